@@ -1,0 +1,213 @@
+"""The design that a graph becomes: instances, streams and memories, frozen before rendering.
+
+The same object is rendered into `top.sv` and written to `design.json`, which the simulation reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mase_hw.errors import EmissionError
+from mase_hw.formats import StreamField
+from mase_hw.ops import TensorSpec
+
+DESIGN_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One stream: the port or net `name`, `name_valid`, `name_ready`.
+
+    Attributes:
+        name: net name, such as `data_in_0` for a port of the top or `fc1_data_out_0` inside.
+        node: the graph node whose result it carries (the placeholder, for an input).
+        spec: shape, format and parallelism.
+        expression_lanes: lanes and widths of the payload in terms of the top's parameters, by
+            field suffix: `(lanes expression, width expression)`.
+    """
+
+    name: str
+    node: str
+    spec: TensorSpec
+    expressions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> tuple[StreamField, ...]:
+        """The payload signals of a beat."""
+        return self.spec.quantized.stream_fields(self.spec.lanes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of `design.json`."""
+        return {
+            "name": self.name,
+            "node": self.node,
+            "fields": [asdict(item) for item in self.fields],
+            "beats": self.spec.beats,
+            **self.spec.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Stream:
+        """Read what `to_dict` wrote."""
+        return cls(entry["name"], entry["node"], TensorSpec.from_dict(dict(entry)))
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A typed parameter of the top: `parameter TYPE NAME = VALUE`."""
+
+    type: str
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One instance of a library module in the top.
+
+    Attributes:
+        name: instance name, such as `fc1_inst`.
+        node: graph node it belongs to.
+        module: SystemVerilog module.
+        parameters: parameter name to expression over the top's parameters.
+        ports: port name to net, clock and reset included.
+    """
+
+    name: str
+    node: str
+    module: str
+    parameters: Mapping[str, str]
+    ports: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory image `mem/<name>.mem`: one hexadecimal word of `width_bits` per line."""
+
+    name: str
+    node: str
+    width_bits: int
+    words: tuple[int, ...]
+
+    @property
+    def file(self) -> str:
+        """Path below the project folder."""
+        return f"mem/{self.name}.mem"
+
+    def render(self) -> str:
+        """Return the file's text."""
+        digits = -(-self.width_bits // 4)
+        return "".join(f"{word:0{digits}x}\n" for word in self.words)
+
+
+@dataclass(frozen=True)
+class NodeSummary:
+    """What a report says of one node of the design."""
+
+    node: str
+    operator: str
+    module: str | None
+    work_cycles: int
+    multipliers: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Design:
+    """A whole project before it is written.
+
+    Attributes:
+        name: model name.
+        inputs: streams that enter, in the order of the model's inputs.
+        outputs: streams that leave, in the order of the model's outputs.
+        streams: every stream inside, in topological order of its producer; the last beat of a
+            stream is what `simulate` probes.
+        interval_cycles: predicted initiation interval: cycles per inference in steady state.
+        latency_cycles: predicted cycles from the first input beat to the last output beat of an
+            inference that meets an idle design.
+    """
+
+    name: str
+    inputs: tuple[Stream, ...]
+    outputs: tuple[Stream, ...]
+    streams: tuple[Stream, ...]
+    parameters: tuple[Parameter, ...]
+    instances: tuple[Instance, ...]
+    memories: tuple[Memory, ...]
+    nodes: tuple[NodeSummary, ...]
+    interval_cycles: int
+    latency_cycles: int
+    assigns: tuple[tuple[str, str], ...] = ()
+
+    def to_json(self) -> str:
+        """Return the text of `design.json`."""
+        description = {
+            "version": DESIGN_VERSION,
+            "name": self.name,
+            "top": "top",
+            "inputs": [stream.to_dict() for stream in self.inputs],
+            "outputs": [stream.to_dict() for stream in self.outputs],
+            "streams": [stream.to_dict() for stream in self.streams],
+            "instances": [
+                {"name": item.name, "node": item.node, "module": item.module}
+                for item in self.instances
+            ],
+            "memories": [
+                {
+                    "file": memory.file,
+                    "node": memory.node,
+                    "width_bits": memory.width_bits,
+                    "depth": len(memory.words),
+                }
+                for memory in self.memories
+            ],
+            "nodes": [asdict(node) for node in self.nodes],
+            "predicted": {
+                "interval_cycles": self.interval_cycles,
+                "latency_cycles": self.latency_cycles,
+            },
+        }
+        return json.dumps(description, indent=2) + "\n"
+
+
+@dataclass(frozen=True)
+class DesignSummary:
+    """What a reader of `design.json` gets: the ports, the probes and the predictions."""
+
+    name: str
+    inputs: tuple[Stream, ...]
+    outputs: tuple[Stream, ...]
+    streams: tuple[Stream, ...]
+    nodes: tuple[NodeSummary, ...]
+    interval_cycles: int
+    latency_cycles: int
+
+    @classmethod
+    def load(cls, folder: Path) -> DesignSummary:
+        """Read `design.json` of a project folder.
+
+        Raises:
+            EmissionError: when the folder is not a project of ours or of another version.
+        """
+        path = folder / "design.json"
+        try:
+            entry = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise EmissionError(f"{folder} is not a mase-hw project: {error}") from error
+        if not isinstance(entry, dict) or entry.get("version") != DESIGN_VERSION:
+            raise EmissionError(
+                f"{path} is not a design of version {DESIGN_VERSION}: emit it again"
+            )
+        return cls(
+            entry["name"],
+            tuple(Stream.from_dict(item) for item in entry["inputs"]),
+            tuple(Stream.from_dict(item) for item in entry["outputs"]),
+            tuple(Stream.from_dict(item) for item in entry["streams"]),
+            tuple(NodeSummary(**item) for item in entry["nodes"]),
+            entry["predicted"]["interval_cycles"],
+            entry["predicted"]["latency_cycles"],
+        )

@@ -1,0 +1,47 @@
+"""Every error this package raises on purpose descends from `MaseError`."""
+
+from __future__ import annotations
+
+
+class MaseError(Exception):
+    """Root of all errors: the message says what was asked, what was found and what is allowed."""
+
+
+class CaptureError(MaseError):
+    """A model could not be captured as a graph."""
+
+
+class UnsupportedError(MaseError):
+    """A node, format or shape has no hardware or no integer reference."""
+
+
+class FormatError(MaseError):
+    """A number format was given parameters or data that it does not define."""
+
+
+class ConfigError(MaseError):
+    """A configuration names something that does not exist or a value that is not allowed."""
+
+
+class ParallelismError(ConfigError):
+    """A parallelism does not fit the tensor that it is asked for."""
+
+
+class EmissionError(MaseError):
+    """A hardware project could not be written."""
+
+
+class SimulationError(MaseError):
+    """A simulation could not be built, or did not finish."""
+
+
+class SynthesisError(MaseError):
+    """Synthesis failed."""
+
+
+class ToolError(MaseError):
+    """An external tool is missing or broken."""
+
+
+class DataError(MaseError):
+    """A data set or model file is missing, broken or of another kind."""

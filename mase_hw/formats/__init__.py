@@ -1,0 +1,49 @@
+"""Number formats, found by walking this folder and the entry points `mase_hw.formats`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from mase_hw._registry import discover, nearest
+from mase_hw.errors import FormatError
+from mase_hw.formats._base import Format, StreamField
+
+__all__ = ["Format", "StreamField", "format_class", "formats", "make_format"]
+
+
+@cache
+def formats() -> dict[str, type[Format]]:
+    """Return every format by its name."""
+    return {cls.name: cls for cls in discover(__name__, Format, "mase_hw.formats")}  # type: ignore[type-abstract]
+
+
+def format_class(name: str) -> type[Format]:
+    """Return the format called `name`, by name or alias.
+
+    Raises:
+        FormatError: when there is none; the message offers the nearest names.
+    """
+    for cls in formats().values():
+        if name == cls.name or name in cls.aliases:
+            return cls
+    known = [word for cls in formats().values() for word in (cls.name, *cls.aliases)]
+    raise FormatError(f"no number format is called {name!r}; {nearest(name, known)}")
+
+
+def make_format(description: Mapping[str, Any]) -> Format:
+    """Return the format described by `{"name": ..., field: value, ...}`.
+
+    Raises:
+        FormatError: for an unknown name, an unknown field or a value out of range.
+    """
+    fields = dict(description)
+    cls = format_class(str(fields.pop("name", "fixed")))
+    unknown = sorted(set(fields) - set(cls.field_names()))
+    if unknown:
+        raise FormatError(
+            f"format {cls.name} has no parameter {unknown[0]!r}; "
+            f"{nearest(unknown[0], cls.field_names())}"
+        )
+    return cls(**fields)

@@ -1,0 +1,143 @@
+"""The contract of a number format: reals to integer codes and back, and its shape in hardware."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class StreamField:
+    """One signal of a stream's payload, `[lanes-1:0][width_bits-1:0]` with lane 0 in the low bits.
+
+    Attributes:
+        suffix: appended to the stream's name ("" for the elements themselves).
+        lanes: values moved per beat.
+        width_bits: bits of one value.
+    """
+
+    suffix: str
+    lanes: int
+    width_bits: int
+
+
+class _StraightThrough(torch.autograd.Function):
+    """Forward: the quantised values. Backward: the gradient, zero where the format saturates."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, number_format: Format) -> Tensor:
+        ctx.save_for_backward(number_format.in_range(values))
+        return number_format.round_values(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (mask,) = ctx.saved_tensors
+        return gradients[0] * mask, None
+
+
+@dataclass(frozen=True)
+class Format(ABC):
+    """A set of representable reals and their integer codes.
+
+    Subclasses are frozen dataclasses whose fields are the parameters a configuration may set: the
+    key `weight_frac_width` sets the field `frac_width` of the format of the operand `weight`.
+    The constructor validates every field and raises `FormatError` with the value it got.
+
+    Attributes:
+        name: the word a configuration uses.
+        aliases: other words that resolve to this format.
+        abbreviation: the word used in the names of SystemVerilog modules.
+    """
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    abbreviation: ClassVar[str]
+
+    @abstractmethod
+    def round_values(self, values: Tensor) -> Tensor:
+        """Return the nearest representable reals, same shape and dtype as `values`."""
+
+    @abstractmethod
+    def in_range(self, values: Tensor) -> Tensor:
+        """Return a bool tensor: true where `values` does not saturate (the gradient passes)."""
+
+    @abstractmethod
+    def encode(self, values: Tensor) -> Tensor:
+        """Return the int64 codes of the nearest representable reals.
+
+        A code identifies its value alone: a format with a shared exponent packs the exponent above
+        the element's own bits, so that codes have the shape of the values for every format.
+
+        Raises:
+            FormatError: for data the format does not define (NaN, say).
+        """
+
+    @abstractmethod
+    def decode(self, codes: Tensor) -> Tensor:
+        """Return the float64 values of int64 `codes`."""
+
+    @abstractmethod
+    def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
+        """Return the codes of the exact reals `codes * 2**-frac_width` (the RTL's cast).
+
+        Args:
+            codes: int64 exact intermediate results, accumulators for example.
+            frac_width: their fraction bits.
+        """
+
+    @property
+    @abstractmethod
+    def bits_per_element(self) -> float:
+        """Storage bits of one element, shared parts included."""
+
+    @abstractmethod
+    def stream_fields(self, lanes: int) -> tuple[StreamField, ...]:
+        """Return the payload signals of a beat of `lanes` elements."""
+
+    @abstractmethod
+    def to_fields(self, codes: Tensor) -> dict[str, Tensor]:
+        """Split beats of int64 codes `[beats, lanes]` into payloads, by field suffix.
+
+        Each payload is int64 `[beats, field lanes]`, non-negative bit patterns.
+        """
+
+    @abstractmethod
+    def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
+        """Undo `to_fields`: bit patterns `[beats, field lanes]` to codes `[beats, lanes]`."""
+
+    @abstractmethod
+    def operand_parameters(self) -> dict[str, int]:
+        """Return RTL parameters of an operand by suffix, such as `PRECISION_0`."""
+
+    @abstractmethod
+    def result_parameters(self) -> dict[str, int]:
+        """Return RTL parameters of a result: the operand's, and how it rounds and saturates."""
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Format:
+        """Return the format with `fields` whose open fields suit reals in `[minimum, maximum]`."""
+
+    def fake_quantize(self, values: Tensor) -> Tensor:
+        """Return the nearest representable reals with a straight-through gradient.
+
+        The gradient is zero where the format saturates (Bengio et al. 2013, arXiv:1308.3432, with
+        the clipping mask of Hubara et al. 2016, arXiv:1609.07061).
+        """
+        result: Tensor = _StraightThrough.apply(values, self)
+        return result
+
+    @classmethod
+    def field_names(cls) -> tuple[str, ...]:
+        """Return the names of the parameters a configuration may set."""
+        return tuple(field.name for field in dataclasses.fields(cls))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return `{"name": ..., field: value, ...}`, which `mase_hw.formats.make_format` reads."""
+        return {"name": self.name, **dataclasses.asdict(self)}

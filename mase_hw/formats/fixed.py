@@ -1,0 +1,230 @@
+"""Fixed point: `value = code * 2**-frac_width`, a two's complement or unsigned code.
+
+Value set: `code * 2**-frac_width` for `code` in `[-2**(width-1), 2**(width-1) - 1]` when signed,
+`[0, 2**width - 1]` when not. `frac_width` may be negative or exceed `width`. Rounding is to
+nearest with ties to even unless `rounding` says otherwise; overflow saturates unless `overflow`
+says `wrap` (modulo `2**width`). Zero has one code; infinities saturate; NaN is refused.
+
+Source: two's complement fixed point as in Yates, "Fixed-Point Arithmetic: An Introduction" (2009);
+rounding attributes as in IEEE 754-2019, section 4.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.errors import FormatError
+from mase_hw.formats._base import Format, StreamField
+
+ROUNDING_MODES = ("nearest_even", "nearest_up", "floor", "toward_zero")
+OVERFLOW_MODES = ("saturate", "wrap")
+MIN_WIDTH_BITS = 2
+MAX_WIDTH_BITS = 32
+MAX_FRAC_WIDTH = 64
+
+
+@dataclass(frozen=True)
+class Fixed(Format):
+    """Fixed-point numbers.
+
+    Attributes:
+        width: bits of a code, 2 to 32.
+        frac_width: fraction bits, -64 to 64.
+        signed: two's complement when true.
+        rounding: one of `nearest_even`, `nearest_up` (half up), `floor`, `toward_zero`.
+        overflow: `saturate` or `wrap`.
+
+    Raises:
+        FormatError: when a field is out of range.
+
+    Example:
+        >>> Fixed(8, 4).encode(torch.tensor([1.03125, -9.0]))
+        tensor([  16, -128])
+    """
+
+    name: ClassVar[str] = "fixed"
+    aliases: ClassVar[tuple[str, ...]] = ("integer",)
+    abbreviation: ClassVar[str] = "fixed"
+
+    width: int = 8
+    frac_width: int = 4
+    signed: bool = True
+    rounding: str = "nearest_even"
+    overflow: str = "saturate"
+
+    def __post_init__(self) -> None:
+        _check_integer("width", self.width, MIN_WIDTH_BITS, MAX_WIDTH_BITS)
+        _check_integer("frac_width", self.frac_width, -MAX_FRAC_WIDTH, MAX_FRAC_WIDTH)
+        if not isinstance(self.signed, bool):
+            raise FormatError(f"fixed: signed is {self.signed!r}; allowed: true, false")
+        _check_choice("rounding", self.rounding, ROUNDING_MODES)
+        _check_choice("overflow", self.overflow, OVERFLOW_MODES)
+
+    def __str__(self) -> str:
+        """Return a short name such as `fixed<8,4>` or `ufixed<8,4>`."""
+        return f"{'' if self.signed else 'u'}fixed<{self.width},{self.frac_width}>"
+
+    @property
+    def minimum_code(self) -> int:
+        """The smallest code."""
+        return -(1 << (self.width - 1)) if self.signed else 0
+
+    @property
+    def maximum_code(self) -> int:
+        """The largest code."""
+        return (1 << (self.width - 1)) - 1 if self.signed else (1 << self.width) - 1
+
+    @property
+    def bits_per_element(self) -> float:
+        """Bits of a code."""
+        return float(self.width)
+
+    def round_values(self, values: Tensor) -> Tensor:
+        """Return the nearest representable reals in the dtype of `values`."""
+        exact_bits = {torch.float64: 53, torch.float32: 24}.get(values.dtype, 0)
+        work = values if self.width < exact_bits else values.double()
+        scale = 2.0**self.frac_width
+        codes = self._bound(_round(work * scale, self.rounding))
+        return (codes / scale).to(values.dtype)
+
+    def in_range(self, values: Tensor) -> Tensor:
+        """Return true where `values` lies within half a step of the range."""
+        if self.overflow == "wrap":
+            return torch.ones_like(values, dtype=torch.bool)
+        scale = 2.0**-self.frac_width
+        low, high = (self.minimum_code - 0.5) * scale, (self.maximum_code + 0.5) * scale
+        return (values >= low) & (values <= high)
+
+    def encode(self, values: Tensor) -> Tensor:
+        """Return int64 codes; refuses NaN."""
+        scaled = values.detach().double() * 2.0**self.frac_width
+        if bool(torch.isnan(scaled).any()):
+            raise FormatError(f"{self} has no code for NaN; the data holds at least one")
+        if self.overflow == "saturate":
+            scaled = scaled.clamp(self.minimum_code - 1, self.maximum_code + 1)
+        elif bool((scaled.abs() >= 2.0**62).any()):
+            raise FormatError(f"{self} wraps codes up to 62 bits; the data exceeds that")
+        return self._bound(_round(scaled, self.rounding).to(torch.int64))
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """Return float64 values."""
+        return codes.double() * 2.0**-self.frac_width
+
+    def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
+        """Shift, round and bound exact int64 codes of `frac_width` fraction bits."""
+        shift = frac_width - self.frac_width
+        if shift > 62:
+            shift, codes = 62, _sticky_shift(codes, shift - 62)
+        if shift <= 0:
+            return self._bound(self._shift_left(codes, -shift))
+        return self._bound(_round_shift(codes, shift, self.rounding))
+
+    def _shift_left(self, codes: Tensor, shift: int) -> Tensor:
+        """Shift left without int64 overflow: what leaves the range saturates, or wraps."""
+        if shift == 0:
+            return codes
+        if self.overflow == "wrap":
+            return codes << shift if shift < 64 else torch.zeros_like(codes)
+        limit = (1 << max(63 - shift, 0)) - 1
+        shifted = codes.clamp(-limit, limit) << min(shift, 62)
+        return torch.where(codes == 0, codes, shifted) if shift < 63 else codes.sign() << 62
+
+    def _bound(self, codes: Tensor) -> Tensor:
+        if self.overflow == "saturate":
+            return codes.clamp(self.minimum_code, self.maximum_code)
+        modulus = 1 << self.width
+        if codes.is_floating_point():
+            return codes - torch.floor((codes - self.minimum_code) / modulus) * modulus
+        return ((codes - self.minimum_code) & (modulus - 1)) + self.minimum_code
+
+    def stream_fields(self, lanes: int) -> tuple[StreamField, ...]:
+        """One field: the codes."""
+        return (StreamField("", lanes, self.width),)
+
+    def to_fields(self, codes: Tensor) -> dict[str, Tensor]:
+        """Return two's complement bit patterns."""
+        return {"": codes & ((1 << self.width) - 1)}
+
+    def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
+        """Return codes from bit patterns."""
+        bits = fields[""]
+        if not self.signed:
+            return bits
+        sign = 1 << (self.width - 1)
+        return (bits ^ sign) - sign
+
+    def operand_parameters(self) -> dict[str, int]:
+        """Return width, fraction and sign."""
+        return {
+            "PRECISION_0": self.width,
+            "PRECISION_1": self.frac_width,
+            "SIGNED": int(self.signed),
+        }
+
+    def result_parameters(self) -> dict[str, int]:
+        """Return width, fraction, sign, rounding and overflow mode."""
+        return {
+            **self.operand_parameters(),
+            "ROUNDING": ROUNDING_MODES.index(self.rounding),
+            "OVERFLOW": OVERFLOW_MODES.index(self.overflow),
+        }
+
+    @classmethod
+    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Fixed:
+        """Return the format with the largest `frac_width` that does not saturate the range."""
+        open_format = cls(**{**fields, "frac_width": fields.get("frac_width", 0)})
+        if "frac_width" in fields:
+            return open_format
+        highest = open_format.maximum_code / max(maximum, 1e-12) if maximum > 0 else math.inf
+        lowest = open_format.minimum_code / minimum if minimum < 0 else math.inf
+        if not open_format.signed:
+            lowest = math.inf
+        ratio = min(highest, lowest)
+        frac_width = open_format.width - 1 if math.isinf(ratio) else math.floor(math.log2(ratio))
+        return cls(**{**fields, "frac_width": max(-MAX_FRAC_WIDTH, min(frac_width, 32))})
+
+
+def _check_integer(field: str, value: object, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise FormatError(f"fixed: {field} is {value!r}; allowed: an integer from {low} to {high}")
+
+
+def _check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise FormatError(f"fixed: {field} is {value!r}; allowed: {', '.join(choices)}")
+
+
+def _round(scaled: Tensor, rounding: str) -> Tensor:
+    if rounding == "nearest_even":
+        return torch.round(scaled)
+    if rounding == "nearest_up":
+        below = torch.floor(scaled)
+        return below + (scaled - below >= 0.5)
+    return torch.floor(scaled) if rounding == "floor" else torch.trunc(scaled)
+
+
+def _round_shift(codes: Tensor, shift: int, rounding: str) -> Tensor:
+    """Return `codes / 2**shift` rounded, exact in int64 for `shift` up to 62."""
+    floor = codes >> shift
+    if rounding == "floor":
+        return floor
+    rest = codes - (floor << shift)
+    if rounding == "toward_zero":
+        return floor + ((codes < 0) & (rest != 0))
+    half = 1 << (shift - 1)
+    if rounding == "nearest_up":
+        return floor + (rest >= half)
+    return floor + ((rest + (floor & 1)) > half)
+
+
+def _sticky_shift(codes: Tensor, shift: int) -> Tensor:
+    """Return `codes >> shift` with the lost bits collected in bit 0."""
+    shift = min(shift, 62)
+    floor = codes >> shift
+    return floor | (codes != (floor << shift)).to(torch.int64)

@@ -1,0 +1,117 @@
+"""Typed metadata of a graph node, kept under `node.meta["mase"]`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch.fx import Node
+
+from mase_hw.errors import MaseError
+from mase_hw.ops import TensorSpec
+
+
+@dataclass(frozen=True)
+class SourceLocation:
+    """Where in the user's source a node comes from."""
+
+    file: str = ""
+    line: int = 0
+    code: str = ""
+
+    def __str__(self) -> str:
+        """Return `file:line: code`, or a dash when it is not known."""
+        return f"{self.file}:{self.line}: {self.code}" if self.file else "-"
+
+
+@dataclass(frozen=True)
+class CommonMetadata:
+    """What every pass needs: the operator and all tensors.
+
+    Attributes:
+        operator: name of the operator; None when no operator covers the node's target.
+        operands: tensors in, by operand name.
+        results: tensors out, by result name.
+    """
+
+    operator: str | None
+    operands: Mapping[str, TensorSpec]
+    results: Mapping[str, TensorSpec]
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """Observed values of one tensor."""
+
+    minimum: float
+    maximum: float
+    sparsity: float
+
+
+@dataclass(frozen=True)
+class SoftwareMetadata:
+    """Observed values by operand and result name, and the node's place in the order."""
+
+    ranges: Mapping[str, ValueRange]
+    order: int
+
+
+@dataclass(frozen=True)
+class HardwareMetadata:
+    """How the node becomes hardware.
+
+    Attributes:
+        module: SystemVerilog module, None for a wire.
+        parameters: the module's parameters.
+        toolchain: `INTERNAL_RTL` for a module of the library.
+        dependence_files: library files the module needs, relative to the library.
+        interface: constant operand to where it is stored (`BRAM`).
+        work_cycles: cycles one inference occupies the instance.
+        multipliers: multipliers in the instance.
+    """
+
+    module: str | None
+    parameters: Mapping[str, int | str]
+    toolchain: str
+    dependence_files: tuple[str, ...]
+    interface: Mapping[str, str]
+    work_cycles: int
+    multipliers: int
+
+
+@dataclass(frozen=True)
+class MaseMetadata:
+    """Everything known of one node.
+
+    Attributes:
+        module_path: dotted path of the torch module that made the node.
+        source: the user's source line.
+    """
+
+    module_path: str = ""
+    source: SourceLocation = field(default_factory=SourceLocation)
+    common: CommonMetadata | None = None
+    software: SoftwareMetadata | None = None
+    hardware: HardwareMetadata | None = None
+
+
+def metadata(node: Node) -> MaseMetadata:
+    """Return the metadata of `node`."""
+    found = node.meta.get("mase")
+    return found if isinstance(found, MaseMetadata) else MaseMetadata()
+
+
+def common(node: Node) -> CommonMetadata:
+    """Return the common metadata of `node`, which must have been added."""
+    found = metadata(node).common
+    if found is None:
+        raise MaseError(
+            f"node {node.name} has no common metadata: run add_common_metadata_analysis_pass first"
+        )
+    return found
+
+
+def update(node: Node, **changes: Any) -> None:
+    """Replace fields of the metadata of `node`."""
+    node.meta["mase"] = replace(metadata(node), **changes)

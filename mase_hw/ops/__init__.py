@@ -1,0 +1,43 @@
+"""Operators, found by walking this folder and the entry points `mase_hw.operators`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from mase_hw._registry import discover
+from mase_hw.ops._base import Call, Hardware, Operator, Source, Table
+from mase_hw.ops._tensor import TensorSpec
+
+__all__ = [
+    "Call",
+    "Hardware",
+    "Operator",
+    "Source",
+    "Table",
+    "TensorSpec",
+    "operator_for",
+    "operator_for_role",
+    "operators",
+]
+
+
+@cache
+def operators() -> dict[str, Operator]:
+    """Return one instance of every operator by its name."""
+    return {cls.name: cls() for cls in discover(__name__, Operator, "mase_hw.operators")}  # type: ignore[type-abstract]
+
+
+@cache
+def _by_target() -> dict[str, Operator]:
+    return {target: operator for operator in operators().values() for target in operator.targets}
+
+
+def operator_for(target: Any) -> Operator | None:
+    """Return the operator of an ATen overload, or None when there is none."""
+    return _by_target().get(str(target))
+
+
+def operator_for_role(role: str) -> Operator:
+    """Return the operator that passes insert for `role` (`cast`, `retile`, `broadcast`)."""
+    return next(operator for operator in operators().values() if operator.role == role)

@@ -1,0 +1,234 @@
+"""The contract of an operator: its ATen targets, integer reference, module, and timing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.ops._tensor import TensorSpec
+
+Cycles = npt.NDArray[np.int64]
+Reference = Callable[..., Tensor]
+
+OPERAND_NAMES = {
+    "input": "data_in_0",
+    "self": "data_in_0",
+    "other": "data_in_1",
+    "weight": "weight",
+    "bias": "bias",
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One use of an operator in a graph: everything an operator may look at.
+
+    Attributes:
+        name: the node's name, unique in the graph.
+        operator: the operator.
+        operands: every tensor operand by name, in the order of the ATen signature: those that
+            stream (`data_in_0`, ...) and those that are constant (`weight`, ...).
+        results: every result by name (`data_out_0`, ...).
+        constants: real values of the constant operands.
+        attributes: the other arguments by their ATen names (`negative_slope`, `dim`, ...).
+    """
+
+    name: str
+    operator: Operator
+    operands: Mapping[str, TensorSpec]
+    results: Mapping[str, TensorSpec]
+    constants: Mapping[str, Tensor] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def streams(self) -> dict[str, TensorSpec]:
+        """The operands that stream in, in order."""
+        return {name: spec for name, spec in self.operands.items() if name not in self.constants}
+
+    @property
+    def result(self) -> TensorSpec:
+        """The first result."""
+        return self.results["data_out_0"]
+
+    def constant_codes(self, operand: str) -> Tensor:
+        """Return the int64 codes of a constant operand in its own format."""
+        return self.operands[operand].quantized.encode(self.constants[operand])
+
+
+@dataclass(frozen=True)
+class Source:
+    """A constant operand that a ROM streams to its operator, period after period.
+
+    Attributes:
+        operand: name of the operand (`weight`).
+        beats: int64 codes `[depth, lanes]`, in the order of use; the ROM repeats them for ever.
+        hold: beats for which each word stays.
+    """
+
+    operand: str
+    beats: Tensor
+    hold: int = 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """A memory inside an operator's module, initialised from a file.
+
+    Attributes:
+        name: part of the file's name (`table` gives `mem/<node>_table.mem`).
+        parameter: the module's parameter that receives the file's path.
+        width_bits: bits of a word.
+        words: the non-negative bit patterns, in address order.
+    """
+
+    name: str
+    parameter: str
+    width_bits: int
+    words: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """How one call becomes an instance.
+
+    Attributes:
+        module: SystemVerilog module, a file of the library of the same name.
+        parameters: parameters beyond those every operand and result brings.
+        sources: constant operands as ROM streams.
+        tables: memories inside the module.
+    """
+
+    module: str
+    parameters: Mapping[str, int | str] = field(default_factory=dict)
+    sources: Sequence[Source] = ()
+    tables: Sequence[Table] = ()
+
+
+class Operator(ABC):
+    """One operator: one file here, one module (or none) in `rtl/ops/`.
+
+    Subclasses set the class attributes and override what differs. Nothing else in the package
+    names an operator: tracing, metadata, quantisation, emission and the conformance tests work
+    from this class.
+
+    Attributes:
+        name: the word a configuration and a table use.
+        targets: ATen overloads that mean this operator, as `aten.relu.default`.
+        operand_names: ATen argument name to operand name; other arguments are attributes.
+        keeps_format: true when the result of codes in a format are codes in that format, so that
+            a node without a configuration of its own takes its operand's format.
+        role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
+        formats: names of the number formats whose hardware this operator has.
+    """
+
+    name: ClassVar[str]
+    targets: ClassVar[tuple[str, ...]]
+    operand_names: ClassVar[Mapping[str, str]] = OPERAND_NAMES
+    keeps_format: ClassVar[bool] = False
+    role: ClassVar[str | None] = None
+    formats: ClassVar[tuple[str, ...]] = ("fixed",)
+
+    @abstractmethod
+    def reference(self, call: Call) -> Reference:
+        """Return the specification: a function from int64 codes to int64 codes.
+
+        It takes the codes of the streaming operands in order, each with any number of inferences
+        along the batch dimension, and returns the codes of the result. Constants are prepared
+        once, here.
+        """
+
+    @abstractmethod
+    def hardware(self, call: Call) -> Hardware | None:
+        """Return the instance that computes `reference`, or None when it is a plain wire."""
+
+    def problems(self, call: Call) -> list[str]:
+        """Return what stands between this call and hardware, each with the fix; empty when none.
+
+        Parallelism is not known yet when this is asked.
+        """
+        found = []
+        for name, spec in {**call.operands, **call.results}.items():
+            if spec.format is None:
+                found.append(f"{name} has no number format: configure one for {self.name}")
+            elif spec.format.name not in self.formats:
+                found.append(
+                    f"{name} is {spec.format}; {self.name} has hardware for "
+                    f"{', '.join(self.formats)}"
+                )
+        return found
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """Return groups of (operand or result name, dimension 0 or 1) of equal parallelism.
+
+        Element-wise operators tie everything that streams; others override.
+        """
+        names = [*call.streams, *call.results]
+        return [[(name, dim) for name in names] for dim in (0, 1)]
+
+    def multipliers(self, call: Call) -> int:
+        """Return the number of multipliers of the instance."""
+        return 0
+
+    def work_cycles(self, call: Call) -> int:
+        """Return the cycles one inference occupies the instance: its initiation interval."""
+        specs = [*call.streams.values(), *call.results.values()]
+        return max(spec.beats for spec in specs)
+
+    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """Return when each beat of the result is offered, from idle, to a consumer that is ready.
+
+        Args:
+            call: the call, with parallelism.
+            arrivals: for each streaming operand, the cycle at which each beat is offered.
+
+        The default is a unit of one register stage that moves beat for beat.
+        """
+        return one_per_cycle(np.max(np.stack(list(arrivals.values())), axis=0)) + 1
+
+    def operations(self, call: Call) -> int:
+        """Return the arithmetic operations of one inference (a multiply-accumulate is two)."""
+        return call.result.elements
+
+    def is_identity(self, call: Call) -> bool:
+        """Return true when the node may be replaced by its operand, at inference."""
+        return False
+
+    def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
+        """Return new constants for `producer` that make this call redundant, or None."""
+        return None
+
+    def bind(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        operands: Mapping[str, TensorSpec],
+        results: Mapping[str, TensorSpec],
+        constants: Mapping[str, Tensor],
+    ) -> Call:
+        """Return the call for a node whose ATen arguments are known by name.
+
+        `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
+        """
+        return Call(name, self, operands, results, constants, arguments)
+
+
+def one_per_cycle(offered: Cycles) -> Cycles:
+    """Return when beats move that are offered at `offered` and move at most one per cycle."""
+    order = np.arange(offered.size)
+    moved: Cycles = np.maximum.accumulate(offered - order) + order
+    return moved
+
+
+def require_fixed(call: Call, *names: str) -> None:
+    """Raise unless the named operands and results are fixed point."""
+    for name in names:
+        spec = call.results.get(name) or call.operands[name]
+        if spec.quantized.name != "fixed":
+            raise UnsupportedError(f"{call.name}: {name} is {spec.format}, not fixed point")

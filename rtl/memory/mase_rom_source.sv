@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams the DEPTH words of a file for ever, each for HOLD beats. The file holds one hexadecimal
+// word per line, lane 0 in the low bits. Throughput 1 beat per cycle.
+module mase_rom_source #(
+    parameter int unsigned WIDTH = 8,
+    parameter int unsigned DEPTH = 4,
+    parameter int unsigned HOLD = 1,
+    parameter string INIT_FILE = ""
+) (
+    input  logic             clk,
+    input  logic             rst,
+    output logic [WIDTH-1:0] data_out,
+    output logic             data_out_valid,
+    input  logic             data_out_ready
+);
+
+  localparam int unsigned AddressWidth = (DEPTH > 1) ? $clog2(DEPTH) : 1;
+
+  logic [WIDTH-1:0] memory[DEPTH];
+  initial $readmemh(INIT_FILE, memory);
+
+  logic [AddressWidth-1:0] address_q;
+  logic advance;
+  logic last_hold;
+
+  assign advance = !data_out_valid || data_out_ready;
+
+  if (HOLD > 1) begin : gen_hold
+    localparam int unsigned HoldWidth = $clog2(HOLD);
+    logic [HoldWidth-1:0] hold_q;
+    assign last_hold = hold_q == HoldWidth'(HOLD - 1);
+    always_ff @(posedge clk) begin
+      if (rst) hold_q <= '0;
+      else if (advance) hold_q <= last_hold ? '0 : hold_q + 1'b1;
+    end
+  end else begin : gen_no_hold
+    assign last_hold = 1'b1;
+  end
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      address_q <= '0;
+      data_out_valid <= 1'b0;
+    end else if (advance) begin
+      data_out_valid <= 1'b1;
+      if (last_hold) begin
+        address_q <= (address_q == AddressWidth'(DEPTH - 1)) ? '0 : address_q + 1'b1;
+      end
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (advance && !rst) data_out <= memory[address_q];
+  end
+
+endmodule
