@@ -1,0 +1,1 @@
+"""Cosimulation of an emitted project."""
