@@ -1,0 +1,1 @@
+"""The SystemVerilog library, as package data."""
