@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from mase_hw.errors import UnsupportedError
 from mase_hw.ops._tensor import TensorSpec
 
 Cycles = npt.NDArray[np.int64]
@@ -103,12 +102,14 @@ class Hardware:
         parameters: parameters beyond those every operand and result brings.
         sources: constant operands as ROM streams.
         tables: memories inside the module.
+        rounds: whether the module takes the rounding and overflow modes of its results.
     """
 
     module: str
     parameters: Mapping[str, int | str] = field(default_factory=dict)
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
+    rounds: bool = True
 
 
 class Operator(ABC):
@@ -172,6 +173,17 @@ class Operator(ABC):
         names = [*call.streams, *call.results]
         return [[(name, dim) for name in names] for dim in (0, 1)]
 
+    def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
+        """Return each constant operand as the stream that its ROM delivers.
+
+        Element-wise operators take constants broadcast to the result, beat for beat.
+        """
+        result = call.result
+        return {
+            name: replace(call.operands[name], shape=result.shape, parallelism=result.parallelism)
+            for name in call.constants
+        }
+
     def multipliers(self, call: Call) -> int:
         """Return the number of multipliers of the instance."""
         return 0
@@ -224,11 +236,3 @@ def one_per_cycle(offered: Cycles) -> Cycles:
     order = np.arange(offered.size)
     moved: Cycles = np.maximum.accumulate(offered - order) + order
     return moved
-
-
-def require_fixed(call: Call, *names: str) -> None:
-    """Raise unless the named operands and results are fixed point."""
-    for name in names:
-        spec = call.results.get(name) or call.operands[name]
-        if spec.quantized.name != "fixed":
-            raise UnsupportedError(f"{call.name}: {name} is {spec.format}, not fixed point")
