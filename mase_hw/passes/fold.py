@@ -30,8 +30,9 @@ def fold_constants_transform_pass(
             still reaches the parameter; true when not given.
 
     Returns:
-        The graph, and `{"folded": [names of the nodes that became buffers]}`.
+        A new graph, and `{"folded": [names of the nodes that became buffers]}`.
     """
+    mg = mg.copy()
     parameters = bool((pass_args or {}).get("parameters", True))
     values = _constant_values(mg, parameters)
     folded = []
@@ -96,8 +97,9 @@ def fold_into_producer_transform_pass(
         pass_args: none are known.
 
     Returns:
-        The graph, and `{"folded": {node: producer}}`.
+        A new graph, and `{"folded": {node: producer}}`.
     """
+    mg = mg.copy()
     folded: dict[str, str] = {}
     for node in mg.nodes:
         producer = _foldable_producer(node)

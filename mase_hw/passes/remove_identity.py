@@ -36,8 +36,9 @@ def remove_identity_transform_pass(
         pass_args: none are known.
 
     Returns:
-        The graph, and `{"removed": [node names]}`.
+        A new graph, and `{"removed": [node names]}`.
     """
+    mg = mg.copy()
     removed = []
     for node in mg.nodes:
         if node.op != "call_function" or common(node).operator is None:
