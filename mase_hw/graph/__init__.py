@@ -1,5 +1,6 @@
 """Capture: models as graphs of ATen operators with typed metadata."""
 
+from mase_hw.graph.loader import load_pt2
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import (
     CommonMetadata,
@@ -24,6 +25,7 @@ __all__ = [
     "ValueRange",
     "check_finite",
     "common",
+    "load_pt2",
     "metadata",
     "trace",
     "update",

@@ -14,11 +14,11 @@ from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import canonicalize
-from mase_hw.graph._naming import SYSTEMVERILOG_KEYWORDS, module_call, node_names
+from mase_hw.graph._naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph._rebuild import rebuild
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
-from mase_hw.graph.source import location_of_trace
+from mase_hw.graph.origin import origin
 
 _PROBE_ROWS = 3
 
@@ -71,7 +71,7 @@ def _metadata(node: Node) -> dict[str, Any]:
     kept: dict[str, Any] = {
         key: value for key, value in node.meta.items() if key in {"nn_module_stack", "stack_trace"}
     }
-    kept["mase"] = MaseMetadata(module_call(node).path, location_of_trace(node.stack_trace))
+    kept["mase"] = MaseMetadata(*origin(node))
     return kept
 
 

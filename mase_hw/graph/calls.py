@@ -95,11 +95,12 @@ def operands(model: GraphModule, node: Node) -> tuple[dict[str, TensorSpec], dic
             specs[name] = spec_of(constant)
             constants[name] = constant.to(torch.float64)
         elif isinstance(value, Node):
-            specs[name] = _stream_spec(node, value)
+            specs[name] = stream_spec(node, value)
     return specs, constants
 
 
-def _stream_spec(node: Node, producer: Node) -> TensorSpec:
+def stream_spec(node: Node, producer: Node) -> TensorSpec:
+    """Return the result of `producer` that `node` reads."""
     results = common(producer).results
     index = node.args[1] if len(results) > 1 and len(node.args) > 1 else 0
     return results.get(f"data_out_{index}", results["data_out_0"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from rich.table import Table
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
@@ -12,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from mase_hw.errors import MaseError
 from mase_hw.graph import calls
 from mase_hw.graph._rebuild import get_tensor, rebuild
+from mase_hw.graph.table import graph_table, render
 from mase_hw.ops import Call
 
 
@@ -104,6 +107,36 @@ class MaseGraph:
         return MaseGraph(
             model, name=self.name, batched=self.batched, example_inputs=self.example_inputs
         )
+
+    def table(self) -> Table:
+        """Return a table: operator, shape, format, parallelism, module and source of every node."""
+        return graph_table(self)
+
+    def __str__(self) -> str:
+        return render(self.table())
+
+    def draw(self, path: str | Path) -> Path:
+        """Draw the graph as an SVG file."""
+        from mase_hw.graph.draw import draw_graph
+
+        return draw_graph(self, path)
+
+    def save(self, path: str | Path) -> Path:
+        """Write graph, weights and metadata to one file, which `load` reads."""
+        from mase_hw.graph.serialize import save_graph
+
+        return save_graph(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> MaseGraph:
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: when the file is missing or of another kind.
+        """
+        from mase_hw.graph.serialize import load_graph
+
+        return load_graph(path)
 
     def recompile(self) -> None:
         """Check the graph and make the model compute what it says, after nodes were changed."""

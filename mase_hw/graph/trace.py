@@ -180,7 +180,7 @@ def _export(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
 ) -> ExportedProgram:
     try:
-        with _quiet():
+        with quiet():
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise CaptureError(_refusal(error)) from error
@@ -207,7 +207,7 @@ def first_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep torch's own diagnostics away from the user: what matters is in the error."""
     logger = logging.getLogger("torch")
     children = [logging.getLogger(name) for name in ("torch.fx", "torch.export", "torch._export")]
