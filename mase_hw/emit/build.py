@@ -135,7 +135,8 @@ def _add_instance(
     ports |= _stream_ports("data_out_0", result)
     for name, value in hardware.parameters.items():
         full = f"{call.name}_{name}"
-        builder.parameters.append(Parameter("int unsigned", full, str(value)))
+        kind = "int" if isinstance(value, int) and value < 0 else "int unsigned"
+        builder.parameters.append(Parameter(kind, full, str(value)))
         parameters[name] = full
     for table in hardware.tables:
         memory = Memory(

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from torch.fx import Node
 
-from mase_hw.graph.calls import tensor_arguments
+from mase_hw.graph.calls import result_spec, tensor_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import CommonMetadata, update
 from mase_hw.ops import operator_for
 from mase_hw.ops._base import OPERAND_NAMES
 
@@ -20,6 +22,17 @@ def stream_operands(node: Node) -> list[tuple[str, Node]]:
         for name, value in tensor_arguments(node, names)
         if isinstance(value, Node) and value.op != "get_attr"
     ]
+
+
+def refresh_output(mg: MaseGraph) -> None:
+    """Note on the output node what its producers now are."""
+    for node in mg.nodes:
+        if node.op == "output":
+            given = {
+                f"data_in_{index}": result_spec(producer)
+                for index, producer in enumerate(node.all_input_nodes)
+            }
+            update(node, common=CommonMetadata(None, given, {}))
 
 
 def consumers(node: Node) -> Iterator[tuple[Node, str]]:

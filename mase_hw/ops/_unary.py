@@ -22,8 +22,8 @@ from mase_hw.ops._base import (
     Reference,
     Table,
     one_per_cycle,
-    require_fixed,
 )
+from mase_hw.ops._fixed import fixed
 from mase_hw.ops._real_math import RealMath
 from mase_hw.ops._unary_piecewise import GUARD_BITS, MAX_KNOTS, Piecewise, fit
 from mase_hw.ops._unary_table import MAX_TABLE_INPUT_BITS, FunctionTable
@@ -108,10 +108,7 @@ class Unary(Operator):
 
 def fixed_formats(call: Call) -> tuple[Fixed, Fixed]:
     """Return the formats of the operand and of the result."""
-    require_fixed(call, "data_in_0", "data_out_0")
-    operand, result = call.operands["data_in_0"].quantized, call.result.quantized
-    assert isinstance(operand, Fixed) and isinstance(result, Fixed)
-    return operand, result
+    return fixed(call.operands["data_in_0"]), fixed(call.result)
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,6 @@ tensor). Products are exact; the result is rounded once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,9 @@ from torch import Tensor
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Call, Hardware, Operator, Reference, Source, require_fixed
+from mase_hw.ops._base import Call, Hardware, Operator, Reference
+from mase_hw.ops._binary import constant_source
+from mase_hw.ops._fixed import fixed
 from mase_hw.ops._tensor import TensorSpec
 
 
@@ -57,9 +58,7 @@ class PReLU(Operator):
     def hardware(self, call: Call) -> Hardware | None:
         """Return the instance and the ROM of its slopes."""
         _formats(call)
-        slopes = call.operands["weight"].to_beats(call.constant_codes("weight"))
-        beats, hold = _shortest_period(slopes)
-        return Hardware("mase_prelu_fixed", sources=(Source("weight", beats, hold),))
+        return Hardware("mase_prelu_fixed", sources=(constant_source(call, "weight"),))
 
     def problems(self, call: Call) -> list[str]:
         """Refuse slopes that are not known."""
@@ -67,10 +66,6 @@ class PReLU(Operator):
         if "weight" not in call.constants:
             found.append("weight is not a constant: prelu has hardware for constant slopes")
         return found
-
-    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Operand, slopes and result move together."""
-        return [[(name, dim) for name in (*call.operands, *call.results)] for dim in (0, 1)]
 
     def multipliers(self, call: Call) -> int:
         """One per lane."""
@@ -93,22 +88,4 @@ def _broadcast(slopes: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _formats(call: Call) -> tuple[Fixed, Fixed, Fixed]:
-    require_fixed(call, "data_in_0", "weight", "data_out_0")
-    operand, weight = call.operands["data_in_0"].quantized, call.operands["weight"].quantized
-    result = call.result.quantized
-    assert isinstance(operand, Fixed) and isinstance(weight, Fixed) and isinstance(result, Fixed)
-    return operand, weight, result
-
-
-def _shortest_period(beats: Tensor) -> tuple[Tensor, int]:
-    """Return the words and the hold of the smallest ROM that repeats to `beats`."""
-    count = beats.shape[0]
-    changes = torch.nonzero((beats[1:] != beats[:-1]).any(1)).flatten() + 1
-    if changes.numel() == 0:
-        return beats[:1], 1
-    hold = math.gcd(count, *changes.tolist())
-    words = beats[::hold]
-    for period in range(1, words.shape[0] + 1):
-        if words.shape[0] % period == 0 and bool((words[period:] == words[:-period]).all()):
-            return words[:period], hold
-    raise AssertionError("the whole is a period of itself")
+    return fixed(call.operands["data_in_0"]), fixed(call.operands["weight"]), fixed(call.result)

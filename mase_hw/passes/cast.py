@@ -10,7 +10,7 @@ from torch.fx import Node
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.passes._insert import insert_after
 
 ROLE = "cast"
@@ -38,5 +38,6 @@ def insert_casts_transform_pass(
                 result = given.with_format(wanted)
                 casts[producer, wanted] = insert_after(mg, producer, ROLE, given, result)
             node.replace_input_with(producer, casts[producer, wanted])
+    refresh_output(mg)
     mg.recompile()
     return mg, {"casts": [node.name for node in casts.values()]}

@@ -12,7 +12,7 @@ from mase_hw._registry import nearest
 from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import Call, TensorSpec
 from mase_hw.passes._insert import insert_after
 
@@ -122,6 +122,7 @@ def assign_parallelism_transform_pass(
             group.value = group.fixed or (1 if only_rows else min(int(default), group.size))
     _apply(mg, groups, nodes)
     retiles = [_retile(mg, node, name, producer) for node, name, producer in split]
+    refresh_output(mg)
     mg.recompile()
     return mg, {"retiles": [node.name for node in retiles]}
 

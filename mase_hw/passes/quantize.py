@@ -60,8 +60,14 @@ def quantize_transform_pass(
         for node, entry in entries.items()
         if node in configured and _mentions(entry, RESULT)
     }
+    # What leaves the graph has the fields of the operand's format, its fraction fitted if open.
+    last = {
+        node: _format(mg, node, "data_out_0", ("data_in", "data_in_0"), entries[node])
+        for node in configured
+        if _wanted(node, configured) is None
+    }
     for node in mg.nodes:
-        _set_result(node, configured, explicit)
+        _set_result(node, configured, {**last, **explicit})
     return insert_casts_transform_pass(mg, {})
 
 
@@ -165,21 +171,19 @@ def _wanted(node: Node, configured: set[Node]) -> Format | None:
     return None
 
 
-def _set_result(node: Node, configured: set[Node], explicit: Mapping[Node, Format]) -> None:
+def _set_result(node: Node, configured: set[Node], results: Mapping[Node, Format]) -> None:
     if node.op not in ("placeholder", "call_function"):
         return
     known = common(node)
     if node.op == "placeholder":
         result = _wanted(node, configured)
     elif node in configured:
-        result = (
-            explicit.get(node) or _wanted(node, configured) or known.operands["data_in_0"].format
-        )
+        result = results.get(node) or _wanted(node, configured)
     elif _keeps_format(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format
         operands = {name: spec.with_format(result) for name, spec in known.operands.items()}
         known = replace(known, operands=operands)
     else:
         return
-    results = {name: spec.with_format(result) for name, spec in known.results.items()}
-    update(node, common=replace(known, results=results))
+    specs = {name: spec.with_format(result) for name, spec in known.results.items()}
+    update(node, common=replace(known, results=specs))
