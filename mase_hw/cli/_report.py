@@ -12,8 +12,11 @@ from mase_hw.cli._model import Subject
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
 
+    from mase_hw.emit.design import Design, DesignSummary
     from mase_hw.emit.project import Project
     from mase_hw.hardware.synth import SynthesisReport
     from mase_hw.sim.simulate import SimulationReport
@@ -74,9 +77,9 @@ def evaluate(
     simulation, accuracy, synthesis = None, None, None
     inputs = subject.split.test_inputs[:samples] if subject.split else None
     if simulate:
-        simulation = run_simulation(
-            project, inputs, display, engine=engine, samples=samples, stall=stall
-        )
+        from mase_hw.sim.simulate import simulate as run
+
+        simulation = run(project.folder, inputs, samples=samples, engine=engine, stall=stall)
     if subject.split is not None:
         accuracy = measure_accuracy(project, subject, simulation, samples)
     if target is not None:
@@ -85,24 +88,6 @@ def evaluate(
         with display.progress(f"synthesizing for {target}") as advance:
             synthesis = synthesize(project.folder, target, progress=steps(advance))
     return Report(project, simulation, accuracy, synthesis)
-
-
-def run_simulation(
-    project: Project,
-    inputs: Tensor | None,
-    display: Display,
-    *,
-    engine: str,
-    samples: int | None,
-    stall: float,
-) -> SimulationReport:
-    """Simulate with a progress bar."""
-    from mase_hw.sim.simulate import simulate
-
-    with display.progress(f"simulating ({engine})") as advance:
-        return simulate(
-            project.folder, inputs, samples=samples, engine=engine, stall=stall, progress=advance
-        )
 
 
 def steps(advance: Callable[[int, int], None]) -> Callable[[str], None]:
@@ -144,61 +129,88 @@ def measure_accuracy(
 
 
 def print_report(report: Report, display: Display) -> None:
-    """Print the table."""
-    table = Table(title=f"{report.project.design.name} in {report.project.folder}")
-    table.add_column("what")
-    table.add_column("result", justify="right")
-    for what, result in _rows(report):
-        table.add_row(what, result)
-    display.console.print(table)
-    simulation = report.simulation
-    if simulation is not None and not simulation.bit_exact:
-        if simulation.first_mismatch is not None:
-            display.console.print(f"first mismatch: {simulation.first_mismatch}", markup=False)
-        for violation in simulation.violations:
-            display.console.print(f"stream rule broken: {violation}", markup=False)
+    """Print the table of a whole run."""
+    rows = _simulation_rows(report.simulation) if report.simulation else []
+    rows += _accuracy_rows(report.accuracy) if report.accuracy else []
+    multipliers = sum(node.multipliers for node in report.project.design.nodes)
+    rows.append(("multipliers", f"{multipliers:,}"))
+    rows += _cycle_rows(report.project.design, report.simulation)
+    if report.synthesis is not None:
+        rows.append(_resource_row(report.synthesis))
+    _print(f"{report.project.design.name} in {report.project.folder}", rows, display)
+    print_failure(report.simulation, display)
     if report.synthesis is not None:
         display.console.print(report.synthesis.table())
 
 
-def _rows(report: Report) -> list[tuple[str, str]]:
-    design, simulation = report.project.design, report.simulation
-    rows = []
-    if simulation is not None:
-        rows += [
-            ("bit-exact", "yes" if simulation.bit_exact else "NO"),
-            ("elements compared", f"{simulation.elements:,}"),
-            ("elements that differ", f"{simulation.mismatches:,}"),
-            ("inferences simulated", f"{simulation.inferences:,} ({simulation.engine})"),
-        ]
-    if report.accuracy is not None:
-        accuracy = report.accuracy
-        rows += [
-            (f"accuracy, float ({accuracy.samples} test samples)", f"{accuracy.float_model:.4f}"),
-            ("accuracy, quantized", f"{accuracy.quantized:.4f}"),
-        ]
-        if accuracy.rtl is not None:
-            rows.append(("accuracy, measured on the RTL", f"{accuracy.rtl:.4f}"))
-    measured = simulation is not None and simulation.stall == 0
-    rows += [
-        ("multipliers", f"{sum(node.multipliers for node in design.nodes):,}"),
-        ("latency, predicted (cycles)", f"{design.latency_cycles:,}"),
+def print_simulation(folder: Path, report: SimulationReport, display: Display) -> None:
+    """Print the table of one simulation."""
+    from mase_hw.emit.design import DesignSummary
+
+    design = DesignSummary.load(folder)
+    _print(str(folder), [*_simulation_rows(report), *_cycle_rows(design, report)], display)
+    print_failure(report, display)
+
+
+def print_failure(simulation: SimulationReport | None, display: Display) -> None:
+    """Say where a simulation went wrong."""
+    if simulation is None or simulation.bit_exact:
+        return
+    if simulation.first_mismatch is not None:
+        display.console.print(f"first mismatch: {simulation.first_mismatch}", markup=False)
+    for violation in simulation.violations:
+        display.console.print(f"stream rule broken: {violation}", markup=False)
+
+
+def _print(title: str, rows: list[tuple[str, str]], display: Display) -> None:
+    table = Table(title=title)
+    table.add_column("what")
+    table.add_column("result", justify="right")
+    for what, result in rows:
+        table.add_row(what, result)
+    display.console.print(table)
+
+
+def _simulation_rows(simulation: SimulationReport) -> list[tuple[str, str]]:
+    return [
+        ("bit-exact", "yes" if simulation.bit_exact else "NO"),
+        ("elements compared", f"{simulation.elements:,}"),
+        ("elements that differ", f"{simulation.mismatches:,}"),
+        ("inferences simulated", f"{simulation.inferences:,} ({simulation.engine})"),
+        ("cycles simulated", f"{simulation.cycles:,}"),
+        ("cycles per second", f"{simulation.cycles_per_second:,.0f}"),
     ]
-    if measured and simulation is not None:
-        rows.append(("latency, simulated (cycles)", _cycles(simulation.latency_cycles)))
-    rows.append(("interval, predicted (cycles)", f"{design.interval_cycles:,}"))
-    if measured and simulation is not None:
-        rows.append(("interval, simulated (cycles)", _cycles(simulation.interval_cycles)))
-    if report.synthesis is not None:
-        total = report.synthesis.total
-        rows.append(
-            (
-                f"LUT / FF / DSP / BRAM ({report.synthesis.target})",
-                f"{total.lut:,} / {total.ff:,} / {total.dsp} / {total.bram:g}",
-            )
-        )
+
+
+def _accuracy_rows(accuracy: Accuracy) -> list[tuple[str, str]]:
+    rows = [
+        (f"accuracy, float ({accuracy.samples} test samples)", f"{accuracy.float_model:.4f}"),
+        ("accuracy, quantized", f"{accuracy.quantized:.4f}"),
+    ]
+    if accuracy.rtl is not None:
+        rows.append(("accuracy, measured on the RTL", f"{accuracy.rtl:.4f}"))
     return rows
 
 
-def _cycles(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.6g}" if value % 1 else f"{int(value):,}"
+def _cycle_rows(
+    design: Design | DesignSummary, simulation: SimulationReport | None
+) -> list[tuple[str, str]]:
+    """Return predictions beside measurements; stalled ports measure the stalls."""
+    measured = simulation if simulation is not None and simulation.stall == 0 else None
+    rows = []
+    for what, predicted, seen in (
+        ("latency", design.latency_cycles, measured and measured.latency_cycles),
+        ("interval", design.interval_cycles, measured and measured.interval_cycles),
+    ):
+        rows.append((f"{what}, predicted (cycles)", f"{predicted:,}"))
+        if seen is not None:
+            rows.append((f"{what}, simulated (cycles)", f"{seen:,}"))
+    return rows
+
+
+def _resource_row(synthesis: SynthesisReport) -> tuple[str, str]:
+    total = synthesis.total
+    return (
+        f"LUT / FF / DSP / BRAM ({synthesis.target})",
+        f"{total.lut:,} / {total.ff:,} / {total.dsp} / {total.bram:g}",
+    )

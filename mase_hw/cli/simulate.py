@@ -40,25 +40,23 @@ def simulate(
     ] = False,
 ) -> None:
     """Simulate DIR with Verilator against the integer reference of its model."""
+    from mase_hw.cli._report import print_simulation
     from mase_hw.sim.simulate import simulate as run
 
-    display = Display(quiet=json_output)
-    with display.progress(f"simulating ({engine})") as advance:
-        report = run(
-            project,
-            inputs,
-            samples=samples,
-            engine=engine,
-            stall=stall,
-            seed=seed,
-            waves=waves,
-            probes=probe or (),
-            outputs=outputs,
-            progress=advance,
-        )
+    report = run(
+        project,
+        inputs,
+        samples=samples,
+        engine=engine,
+        stall=stall,
+        seed=seed,
+        waves=waves,
+        probes=probe or (),
+        outputs=outputs,
+    )
     if json_output:
         typer.echo(report.to_json())
     else:
-        display.console.print(report.table())
+        print_simulation(project, report, Display())
     if not report.bit_exact:
         raise typer.Exit(1)
