@@ -218,7 +218,8 @@ def _sized_parameters(spec: TensorSpec, rounds: bool) -> Iterable[tuple[str, str
     """Yield (type, suffix, value) of every parameter of a tensor."""
     for suffix, value in _format_parameters(spec, rounds).items():
         yield _parameter_type(suffix), suffix, value
-    shape = (1, *spec.shape) if len(spec.shape) < 2 else spec.shape
+    streamed = spec.stream_shape
+    shape = (1, *streamed) if len(streamed) < 2 else streamed
     for dim, size in enumerate(reversed(shape)):
         yield "int unsigned", f"TENSOR_SIZE_DIM_{dim}", size
     for dim, lanes in enumerate(reversed(spec.parallelism)):

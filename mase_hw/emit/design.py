@@ -44,6 +44,7 @@ class Stream:
             "node": self.node,
             "fields": [asdict(item) for item in self.fields],
             "beats": self.spec.beats,
+            "stream_shape": list(self.spec.stream_shape),
             **self.spec.to_dict(),
         }
 

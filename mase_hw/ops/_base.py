@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from mase_hw.ops._tensor import TensorSpec
+from mase_hw.ops._tensor import Order, TensorSpec
 
 Cycles = npt.NDArray[np.int64]
 Reference = Callable[..., Tensor]
@@ -188,6 +188,17 @@ class Operator(ABC):
             name: replace(call.operands[name], shape=result.shape, parallelism=result.parallelism)
             for name in call.constants
         }
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Return the order of every stream, given those that are offered in `call.operands`.
+
+        What an operand gets here and its producer does not give is re-ordered on the way. The
+        default suits operators that work element by element: everything in the order of the first
+        operand that is not torch's own.
+        """
+        offered = [spec.order for spec in call.streams.values() if spec.order is not None]
+        order = offered[0] if offered else None
+        return dict.fromkeys([*call.streams, *call.results], order)
 
     def multipliers(self, call: Call) -> int:
         """Return the number of multipliers of the instance."""
