@@ -103,6 +103,7 @@ class Hardware:
         sources: constant operands as ROM streams.
         tables: memories inside the module.
         rounds: whether the module takes the rounding and overflow modes of its results.
+        absent: operands the module has ports for and this call does not; they are tied off.
     """
 
     module: str
@@ -110,6 +111,7 @@ class Hardware:
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
     rounds: bool = True
+    absent: Sequence[str] = ()
 
 
 class Operator(ABC):
@@ -125,6 +127,8 @@ class Operator(ABC):
         operand_names: ATen argument name to operand name; other arguments are attributes.
         keeps_format: true when the result of codes in a format are codes in that format, so that
             a node without a configuration of its own takes its operand's format.
+        casts: true when operand and result may differ in format; an operator that only moves
+            elements is never configured and takes its operand's format.
         role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
         formats: names of the number formats whose hardware this operator has.
     """
@@ -133,6 +137,7 @@ class Operator(ABC):
     targets: ClassVar[tuple[str, ...]]
     operand_names: ClassVar[Mapping[str, str]] = OPERAND_NAMES
     keeps_format: ClassVar[bool] = False
+    casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
 
@@ -207,6 +212,29 @@ class Operator(ABC):
     def operations(self, call: Call) -> int:
         """Return the arithmetic operations of one inference (a multiply-accumulate is two)."""
         return call.result.elements
+
+    def prepare(
+        self, constants: Mapping[str, Tensor], arguments: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        """Return the constants that are quantised, from those the graph holds; differentiable."""
+        return dict(constants)
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return the operator's result on real values, differentiable.
+
+        Args:
+            target: the ATen overload.
+            arguments: all its arguments by ATen name.
+            operands: every tensor by operand name, constants as `prepare` returned them.
+        """
+        given = {
+            name: operands.get(self.operand_names.get(name, name), value)
+            for name, value in arguments.items()
+        }
+        result: Tensor = target(**given)
+        return result
 
     def is_identity(self, call: Call) -> bool:
         """Return true when the node may be replaced by its operand, at inference."""

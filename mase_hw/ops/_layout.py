@@ -24,6 +24,7 @@ class Layout(Operator):
     """
 
     keeps_format: ClassVar[bool] = True
+    casts: ClassVar[bool] = False
 
     @abstractmethod
     def move(self, call: Call, tensor: Tensor) -> Tensor:

@@ -42,14 +42,11 @@ class BatchNorm(Operator):
     ) -> Call:
         """Reduce the four statistics to a scale and a shift."""
         data = operands["data_in_0"]
-        scale = torch.rsqrt(constants["variance"].double() + arguments["eps"])
-        if "weight" in constants:
-            scale = scale * constants["weight"].double()
-        shift = -constants["mean"].double() * scale
-        if "bias" in constants:
-            shift = shift + constants["bias"].double()
-        shape = (1, -1, *[1] * (len(data.shape) - 2))
-        folded = {"weight": scale.reshape(shape), "bias": shift.reshape(shape)}
+        rank = len(data.shape)
+        folded = {
+            key: value.reshape(1, -1, *[1] * (rank - 2))
+            for key, value in self.prepare(constants, arguments).items()
+        }
         specs = {
             key: TensorSpec(
                 tuple(value.shape), data.dtype, operands[key].format if key in operands else None
@@ -57,6 +54,24 @@ class BatchNorm(Operator):
             for key, value in folded.items()
         }
         return Call(name, self, {"data_in_0": data, **specs}, results, folded, arguments)
+
+    def prepare(
+        self, constants: Mapping[str, Tensor], arguments: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        """Return the scale and the shift of every channel."""
+        scale = torch.rsqrt(constants["variance"] + arguments["eps"])
+        if "weight" in constants:
+            scale = scale * constants["weight"]
+        shift = -constants["mean"] * scale
+        return {"weight": scale, "bias": shift + constants.get("bias", 0.0)}
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Scale and shift every channel."""
+        data = operands["data_in_0"]
+        shape = (1, -1, *[1] * (data.dim() - 2))
+        return data * operands["weight"].reshape(shape) + operands["bias"].reshape(shape)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse batch statistics, which are not known before the data are."""

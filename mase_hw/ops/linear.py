@@ -64,6 +64,7 @@ class Linear(Operator):
                 "ACCUMULATOR_WIDTH": self._accumulator(call)[1],
             },
             sources,
+            absent=() if "bias" in call.operands else ("bias",),
         )
 
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from torch.fx import Node
 
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import CommonMetadata, common, metadata
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.metadata import common
+from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.passes._insert import insert_after
 
 ROLE = "cast"
@@ -36,17 +35,9 @@ def insert_casts_transform_pass(
             if wanted is None or given.format is None or wanted == given.format:
                 continue
             if (producer, wanted) not in casts:
-                casts[producer, wanted] = insert_after(
-                    mg,
-                    producer,
-                    ROLE,
-                    lambda operator, given=given, wanted=wanted: CommonMetadata(
-                        operator, {"data_in_0": given}, {"data_out_0": given.with_format(wanted)}
-                    ),
-                )
+                result = given.with_format(wanted)
+                casts[producer, wanted] = insert_after(mg, producer, ROLE, given, result)
             node.replace_input_with(producer, casts[producer, wanted])
+    refresh_output(mg)
     mg.recompile()
     return mg, {"casts": [node.name for node in casts.values()]}
-
-
-__all__ = ["insert_casts_transform_pass", "metadata", "replace"]

@@ -13,6 +13,7 @@ from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import operators
 from mase_hw.passes._configuration import Configuration
 from mase_hw.passes.cast import insert_casts_transform_pass
@@ -47,7 +48,9 @@ def quantize_transform_pass(
     if not all(metadata(node).software for node in nodes):
         mg, _ = add_software_metadata_analysis_pass(mg, {})
         nodes = [node for node in mg.nodes if node.op == "call_function"]
-    entries = {node: config.for_node(node.name, common(node).operator) for node in nodes}
+    entries = {
+        node: config.for_node(node.name, common(node).operator) for node in nodes if _casts(node)
+    }
     for node, entry in entries.items():
         _check_keys(node, entry)
         _set_operands(mg, node, entry)
@@ -57,8 +60,14 @@ def quantize_transform_pass(
         for node, entry in entries.items()
         if node in configured and _mentions(entry, RESULT)
     }
+    # What leaves the graph has the fields of the operand's format, its fraction fitted if open.
+    last = {
+        node: _format(mg, node, "data_out_0", ("data_in", "data_in_0"), entries[node])
+        for node in configured
+        if _wanted(node, configured) is None
+    }
     for node in mg.nodes:
-        _set_result(node, configured, explicit)
+        _set_result(node, configured, {**last, **explicit})
     return insert_casts_transform_pass(mg, {})
 
 
@@ -142,6 +151,11 @@ def _set_operands(mg: MaseGraph, node: Node, entry: Mapping[str, Any]) -> None:
     update(node, common=replace(known, operands=operands))
 
 
+def _casts(node: Node) -> bool:
+    operator = common(node).operator
+    return operator is not None and operators()[operator].casts
+
+
 def _keeps_format(node: Node) -> bool:
     operator = common(node).operator
     return operator is not None and operators()[operator].keeps_format
@@ -149,35 +163,27 @@ def _keeps_format(node: Node) -> bool:
 
 def _wanted(node: Node, configured: set[Node]) -> Format | None:
     """Return the input format of the nearest configured consumer, None when there is none."""
-    for user in node.users:
+    for user, name in consumers(node):
         if user in configured:
-            operands = [name for name in common(user).operands if name.startswith("data_in_")]
-            streams = [item for item in user.all_input_nodes if item.op != "get_attr"]
-            position = streams.index(node)
-            return common(user).operands[operands[min(position, len(operands) - 1)]].format
-        if user.op == "call_function" and _keeps_format(user):
-            found = _wanted(user, configured)
-            if found is not None:
-                return found
+            return common(user).operands[name].format
+        if _keeps_format(user) and (found := _wanted(user, configured)) is not None:
+            return found
     return None
 
 
-def _set_result(node: Node, configured: set[Node], explicit: Mapping[Node, Format]) -> None:
+def _set_result(node: Node, configured: set[Node], results: Mapping[Node, Format]) -> None:
     if node.op not in ("placeholder", "call_function"):
         return
     known = common(node)
     if node.op == "placeholder":
         result = _wanted(node, configured)
     elif node in configured:
-        result = (
-            explicit.get(node) or _wanted(node, configured) or known.operands["data_in_0"].format
-        )
+        result = results.get(node) or _wanted(node, configured)
     elif _keeps_format(node):
-        producers = [item for item in node.all_input_nodes if item.op != "get_attr"]
-        result = common(producers[0]).results["data_out_0"].format
+        result = common(stream_operands(node)[0][1]).results["data_out_0"].format
         operands = {name: spec.with_format(result) for name, spec in known.operands.items()}
         known = replace(known, operands=operands)
     else:
         return
-    results = {name: spec.with_format(result) for name, spec in known.results.items()}
-    update(node, common=replace(known, results=results))
+    specs = {name: spec.with_format(result) for name, spec in known.results.items()}
+    update(node, common=replace(known, results=specs))
