@@ -69,6 +69,22 @@ def test_common_metadata_is_of_one_inference(mg):
     assert common(mg.node("getitem_1")).operands["data_in_0"].shape == (1, 2)
 
 
+class Gather(nn.Module):
+    def forward(self, x, index):
+        return torch.cat([x, torch.ops.aten.index(x, [None, index])], -1)
+
+
+def test_members_of_a_list_are_operands_of_their_own():
+    graph = trace(Gather(), (torch.randn(5, 4), torch.tensor([2, 0])))
+    add_common_metadata_analysis_pass(graph)
+    assert {name: spec.shape for name, spec in common(graph.node("index_1")).operands.items()} == {
+        "data_in_0": (1, 4),
+        "data_in_1": (2,),
+    }
+    assert list(common(graph.node("cat")).operands) == ["data_in_0", "data_in_1"]
+    verify_analysis_pass(graph)
+
+
 def test_common_metadata_reports_what_no_operator_covers(mg):
     unsupported = add_common_metadata_analysis_pass(mg)[1]["unsupported"]
     assert "fc" not in unsupported
