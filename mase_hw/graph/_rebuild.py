@@ -84,6 +84,17 @@ def set_tensor(module: nn.Module, target: str, value: Tensor) -> None:
         parent.register_buffer(leaf, value)
 
 
+def drop_unused_state(module: GraphModule) -> None:
+    """Remove the parameters and buffers that no node reads."""
+    used = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
+    kept = tuple(f"{node.target}." for node in module.graph.nodes if node.op == "call_module")
+    for path, owner in list(module.named_modules(remove_duplicate=False)):
+        for leaf in [*owner._parameters, *owner._buffers]:
+            target = f"{path}.{leaf}" if path else leaf
+            if target not in used and not target.startswith(kept):
+                delattr(owner, leaf)
+
+
 def _parent(module: nn.Module, target: str) -> tuple[nn.Module, str]:
     path, _, leaf = target.rpartition(".")
     for part in path.split(".") if path else []:

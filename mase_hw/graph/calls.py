@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import torch
@@ -53,7 +54,8 @@ def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str
     Args:
         node: a `call_function` node.
         names: operand names by ATen argument name; other tensors keep the name of the argument,
-            the members of a list become `data_in_0`, `data_in_1`, ...
+            the members of a list become the first of `data_in_0`, `data_in_1`, ... that are
+            free.
     """
     schema = getattr(node.target, "_schema", None)
     if schema is None:
@@ -61,16 +63,18 @@ def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str
         yield from ((f"data_in_{number}", value) for number, value in enumerate(nodes))
         return
     kinds = {argument.name: str(argument.type) for argument in schema.arguments}
-    listed = 0
+    used: set[str] = set()
     for name, value in aten_arguments(node).items():
         if isinstance(value, list | tuple) and any(isinstance(item, Node) for item in value):
             for item in value:
                 if isinstance(item, Node):
-                    yield f"data_in_{listed}", item
-                    listed += 1
+                    free = next(key for n in count() if (key := f"data_in_{n}") not in used)
+                    used.add(free)
+                    yield free, item
         elif isinstance(value, Node) or (
             isinstance(value, int | float) and kinds[name] in {"Tensor", "Optional[Tensor]"}
         ):
+            used.add(names.get(name, name))
             yield names.get(name, name), value
 
 

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from mase_hw.errors import MaseError
 from mase_hw.graph import calls
-from mase_hw.graph._rebuild import get_tensor, rebuild
+from mase_hw.graph._rebuild import drop_unused_state, get_tensor, rebuild
 from mase_hw.graph.table import graph_table, render
 from mase_hw.ops import Call
 
@@ -139,8 +139,12 @@ class MaseGraph:
         return load_graph(path)
 
     def recompile(self) -> None:
-        """Check the graph and make the model compute what it says, after nodes were changed."""
+        """Check the graph and make the model compute what it says, after nodes were changed.
+
+        Parameters and buffers that no node reads any more are dropped.
+        """
         self.fx_graph.lint()
+        drop_unused_state(self.model)
         self.model.recompile()
 
     def one_inference(self) -> tuple[Tensor, ...]:

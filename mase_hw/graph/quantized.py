@@ -30,9 +30,12 @@ class QuantizedModel(nn.Module):
         self.graph_model = mg.model
         self._nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
         self._outputs = output_nodes(mg)
-        self._single = not isinstance(
-            next(node for node in mg.nodes if node.op == "output").args[0], tuple | list
-        ) or len(self._outputs) == 1
+        self._single = (
+            not isinstance(
+                next(node for node in mg.nodes if node.op == "output").args[0], tuple | list
+            )
+            or len(self._outputs) == 1
+        )
 
     def forward(self, *inputs: Tensor) -> Any:
         """Return the graph's outputs: a tensor when there is one, else a tuple."""

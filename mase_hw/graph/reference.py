@@ -50,9 +50,7 @@ class IntegerReference:
         producers = [producer for _, producer in stream_operands(node)]
         return node, producers, call.operator.reference(call)
 
-    def __call__(
-        self, inputs: Sequence[Tensor], probes: Sequence[str] = ()
-    ) -> dict[str, Tensor]:
+    def __call__(self, inputs: Sequence[Tensor], probes: Sequence[str] = ()) -> dict[str, Tensor]:
         """Return codes by node name: those of the outputs and of `probes`.
 
         Args:

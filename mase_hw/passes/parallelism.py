@@ -236,8 +236,9 @@ def _balance(mg: MaseGraph, groups: Groups, budget: int) -> None:
         slowest = max(calls, key=work)
         current, best = work(slowest), None
         names = _streams(mg, slowest)
-        for group in {id(g): g for n in names for d in (0, 1)
-                      for g in [groups.find((slowest, n, d))]}.values():
+        for group in {
+            id(g): g for n in names for d in (0, 1) for g in [groups.find((slowest, n, d))]
+        }.values():
             if group.fixed is not None:
                 continue
             touched = {node for node, _, _ in group.slots if node in calls}

@@ -124,9 +124,7 @@ def _format(
         low, high = _range(mg, node, name)
         return cls.fit(low, high, **fields)
     except FormatError as error:
-        raise FormatError(
-            f"{name} of {node.name} ({metadata(node).source}): {error}"
-        ) from error
+        raise FormatError(f"{name} of {node.name} ({metadata(node).source}): {error}") from error
 
 
 def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:

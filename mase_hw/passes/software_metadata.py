@@ -36,13 +36,15 @@ class _Observed:
             self.elements += values.numel()
 
     def range(self) -> ValueRange:
-        return ValueRange(self.minimum, self.maximum, self.zeros / max(self.elements, 1))
+        return ValueRange(self.minimum, self.maximum, self.zeros / self.elements)
 
 
 def add_software_metadata_analysis_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Run the float model and note minimum, maximum and sparsity of every operand and result.
+
+    Complex and empty tensors have no range.
 
     Args:
         mg: the graph.
@@ -61,8 +63,8 @@ def add_software_metadata_analysis_pass(
     if batches == 0:
         raise ConfigError("data holds no batches; give at least one")
     for order, node in enumerate(mg.nodes):
-        ranges = {name: item.range() for name, item in _operands(mg, node, observed).items()}
-        ranges |= {name: item.range() for name, item in observed[node].items()}
+        tensors = {**_operands(mg, node, observed), **observed[node]}
+        ranges = {name: item.range() for name, item in tensors.items() if item.elements}
         update(node, software=SoftwareMetadata(ranges, order))
     return mg, {"batches": batches}
 
@@ -88,7 +90,7 @@ def _observe(observed: dict[Node, dict[str, _Observed]], node: Node, value: Any)
     if node.op == "output":
         return
     for index, item in enumerate(value if isinstance(value, list | tuple) else [value]):
-        if isinstance(item, Tensor):
+        if isinstance(item, Tensor) and not item.is_complex():
             observed[node][f"data_out_{index}"].add(item)
 
 
