@@ -123,5 +123,5 @@ def sample_codes(operand: Fixed) -> Tensor:
     even = torch.linspace(low, high, SAMPLES, dtype=torch.float64).long()
     powers = (2.0 ** (torch.arange(operand.width * 64).double() / 64)).long()
     codes = torch.cat([even, powers, -powers, -powers - 1, torch.tensor([low, 0, high])])
-    inside: Tensor = codes[(codes >= low) & (codes <= high)].unique()
+    inside: Tensor = torch.unique(codes[(codes >= low) & (codes <= high)])
     return inside

@@ -281,7 +281,7 @@ def check_codes(operand: Fixed, regions: Sequence[Region]) -> Tensor:
     ends = [(region.low + distances, region.high - distances) for region in regions]
     codes = torch.cat([side for pair in ends for side in pair])
     inside = (codes >= operand.minimum_code) & (codes <= operand.maximum_code)
-    chosen: Tensor = codes[inside].unique()
+    chosen: Tensor = torch.unique(codes[inside])
     return chosen
 
 
