@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
@@ -37,12 +37,17 @@ class Unary(Operator):
 
     Subclasses write `equation` and, where the function is not smooth other than at zero, `knots`.
 
+    Attributes:
+        required_attributes: values for the arguments that have no default, for tables and tests.
+
     Example:
         >>> class Cube(Unary):
         ...     name, targets = "cube", ("my.cube.default",)
         ...     def equation(self, x, math, attributes):
         ...         return x * x * x
     """
+
+    required_attributes: ClassVar[Attributes] = {}
 
     @abstractmethod
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:

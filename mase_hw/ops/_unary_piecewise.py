@@ -281,7 +281,8 @@ def check_codes(operand: Fixed, regions: Sequence[Region]) -> Tensor:
     ends = [(region.low + distances, region.high - distances) for region in regions]
     codes = torch.cat([side for pair in ends for side in pair])
     inside = (codes >= operand.minimum_code) & (codes <= operand.maximum_code)
-    return torch.unique(codes[inside])
+    chosen: Tensor = torch.unique(codes[inside])
+    return chosen
 
 
 def _fit_region(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 from mase_hw.ops._real_math import RealMath
@@ -14,6 +15,7 @@ class Threshold(Unary):
 
     name = "threshold"
     targets = ("aten.threshold.default", "aten.threshold_.default")
+    required_attributes = MappingProxyType({"threshold": 0.1, "value": 0.7})
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
         """Return the function."""

@@ -37,6 +37,8 @@ module mase_unary_segment #(
     ADDRESS_WIDTH'(BASE_3), ADDRESS_WIDTH'(BASE_2), ADDRESS_WIDTH'(BASE_1), ADDRESS_WIDTH'(BASE_0)
   };
 
+  localparam logic [3:0] Downward = ~(4'hf << DOWNWARD_REGIONS);
+
   code_t code;
   code_t distance;
   logic [ADDRESS_WIDTH-1:0] base;
@@ -49,7 +51,7 @@ module mase_unary_segment #(
     for (int unsigned r = 0; r < REGIONS; r++) begin
       if (r == 0 || code >= code_t'(Lows[r])) begin
         base = Bases[r];
-        if (r < DOWNWARD_REGIONS) begin
+        if (Downward[r]) begin
           distance = code_t'(r + 1 == REGIONS ? Lowest : NextLows[r]) - 1'b1 - code;
         end else begin
           distance = code - code_t'(Lows[r]);
