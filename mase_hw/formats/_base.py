@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -123,6 +123,10 @@ class Format(ABC):
     @abstractmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Format:
         """Return the format with `fields` whose open fields suit reals in `[minimum, maximum]`."""
+
+    @abstractmethod
+    def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        """Return int64 codes drawn uniformly from all codes of finite values."""
 
     def fake_quantize(self, values: Tensor) -> Tensor:
         """Return the nearest representable reals with a straight-through gradient.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from mase_hw.errors import UnsupportedError
 from mase_hw.ops._tensor import TensorSpec
 
 Cycles = npt.NDArray[np.int64]
@@ -103,12 +102,16 @@ class Hardware:
         parameters: parameters beyond those every operand and result brings.
         sources: constant operands as ROM streams.
         tables: memories inside the module.
+        rounds: whether the module takes the rounding and overflow modes of its results.
+        absent: operands the module has ports for and this call does not; they are tied off.
     """
 
     module: str
     parameters: Mapping[str, int | str] = field(default_factory=dict)
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
+    rounds: bool = True
+    absent: Sequence[str] = ()
 
 
 class Operator(ABC):
@@ -124,6 +127,8 @@ class Operator(ABC):
         operand_names: ATen argument name to operand name; other arguments are attributes.
         keeps_format: true when the result of codes in a format are codes in that format, so that
             a node without a configuration of its own takes its operand's format.
+        casts: true when operand and result may differ in format; an operator that only moves
+            elements is never configured and takes its operand's format.
         role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
         formats: names of the number formats whose hardware this operator has.
     """
@@ -132,6 +137,7 @@ class Operator(ABC):
     targets: ClassVar[tuple[str, ...]]
     operand_names: ClassVar[Mapping[str, str]] = OPERAND_NAMES
     keeps_format: ClassVar[bool] = False
+    casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
 
@@ -172,6 +178,17 @@ class Operator(ABC):
         names = [*call.streams, *call.results]
         return [[(name, dim) for name in names] for dim in (0, 1)]
 
+    def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
+        """Return each constant operand as the stream that its ROM delivers.
+
+        Element-wise operators take constants broadcast to the result, beat for beat.
+        """
+        result = call.result
+        return {
+            name: replace(call.operands[name], shape=result.shape, parallelism=result.parallelism)
+            for name in call.constants
+        }
+
     def multipliers(self, call: Call) -> int:
         """Return the number of multipliers of the instance."""
         return 0
@@ -195,6 +212,29 @@ class Operator(ABC):
     def operations(self, call: Call) -> int:
         """Return the arithmetic operations of one inference (a multiply-accumulate is two)."""
         return call.result.elements
+
+    def prepare(
+        self, constants: Mapping[str, Tensor], arguments: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        """Return the constants that are quantised, from those the graph holds; differentiable."""
+        return dict(constants)
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return the operator's result on real values, differentiable.
+
+        Args:
+            target: the ATen overload.
+            arguments: all its arguments by ATen name.
+            operands: every tensor by operand name, constants as `prepare` returned them.
+        """
+        given = {
+            name: operands.get(self.operand_names.get(name, name), value)
+            for name, value in arguments.items()
+        }
+        result: Tensor = target(**given)
+        return result
 
     def is_identity(self, call: Call) -> bool:
         """Return true when the node may be replaced by its operand, at inference."""
@@ -224,11 +264,3 @@ def one_per_cycle(offered: Cycles) -> Cycles:
     order = np.arange(offered.size)
     moved: Cycles = np.maximum.accumulate(offered - order) + order
     return moved
-
-
-def require_fixed(call: Call, *names: str) -> None:
-    """Raise unless the named operands and results are fixed point."""
-    for name in names:
-        spec = call.results.get(name) or call.operands[name]
-        if spec.quantized.name != "fixed":
-            raise UnsupportedError(f"{call.name}: {name} is {spec.format}, not fixed point")

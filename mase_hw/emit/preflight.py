@@ -1,0 +1,84 @@
+"""Everything that stands between a graph and hardware, named at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import UnsupportedError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import metadata
+from mase_hw.graph.reference import output_nodes
+from mase_hw.graph.streams import consumers
+from mase_hw.ops import operator_for, operators
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reason why a node has no hardware.
+
+    Attributes:
+        node: name in the graph.
+        module_path: torch module.
+        source: the user's source line.
+        reason: what is wrong, and the fix.
+    """
+
+    node: str
+    module_path: str
+    source: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        where = self.source if self.source != "-" else self.module_path or "the model"
+        return f"{self.node} ({where}): {self.reason}"
+
+
+def preflight(mg: MaseGraph) -> list[Problem]:
+    """Return every problem of a quantised graph, in graph order; empty when there is none."""
+    outputs = output_nodes(mg)
+    found = []
+    for node in mg.nodes:
+        found += [
+            Problem(node.name, metadata(node).module_path, str(metadata(node).source), reason)
+            for reason in _reasons(mg, node, outputs)
+        ]
+    return found
+
+
+def check(mg: MaseGraph) -> None:
+    """Raise one error that lists every problem.
+
+    Raises:
+        UnsupportedError: when there is any.
+    """
+    problems = preflight(mg)
+    if problems:
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        plural = "s" if len(problems) > 1 else ""
+        raise UnsupportedError(f"{mg.name} has {len(problems)} problem{plural}:\n{lines}")
+
+
+def _reasons(mg: MaseGraph, node: Node, outputs: list[Node]) -> list[str]:
+    if node.op == "call_function":
+        if operator_for(node.target) is None:
+            word = str(node.target).split(".")[1] if "." in str(node.target) else str(node.target)
+            return [f"{node.target} has no operator; {nearest(word, operators())}"]
+        call = mg.call(node)
+        return [*call.operator.problems(call), *_fork(node, outputs)]
+    if node.op == "placeholder":
+        if not node.users:
+            return ["this input is not used; remove it from the model"]
+        return _fork(node, outputs)
+    return []
+
+
+def _fork(node: Node, outputs: list[Node]) -> list[str]:
+    uses = [f"{user.name}.{name}" for user, name in consumers(node)]
+    uses += ["the output"] * outputs.count(node)
+    if len(uses) > 1:
+        return [f"its result goes to {' and '.join(uses)}; streams that fork are not supported"]
+    return []
