@@ -72,7 +72,7 @@ def named_units(root: Path, names: Collection[str]) -> list[str]:
 
 
 def _named(tree: ast.Module, folder: str, names: Collection[str]) -> Iterator[tuple[int, str]]:
-    ignored = {id(node) for node in _docstrings(tree)} | {id(node) for node in _roles(tree)}
+    ignored = {id(node) for node in _docstrings(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if id(node) not in ignored and _names_unit(node.value, names):
@@ -105,13 +105,6 @@ def _docstrings(tree: ast.Module) -> Iterator[ast.AST]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
-
-
-def _roles(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the roles that passes ask an operator for."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("operator_for_role"):
-            yield from node.args
 
 
 def upward_imports(root: Path) -> list[str]:
