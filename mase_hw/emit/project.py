@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +17,15 @@ from mase_hw.emit.library import module_files
 from mase_hw.emit.render import render_top
 from mase_hw.errors import EmissionError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.reference import IntegerReference, output_nodes
+from mase_hw.graph.reference import IntegerReference
 
 GRAPH_FILE = "model.mase"
 DESIGN_FILE = "design.json"
 TESTBENCH_INFERENCES = 8
 
-TestbenchWriter = Callable[[Path, DesignSummary, Sequence[Tensor], Sequence[Tensor]], None]
+TestbenchWriter = Callable[
+    [Path, DesignSummary, Mapping[str, Tensor], Mapping[str, Tensor]], None
+]
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,12 @@ def _write(mg: MaseGraph, design: Design, folder: Path) -> None:
 def _write_testbench(mg: MaseGraph, folder: Path, testbench: TestbenchWriter) -> None:
     summary = DesignSummary.load(folder)
     generator = torch.Generator().manual_seed(0)
-    inputs = [
-        stream.spec.quantized.random_codes(
+    inputs = {
+        stream.name: stream.spec.quantized.random_codes(
             (TESTBENCH_INFERENCES, *stream.spec.shape), generator
         )
         for stream in summary.inputs
-    ]
-    codes = IntegerReference(mg)(inputs)
-    testbench(folder, summary, inputs, [codes[node.name] for node in output_nodes(mg)])
+    }
+    codes = IntegerReference(mg)(list(inputs.values()))
+    expected = {stream.name: codes[stream.node] for stream in summary.outputs}
+    testbench(folder, summary, inputs, expected)

@@ -1,0 +1,1 @@
+"""The cocotb testbench that is written into every emitted project; it imports nothing of ours."""
