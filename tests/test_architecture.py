@@ -3,7 +3,10 @@
 from pathlib import Path
 
 import pytest
-from _architecture import (
+
+from mase_hw.formats import formats
+from mase_hw.ops import operators
+from tests._architecture import (
     misnamed_modules,
     missing_packages,
     named_units,
@@ -12,9 +15,6 @@ from _architecture import (
     unit_names,
     upward_imports,
 )
-
-from mase_hw.formats import formats
-from mase_hw.ops import operators
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = {"linear", "add", "fixed", "integer"}

@@ -11,19 +11,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-EMIT = """
-import sys
-from pathlib import Path
+FACTORY = """
 import torch
-import mase_hw
-from mase_hw.emit.flow import quantize, to_hardware
-from mase_hw.emit.project import write_project
-from mase_hw.graph.trace import trace
 
-sys.stdout.write(mase_hw.__file__)
-model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()).eval()
-graph = trace(model, (torch.randn(2, 4, generator=torch.Generator().manual_seed(0)),))
-write_project(to_hardware(quantize(graph), parallelism=2), Path("project"))
+
+def factory():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()).eval()
+    return model, (torch.randn(2, 4),)
 """
 
 
@@ -88,14 +83,31 @@ def test_the_installed_commands_answer(installed: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_installed_package_emits(installed: Path, tmp_path: Path) -> None:
-    location = run([str(installed / "bin/python"), "-c", EMIT], tmp_path)
-    assert Path(location).is_relative_to(installed)
+def test_the_installed_package_lies_in_its_environment(installed: Path, tmp_path: Path) -> None:
+    ask = "import mase_hw; print(mase_hw.__file__)"
+    location = run([str(installed / "bin/python"), "-c", ask], tmp_path)
+    assert Path(location.strip()).is_relative_to(installed)
+
+
+@pytest.mark.slow
+def test_the_installed_commands_emit_simulate_and_synthesize(
+    installed: Path, tmp_path: Path
+) -> None:
+    command = str(installed / "bin/mase-hw")
+    (tmp_path / "net.py").write_text(FACTORY)
+    run([command, "emit-verilog", "net.py:factory", "-o", "project"], tmp_path)
     project = tmp_path / "project"
     files = (project / "files.f").read_text().split()
     assert "top.sv" in files
     assert all((project / file).is_file() for file in files)
-    assert json.loads((project / "design.json").read_text())["instances"]
+    for engine in ("native", "cocotb"):
+        options = ["--engine", engine, "--samples", "8", "--json"]
+        simulated = json.loads(run([command, "simulate", "project", *options], tmp_path))
+        assert simulated["bit_exact"] is True
+        assert simulated["inferences"] == 8
+    resources = json.loads(run([command, "synth", "project", "--json"], tmp_path))
+    assert resources["dsp"] == 1
+    assert len(resources["nodes"]) == 2
 
 
 @pytest.mark.slow

@@ -3,7 +3,17 @@
 from pathlib import Path
 
 import pytest
-from _quality import CHECKS, ROOT, mypy, rtl_files, ruff_check, ruff_format, verible, verilator_lint
+
+from tests._quality import (
+    CHECKS,
+    ROOT,
+    mypy,
+    rtl_files,
+    ruff_check,
+    ruff_format,
+    verible,
+    verilator_lint,
+)
 
 
 def test_ruff_check() -> None:
