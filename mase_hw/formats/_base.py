@@ -134,7 +134,7 @@ class Format(ABC):
         The gradient is zero where the format saturates (Bengio et al. 2013, arXiv:1308.3432, with
         the clipping mask of Hubara et al. 2016, arXiv:1609.07061).
         """
-        result: Tensor = _StraightThrough.apply(values, self)
+        result: Tensor = _StraightThrough.apply(values, self)  # type: ignore[no-untyped-call]
         return result
 
     @classmethod
