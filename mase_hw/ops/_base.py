@@ -131,6 +131,8 @@ class Operator(ABC):
             elements is never configured and takes its operand's format.
         role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
         formats: names of the number formats whose hardware this operator has.
+        pattern: the composition of torch functions that capture makes of this operator, when ATen
+            has no operator for it; a pass raises it to `targets[0]`.
     """
 
     name: ClassVar[str]
@@ -140,6 +142,7 @@ class Operator(ABC):
     casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
+    pattern: ClassVar[Callable[[Tensor], Tensor] | None] = None
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:
