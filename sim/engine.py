@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.sim.layout import Bytes, Integers
+
+from mase_hw.emit.design import DesignSummary, Stream
 
 
 @dataclass(frozen=True)
