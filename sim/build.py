@@ -16,6 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
+
+from mase_hw._resources import sim_folder
+from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.errors import SimulationError, ToolError
 from mase_hw.sim._cache import build_once, content_key, file_digest
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.tools import (
@@ -26,29 +30,10 @@ from mase_hw.sim.tools import (
     find_verilator,
 )
 
-from mase_hw._resources import sim_folder
-from mase_hw.emit.design import DesignSummary, Stream
-from mase_hw.errors import SimulationError, ToolError
-
-VERILATE_FLAGS = [
-    "--cc",
-    "--vpi",
-    "--prefix",
-    "Vtop",
-    "--top-module",
-    "top",
-    "--make",
-    "json",
-    "--no-timing",
-    "-Wno-fatal",
-    "-O3",
-    "--x-assign",
-    "fast",
-    "--x-initial",
-    "unique",
-    "--output-split",
-    "40000",
-]
+VERILATE_FLAGS = (
+    "--cc --vpi --prefix Vtop --top-module top --make json --no-timing -Wno-fatal "
+    "-O3 --x-assign fast --x-initial unique --output-split 40000"
+).split()
 RUNTIME_FLAGS = ("-std=gnu++17", "-O1", "-w")
 FAST_FLAGS = ("-std=gnu++17", "-O3", "-w")
 SLOW_FLAGS = ("-std=gnu++17", "-O0", "-w")
@@ -134,15 +119,8 @@ def build_model(
     flags = [*VERILATE_FLAGS, *(["--trace"] if waves else [])]
     digests = [(name, file_digest(project / name)) for name in sources]
     key = content_key(
-        digests,
-        control,
-        header,
-        flags,
-        FAST_FLAGS,
-        SLOW_FLAGS,
-        verilator.version,
-        str(verilator.root),
-        compiler.version,
+        digests, control, header, flags, FAST_FLAGS, SLOW_FLAGS, verilator.version,
+        str(verilator.root), compiler.version,
     )
 
     def make(folder: Path) -> None:
@@ -163,7 +141,9 @@ def build_model(
     return Model(folder, key, names, waves, verilator, compiler)
 
 
-def runtime_objects(verilator: Verilator, compiler: Compiler, sources: Iterable[str]) -> list[Path]:
+def runtime_objects(
+    verilator: Verilator, compiler: Compiler, sources: Iterable[str]
+) -> list[Path]:
     """Return Verilator's runtime as objects: what every model needs as one, the rest one each."""
     common = ["verilated.cpp", "verilated_threads.cpp", "verilated_vpi.cpp"]
     include = verilator.root / "include"
@@ -286,7 +266,9 @@ def _compile_model(
     objects = [unit.with_suffix(".o") for unit, _ in jobs]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(
-            pool.map(lambda job: _compile(compiler, job[1], job[0], job[0].with_suffix(".o")), jobs)
+            pool.map(
+                lambda job: _compile(compiler, job[1], job[0], job[0].with_suffix(".o")), jobs
+            )
         )
     _run(["ar", "rcs", str(folder / "libmodel.a"), *map(str, objects)], "archiving")
     for path in (*objects, *folder.glob("*.cpp")):

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from mase_hw.sim.engine import Recording
-from mase_hw.sim.layout import StreamLayout
 from torch import Tensor
 
 from mase_hw.emit.design import Stream
+from mase_hw.sim.engine import Recording
+from mase_hw.sim.layout import StreamLayout
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mase_hw.sim._process import died, run_simulator, waiting
-from mase_hw.sim.build import build_model
-from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation
-from mase_hw.sim.layout import Bytes, StreamLayout
-from mase_hw.sim.native_engine import keep_waveform
 from torch import Tensor
 
 from mase_hw._resources import sim_folder
 from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import ToolError
+from mase_hw.sim._process import died, run_simulator, waiting
+from mase_hw.sim.build import build_model
+from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation
+from mase_hw.sim.layout import Bytes, StreamLayout
+from mase_hw.sim.native_engine import keep_waveform
 
 TESTBENCH_FILES = ("stream.py", "test_top.py", "run.py")
 
@@ -36,11 +36,7 @@ def run_cocotb(request: RunRequest) -> RunResult:
         folder = Path(name)
         expected = request.expected or _nothing(request)
         np.savez(folder / "vectors.npz", **_vectors(request.summary, request.inputs, expected))
-        command = [
-            str(executable),
-            f"+verilator+seed+{request.seed + 1}",
-            "+verilator+rand+reset+2",
-        ]
+        command = [str(executable), f"+verilator+seed+{request.seed + 1}", "+verilator+rand+reset+2"]
         if request.waves:
             command += ["--trace", "--trace-file", str(folder / "waves.vcd")]
         total = request.inferences * request.summary.outputs[0].spec.beats
@@ -78,9 +74,7 @@ def write_testbench(
 def _vectors(
     summary: DesignSummary, inputs: tuple[Bytes, ...], expected: Mapping[str, Bytes]
 ) -> dict[str, Any]:
-    arrays = {
-        f"input.{item.name}": beats for item, beats in zip(summary.inputs, inputs, strict=True)
-    }
+    arrays = {f"input.{item.name}": beats for item, beats in zip(summary.inputs, inputs, strict=True)}
     arrays |= {f"expected.{name}": beats for name, beats in expected.items()}
     return arrays | {f"mask.{item.name}": StreamLayout(item).mask() for item in summary.outputs}
 

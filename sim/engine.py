@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from mase_hw.sim.layout import Bytes, Integers
-
 from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.sim.layout import Bytes, Integers
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+
+from mase_hw.emit.design import Stream
+from mase_hw.errors import SimulationError
 from mase_hw.sim._process import died, run_simulator, waiting
 from mase_hw.sim.build import build_model
 from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation
 from mase_hw.sim.layout import Bytes, Integers, StreamLayout
-
-from mase_hw.emit.design import Stream
-from mase_hw.errors import SimulationError
 
 
 def run_native(request: RunRequest) -> RunResult:
@@ -65,9 +65,7 @@ def _read_result(request: RunRequest, folder: Path) -> RunResult:
     for line in (folder / "result.txt").read_text().splitlines():
         kind, *words = line.split(" ")
         if kind == "violation":
-            violations.append(
-                Violation(words[0], " ".join(words[3:]), int(words[1]), int(words[2]))
-            )
+            violations.append(Violation(words[0], " ".join(words[3:]), int(words[1]), int(words[2])))
         elif kind == "input":
             # A driver does not see ready after its last beat: blocked while it still offers one.
             cycles = _read_cycles(folder, words[0])

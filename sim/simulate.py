@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from torch import Tensor
+
+from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.errors import SimulationError
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
 from mase_hw.sim.cocotb_engine import run_cocotb
 from mase_hw.sim.engine import Engine, RunRequest, RunResult, Violation
 from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.native_engine import run_native
-from torch import Tensor
-
-from mase_hw.emit.design import DesignSummary, Stream
-from mase_hw.errors import SimulationError
 
 ENGINES: Mapping[str, Engine] = {"native": run_native, "cocotb": run_cocotb}
 DEFAULT_SAMPLES = 100
