@@ -155,8 +155,6 @@ class Operator(ABC):
             elements is never configured and takes its operand's format.
         role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
         formats: names of the number formats whose hardware this operator has.
-        pattern: the composition of torch functions that capture makes of this operator, when ATen
-            has no operator for it; a pass raises it to `targets[0]`.
     """
 
     name: ClassVar[str]
@@ -166,7 +164,6 @@ class Operator(ABC):
     casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
-    pattern: ClassVar[Callable[[Tensor], Tensor] | None] = None
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:
@@ -280,9 +277,14 @@ class Operator(ABC):
         The conformance tests take them through capture, quantisation, emission and simulation.
         The default calls the first target on one tensor.
         """
-        namespace, name, overload = self.targets[0].split(".")
-        target = getattr(getattr(getattr(torch.ops, namespace), name), overload)
-        return [(Apply(target), (example_values(3, 11),))]
+        return [(Apply(torch_target(self.targets[0])), (example_values(3, 11),))]
+
+    def pattern(self) -> Callable[[Tensor], Tensor] | None:
+        """Return the composition that capture makes of this operator, if ATen has none for it.
+
+        A pass raises it to `targets[0]`.
+        """
+        return None
 
     def is_identity(self, call: Call) -> bool:
         """Return true when the node may be replaced by its operand, at inference."""
@@ -305,6 +307,15 @@ class Operator(ABC):
         `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
         """
         return Call(name, self, operands, results, constants, arguments)
+
+
+def torch_target(name: str) -> Callable[..., Tensor]:
+    """Return the torch operator called `name`, such as `aten.relu.default`."""
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part)
+    target: Callable[..., Tensor] = found
+    return target
 
 
 def example_values(*shape: int, seed: int = 0) -> Tensor:

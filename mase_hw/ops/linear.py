@@ -39,7 +39,7 @@ class Linear(Operator):
         """Also refuse weights that stream, and accumulators beyond 63 bits."""
         found = super().problems(call)
         if "weight" not in call.constants:
-            return [*found, "the weight is computed by the model; only constant weights are legal"]
+            return [*found, "the weight is computed by the model; it must be constant"]
         if not found and self._widest_sum(call) > 62:
             found.append(
                 "sums may exceed 62 bits; use narrower operands or a shorter bias fraction"
