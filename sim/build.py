@@ -34,7 +34,7 @@ VERILATE_FLAGS = (
     "--cc --vpi --prefix Vtop --top-module top --make json --no-timing -Wno-fatal "
     "-O3 --x-assign fast --x-initial unique --output-split 40000"
 ).split()
-RUNTIME_FLAGS = ("-std=gnu++17", "-O0", "-w")
+RUNTIME_FLAGS = ("-std=gnu++17", "-Og", "-w")
 FAST_FLAGS = ("-std=gnu++17", "-O3", "-w")
 SLOW_FLAGS = ("-std=gnu++17", "-O0", "-w")
 HARNESS_FLAGS = ("-std=gnu++17", "-O2", "-Wall", "-Wextra")
@@ -122,8 +122,15 @@ def build_model(
     flags = [*VERILATE_FLAGS, *(["--trace"] if waves else [])]
     digests = [(name, file_digest(project / name)) for name in sources]
     key = content_key(
-        digests, control, header, flags, FAST_FLAGS, SLOW_FLAGS, verilator.version,
-        str(verilator.root), compiler.version,
+        digests,
+        control,
+        header,
+        flags,
+        FAST_FLAGS,
+        SLOW_FLAGS,
+        verilator.version,
+        str(verilator.root),
+        compiler.version,
     )
 
     def make(folder: Path) -> None:
@@ -145,9 +152,7 @@ def build_model(
     return Model(folder, key, names, waves, verilator, compiler)
 
 
-def runtime_objects(
-    verilator: Verilator, compiler: Compiler, sources: Iterable[str]
-) -> list[Path]:
+def runtime_objects(verilator: Verilator, compiler: Compiler, sources: Iterable[str]) -> list[Path]:
     """Return Verilator's runtime as objects: what every model needs as one, the rest one each."""
     common = ["verilated.cpp", "verilated_threads.cpp", "verilated_vpi.cpp"]
     include = verilator.root / "include"

@@ -93,7 +93,9 @@ def _read(path: Path) -> Any:
 def _encode(stream: Stream, given: Any) -> Tensor:
     spec = stream.spec
     try:
-        values = given.detach() if isinstance(given, Tensor) else torch.from_numpy(np.asarray(given))
+        values = (
+            given.detach() if isinstance(given, Tensor) else torch.from_numpy(np.asarray(given))
+        )
     except TypeError as error:
         raise SimulationError(f"input {stream.name} is no array of numbers: {error}") from error
     wants_float = spec.dtype.removeprefix("torch.").startswith(("float", "bfloat"))
