@@ -17,6 +17,7 @@ from mase_hw.passes.fold import (
 from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
 from mase_hw.passes.remove_identity import remove_identity_transform_pass
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
@@ -32,6 +33,7 @@ DEFAULT_CONFIG: Mapping[str, Any] = {
 def canonicalize(mg: MaseGraph) -> MaseGraph:
     """Return the graph without nodes that do nothing at inference, constants folded."""
     mg, _ = init_metadata_analysis_pass(mg, {})
+    mg, _ = raise_patterns_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {})
     mg, _ = fold_constants_transform_pass(mg, {})

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from mase_hw.ops._tensor import Order, TensorSpec
 
@@ -114,6 +115,29 @@ class Hardware:
     absent: Sequence[str] = ()
 
 
+class Apply(nn.Module):
+    """A module that calls a function, for examples.
+
+    Args:
+        function: takes the inputs, and `constants` after them.
+        constants: tensors that become buffers.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], *constants: Tensor) -> None:
+        super().__init__()
+        self._function = function
+        self._names = [f"constant_{number}" for number in range(len(constants))]
+        for name, value in zip(self._names, constants, strict=True):
+            self.register_buffer(name, value)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Call the function."""
+        return self._function(*inputs, *(getattr(self, name) for name in self._names))
+
+
+Example = tuple[nn.Module, tuple[Tensor, ...]]
+
+
 class Operator(ABC):
     """One operator: one file here, one module (or none) in `rtl/ops/`.
 
@@ -131,6 +155,8 @@ class Operator(ABC):
             elements is never configured and takes its operand's format.
         role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
         formats: names of the number formats whose hardware this operator has.
+        pattern: the composition of torch functions that capture makes of this operator, when ATen
+            has no operator for it; a pass raises it to `targets[0]`.
     """
 
     name: ClassVar[str]
@@ -140,6 +166,7 @@ class Operator(ABC):
     casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
+    pattern: ClassVar[Callable[[Tensor], Tensor] | None] = None
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:
@@ -247,6 +274,16 @@ class Operator(ABC):
         result: Tensor = target(**given)
         return result
 
+    def examples(self) -> list[Example]:
+        """Return small modules that use the operator, with inputs of a few inferences.
+
+        The conformance tests take them through capture, quantisation, emission and simulation.
+        The default calls the first target on one tensor.
+        """
+        namespace, name, overload = self.targets[0].split(".")
+        target = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+        return [(Apply(target), (example_values(3, 11),))]
+
     def is_identity(self, call: Call) -> bool:
         """Return true when the node may be replaced by its operand, at inference."""
         return False
@@ -268,6 +305,11 @@ class Operator(ABC):
         `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
         """
         return Call(name, self, operands, results, constants, arguments)
+
+
+def example_values(*shape: int, seed: int = 0) -> Tensor:
+    """Return float32 reals from a normal distribution, the same at every call."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def one_per_cycle(offered: Cycles) -> Cycles:

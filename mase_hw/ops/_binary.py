@@ -6,10 +6,20 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Call, Hardware, Operator, Reference, Source
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    Source,
+    example_values,
+)
 from mase_hw.ops._fixed import fixed
 
 
@@ -69,6 +79,18 @@ class Binary(Operator):
 
     def _formats(self, call: Call) -> tuple[Fixed, Fixed]:
         return fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
+
+    def examples(self) -> list[Example]:
+        """Two streams, a constant of one row, of one element, and a Python scalar."""
+        namespace, name, overload = self.targets[0].split(".")
+        target = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+        row = example_values(7, seed=1)
+        return [
+            (Apply(target), (example_values(3, 7), example_values(3, 7, seed=1))),
+            (Apply(target, row), (example_values(3, 2, 7),)),
+            (Apply(target, row[:1]), (example_values(3, 7),)),
+            (Apply(lambda x: target(x, 0.75)), (example_values(3, 7),)),
+        ]
 
 
 def constant_source(call: Call, name: str) -> Source:

@@ -1,6 +1,8 @@
-"""Torch operators of our own that passes insert; as functions of values they are the identity."""
+"""Torch operators of our own, for what ATen has no operator for."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -8,11 +10,12 @@ from torch import Tensor
 _LIBRARY = torch.library.Library("mase", "FRAGMENT")
 
 
-def define_identity(name: str) -> None:
-    """Register `torch.ops.mase.<name>`, one tensor in, a copy out."""
+def define(name: str, function: Callable[[Tensor], Tensor]) -> None:
+    """Register `torch.ops.mase.<name>`: one tensor in, `function` of it out, differentiable."""
     _LIBRARY.define(f"{name}(Tensor self) -> Tensor")
-    _LIBRARY.impl(name, _copy, "CompositeImplicitAutograd")
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")
 
 
-def _copy(values: Tensor) -> Tensor:
-    return values.clone()
+def define_identity(name: str) -> None:
+    """Register `torch.ops.mase.<name>`, which returns a copy: what passes insert."""
+    define(name, torch.clone)

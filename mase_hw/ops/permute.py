@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._layout import Layout
 
 
@@ -27,6 +27,10 @@ class Permute(Layout):
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         """Permute every inference."""
         return tensor.permute(call.attributes["dims"])
+
+    def examples(self) -> list[Example]:
+        """Three dimensions turned."""
+        return [(Apply(lambda x: x.permute(0, 3, 1, 2)), (example_values(2, 2, 3, 4),))]
 
 
 def _probe(shape: tuple[int, ...]) -> Tensor:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._layout import Layout
 
 
@@ -28,3 +28,11 @@ class Reshape(Layout):
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         """Reshape every inference."""
         return tensor.reshape(-1, *call.result.shape[1:])
+
+    def examples(self) -> list[Example]:
+        """Rows split and joined."""
+        return [
+            (Apply(lambda x: x.reshape(-1, 4, 3)), (example_values(2, 12),)),
+            (Apply(lambda x: x.reshape(-1, 2, 9)), (example_values(2, 6, 3),)),
+            (Apply(lambda x: x.unsqueeze(1)), (example_values(2, 5),)),
+        ]
