@@ -16,6 +16,7 @@ from mase_hw.graph import common, trace
 from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.graph.reference import IntegerReference, output_nodes, spec
 from mase_hw.ops import operator_for, operators
+from mase_hw.ops._unary import Unary
 
 INFERENCES = 24
 
@@ -110,15 +111,17 @@ def test_reference_is_the_fake_quantized_model(quantized):
         for node, item in zip(quantized.inputs, codes, strict=True)
     ]
     with torch.no_grad():
-        outputs = QuantizedModel(quantized).double()(*values)
+        outputs = QuantizedModel(quantized.copy()).double()(*values)
     for node, output in zip(output_nodes(quantized), outputs, strict=True):
         decoded = spec(node).quantized.decode(expected[node.name])
-        if any(operand.quantized.bits_per_element > 12 for operand in _operands(node)):
+        wrong = (decoded.reshape(output.shape) != output).nonzero()
+        if len(wrong):
+            missed = _difference(node, decoded.reshape(output.shape), output, wrong)
+            assert isinstance(operators()[common(node).operator], Unary), missed
             step = 2.0 ** -spec(node).quantized.frac_width
-            assert (decoded.reshape(output.shape) - output).abs().max() <= _slack(node, step)
-        else:
-            wrong = (decoded.reshape(output.shape) != output).nonzero()
-            assert not len(wrong), _difference(node, decoded.reshape(output.shape), output, wrong)
+            distance = (decoded.reshape(output.shape) - output).abs().max()
+            assert distance <= _slack(node, step), missed
+            assert len(wrong) <= output.numel() * _misses(node), missed
 
 
 def _difference(node, decoded, output, wrong):
@@ -130,8 +133,15 @@ def _operands(node):
     return [item for item in common(node).operands.values() if item.format is not None]
 
 
+def _misses(node):
+    """A table is right where float64 rounds a product to a tie, which is rare; wide inputs miss
+    often where a small negative value is rounded down.
+    """
+    return 1.0 if any(item.quantized.bits_per_element > 12 for item in _operands(node)) else 0.03
+
+
 def _slack(node, step):
-    """A nonlinear function of more than 12 bits may miss by a step, and wrap where that crosses."""
+    """A nonlinear function may miss by a step, and wrap where that crosses the range's end."""
     number_format = spec(node).quantized
     whole = 2.0**number_format.width * step
     return whole if number_format.overflow == "wrap" else step

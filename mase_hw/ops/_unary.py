@@ -85,9 +85,7 @@ class Unary(Operator):
             attributes: the call's other arguments; those left to their default are missing.
         """
 
-    def compute(
-        self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Evaluate the equation, which torch's own kernel may round differently at a tie."""
         result: Tensor = self.equation(operands["data_in_0"], FAST, arguments)
         return result
