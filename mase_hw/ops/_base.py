@@ -209,8 +209,7 @@ class Operator(ABC):
         """
         result = call.result
         return {
-            name: replace(call.operands[name], shape=result.shape, parallelism=result.parallelism)
-            for name in call.constants
+            name: replace(result, format=call.operands[name].format) for name in call.constants
         }
 
     def orders(self, call: Call) -> dict[str, Order | None]:
