@@ -81,7 +81,7 @@ def _asked(mg: MaseGraph, node: Node) -> Order | None:
     probe = Order.channels_last(common(node).results["data_out_0"].shape)
     for user, name in consumers(node):
         call = mg.call(user)
-        plain = _with_orders(call, {key: None for key in call.streams})
+        plain = _with_orders(call, dict.fromkeys(call.streams))
         required = call.operator.orders(plain)
         if required[name] is not None:
             return required[name]

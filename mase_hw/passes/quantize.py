@@ -180,9 +180,7 @@ def _set_result(node: Node, configured: set[Node], results: Mapping[Node, Format
     if node.op not in ("placeholder", "call_function"):
         return
     known = common(node)
-    if node.op == "placeholder":
-        result = results.get(node) or _wanted(node, configured)
-    elif node in configured:
+    if node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
     elif _keeps_format(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format
