@@ -31,9 +31,11 @@ from mase_hw.sim.tools import (
 )
 
 VERILATE_FLAGS = (
-    "--cc --vpi --prefix Vtop --top-module top --make json --no-timing -Wno-fatal "
-    "-O3 --x-assign fast --x-initial unique --output-split 40000"
-).split()
+    *("--cc", "--vpi", "--prefix", "Vtop", "--top-module", "top", "--make", "json"),
+    *("--no-timing", "-Wno-fatal", "-O3", "--output-split", "40000"),
+    # Registers without a reset start as the run's seed says.
+    *("--x-assign", "fast", "--x-initial", "unique"),
+)
 RUNTIME_FLAGS = ("-std=gnu++17", "-Og", "-w")
 FAST_FLAGS = ("-std=gnu++17", "-O3", "-w")
 SLOW_FLAGS = ("-std=gnu++17", "-O0", "-w")
