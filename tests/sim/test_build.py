@@ -12,6 +12,7 @@ import pytest
 
 from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import SimulationError, ToolError
+from mase_hw._cache import CACHE_VARIABLE
 from mase_hw.sim import _cache, build, simulate, tools, write_testbench
 from mase_hw.sim.baseline import baseline_cycles_per_second
 from mase_hw.sim.inputs import random_codes
@@ -80,7 +81,7 @@ def test_wheel_has_a_version() -> None:
 def test_one_process_builds_and_the_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(_cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     script = (
         "import time, sys\nfrom pathlib import Path\nfrom mase_hw.sim._cache import build_once\n"
         "def make(folder):\n"
@@ -99,7 +100,7 @@ def test_one_process_builds_and_the_others_wait(
 
 
 def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(_cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
 
     def fail(folder: Path) -> None:
         (folder / "half").write_text("")
