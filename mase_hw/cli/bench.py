@@ -34,9 +34,7 @@ def bench(
     names = group or list(benchmarks())
     for name in names:
         if name not in benchmarks():
-            raise ConfigError(
-                f"no group of figures is called {name!r}; {nearest(name, benchmarks())}"
-            )
+            raise ConfigError(f"no figures are called {name!r}; {nearest(name, benchmarks())}")
     results: dict[str, list[Row]] = {}
     for name in names:
         benchmark = benchmarks()[name]

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from mase_hw.emit.preflight import check
+from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.fold import (
@@ -25,7 +26,7 @@ from mase_hw.passes.verify import verify_analysis_pass
 DEFAULT_CONFIG: Mapping[str, Any] = {
     "by": "type",
     "default": {
-        "config": {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
+        "config": {"name": DEFAULT_FORMAT, "data_in_width": 8, "weight_width": 8, "bias_width": 8}
     },
 }
 

@@ -104,6 +104,8 @@ class Hardware:
         sources: constant operands as ROM streams.
         tables: memories inside the module.
         rounds: whether the module takes the rounding and overflow modes of its results.
+        plain: true for a module that carries any payload: it takes `WIDTH`, and `data_in` and
+            `data_out` for its one operand and result.
         absent: operands the module has ports for and this call does not; they are tied off.
     """
 
@@ -112,6 +114,7 @@ class Hardware:
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
     rounds: bool = True
+    plain: bool = False
     absent: Sequence[str] = ()
 
 
@@ -155,8 +158,6 @@ class Operator(ABC):
             elements is never configured and takes its operand's format.
         role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
         formats: names of the number formats whose hardware this operator has.
-        pattern: the composition of torch functions that capture makes of this operator, when ATen
-            has no operator for it; a pass raises it to `targets[0]`.
     """
 
     name: ClassVar[str]
@@ -166,7 +167,6 @@ class Operator(ABC):
     casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
-    pattern: ClassVar[Callable[[Tensor], Tensor] | None] = None
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:
@@ -211,10 +211,7 @@ class Operator(ABC):
         Element-wise operators take constants broadcast to the result, beat for beat.
         """
         result = call.result
-        return {
-            name: replace(call.operands[name], shape=result.shape, parallelism=result.parallelism)
-            for name in call.constants
-        }
+        return {name: replace(result, format=call.operands[name].format) for name in call.constants}
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Return the order of every stream, given those that are offered in `call.operands`.
@@ -235,6 +232,14 @@ class Operator(ABC):
         """Return the cycles one inference occupies the instance: its initiation interval."""
         specs = [*call.streams.values(), *call.results.values()]
         return max(spec.beats for spec in specs)
+
+    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
+        """Return when each operand's beats are taken, given when they are offered.
+
+        The default suits operators that take one operand as it comes, and several together.
+        """
+        together = one_per_cycle(np.max(np.stack(list(arrivals.values())), axis=0))
+        return dict.fromkeys(arrivals, together)
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """Return when each beat of the result is offered, from idle, to a consumer that is ready.
@@ -280,9 +285,14 @@ class Operator(ABC):
         The conformance tests take them through capture, quantisation, emission and simulation.
         The default calls the first target on one tensor.
         """
-        namespace, name, overload = self.targets[0].split(".")
-        target = getattr(getattr(getattr(torch.ops, namespace), name), overload)
-        return [(Apply(target), (example_values(3, 11),))]
+        return [(Apply(torch_target(self.targets[0])), (example_values(3, 11),))]
+
+    def pattern(self) -> Callable[[Tensor], Tensor] | None:
+        """Return the composition that capture makes of this operator, if ATen has none for it.
+
+        A pass raises it to `targets[0]`.
+        """
+        return None
 
     def is_identity(self, call: Call) -> bool:
         """Return true when the node may be replaced by its operand, at inference."""
@@ -305,6 +315,15 @@ class Operator(ABC):
         `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
         """
         return Call(name, self, operands, results, constants, arguments)
+
+
+def torch_target(name: str) -> Callable[..., Tensor]:
+    """Return the torch operator called `name`, such as `aten.relu.default`."""
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part)
+    target: Callable[..., Tensor] = found
+    return target
 
 
 def example_values(*shape: int, seed: int = 0) -> Tensor:

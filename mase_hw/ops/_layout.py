@@ -1,5 +1,7 @@
-"""Operators that move elements and compute nothing: a wire where the stream's order stays, and
-otherwise a double-buffered banked memory that carries one beat per cycle.
+"""Operators that move elements and compute nothing.
+
+They are a wire where the stream's order stays, and otherwise a double-buffered banked memory that
+carries one beat per cycle.
 """
 
 from __future__ import annotations

@@ -158,6 +158,6 @@ def _example(channels: int) -> nn.Module:
     with torch.no_grad():
         norm.weight.copy_(example_values(channels, seed=1))
         norm.bias.copy_(example_values(channels, seed=2))
-        norm.running_mean.copy_(example_values(channels, seed=3))  # type: ignore[union-attr,operator]
-        norm.running_var.copy_(example_values(channels, seed=4).abs() + 0.5)  # type: ignore[union-attr,operator]
+        norm.running_mean.copy_(example_values(channels, seed=3))  # type: ignore[union-attr]
+        norm.running_var.copy_(example_values(channels, seed=4).abs() + 0.5)  # type: ignore[union-attr]
     return norm

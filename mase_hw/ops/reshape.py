@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._layout import Layout
+from mase_hw.ops._tensor import Order
 
 
 class Reshape(Layout):
@@ -36,3 +37,19 @@ class Reshape(Layout):
             (Apply(lambda x: x.reshape(-1, 2, 9)), (example_values(2, 6, 3),)),
             (Apply(lambda x: x.unsqueeze(1)), (example_values(2, 5),)),
         ]
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """The elements of a stream in another order stay where they are.
+
+        The innermost dimension of the stream stays too, unless the result is one row.
+        """
+        data, result = call.operands["data_in_0"], call.result
+        if data.order is None:
+            return {"data_in_0": None, "data_out_0": None}
+        rank, lanes = len(result.shape), data.stream_shape[-1]
+        inner = (data.elements // lanes, lanes) if rank > 2 else (data.elements,)
+        stream = (1,) * (rank - len(inner)) + inner
+        return {
+            "data_in_0": data.order,
+            "data_out_0": data.order.flattened(stream).simplified(result.shape),
+        }

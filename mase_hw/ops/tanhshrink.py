@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from mase_hw.ops._library import define
 from mase_hw.ops._real_math import RealMath
 from mase_hw.ops._unary import Attributes, Unary
-
-
-def tanhshrink(x: Tensor) -> Tensor:
-    """Return the function as capture sees it."""
-    return x - torch.tanh(x)
-
-
-define("tanhshrink", tanhshrink)
 
 
 class Tanhshrink(Unary):
@@ -25,7 +13,6 @@ class Tanhshrink(Unary):
 
     name = "tanhshrink"
     targets = ("mase.tanhshrink.default",)
-    pattern = staticmethod(tanhshrink)
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
         """Return the function."""

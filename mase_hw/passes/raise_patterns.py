@@ -31,9 +31,10 @@ def raise_patterns_transform_pass(
     mg = mg.copy()
     raised = []
     for operator in operators().values():
-        if operator.pattern is None:
+        pattern = operator.pattern()
+        if pattern is None:
             continue
-        matcher = SubgraphMatcher(_pattern_graph(operator.pattern), match_output=False)
+        matcher = SubgraphMatcher(_pattern_graph(pattern), match_output=False)
         for match in matcher.match(mg.fx_graph):
             raised.append(_replace(mg, operator, match).name)
     mg.recompile()
@@ -43,7 +44,7 @@ def raise_patterns_transform_pass(
 @cache
 def _pattern_graph(function: Callable[[Tensor], Tensor]) -> Graph:
     """Return the ATen graph that the capture makes of `function`."""
-    return make_fx(function, pre_dispatch=True)(torch.ones(PROBE_SHAPE)).graph
+    return make_fx(lambda x: function(x), pre_dispatch=True)(torch.ones(PROBE_SHAPE)).graph
 
 
 def _replace(mg: MaseGraph, operator: Operator, match: InternalMatch) -> Node:
