@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from mase_hw._cache import CACHE_VARIABLE
 from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import SimulationError, ToolError
-from mase_hw._cache import CACHE_VARIABLE
 from mase_hw.sim import _cache, build, simulate, tools, write_testbench
 from mase_hw.sim.baseline import baseline_cycles_per_second
 from mase_hw.sim.inputs import random_codes
