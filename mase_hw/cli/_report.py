@@ -62,6 +62,18 @@ class Report:
         }
 
 
+def check_tools(engine: str | None, target: str | None) -> None:
+    """Raise unless what simulates and synthesizes is here: before anything is written."""
+    if engine is not None:
+        from mase_hw.sim.simulate import check_engine
+
+        check_engine(engine)
+    if target is not None:
+        from mase_hw.hardware.synth import check_target
+
+        check_target(target)
+
+
 def evaluate(
     project: Project,
     subject: Subject,

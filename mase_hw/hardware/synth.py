@@ -108,15 +108,20 @@ def synthesize(
         SynthesisError: when the folder is no project, the target is unknown, or Yosys fails; the
             message holds the first error that Yosys reported.
     """
-    if target not in get_args(Target):
-        allowed = ", ".join(get_args(Target))
-        raise SynthesisError(f"synthesis target is {target!r}; allowed: {allowed}")
+    check_target(target)
     nodes = _nodes_by_instance(project)
     with TemporaryDirectory(prefix="mase_hw_synth_") as scratch:
         statistics = Path(scratch) / "stat.json"
         _run_yosys(_script(nodes, target, dsp, statistics), project, progress)
         modules = json.loads(statistics.read_text())["modules"]
     return _report(modules, nodes, target)
+
+
+def check_target(target: str) -> None:
+    """Raise unless `target` can be synthesized for."""
+    if target not in get_args(Target):
+        allowed = ", ".join(get_args(Target))
+        raise SynthesisError(f"synthesis target is {target!r}; allowed: {allowed}")
 
 
 def _nodes_by_instance(project: Path) -> dict[str, str]:
