@@ -104,8 +104,8 @@ class Hardware:
         sources: constant operands as ROM streams.
         tables: memories inside the module.
         rounds: whether the module takes the rounding and overflow modes of its results.
-        plain: true for a module that carries any payload: it takes `WIDTH`, and `data_in` and
-            `data_out` for its one operand and result.
+        queue_depth: beats that a queue of any payload holds; it takes `WIDTH` and `DEPTH`, and
+            `data_in` and `data_out` for its one operand and result.
         absent: operands the module has ports for and this call does not; they are tied off.
     """
 
@@ -114,7 +114,7 @@ class Hardware:
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
     rounds: bool = True
-    plain: bool = False
+    queue_depth: int = 0
     absent: Sequence[str] = ()
 
 
