@@ -131,6 +131,7 @@ class Operator(ABC):
             elements is never configured and takes its operand's format.
         role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
         formats: names of the number formats whose hardware this operator has.
+        result_axis: dimension of `weight` that counts results, along which a scale may be folded.
     """
 
     name: ClassVar[str]
@@ -140,6 +141,7 @@ class Operator(ABC):
     casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
+    result_axis: ClassVar[int] = 0
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:
@@ -177,6 +179,13 @@ class Operator(ABC):
         """
         names = [*call.streams, *call.results]
         return [[(name, dim) for name in names] for dim in (0, 1)]
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        """Return the largest parallelism of (operand or result name, dimension 0 or 1).
+
+        What is not named is bounded by the tensor's size alone.
+        """
+        return {}
 
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
         """Return each constant operand as the stream that its ROM delivers.
