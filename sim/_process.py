@@ -35,6 +35,8 @@ class Meter:
         if self._bar is None and time.monotonic() - self._start > SHOW_AFTER_SECONDS:
             columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
             console = Console(file=sys.stderr)
+            if not console.is_terminal:
+                return
             self._bar = Progress(*columns, console=console, transient=True)
             self._bar.add_task(self._title, total=self._total)
             self._bar.start()

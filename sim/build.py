@@ -34,12 +34,15 @@ VERILATE_FLAGS = (
     "--cc --vpi --prefix Vtop --top-module top --make json --no-timing -Wno-fatal "
     "-O3 --x-assign fast --x-initial unique --output-split 40000"
 ).split()
-RUNTIME_FLAGS = ("-std=gnu++17", "-O1", "-w")
+RUNTIME_FLAGS = ("-std=gnu++17", "-Og", "-w")
 FAST_FLAGS = ("-std=gnu++17", "-O3", "-w")
 SLOW_FLAGS = ("-std=gnu++17", "-O0", "-w")
 HARNESS_FLAGS = ("-std=gnu++17", "-O2", "-Wall", "-Wextra")
 # Sources of one translation unit: the headers are read once for all of them.
 UNIT_BYTES = 400_000
+SMALL_BYTES = 100_000
+# Its functions serve designs that call C, of which there are none.
+UNUSED_RUNTIME = ("verilated_dpi.cpp",)
 SHOWN_LINES = 20
 
 
@@ -119,8 +122,15 @@ def build_model(
     flags = [*VERILATE_FLAGS, *(["--trace"] if waves else [])]
     digests = [(name, file_digest(project / name)) for name in sources]
     key = content_key(
-        digests, control, header, flags, FAST_FLAGS, SLOW_FLAGS, verilator.version,
-        str(verilator.root), compiler.version,
+        digests,
+        control,
+        header,
+        flags,
+        FAST_FLAGS,
+        SLOW_FLAGS,
+        verilator.version,
+        str(verilator.root),
+        compiler.version,
     )
 
     def make(folder: Path) -> None:
@@ -131,6 +141,7 @@ def build_model(
         _run(command, "verilating", project, verilator.environment)
         listed = json.loads((folder / "Vtop.json").read_text())["sources"]
         names = [Path(path).name for path in listed["global"]]
+        names = [name for name in names if name not in UNUSED_RUNTIME]
         (folder / "runtime.txt").write_text("\n".join(names) + "\n")
         fast = [*listed["classes_fast"], *listed["support_fast"]]
         slow = [*listed["classes_slow"], *listed["support_slow"]]
@@ -141,9 +152,7 @@ def build_model(
     return Model(folder, key, names, waves, verilator, compiler)
 
 
-def runtime_objects(
-    verilator: Verilator, compiler: Compiler, sources: Iterable[str]
-) -> list[Path]:
+def runtime_objects(verilator: Verilator, compiler: Compiler, sources: Iterable[str]) -> list[Path]:
     """Return Verilator's runtime as objects: what every model needs as one, the rest one each."""
     common = ["verilated.cpp", "verilated_threads.cpp", "verilated_vpi.cpp"]
     include = verilator.root / "include"
@@ -255,36 +264,42 @@ def _compile_model(
     fast: list[str],
     slow: list[str],
 ) -> None:
-    """Compile the generated sources in units of some size, side by side, into `libmodel.a`."""
+    """Compile the generated sources in units of some size, side by side, into `libmodel.a`.
+
+    What runs once is compiled without optimisation, unless it is so small that reading the headers
+    for it would cost more than optimising it.
+    """
     include = verilator.root / "include"
     includes = [f"-I{folder}", f"-I{include}", f"-I{include / 'vltstd'}"]
-    jobs = [
-        (unit, [*flags, *defines, *includes])
-        for names, flags, kind in ((fast, FAST_FLAGS, "fast"), (slow, SLOW_FLAGS, "slow"))
-        for unit in _units(folder, names, kind)
-    ]
-    objects = [unit.with_suffix(".o") for unit, _ in jobs]
+    fast_files = [folder / Path(name).name for name in fast]
+    slow_files = [folder / Path(name).name for name in slow]
+    if sum(path.stat().st_size for path in slow_files) < SMALL_BYTES:
+        fast_files, slow_files = [*fast_files, *slow_files], []
+    units = _units(folder, fast_files, "fast") + _units(folder, slow_files, "slow")
+
+    def compile_unit(unit: Path) -> Path:
+        flags = FAST_FLAGS if "_fast_" in unit.name else SLOW_FLAGS
+        target = unit.with_suffix(".o")
+        _compile(compiler, [*flags, *defines, *includes], unit, target)
+        return target
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(
-            pool.map(
-                lambda job: _compile(compiler, job[1], job[0], job[0].with_suffix(".o")), jobs
-            )
-        )
+        objects = list(pool.map(compile_unit, units))
     _run(["ar", "rcs", str(folder / "libmodel.a"), *map(str, objects)], "archiving")
     for path in (*objects, *folder.glob("*.cpp")):
         path.unlink()
 
 
-def _units(folder: Path, names: list[str], kind: str) -> list[Path]:
+def _units(folder: Path, files: list[Path], kind: str) -> list[Path]:
     """Write translation units that include the generated sources, each of limited size."""
     groups: list[list[str]] = []
     room = 0
-    for name in (Path(item).name for item in names):
-        size = (folder / f"{Path(name).stem}.cpp").stat().st_size
+    for path in files:
+        size = path.stat().st_size
         if size > room or not groups:
             groups.append([])
             room = UNIT_BYTES
-        groups[-1].append(f"{Path(name).stem}.cpp")
+        groups[-1].append(path.name)
         room -= size
     units = []
     for number, group in enumerate(groups):

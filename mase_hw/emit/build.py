@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-
 from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.emit.design import Design, Instance, Memory, NodeSummary, Parameter, Stream
+from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.timing import Prediction, predict
-from mase_hw.formats import Format
 from mase_hw.ops import Call, Hardware, Source, TensorSpec
 
 ROM_MODULE = "mase_rom_source"
@@ -260,6 +259,3 @@ def _tensor_parameters(
         key = f"{name.upper()}_TENSOR_SIZE_DIM_1"
         given[key] = " * ".join([given[key], *beyond])
     return given
-
-
-

@@ -98,10 +98,11 @@ def train(
     steps = recipe.epochs * -(-len(split.train_labels) // recipe.batch_size)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for epoch in range(recipe.epochs):
-        for index in torch.randperm(len(split.train_labels)).split(recipe.batch_size):
+        for index in torch.split(torch.randperm(len(split.train_labels)), recipe.batch_size):
             optimizer.zero_grad()
             scores = module(split.train_inputs[index])
-            nn.functional.cross_entropy(scores, split.train_labels[index]).backward()
+            loss = nn.functional.cross_entropy(scores, split.train_labels[index])
+            torch.autograd.backward(loss)
             optimizer.step()
             schedule.step()
         if progress:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from mase_hw.ops._tensor import Order, TensorSpec
 
@@ -112,6 +113,29 @@ class Hardware:
     tables: Sequence[Table] = ()
     rounds: bool = True
     absent: Sequence[str] = ()
+
+
+class Apply(nn.Module):
+    """A module that calls a function, for examples.
+
+    Args:
+        function: takes the inputs, and `constants` after them.
+        constants: tensors that become buffers.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], *constants: Tensor) -> None:
+        super().__init__()
+        self._function = function
+        self._names = [f"constant_{number}" for number in range(len(constants))]
+        for name, value in zip(self._names, constants, strict=True):
+            self.register_buffer(name, value)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Call the function."""
+        return self._function(*inputs, *(getattr(self, name) for name in self._names))
+
+
+Example = tuple[nn.Module, tuple[Tensor, ...]]
 
 
 class Operator(ABC):
@@ -255,6 +279,21 @@ class Operator(ABC):
         result: Tensor = target(**given)
         return result
 
+    def examples(self) -> list[Example]:
+        """Return small modules that use the operator, with inputs of a few inferences.
+
+        The conformance tests take them through capture, quantisation, emission and simulation.
+        The default calls the first target on one tensor.
+        """
+        return [(Apply(torch_target(self.targets[0])), (example_values(3, 11),))]
+
+    def pattern(self) -> Callable[[Tensor], Tensor] | None:
+        """Return the composition that capture makes of this operator, if ATen has none for it.
+
+        A pass raises it to `targets[0]`.
+        """
+        return None
+
     def is_identity(self, call: Call) -> bool:
         """Return true when the node may be replaced by its operand, at inference."""
         return False
@@ -276,6 +315,20 @@ class Operator(ABC):
         `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
         """
         return Call(name, self, operands, results, constants, arguments)
+
+
+def torch_target(name: str) -> Callable[..., Tensor]:
+    """Return the torch operator called `name`, such as `aten.relu.default`."""
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part)
+    target: Callable[..., Tensor] = found
+    return target
+
+
+def example_values(*shape: int, seed: int = 0) -> Tensor:
+    """Return float32 reals from a normal distribution, the same at every call."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def one_per_cycle(offered: Cycles) -> Cycles:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._layout import Layout
 from mase_hw.ops._tensor import Order
 
@@ -49,6 +49,10 @@ class Permute(Layout):
         rank = len(call.operands["data_in_0"].shape)
         moved = self.move(call, Tensor(1).expand(*range(1, rank + 1)))
         return tuple(list(moved.shape).index(size) for size in range(1, rank + 1))
+
+    def examples(self) -> list[Example]:
+        """Three dimensions turned."""
+        return [(Apply(lambda x: x.permute(0, 3, 1, 2)), (example_values(2, 2, 3, 4),))]
 
 
 def _probe(shape: tuple[int, ...]) -> Tensor:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._layout import Layout
 from mase_hw.ops._tensor import Order
 
@@ -45,3 +45,11 @@ class Reshape(Layout):
             "data_in_0": data.order,
             "data_out_0": data.order.flattened(stream).simplified(result.shape),
         }
+
+    def examples(self) -> list[Example]:
+        """Rows split and joined."""
+        return [
+            (Apply(lambda x: x.reshape(-1, 4, 3)), (example_values(2, 12),)),
+            (Apply(lambda x: x.reshape(-1, 2, 9)), (example_values(2, 6, 3),)),
+            (Apply(lambda x: x.unsqueeze(1)), (example_values(2, 5),)),
+        ]

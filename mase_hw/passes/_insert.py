@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch.fx import Node
 
+from mase_hw.graph._encoding import decode_target
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
 from mase_hw.ops import TensorSpec, operator_for_role
@@ -25,8 +25,7 @@ def insert_after(
         result: its result.
     """
     operator = operator_for_role(role)
-    namespace, name, overload = operator.targets[0].split(".")
-    target = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+    target = decode_target("call_function", operator.targets[0])
     free = unique_name(f"{producer.name}_{operator.name}", [node.name for node in mg.nodes])
     with mg.fx_graph.inserting_after(producer):
         node = mg.fx_graph.create_node("call_function", target, (producer,), {}, name=free)

@@ -66,6 +66,13 @@ def quantize_transform_pass(
         for node in configured
         if _wanted(node, configured) is None
     }
+    if config.default.get("name") is not None:
+        # An input that only layout operators read.
+        last |= {
+            node: _format(mg, node, "data_out_0", ("data_in", "data_in_0"), config.default)
+            for node in mg.inputs
+            if _wanted(node, configured) is None
+        }
     for node in mg.nodes:
         _set_result(node, configured, {**last, **explicit})
     return insert_casts_transform_pass(mg, {})
@@ -128,7 +135,7 @@ def _format(
 
 
 def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:
-    constant = mg.call(node).constants.get(name)
+    constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
     if constant is not None and constant.numel():
         return float(constant.min()), float(constant.max())
     software = metadata(node).software
@@ -174,7 +181,7 @@ def _set_result(node: Node, configured: set[Node], results: Mapping[Node, Format
         return
     known = common(node)
     if node.op == "placeholder":
-        result = _wanted(node, configured)
+        result = results.get(node) or _wanted(node, configured)
     elif node in configured:
         result = results.get(node) or _wanted(node, configured)
     elif _keeps_format(node):

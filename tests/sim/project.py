@@ -64,7 +64,9 @@ def write_project(folder: Path, chain: Sequence[Layer] | None = None) -> Path:
         outputs=(Stream("data_out_0", chain[-1].name, spec()),),
         streams=streams,
         parameters=(),
-        instances=tuple(Instance(f"{item.name}_inst", item.name, "scale", {}, {}) for item in chain),
+        instances=tuple(
+            Instance(f"{item.name}_inst", item.name, "scale", {}, {}) for item in chain
+        ),
         memories=memories,
         nodes=tuple(
             NodeSummary(item.name, "mul", "scale", BEATS, LANES, "fixture:1: x * w")
