@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from mase_hw.formats import Format
 from mase_hw.ops._tensor import Order, TensorSpec
 
 Cycles = npt.NDArray[np.int64]
@@ -231,6 +232,10 @@ class Operator(ABC):
         offered = [spec.order for spec in call.streams.values() if spec.order is not None]
         order = offered[0] if offered else None
         return dict.fromkeys([*call.streams, *call.results], order)
+
+    def result_format(self, call: Call) -> Format | None:
+        """Return the result's format where the operator decides it, as for an index."""
+        return None
 
     def multipliers(self, call: Call) -> int:
         """Return the number of multipliers of the instance."""

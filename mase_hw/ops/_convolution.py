@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._tensor import Order, TensorSpec
-from mase_hw.ops._window import OUTSIDE, Axis, Window, image_size
+from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders
 
 
 class Convolution(Operator):
@@ -65,7 +65,7 @@ class Convolution(Operator):
         weight, bias, fraction = self._aligned(call)
         dtype = exact_dtype(self._bounds(call, weight, bias))
         result, groups = call.result, int(call.attributes["groups"])
-        gather = _Gather(self.axes(call), image_size(call.operands["data_in_0"]))
+        gather = Gather(*self.axes(call))
         start = 0 if bias is None else bias.reshape(-1, 1)
         rows = weight.reshape(groups, -1, weight[0].numel()).to(dtype)
 
@@ -78,10 +78,7 @@ class Convolution(Operator):
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Channels last, on both sides."""
-        return {
-            "data_in_0": Order.channels_last(call.operands["data_in_0"].shape),
-            "data_out_0": Order.channels_last(call.result.shape),
-        }
+        return image_orders(call)
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Channels and results are free of each other, unless each channel is for itself."""
@@ -89,7 +86,7 @@ class Convolution(Operator):
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
         """One pixel at a time."""
-        return {("data_in_0", 1): 1, ("data_out_0", 1): 1}
+        return ONE_PIXEL
 
     def hardware(self, call: Call) -> Hardware:
         """Return an instance with its tables; weights, and bias if any, come from ROMs."""
@@ -243,24 +240,6 @@ class Convolution(Operator):
         return width_for(self._bounds(call, weight, bias))
 
 
-class _Gather:
-    """Collects the windows of images: `[n, channels, ...]` to `[n, channels, window, positions]`."""
-
-    def __init__(self, axes: tuple[Axis, Axis], size: tuple[int, int, int]) -> None:
-        rows, columns = (torch.from_numpy(axis.indices) for axis in axes)
-        self._channels, height, width = size
-        outside = (rows[:, None, :, None] == OUTSIDE) | (columns[None, :, None, :] == OUTSIDE)
-        places = rows[:, None, :, None] * width + columns[None, :, None, :]
-        # A place outside reads one more pixel, which is zero.
-        places = torch.where(outside, height * width, places)
-        self._places = places.permute(2, 3, 0, 1).flatten()
-
-    def __call__(self, images: Tensor) -> Tensor:
-        """Return the windows."""
-        flat = images.reshape(len(images), self._channels, -1)
-        return torch.nn.functional.pad(flat, (0, 1))[..., self._places]
-
-
 def _block_diagonal(weight: Tensor, groups: int) -> Tensor:
     """Return the weights of one group that computes what `groups` do."""
     results, channels, *kernel = weight.shape
@@ -269,10 +248,3 @@ def _block_diagonal(weight: Tensor, groups: int) -> Tensor:
         full[group, :, group] = weight.reshape(groups, -1, channels, *kernel)[group]
     return full.reshape(results, groups * channels, *kernel)
 
-
-def pair(value: Any, dimensions: int, neutral: int) -> tuple[int, int]:
-    """Return (vertical, horizontal) from what torch takes: a number or one per dimension."""
-    values = [value] if isinstance(value, int) else list(value)
-    if dimensions == 1:
-        return neutral, int(values[0])
-    return int(values[0]), int(values[-1])

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
-from mase_hw.ops._base import Cycles, Table, one_per_cycle
-from mase_hw.ops._tensor import TensorSpec
+from mase_hw.ops._base import Call, Cycles, Table, one_per_cycle
+from mase_hw.ops._tensor import Order, TensorSpec
 
 OUTSIDE = -1
 
@@ -259,7 +262,51 @@ class Window:
             accepted = settled
 
 
+class Gather:
+    """Collects the windows of images: `[n, channels, ...]` to `[n, channels, window, positions]`.
+
+    Args:
+        rows: the vertical axis.
+        columns: the horizontal axis.
+        fill: what pixels outside are.
+    """
+
+    def __init__(self, rows: Axis, columns: Axis, fill: int = 0) -> None:
+        vertical, horizontal = torch.from_numpy(rows.indices), torch.from_numpy(columns.indices)
+        y, x = vertical[:, None, :, None], horizontal[None, :, None, :]
+        # A place outside reads one more pixel.
+        places = torch.where((y == OUTSIDE) | (x == OUTSIDE), rows.size * columns.size, 0)
+        places = torch.where(places == 0, y * columns.size + x, places)
+        self._places = places.permute(2, 3, 0, 1).reshape(rows.kernel * columns.kernel, -1)
+        self._pixels = rows.size * columns.size
+        self._fill = fill
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the windows."""
+        flat = images.reshape(*images.shape[:2], self._pixels)
+        return torch.nn.functional.pad(flat, (0, 1), value=self._fill)[..., self._places]
+
+
 def image_size(spec: TensorSpec) -> tuple[int, int, int]:
     """Return channels, height and width of `[1, channels, (height,) width]`."""
     channels, *space = spec.shape[1:]
     return (channels, 1, space[0]) if len(space) == 1 else (channels, space[0], space[1])
+
+
+def pair(value: Any, dimensions: int, neutral: int) -> tuple[int, int]:
+    """Return (vertical, horizontal) from what torch takes: a number or one per dimension."""
+    values = [value] if isinstance(value, int) else list(value)
+    if dimensions == 1:
+        return neutral, int(values[0])
+    return int(values[0]), int(values[-1])
+
+
+def image_orders(call: Call) -> dict[str, Order | None]:
+    """Return the orders of an image that goes in and an image that comes out."""
+    return {
+        "data_in_0": Order.channels_last(call.operands["data_in_0"].shape),
+        "data_out_0": Order.channels_last(call.result.shape),
+    }
+
+
+ONE_PIXEL = {("data_in_0", 1): 1, ("data_out_0", 1): 1}

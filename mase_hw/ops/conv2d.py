@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from mase_hw.ops._base import Call
-from mase_hw.ops._convolution import Convolution, pair
-from mase_hw.ops._window import Axis, image_size
+from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._convolution import Convolution
+from mase_hw.ops._window import Axis, image_size, pair
 
 
 class Conv2d(Convolution):
@@ -41,3 +41,13 @@ class Conv2d(Convolution):
     def filters(self, call: Call, weight: Tensor) -> Tensor:
         """Torch's own layout."""
         return weight
+
+    def examples(self) -> list[Example]:
+        """Strides, padding, dilation, groups in whole and in broken tiles, depthwise, pointwise."""
+        return [
+            (nn.Conv2d(3, 4, 3, padding=1), (example_values(2, 3, 5, 4),)),
+            (nn.Conv2d(2, 3, (3, 2), stride=(2, 1), bias=False), (example_values(2, 2, 7, 4),)),
+            (nn.Conv2d(6, 6, 3, groups=2, dilation=(1, 2)), (example_values(2, 6, 3, 6),)),
+            (nn.Conv2d(4, 4, 3, padding="same", groups=4), (example_values(2, 4, 3, 4),)),
+            (nn.Conv2d(5, 3, 1, stride=2), (example_values(2, 5, 4, 3),)),
+        ]
