@@ -79,6 +79,10 @@ def run_simulator(
         folder: where memory images are found.
         environment: all its variables.
         total: the last number of its `progress N` lines.
+
+    Raises:
+        ToolError: when it cannot be started.
+        SimulationError: when it misses a memory image, of which Verilator only warns.
     """
     meter, lines = Meter("Simulating", total), deque[str](maxlen=KEPT_LINES)
     try:
@@ -107,6 +111,9 @@ def run_simulator(
             raise
         finally:
             meter.stop()
+    for line in lines:
+        if "$readmem" in line:
+            raise SimulationError(f"a memory image cannot be read: {line}")
     return process.returncode, list(lines)
 
 

@@ -105,6 +105,8 @@ class Hardware:
         sources: constant operands as ROM streams.
         tables: memories inside the module.
         rounds: whether the module takes the rounding and overflow modes of its results.
+        plain: true for a module that carries any payload: it takes `WIDTH`, and `data_in` and
+            `data_out` for its one operand and result.
         absent: operands the module has ports for and this call does not; they are tied off.
     """
 
@@ -113,6 +115,7 @@ class Hardware:
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
     rounds: bool = True
+    plain: bool = False
     absent: Sequence[str] = ()
 
 
@@ -218,9 +221,7 @@ class Operator(ABC):
         Element-wise operators take constants broadcast to the result, beat for beat.
         """
         result = call.result
-        return {
-            name: replace(result, format=call.operands[name].format) for name in call.constants
-        }
+        return {name: replace(result, format=call.operands[name].format) for name in call.constants}
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Return the order of every stream, given those that are offered in `call.operands`.
@@ -245,6 +246,14 @@ class Operator(ABC):
         """Return the cycles one inference occupies the instance: its initiation interval."""
         specs = [*call.streams.values(), *call.results.values()]
         return max(spec.beats for spec in specs)
+
+    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
+        """Return when each operand's beats are taken, given when they are offered.
+
+        The default suits operators that take one operand as it comes, and several together.
+        """
+        together = one_per_cycle(np.max(np.stack(list(arrivals.values())), axis=0))
+        return dict.fromkeys(arrivals, together)
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """Return when each beat of the result is offered, from idle, to a consumer that is ready.

@@ -20,3 +20,13 @@ def define(name: str, function: Callable[[Tensor], Tensor]) -> None:
 def define_identity(name: str) -> None:
     """Register `torch.ops.mase.<name>`, which returns a copy: what passes insert."""
     define(name, torch.clone)
+
+
+def define_queue(name: str) -> None:
+    """Register `torch.ops.mase.<name>(values, depth)`, which returns a copy."""
+    _LIBRARY.define(f"{name}(Tensor self, int depth) -> Tensor")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, _queued, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def _queued(values: Tensor, depth: int) -> Tensor:
+    return values.clone()

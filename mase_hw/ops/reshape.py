@@ -30,6 +30,17 @@ class Reshape(Layout):
         """Reshape every inference."""
         return tensor.reshape(-1, *call.result.shape[1:])
 
+<<<<<<< HEAD
+=======
+    def examples(self) -> list[Example]:
+        """Rows split and joined."""
+        return [
+            (Apply(lambda x: x.reshape(-1, 4, 3)), (example_values(2, 12),)),
+            (Apply(lambda x: x.reshape(-1, 2, 9)), (example_values(2, 6, 3),)),
+            (Apply(lambda x: x.unsqueeze(1)), (example_values(2, 5),)),
+        ]
+
+>>>>>>> main
     def orders(self, call: Call) -> dict[str, Order | None]:
         """The elements of a stream in another order stay where they are.
 
@@ -45,6 +56,7 @@ class Reshape(Layout):
             "data_in_0": data.order,
             "data_out_0": data.order.flattened(stream).simplified(result.shape),
         }
+<<<<<<< HEAD
 
     def examples(self) -> list[Example]:
         """Rows split and joined."""
@@ -53,3 +65,5 @@ class Reshape(Layout):
             (Apply(lambda x: x.reshape(-1, 2, 9)), (example_values(2, 6, 3),)),
             (Apply(lambda x: x.unsqueeze(1)), (example_values(2, 5),)),
         ]
+=======
+>>>>>>> main

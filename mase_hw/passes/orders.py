@@ -45,6 +45,8 @@ def assign_orders_transform_pass(
             for name, producer in stream_operands(node):
                 inserted += _connect(mg, node, name, producer, orders[name])
             _set_result(node, orders)
+        elif node.op == "output":
+            inserted += _restore(mg, node)
     refresh_output(mg)
     mg.recompile()
     return mg, {"reorders": [node.name for node in inserted]}
@@ -79,7 +81,7 @@ def _asked(mg: MaseGraph, node: Node) -> Order | None:
     probe = Order.channels_last(common(node).results["data_out_0"].shape)
     for user, name in consumers(node):
         call = mg.call(user)
-        plain = _with_orders(call, {key: None for key in call.streams})
+        plain = _with_orders(call, dict.fromkeys(call.streams))
         required = call.operator.orders(plain)
         if required[name] is not None:
             return required[name]
@@ -114,6 +116,19 @@ def _connect(
     inserted = insert_after(mg, producer, ROLE, given, wanted)
     node.replace_input_with(producer, inserted)
     return [inserted]
+
+
+def _restore(mg: MaseGraph, output: Node) -> list[Node]:
+    """Give what leaves the graph torch's own order; images stay channels last."""
+    inserted = []
+    for producer in output.all_input_nodes:
+        given = common(producer).results["data_out_0"]
+        wanted = given.with_order(None)
+        if given.order == Order.channels_last(given.shape) or _equal(given, wanted):
+            continue
+        inserted.append(insert_after(mg, producer, ROLE, given, wanted))
+        output.replace_input_with(producer, inserted[-1])
+    return inserted
 
 
 def _equal(given: TensorSpec, wanted: TensorSpec) -> bool:

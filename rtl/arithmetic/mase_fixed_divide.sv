@@ -92,7 +92,8 @@ module mase_fixed_divide #(
       logic signed [QuotientWidth:0] quotient;
       logic rest;
 
-      assign numerator = (Wide'(signed'(data_in[i])) << Shift) + Wide'(Added * (Position + 2)'(DIVISOR));
+      assign numerator = (Wide'(signed'(data_in[i])) << Shift)
+          + Wide'(Added * (Position + 2)'(DIVISOR));
       assign product[i] = ProductWidth'(numerator) * ProductWidth'(Reciprocal);
       assign quotient = signed'({1'b0, product_q[i][ProductWidth-1:Position]})
           - signed'((QuotientWidth + 1)'(Added));

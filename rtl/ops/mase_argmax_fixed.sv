@@ -8,15 +8,15 @@ module mase_argmax_fixed #(
     parameter int DATA_IN_0_PRECISION_1 = 4,
     parameter bit DATA_IN_0_SIGNED = 1,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 1,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 16,
+    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 4,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 1,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
 
     parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int DATA_OUT_0_PRECISION_1 = 4,
-    parameter bit DATA_OUT_0_SIGNED = 1,
+    parameter int DATA_OUT_0_PRECISION_1 = 0,
+    parameter bit DATA_OUT_0_SIGNED = 0,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 1,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 4,
+    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 1,
     parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_1 = 1,
 
@@ -43,10 +43,15 @@ module mase_argmax_fixed #(
   localparam int unsigned IndexWidth = DATA_OUT_0_PRECISION_0;
   localparam int unsigned Step = ACROSS ? InLanes : 1;
   localparam int unsigned Size = DATA_IN_0_TENSOR_SIZE_DIM_0;
+  localparam int unsigned Tiles = (Size + InLanes - 1) / InLanes;
+  localparam int unsigned OutTiles = (DATA_OUT_0_TENSOR_SIZE_DIM_0 + OutLanes - 1) / OutLanes;
   localparam int unsigned InnerBits = (INNER > 1) ? $clog2(INNER) : 1;
   // With the sign inverted, two's complement codes are in unsigned order.
   localparam logic [Width-1:0] SignMask = Width'(DATA_IN_0_SIGNED) << (Width - 1);
 
+  if (DATA_IN_0_PRECISION_1 > 64 || DATA_IN_0_PRECISION_1 < -64) begin : gen_fraction_check
+    $error("the fraction of data_in_0 is out of range");
+  end
   if (DATA_OUT_0_PRECISION_1 != 0 || DATA_OUT_0_SIGNED) begin : gen_format_check
     $error("the result must be a whole number without sign");
   end
@@ -54,8 +59,9 @@ module mase_argmax_fixed #(
       || OutLanes != (ACROSS ? 1 : InLanes)) begin : gen_parallelism_check
     $error("data_in_0 and data_out_0 must have lanes of one row, a single one out with ACROSS");
   end
-  if (DATA_IN_0_TENSOR_SIZE_DIM_1 * ((Size + InLanes - 1) / InLanes) % (TERMS * INNER) != 0
-      || DATA_OUT_0_TENSOR_SIZE_DIM_0 * DATA_OUT_0_TENSOR_SIZE_DIM_1 == 0) begin : gen_size_check
+  if (DATA_OUT_0_TENSOR_SIZE_DIM_1 * OutTiles * TERMS != DATA_IN_0_TENSOR_SIZE_DIM_1 * Tiles
+      || (DATA_IN_0_TENSOR_SIZE_DIM_1 * Tiles) % (TERMS * INNER) != 0
+      || (ACROSS && (INNER != 1 || TERMS % Tiles != 0))) begin : gen_size_check
     $error("TERMS and INNER disagree with the size of data_in_0");
   end
 

@@ -31,7 +31,7 @@ module mase_convolution_fixed #(
     parameter int BIAS_PRECISION_1 = 4,
     parameter bit BIAS_SIGNED = 1,
     parameter int unsigned BIAS_TENSOR_SIZE_DIM_0 = 1,
-    parameter int unsigned BIAS_TENSOR_SIZE_DIM_1 = 16,
+    parameter int unsigned BIAS_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned BIAS_PARALLELISM_DIM_0 = 1,
     parameter int unsigned BIAS_PARALLELISM_DIM_1 = 1,
 

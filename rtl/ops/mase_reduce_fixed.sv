@@ -9,7 +9,7 @@ module mase_reduce_fixed #(
     parameter int DATA_IN_0_PRECISION_1 = 4,
     parameter bit DATA_IN_0_SIGNED = 1,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 1,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 16,
+    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 4,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 1,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
 
@@ -17,7 +17,7 @@ module mase_reduce_fixed #(
     parameter int DATA_OUT_0_PRECISION_1 = 4,
     parameter bit DATA_OUT_0_SIGNED = 1,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 1,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 4,
+    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 1,
     parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_1 = 1,
     parameter int unsigned DATA_OUT_0_ROUNDING = 0,
@@ -47,12 +47,14 @@ module mase_reduce_fixed #(
 );
 
   localparam int unsigned Tiles = (DATA_IN_0_TENSOR_SIZE_DIM_0 + InLanes - 1) / InLanes;
+  localparam int unsigned OutTiles = (DATA_OUT_0_TENSOR_SIZE_DIM_0 + OutLanes - 1) / OutLanes;
 
   if (DATA_IN_0_PARALLELISM_DIM_1 != 1 || DATA_OUT_0_PARALLELISM_DIM_1 != 1
       || OutLanes != (ACROSS ? 1 : InLanes)) begin : gen_parallelism_check
     $error("data_in_0 and data_out_0 must have lanes of one row, a single one out with ACROSS");
   end
-  if (DATA_IN_0_TENSOR_SIZE_DIM_1 * Tiles % (TERMS * INNER) != 0
+  if (DATA_OUT_0_TENSOR_SIZE_DIM_1 * OutTiles * TERMS != DATA_IN_0_TENSOR_SIZE_DIM_1 * Tiles
+      || (DATA_IN_0_TENSOR_SIZE_DIM_1 * Tiles) % (TERMS * INNER) != 0
       || (ACROSS && (INNER != 1 || TERMS % Tiles != 0))) begin : gen_size_check
     $error("TERMS and INNER disagree with the size of data_in_0");
   end

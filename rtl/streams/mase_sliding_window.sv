@@ -205,7 +205,8 @@ module mase_sliding_window #(
   always_ff @(posedge clk) begin
     if (rst) free_q <= '0;
     else if (!beat_valid_q || (take && beat_ends_position_q)) begin
-      free_q <= (first_current < (OffsetBits + 1)'(row.later)) ? OffsetBits'(first_current) : row.later;
+      free_q <= (first_current < (OffsetBits + 1)'(row.later))
+          ? OffsetBits'(first_current) : row.later;
     end
   end
 
