@@ -29,13 +29,10 @@ class Permute(Layout):
         """Permute every inference."""
         return tensor.permute(call.attributes["dims"])
 
-<<<<<<< HEAD
-=======
     def examples(self) -> list[Example]:
         """Three dimensions turned."""
         return [(Apply(lambda x: x.permute(0, 3, 1, 2)), (example_values(2, 2, 3, 4),))]
 
->>>>>>> main
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Nothing moves here: the result is the same stream, in an order of its own.
 
@@ -56,13 +53,6 @@ class Permute(Layout):
         rank = len(call.operands["data_in_0"].shape)
         moved = self.move(call, Tensor(1).expand(*range(1, rank + 1)))
         return tuple(list(moved.shape).index(size) for size in range(1, rank + 1))
-<<<<<<< HEAD
-
-    def examples(self) -> list[Example]:
-        """Three dimensions turned."""
-        return [(Apply(lambda x: x.permute(0, 3, 1, 2)), (example_values(2, 2, 3, 4),))]
-=======
->>>>>>> main
 
 
 def _probe(shape: tuple[int, ...]) -> Tensor:

@@ -30,8 +30,6 @@ class Reshape(Layout):
         """Reshape every inference."""
         return tensor.reshape(-1, *call.result.shape[1:])
 
-<<<<<<< HEAD
-=======
     def examples(self) -> list[Example]:
         """Rows split and joined."""
         return [
@@ -40,7 +38,6 @@ class Reshape(Layout):
             (Apply(lambda x: x.unsqueeze(1)), (example_values(2, 5),)),
         ]
 
->>>>>>> main
     def orders(self, call: Call) -> dict[str, Order | None]:
         """The elements of a stream in another order stay where they are.
 
@@ -56,14 +53,3 @@ class Reshape(Layout):
             "data_in_0": data.order,
             "data_out_0": data.order.flattened(stream).simplified(result.shape),
         }
-<<<<<<< HEAD
-
-    def examples(self) -> list[Example]:
-        """Rows split and joined."""
-        return [
-            (Apply(lambda x: x.reshape(-1, 4, 3)), (example_values(2, 12),)),
-            (Apply(lambda x: x.reshape(-1, 2, 9)), (example_values(2, 6, 3),)),
-            (Apply(lambda x: x.unsqueeze(1)), (example_values(2, 5),)),
-        ]
-=======
->>>>>>> main
