@@ -260,6 +260,3 @@ def _tensor_parameters(
         key = f"{name.upper()}_TENSOR_SIZE_DIM_1"
         given[key] = " * ".join([given[key], *beyond])
     return given
-
-
-
