@@ -39,24 +39,14 @@ def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
 
 
 def random_codes(streams: Sequence[Stream], count: int, seed: int) -> list[Tensor]:
-    """Return random codes over the whole range of each input's format.
-
-    Bit patterns are drawn uniformly and read as the format reads them from the wire.
-    """
+    """Return random codes over the whole range of each input's format."""
     if count < 1:
         raise SimulationError(f"{count} samples were asked for: at least 1 is needed")
     generator = torch.Generator().manual_seed(seed)
-    codes = []
-    for stream in streams:
-        spec = stream.spec
-        patterns = {
-            field.suffix: torch.randint(
-                0, 1 << field.width_bits, (count * spec.beats, field.lanes), generator=generator
-            )
-            for field in stream.fields
-        }
-        codes.append(spec.from_beats(spec.quantized.from_fields(patterns)))
-    return codes
+    return [
+        stream.spec.quantized.random_codes((count, *stream.spec.shape), generator)
+        for stream in streams
+    ]
 
 
 def inference_shape(shape: tuple[int, ...], inferences: int) -> tuple[int, ...]:

@@ -151,7 +151,7 @@ def _add_instance(
 
 def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -> None:
     number_format = stream.spec.quantized
-    words = pack_words(number_format, source.beats)
+    words = pack_words(number_format, source.beats, stream.spec.parallelism[0])
     width_bits = sum(item.lanes * item.width_bits for item in stream.fields)
     memory = Memory(f"{stream.name}_source_0", call.name, width_bits, tuple(words))
     builder.memories.append(memory)
@@ -178,17 +178,18 @@ def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -
     )
 
 
-def pack_words(number_format: Format, beats: Tensor) -> list[int]:
+def pack_words(number_format: Format, beats: Tensor, rows: int = 1) -> list[int]:
     """Return one integer per beat, lane 0 and the first field in the low bits.
 
     Args:
         number_format: format of the codes.
         beats: int64 codes `[beats, lanes]`.
+        rows: rows of the tile that a beat holds.
     """
     words = [0] * len(beats)
     shift = 0
-    payloads = number_format.to_fields(beats)
-    for item in number_format.stream_fields(beats.shape[1]):
+    payloads = number_format.to_fields(beats, rows)
+    for item in number_format.stream_fields(beats.shape[1], rows):
         for number, row in enumerate(payloads[item.suffix].tolist()):
             for lane, value in enumerate(row):
                 words[number] |= value << (shift + lane * item.width_bits)
@@ -229,7 +230,7 @@ def _sized_parameters(spec: TensorSpec, rounds: bool) -> Iterable[tuple[str, str
 def _parameter_type(suffix: str) -> str:
     if suffix == "SIGNED":
         return "bit"
-    return "int" if suffix == "PRECISION_1" else "int unsigned"
+    return "int" if suffix == "PRECISION_1" or suffix.endswith("_BIAS") else "int unsigned"
 
 
 def _port_parameters(stream: Stream, rounds: bool) -> list[Parameter]:
@@ -260,3 +261,6 @@ def _tensor_parameters(
         key = f"{name.upper()}_TENSOR_SIZE_DIM_1"
         given[key] = " * ".join([given[key], *beyond])
     return given
+
+
+

@@ -56,12 +56,14 @@ class Format(ABC):
         aliases: other words that resolve to this format.
         abbreviation: the word used in the names of SystemVerilog modules.
         inherited: fields that an operand without fields of its own takes from the first operand.
+        scale_follows_data: whether the field `scale` may be None, taken from each tensor.
     """
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     abbreviation: ClassVar[str]
     inherited: ClassVar[tuple[str, ...]] = ("width", "signed")
+    scale_follows_data: ClassVar[bool] = False
 
     @abstractmethod
     def round_values(self, values: Tensor) -> Tensor:
@@ -178,6 +180,10 @@ class Format(ABC):
         """
         result: Tensor = _StraightThrough.apply(values, self)  # type: ignore[no-untyped-call]
         return result
+
+    def at_inference(self) -> Format:
+        """Return the format with which a trained model runs; another one where training is random."""
+        return self
 
     @classmethod
     def field_names(cls) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ class BinaryResidual(SignFormat):
     name: ClassVar[str] = "binary_residual"
     aliases: ClassVar[tuple[str, ...]] = ("binary_residual_sign",)
     abbreviation: ClassVar[str] = "binary"
+    scale_follows_data: ClassVar[bool] = True
     inherited: ClassVar[tuple[str, ...]] = ("levels",)
 
     levels: int = 2

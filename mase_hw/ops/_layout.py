@@ -53,10 +53,8 @@ class Layout(Operator):
             for row in plan.writes.tolist()
         ]
         reads = [
-            _pack(
-                [_pack(addresses, address_bits), _pack(banks, bank_bits), need],
-                [plan.banks * address_bits, len(banks) * bank_bits, need_bits],
-            )
+            _pack([_pack(addresses, address_bits), _pack(banks, bank_bits), need],
+                  [plan.banks * address_bits, len(banks) * bank_bits, need_bits])
             for addresses, banks, need in zip(
                 plan.reads.tolist(), plan.selects.tolist(), plan.needs.tolist(), strict=True
             )

@@ -38,3 +38,4 @@ def aligned_fraction(first: Fixed, second: Fixed) -> int:
 def _aligned_width(operand: Fixed, fraction: int) -> int:
     """Return the bits of an operand at `fraction`, with a sign."""
     return operand.width + fraction - operand.frac_width + (0 if operand.signed else 1)
+

@@ -31,9 +31,7 @@ class Linear(Operator):
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; only constant weights are legal"]
         if not found and self._widest_sum(call) > 62:
-            found.append(
-                "sums may exceed 62 bits; use narrower operands or a shorter bias fraction"
-            )
+            found.append("sums may exceed 62 bits; use narrower operands or a shorter bias fraction")
         return found
 
     def reference(self, call: Call) -> Reference:
