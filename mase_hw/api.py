@@ -14,9 +14,9 @@ from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, metadata, trace
 from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
+from mase_hw.sim.cocotb_engine import write_testbench
 from mase_hw.sim.simulate import SimulationReport
 from mase_hw.sim.simulate import simulate as simulate_folder
-from mase_hw.sim.cocotb_engine import write_testbench
 
 __all__ = ["emit_verilog", "quantize", "simulate", "synthesize"]
 

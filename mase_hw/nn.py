@@ -123,7 +123,7 @@ class QuantizedLayer(nn.Module):
         given = {key: getattr(layer, key) for key in keys}
         quantized = cls(**given, bias=layer.bias is not None, config=config)
         quantized.register_parameter("weight", layer.get_parameter("weight"))
-        quantized.register_parameter("bias", layer.bias)  # type: ignore[arg-type]
+        quantized.register_parameter("bias", layer._parameters["bias"])
         quantized.refit()
         return quantized
 

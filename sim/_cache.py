@@ -1,27 +1,18 @@
-"""A folder per machine and user for what is built once: made atomically, safe among processes."""
+"""Content-addressed results of builds, kept in the cache and made once."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import platformdirs
+from mase_hw._cache import cache_folder, locked, scratch_folder
 
-CACHE_VARIABLE = "MASE_HW_CACHE"
 KEEP_SECONDS = 30 * 24 * 3600
-
-
-def cache_folder() -> Path:
-    """Return `$MASE_HW_CACHE`, or the user's cache folder of this package."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("mase-hw"))
 
 
 def content_key(*parts: object) -> str:
@@ -41,26 +32,19 @@ def build_once(kind: str, key: str, make: Callable[[Path], None]) -> Path:
     `make` fills a temporary folder that is renamed when it returns, so that a folder in the cache
     is complete. Processes that want the same folder wait for the one that makes it.
     """
-    root = cache_folder() / kind
+    root = cache_folder(kind)
     folder = root / key
     if not folder.is_dir():
-        root.mkdir(parents=True, exist_ok=True)
-        with (root / f"{key}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(folder):
             if not folder.is_dir():
-                _make(folder, make)
+                with scratch_folder(root) as scratch:
+                    made = scratch / key
+                    made.mkdir()
+                    make(made)
+                    made.rename(folder)
                 _drop_unused(root)
     os.utime(folder)
     return folder
-
-
-def _make(folder: Path, make: Callable[[Path], None]) -> None:
-    temporary = Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
-    try:
-        make(temporary)
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _drop_unused(root: Path) -> None:

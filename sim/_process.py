@@ -35,6 +35,8 @@ class Meter:
         if self._bar is None and time.monotonic() - self._start > SHOW_AFTER_SECONDS:
             columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
             console = Console(file=sys.stderr)
+            if not console.is_terminal:
+                return
             self._bar = Progress(*columns, console=console, transient=True)
             self._bar.add_task(self._title, total=self._total)
             self._bar.start()
@@ -77,6 +79,10 @@ def run_simulator(
         folder: where memory images are found.
         environment: all its variables.
         total: the last number of its `progress N` lines.
+
+    Raises:
+        ToolError: when it cannot be started.
+        SimulationError: when it misses a memory image, of which Verilator only warns.
     """
     meter, lines = Meter("Simulating", total), deque[str](maxlen=KEPT_LINES)
     try:
@@ -105,6 +111,9 @@ def run_simulator(
             raise
         finally:
             meter.stop()
+    for line in lines:
+        if "$readmem" in line:
+            raise SimulationError(f"a memory image cannot be read: {line}")
     return process.returncode, list(lines)
 
 

@@ -1,7 +1,9 @@
 """Building simulations: Verilator's runtime once per machine, each design once per content.
 
 A project is verilated once for both engines (`--vpi`, with only the ports and the probes that are
-asked for public) and its model compiled into an archive; each engine's main is linked to it.
+asked for public) and its model compiled into an archive; each engine's main is linked to it. The
+archive is optimised for speed, unless the model is large and the engine is cocotb, whose Python
+takes longer than the model: then compiling quickly is what counts.
 Memory images are read when the simulation runs and are no part of a build.
 """
 
@@ -31,15 +33,27 @@ from mase_hw.sim.tools import (
 )
 
 VERILATE_FLAGS = (
-    "--cc --vpi --prefix Vtop --top-module top --make json --no-timing -Wno-fatal "
-    "-O3 --x-assign fast --x-initial unique --output-split 40000"
-).split()
-RUNTIME_FLAGS = ("-std=gnu++17", "-O1", "-w")
+    *("--cc", "--vpi", "--prefix", "Vtop", "--top-module", "top", "--make", "json"),
+    *("--no-timing", "-Wno-fatal", "-O3", "--output-split", "40000"),
+    # Registers without a reset start as the run's seed says.
+    *("--x-assign", "fast", "--x-initial", "unique"),
+)
+RUNTIME_FLAGS = ("-std=gnu++17", "-Og", "-w")
 FAST_FLAGS = ("-std=gnu++17", "-O3", "-w")
 SLOW_FLAGS = ("-std=gnu++17", "-O0", "-w")
 HARNESS_FLAGS = ("-std=gnu++17", "-O2", "-Wall", "-Wextra")
-# Sources of one translation unit: the headers are read once for all of them.
+# Sources of one translation unit: the headers are read once for all of them. What runs once is not
+# optimised, unless it is so small that reading the headers again would cost more.
 UNIT_BYTES = 400_000
+SMALL_BYTES = 100_000
+LARGE_BYTES = 1_500_000
+SOURCE_GROUPS = {
+    "runtime": ("global",),
+    "fast": ("classes_fast", "support_fast"),
+    "slow": ("classes_slow", "support_slow"),
+}
+# Its functions serve designs that call C, of which there are none.
+UNUSED_RUNTIME = ("verilated_dpi.cpp",)
 SHOWN_LINES = 20
 
 
@@ -48,7 +62,7 @@ class Model:
     """A verilated and compiled design in the cache.
 
     Attributes:
-        folder: holds `libmodel.a`, `ports.h` and the generated headers.
+        folder: holds the generated sources, `ports.h` and `runtime.txt`.
         key: hash of everything that went into it.
         probes: names of the internal streams that are visible.
         waves: whether it can write a waveform.
@@ -70,13 +84,13 @@ class Model:
             folder = str(find_cocotb().parent / "libs")
             libraries = [f"-L{folder}", f"-Wl,-rpath,{folder}", "-lcocotbvpi_verilator"]
             flags = SLOW_FLAGS
-        key = content_key(self.key, engine, file_digest(source), flags, libraries)
+        archive = str(self._archive(quick=engine == "cocotb"))
+        key = content_key(archive, engine, file_digest(source), flags, RUNTIME_FLAGS, libraries)
 
         def make(folder: Path) -> None:
             includes = [f"-isystem{item}" for item in self._includes()]
             main = folder / "main.o"
             _compile(self.compiler, [*flags, *self._defines(), *includes], source, main)
-            archive = str(self.folder / "libmodel.a")
             runtime = [str(path) for path in self._runtime()]
             tail = [*runtime, *libraries, "-pthread", "-lm"]
             target = str(folder / engine)
@@ -84,6 +98,33 @@ class Model:
             main.unlink()
 
         return build_once("executables", key, make) / engine
+
+    def _archive(self, *, quick: bool) -> Path:
+        """Return the compiled model; `quick` trades speed for the compilation of a large one."""
+        fast = [self.folder / name for name in (self.folder / "fast.txt").read_text().split()]
+        slow = [self.folder / name for name in (self.folder / "slow.txt").read_text().split()]
+        if sum(path.stat().st_size for path in slow) < SMALL_BYTES:
+            fast, slow = [*fast, *slow], []
+        if quick and sum(path.stat().st_size for path in fast) > LARGE_BYTES:
+            fast, slow = [], [*fast, *slow]
+        key = content_key(self.key, [path.name for path in fast], FAST_FLAGS, SLOW_FLAGS)
+        includes = [f"-I{item}" for item in self._includes()]
+
+        def make(folder: Path) -> None:
+            def compile_unit(unit: Path) -> Path:
+                flags = FAST_FLAGS if "_fast_" in unit.name else SLOW_FLAGS
+                target = unit.with_suffix(".o")
+                _compile(self.compiler, [*flags, *self._defines(), *includes], unit, target)
+                return target
+
+            units = _units(folder, fast, "fast") + _units(folder, slow, "slow")
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                objects = list(pool.map(compile_unit, units))
+            _run(["ar", "rcs", str(folder / "libmodel.a"), *map(str, objects)], "archiving")
+            for path in (*units, *objects):
+                path.unlink()
+
+        return build_once("models", key, make) / "libmodel.a"
 
     def _includes(self) -> tuple[Path, ...]:
         include = self.verilator.root / "include"
@@ -119,8 +160,13 @@ def build_model(
     flags = [*VERILATE_FLAGS, *(["--trace"] if waves else [])]
     digests = [(name, file_digest(project / name)) for name in sources]
     key = content_key(
-        digests, control, header, flags, FAST_FLAGS, SLOW_FLAGS, verilator.version,
-        str(verilator.root), compiler.version,
+        digests,
+        control,
+        header,
+        flags,
+        verilator.version,
+        str(verilator.root),
+        compiler.version,
     )
 
     def make(folder: Path) -> None:
@@ -130,20 +176,18 @@ def build_model(
         command += [str(folder / "public.vlt"), *sources]
         _run(command, "verilating", project, verilator.environment)
         listed = json.loads((folder / "Vtop.json").read_text())["sources"]
-        names = [Path(path).name for path in listed["global"]]
-        (folder / "runtime.txt").write_text("\n".join(names) + "\n")
-        fast = [*listed["classes_fast"], *listed["support_fast"]]
-        slow = [*listed["classes_slow"], *listed["support_slow"]]
-        _compile_model(folder, verilator, compiler, _defines(waves), fast, slow)
+        for kind, groups in SOURCE_GROUPS.items():
+            paths = [path for group in groups for path in listed.get(group, [])]
+            names = [Path(path).name for path in paths]
+            names = [name for name in names if name not in UNUSED_RUNTIME]
+            (folder / f"{kind}.txt").write_text("".join(f"{name}\n" for name in names))
 
-    folder = build_once("models", key, make)
+    folder = build_once("verilated", key, make)
     names = tuple(stream.name for stream in probes)
     return Model(folder, key, names, waves, verilator, compiler)
 
 
-def runtime_objects(
-    verilator: Verilator, compiler: Compiler, sources: Iterable[str]
-) -> list[Path]:
+def runtime_objects(verilator: Verilator, compiler: Compiler, sources: Iterable[str]) -> list[Path]:
     """Return Verilator's runtime as objects: what every model needs as one, the rest one each."""
     common = ["verilated.cpp", "verilated_threads.cpp", "verilated_vpi.cpp"]
     include = verilator.root / "include"
@@ -247,49 +291,21 @@ def _describe(
     }
 
 
-def _compile_model(
-    folder: Path,
-    verilator: Verilator,
-    compiler: Compiler,
-    defines: list[str],
-    fast: list[str],
-    slow: list[str],
-) -> None:
-    """Compile the generated sources in units of some size, side by side, into `libmodel.a`."""
-    include = verilator.root / "include"
-    includes = [f"-I{folder}", f"-I{include}", f"-I{include / 'vltstd'}"]
-    jobs = [
-        (unit, [*flags, *defines, *includes])
-        for names, flags, kind in ((fast, FAST_FLAGS, "fast"), (slow, SLOW_FLAGS, "slow"))
-        for unit in _units(folder, names, kind)
-    ]
-    objects = [unit.with_suffix(".o") for unit, _ in jobs]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(
-            pool.map(
-                lambda job: _compile(compiler, job[1], job[0], job[0].with_suffix(".o")), jobs
-            )
-        )
-    _run(["ar", "rcs", str(folder / "libmodel.a"), *map(str, objects)], "archiving")
-    for path in (*objects, *folder.glob("*.cpp")):
-        path.unlink()
-
-
-def _units(folder: Path, names: list[str], kind: str) -> list[Path]:
+def _units(folder: Path, files: list[Path], kind: str) -> list[Path]:
     """Write translation units that include the generated sources, each of limited size."""
-    groups: list[list[str]] = []
+    groups: list[list[Path]] = []
     room = 0
-    for name in (Path(item).name for item in names):
-        size = (folder / f"{Path(name).stem}.cpp").stat().st_size
+    for path in files:
+        size = path.stat().st_size
         if size > room or not groups:
             groups.append([])
             room = UNIT_BYTES
-        groups[-1].append(f"{Path(name).stem}.cpp")
+        groups[-1].append(path)
         room -= size
     units = []
     for number, group in enumerate(groups):
         unit = folder / f"unit_{kind}_{number}.cpp"
-        unit.write_text("".join(f'#include "{name}"\n' for name in group))
+        unit.write_text("".join(f'#include "{path}"\n' for path in group))
         units.append(unit)
     return units
 

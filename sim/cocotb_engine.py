@@ -36,7 +36,11 @@ def run_cocotb(request: RunRequest) -> RunResult:
         folder = Path(name)
         expected = request.expected or _nothing(request)
         np.savez(folder / "vectors.npz", **_vectors(request.summary, request.inputs, expected))
-        command = [str(executable), f"+verilator+seed+{request.seed + 1}", "+verilator+rand+reset+2"]
+        command = [
+            str(executable),
+            f"+verilator+seed+{request.seed + 1}",
+            "+verilator+rand+reset+2",
+        ]
         if request.waves:
             command += ["--trace", "--trace-file", str(folder / "waves.vcd")]
         total = request.inferences * request.summary.outputs[0].spec.beats
@@ -74,7 +78,9 @@ def write_testbench(
 def _vectors(
     summary: DesignSummary, inputs: tuple[Bytes, ...], expected: Mapping[str, Bytes]
 ) -> dict[str, Any]:
-    arrays = {f"input.{item.name}": beats for item, beats in zip(summary.inputs, inputs, strict=True)}
+    arrays = {
+        f"input.{item.name}": beats for item, beats in zip(summary.inputs, inputs, strict=True)
+    }
     arrays |= {f"expected.{name}": beats for name, beats in expected.items()}
     return arrays | {f"mask.{item.name}": StreamLayout(item).mask() for item in summary.outputs}
 

@@ -39,13 +39,12 @@ def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
 
 
 def random_codes(streams: Sequence[Stream], count: int, seed: int) -> list[Tensor]:
-    """Return random codes over the whole range of each input's format."""
+    """Return random codes `[count, *shape]` over the whole range of each input's format."""
     if count < 1:
         raise SimulationError(f"{count} samples were asked for: at least 1 is needed")
     generator = torch.Generator().manual_seed(seed)
     return [
-        stream.spec.quantized.random_codes((count, *stream.spec.shape), generator)
-        for stream in streams
+        item.spec.quantized.random_codes((count, *item.spec.shape), generator) for item in streams
     ]
 
 
@@ -94,7 +93,9 @@ def _read(path: Path) -> Any:
 def _encode(stream: Stream, given: Any) -> Tensor:
     spec = stream.spec
     try:
-        values = given.detach() if isinstance(given, Tensor) else torch.from_numpy(np.asarray(given))
+        values = (
+            given.detach() if isinstance(given, Tensor) else torch.from_numpy(np.asarray(given))
+        )
     except TypeError as error:
         raise SimulationError(f"input {stream.name} is no array of numbers: {error}") from error
     wants_float = spec.dtype.removeprefix("torch.").startswith(("float", "bfloat"))

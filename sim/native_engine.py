@@ -65,7 +65,9 @@ def _read_result(request: RunRequest, folder: Path) -> RunResult:
     for line in (folder / "result.txt").read_text().splitlines():
         kind, *words = line.split(" ")
         if kind == "violation":
-            violations.append(Violation(words[0], " ".join(words[3:]), int(words[1]), int(words[2])))
+            violations.append(
+                Violation(words[0], " ".join(words[3:]), int(words[1]), int(words[2]))
+            )
         elif kind == "input":
             # A driver does not see ready after its last beat: blocked while it still offers one.
             cycles = _read_cycles(folder, words[0])

@@ -30,7 +30,7 @@ LOCALISE_ELEMENTS = 20_000_000
 class Reference(Protocol):
     """The integer reference of a project."""
 
-    def __call__(self, inputs: list[Tensor], nodes: Sequence[str]) -> Mapping[str, Tensor]:
+    def __call__(self, inputs: list[Tensor], nodes: Sequence[str], /) -> Mapping[str, Tensor]:
         """Return the int64 codes of `nodes`, given the codes `[inferences, *shape]` of inputs."""
         ...
 

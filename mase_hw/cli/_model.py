@@ -129,9 +129,7 @@ def read_config(path: Path | None) -> tuple[Mapping[str, Any] | None, Mapping[st
         return tables, None
     unknown = sorted(set(tables) - {"quantize", "parallelism"})
     if unknown:
-        raise ConfigError(
-            f"{path}: unknown table {unknown[0]!r}; {nearest(unknown[0], ['quantize', 'parallelism'])}"
-        )
+        raise ConfigError(f"{path}: unknown table {unknown[0]!r}; known: quantize, parallelism")
     return tables.get("quantize"), tables.get("parallelism")
 
 

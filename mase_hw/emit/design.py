@@ -128,6 +128,7 @@ class Design:
         latency_cycles: predicted cycles from the first input beat to the last output beat of an
             inference that meets an idle design.
         wires: pairs of streams (driven, driver) that are one and the same.
+        copies: pairs of streams (driven, driver) of one payload, whose handshakes differ.
         unused: nets that only take outputs nobody reads.
     """
 
@@ -142,6 +143,7 @@ class Design:
     interval_cycles: int
     latency_cycles: int
     wires: tuple[tuple[Stream, Stream], ...] = ()
+    copies: tuple[tuple[Stream, Stream], ...] = ()
     unused: tuple[str, ...] = ()
 
     @property

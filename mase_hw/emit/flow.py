@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from mase_hw.emit.preflight import check
+from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.fold import (
@@ -17,6 +18,7 @@ from mase_hw.passes.fold import (
 from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
 from mase_hw.passes.remove_identity import remove_identity_transform_pass
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
@@ -24,7 +26,7 @@ from mase_hw.passes.verify import verify_analysis_pass
 DEFAULT_CONFIG: Mapping[str, Any] = {
     "by": "type",
     "default": {
-        "config": {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
+        "config": {"name": DEFAULT_FORMAT, "data_in_width": 8, "weight_width": 8, "bias_width": 8}
     },
 }
 
@@ -32,6 +34,7 @@ DEFAULT_CONFIG: Mapping[str, Any] = {
 def canonicalize(mg: MaseGraph) -> MaseGraph:
     """Return the graph without nodes that do nothing at inference, constants folded."""
     mg, _ = init_metadata_analysis_pass(mg, {})
+    mg, _ = raise_patterns_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {})
     mg, _ = fold_constants_transform_pass(mg, {})

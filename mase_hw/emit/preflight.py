@@ -10,8 +10,6 @@ from mase_hw._registry import nearest
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
-from mase_hw.graph.reference import output_nodes
-from mase_hw.graph.streams import consumers
 from mase_hw.ops import operator_for, operators
 
 
@@ -39,12 +37,11 @@ class Problem:
 
 def preflight(mg: MaseGraph) -> list[Problem]:
     """Return every problem of a quantised graph, in graph order; empty when there is none."""
-    outputs = output_nodes(mg)
     found = []
     for node in mg.nodes:
         found += [
             Problem(node.name, metadata(node).module_path, str(metadata(node).source), reason)
-            for reason in _reasons(mg, node, outputs)
+            for reason in _reasons(mg, node)
         ]
     return found
 
@@ -62,23 +59,13 @@ def check(mg: MaseGraph) -> None:
         raise UnsupportedError(f"{mg.name} has {len(problems)} problem{plural}:\n{lines}")
 
 
-def _reasons(mg: MaseGraph, node: Node, outputs: list[Node]) -> list[str]:
+def _reasons(mg: MaseGraph, node: Node) -> list[str]:
     if node.op == "call_function":
         if operator_for(node.target) is None:
             word = str(node.target).split(".")[1] if "." in str(node.target) else str(node.target)
             return [f"{node.target} has no operator; {nearest(word, operators())}"]
         call = mg.call(node)
-        return [*call.operator.problems(call), *_fork(node, outputs)]
-    if node.op == "placeholder":
-        if not node.users:
-            return ["this input is not used; remove it from the model"]
-        return _fork(node, outputs)
-    return []
-
-
-def _fork(node: Node, outputs: list[Node]) -> list[str]:
-    uses = [f"{user.name}.{name}" for user, name in consumers(node)]
-    uses += ["the output"] * outputs.count(node)
-    if len(uses) > 1:
-        return [f"its result goes to {' and '.join(uses)}; streams that fork are not supported"]
+        return call.operator.problems(call)
+    if node.op == "placeholder" and not node.users:
+        return ["this input is not used; remove it from the model"]
     return []

@@ -23,9 +23,7 @@ GRAPH_FILE = "model.mase"
 DESIGN_FILE = "design.json"
 TESTBENCH_INFERENCES = 8
 
-TestbenchWriter = Callable[
-    [Path, DesignSummary, Mapping[str, Tensor], Mapping[str, Tensor]], None
-]
+TestbenchWriter = Callable[[Path, DesignSummary, Mapping[str, Tensor], Mapping[str, Tensor]], None]
 
 
 @dataclass(frozen=True)

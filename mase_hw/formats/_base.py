@@ -182,7 +182,7 @@ class Format(ABC):
         return result
 
     def at_inference(self) -> Format:
-        """Return the format with which a trained model runs; another one where training is random."""
+        """Return the format with which a trained model runs: this one, without chance."""
         return self
 
     @classmethod

@@ -4,7 +4,8 @@ Value set: `{-1, +1}` when `bipolar`, split at zero, which is +1; else `{0, 1}`,
 which is 1. Everything else goes to the nearer value; infinities too; there is no zero in the
 bipolar set; NaN is refused. With `stochastic`, values between the two become the upper one with the
 probability that makes their mean right, when they are rounded, and the nearer one when they are
-encoded or used at inference. The gradient passes from -1 to 1, and from 0 to 1 within half a step when not bipolar.
+encoded or used at inference. The gradient passes from -1 to 1, and from 0 to 1 within half a step
+when not bipolar.
 
 Source: Courbariaux, Hubara, Soudry, El-Yaniv, Bengio, "Binarized Neural Networks" (2016),
 arXiv:1602.02830, sections 1.1 and 1.3.

@@ -72,7 +72,8 @@ def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str
                     used.add(free)
                     yield free, item
         elif isinstance(value, Node) or (
-            isinstance(value, int | float) and kinds[name] in {"Tensor", "Optional[Tensor]"}
+            isinstance(value, int | float)
+            and (kinds[name] in {"Tensor", "Optional[Tensor]"} or name in names)
         ):
             used.add(names.get(name, name))
             yield names.get(name, name), value
@@ -123,8 +124,8 @@ def bind(model: GraphModule, node: Node, results: Mapping[str, TensorSpec]) -> C
             "`mase_hw.ops.operators()` lists those that are covered"
         )
     specs, constants = operands(model, node)
-    given = {item for _, item in tensor_arguments(node, {}) if isinstance(item, Node)}
-    scalars = dict(tensor_arguments(node, {}))
+    scalars = dict(tensor_arguments(node, {name: name for name in operator.operand_names}))
+    given = {item for item in scalars.values() if isinstance(item, Node)}
     attributes = {
         name: value
         for name, value in aten_arguments(node).items()

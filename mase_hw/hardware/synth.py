@@ -62,17 +62,19 @@ class SynthesisReport:
         """The sum over nodes, and the glue."""
         return reduce(add, self.nodes.values(), self.glue)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the totals, `nodes` with the same five keys, `glue` and `other`."""
+        return {
+            "target": self.target,
+            **self.total.to_dict(),
+            "nodes": {name: resources.to_dict() for name, resources in self.nodes.items()},
+            "glue": self.glue.to_dict(),
+            "other": dict(self.other),
+        }
+
     def to_json(self) -> str:
-        """Return one JSON object: the totals, `nodes` with the same five keys, and `glue`."""
-        return json.dumps(
-            {
-                "target": self.target,
-                **self.total.to_dict(),
-                "nodes": {name: resources.to_dict() for name, resources in self.nodes.items()},
-                "glue": self.glue.to_dict(),
-                "other": dict(self.other),
-            }
-        )
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict())
 
     def table(self) -> Table:
         """Return a table with a row per node, for rich."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw._cache import cache_folder, scratch_folder
 from mase_hw.data import Split, dataset
 
 Progress = Callable[[int, int], None]
@@ -79,14 +78,7 @@ class RegisteredModel(ABC):
     def _weights_path(self) -> Path:
         parts = (inspect.getsource(type(self)), inspect.getsource(train), torch.__version__)
         key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-        return cache_folder() / "models" / f"{self.name}-{key}.safetensors"
-
-
-def cache_folder() -> Path:
-    """Return where trained weights and downloads are kept: `MASE_HW_CACHE`, or the user's cache."""
-    from platformdirs import user_cache_dir
-
-    return Path(os.environ.get("MASE_HW_CACHE") or user_cache_dir("mase-hw"))
+        return cache_folder("models") / f"{self.name}-{key}.safetensors"
 
 
 def train(
@@ -98,10 +90,11 @@ def train(
     steps = recipe.epochs * -(-len(split.train_labels) // recipe.batch_size)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for epoch in range(recipe.epochs):
-        for index in torch.randperm(len(split.train_labels)).split(recipe.batch_size):
+        for index in torch.split(torch.randperm(len(split.train_labels)), recipe.batch_size):
             optimizer.zero_grad()
             scores = module(split.train_inputs[index])
-            nn.functional.cross_entropy(scores, split.train_labels[index]).backward()
+            loss = nn.functional.cross_entropy(scores, split.train_labels[index])
+            torch.autograd.backward(loss)
             optimizer.step()
             schedule.step()
         if progress:
@@ -117,8 +110,7 @@ def _read(path: Path) -> dict[str, Tensor]:
 def _write(path: Path, state: Mapping[str, Tensor]) -> None:
     from safetensors.torch import save_file
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent)
-    os.close(descriptor)
-    save_file({key: value.contiguous() for key, value in state.items()}, name)
-    Path(name).replace(path)
+    with scratch_folder(path.parent) as scratch:
+        made = scratch / path.name
+        save_file({key: value.contiguous() for key, value in state.items()}, made)
+        made.replace(path)

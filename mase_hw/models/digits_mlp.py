@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from mase_hw.models._base import RegisteredModel
+from mase_hw.models._mlp import perceptron
 
 
 class DigitsMLP(RegisteredModel):
@@ -24,6 +25,4 @@ class DigitsMLP(RegisteredModel):
 
     def build(self) -> nn.Module:
         """Return the perceptron."""
-        return nn.Sequential(
-            nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)
-        )
+        return perceptron(64, 64, 32, 10)

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from mase_hw.ops._tensor import Order, TensorSpec
 
@@ -103,6 +104,8 @@ class Hardware:
         sources: constant operands as ROM streams.
         tables: memories inside the module.
         rounds: whether the module takes the rounding and overflow modes of its results.
+        plain: true for a module that carries any payload: it takes `WIDTH`, and `data_in` and
+            `data_out` for its one operand and result.
         absent: operands the module has ports for and this call does not; they are tied off.
     """
 
@@ -111,7 +114,31 @@ class Hardware:
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
     rounds: bool = True
+    plain: bool = False
     absent: Sequence[str] = ()
+
+
+class Apply(nn.Module):
+    """A module that calls a function, for examples.
+
+    Args:
+        function: takes the inputs, and `constants` after them.
+        constants: tensors that become buffers.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], *constants: Tensor) -> None:
+        super().__init__()
+        self._function = function
+        self._names = [f"constant_{number}" for number in range(len(constants))]
+        for name, value in zip(self._names, constants, strict=True):
+            self.register_buffer(name, value)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Call the function."""
+        return self._function(*inputs, *(getattr(self, name) for name in self._names))
+
+
+Example = tuple[nn.Module, tuple[Tensor, ...]]
 
 
 class Operator(ABC):
@@ -184,10 +211,7 @@ class Operator(ABC):
         Element-wise operators take constants broadcast to the result, beat for beat.
         """
         result = call.result
-        return {
-            name: replace(call.operands[name], shape=result.shape, parallelism=result.parallelism)
-            for name in call.constants
-        }
+        return {name: replace(result, format=call.operands[name].format) for name in call.constants}
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Return the order of every stream, given those that are offered in `call.operands`.
@@ -208,6 +232,14 @@ class Operator(ABC):
         """Return the cycles one inference occupies the instance: its initiation interval."""
         specs = [*call.streams.values(), *call.results.values()]
         return max(spec.beats for spec in specs)
+
+    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
+        """Return when each operand's beats are taken, given when they are offered.
+
+        The default suits operators that take one operand as it comes, and several together.
+        """
+        together = one_per_cycle(np.max(np.stack(list(arrivals.values())), axis=0))
+        return dict.fromkeys(arrivals, together)
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """Return when each beat of the result is offered, from idle, to a consumer that is ready.
@@ -247,6 +279,21 @@ class Operator(ABC):
         result: Tensor = target(**given)
         return result
 
+    def examples(self) -> list[Example]:
+        """Return small modules that use the operator, with inputs of a few inferences.
+
+        The conformance tests take them through capture, quantisation, emission and simulation.
+        The default calls the first target on one tensor.
+        """
+        return [(Apply(torch_target(self.targets[0])), (example_values(3, 11),))]
+
+    def pattern(self) -> Callable[[Tensor], Tensor] | None:
+        """Return the composition that capture makes of this operator, if ATen has none for it.
+
+        A pass raises it to `targets[0]`.
+        """
+        return None
+
     def is_identity(self, call: Call) -> bool:
         """Return true when the node may be replaced by its operand, at inference."""
         return False
@@ -268,6 +315,20 @@ class Operator(ABC):
         `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
         """
         return Call(name, self, operands, results, constants, arguments)
+
+
+def torch_target(name: str) -> Callable[..., Tensor]:
+    """Return the torch operator called `name`, such as `aten.relu.default`."""
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part)
+    target: Callable[..., Tensor] = found
+    return target
+
+
+def example_values(*shape: int, seed: int = 0) -> Tensor:
+    """Return float32 reals from a normal distribution, the same at every call."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def one_per_cycle(offered: Cycles) -> Cycles:

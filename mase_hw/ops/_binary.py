@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Call, Hardware, Operator, Reference, Source
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    Source,
+    example_values,
+    torch_target,
+)
 from mase_hw.ops._fixed import fixed
 
 
@@ -30,6 +40,16 @@ class Binary(Operator):
     @abstractmethod
     def exact(self, first: Fixed, second: Fixed) -> tuple[int, int]:
         """Return the fraction bits and the width in bits of the exact result."""
+
+    @abstractmethod
+    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return `f` of real values."""
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return `f`; the scalar overloads take quantised constants, which are tensors, too."""
+        return self.combine_values(operands["data_in_0"], operands["data_in_1"])
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse scaled operands, streams of different shapes, and sums beyond 62 bits."""
@@ -69,6 +89,18 @@ class Binary(Operator):
 
     def _formats(self, call: Call) -> tuple[Fixed, Fixed]:
         return fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
+
+    def examples(self) -> list[Example]:
+        """Two streams, a constant of one row, of one element, and a Python scalar."""
+        target = torch_target(self.targets[0])
+        any_overload = torch_target(self.targets[0].rpartition(".")[0])
+        row = example_values(7, seed=1)
+        return [
+            (Apply(target), (example_values(3, 7), example_values(3, 7, seed=1))),
+            (Apply(target, row), (example_values(3, 2, 7),)),
+            (Apply(target, row[:1]), (example_values(3, 7),)),
+            (Apply(lambda x: any_overload(x, 0.75)), (example_values(3, 7),)),
+        ]
 
 
 def constant_source(call: Call, name: str) -> Source:

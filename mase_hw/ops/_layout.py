@@ -1,5 +1,8 @@
-"""Operators that move elements and compute nothing: a wire where the stream's order stays, and
-otherwise a double-buffered banked memory that carries one beat per cycle."""
+"""Operators that move elements and compute nothing.
+
+They are a wire where the stream's order stays, and otherwise a double-buffered banked memory that
+carries one beat per cycle.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,10 @@ class Layout(Operator):
             for row in plan.writes.tolist()
         ]
         reads = [
-            _pack([_pack(addresses, address_bits), _pack(banks, bank_bits), need],
-                  [plan.banks * address_bits, len(banks) * bank_bits, need_bits])
+            _pack(
+                [_pack(addresses, address_bits), _pack(banks, bank_bits), need],
+                [plan.banks * address_bits, len(banks) * bank_bits, need_bits],
+            )
             for addresses, banks, need in zip(
                 plan.reads.tolist(), plan.selects.tolist(), plan.needs.tolist(), strict=True
             )

@@ -46,6 +46,11 @@ class Order:
         """Return the same order of elements in another stream shape."""
         return Order(self.view, self.axes, stream)
 
+    def simplified(self, shape: tuple[int, ...]) -> Order | None:
+        """Return None where this order of a tensor of `shape` is torch's own, else itself."""
+        moved = [axis for axis in self.axes if self.view[axis] > 1]
+        return None if self.stream == shape and moved == sorted(moved) else self
+
 
 @dataclass(frozen=True)
 class TensorSpec:

@@ -8,23 +8,31 @@ reference reads the same memories as the module, so both agree on every bit.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
 from mase_hw.ops._base import (
+    Apply,
     Call,
     Cycles,
+    Example,
     Hardware,
     Operator,
     Reference,
     Table,
+    example_values,
     one_per_cycle,
+    torch_target,
 )
 from mase_hw.ops._fixed import fixed
-from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._library import NAMESPACE, define
+from mase_hw.ops._real_math import FAST, RealMath
 from mase_hw.ops._unary_piecewise import GUARD_BITS, MAX_KNOTS, Piecewise, fit
 from mase_hw.ops._unary_table import MAX_TABLE_INPUT_BITS, FunctionTable
 
@@ -49,6 +57,24 @@ class Unary(Operator):
 
     required_attributes: ClassVar[Attributes] = {}
 
+    def __init__(self) -> None:
+        namespace, name, _ = self.targets[0].split(".")
+        if namespace == NAMESPACE and not hasattr(torch.ops.mase, name):
+            define(name, self._composition)
+
+    def pattern(self) -> Callable[[Tensor], Tensor] | None:
+        """Return the equation itself, for a function that ATen has no operator for."""
+        return self._composition if self.targets[0].startswith(f"{NAMESPACE}.") else None
+
+    def _composition(self, x: Tensor) -> Tensor:
+        result: Tensor = self.equation(x, FAST, {})
+        return result
+
+    def examples(self) -> list[Example]:
+        """One call with default arguments."""
+        target, required = torch_target(self.targets[0]), dict(self.required_attributes)
+        return [(Apply(lambda x: target(x, **required)), (example_values(3, 11),))]
+
     @abstractmethod
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
         """Return the real function of `x`, a float64 tensor or one real of high precision.
@@ -58,6 +84,11 @@ class Unary(Operator):
             math: functions that suit `x`; `+ - * /` and comparisons work as usual.
             attributes: the call's other arguments; those left to their default are missing.
         """
+
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+        """Evaluate the equation, which torch's own kernel may round differently at a tie."""
+        result: Tensor = self.equation(operands["data_in_0"], FAST, arguments)
+        return result
 
     def knots(self, attributes: Attributes) -> Sequence[float]:
         """Return where, zero aside, the function or its slope is not continuous: two at most."""

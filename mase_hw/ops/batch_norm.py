@@ -11,9 +11,17 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
+from mase_hw.ops._base import (
+    Call,
+    Cycles,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    example_values,
+)
 from mase_hw.ops._binary import constant_source
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._tensor import TensorSpec
@@ -136,3 +144,20 @@ class BatchNorm(Operator):
         fraction = max(product, bias.frac_width)
         product_width = data.width + weight.width + 2 + fraction - product
         return fraction, max(product_width, bias.width + 1 + fraction - bias.frac_width) + 1
+
+    def examples(self) -> list[Example]:
+        """After an element-wise operator, so that it stands alone; rank 2 and 3."""
+        return [
+            (_example(7), (example_values(3, 7),)),
+            (_example(3), (example_values(3, 3, 4),)),
+        ]
+
+
+def _example(channels: int) -> nn.Module:
+    norm = nn.BatchNorm1d(channels).eval()
+    with torch.no_grad():
+        norm.weight.copy_(example_values(channels, seed=1))
+        norm.bias.copy_(example_values(channels, seed=2))
+        norm.running_mean.copy_(example_values(channels, seed=3))  # type: ignore[union-attr]
+        norm.running_var.copy_(example_values(channels, seed=4).abs() + 0.5)  # type: ignore[union-attr]
+    return norm

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from mase_hw.ops._clamp import Clamp as _Clamp
 from mase_hw.ops._unary import Attributes
 
@@ -21,6 +23,7 @@ class Clamp(_Clamp):
         "aten.clamp_max_.default",
     )
     keeps_format = True
+    required_attributes: ClassVar[Attributes] = {"min": -0.5, "max": 1.25}
 
     def bounds(self, attributes: Attributes) -> tuple[float, float]:
         """Return (low, high)."""

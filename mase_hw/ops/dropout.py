@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mase_hw.ops._base import Call, Hardware, Operator, Reference
+from torch import nn
+
+from mase_hw.ops._base import Call, Example, Hardware, Operator, Reference, example_values
 
 
 class Dropout(Operator):
@@ -22,6 +24,7 @@ class Dropout(Operator):
         "aten.feature_alpha_dropout.default",
     )
     keeps_format: ClassVar[bool] = True
+    casts: ClassVar[bool] = False
 
     def is_identity(self, call: Call) -> bool:
         """Return true at inference, and for a probability of zero."""
@@ -47,3 +50,7 @@ class Dropout(Operator):
         if call.operands["data_in_0"].format != call.result.format:
             found.append("its result has another format than its operand: configure one for both")
         return found
+
+    def examples(self) -> list[Example]:
+        """One in evaluation mode, and beside it something to compute."""
+        return [(nn.Sequential(nn.ReLU(), nn.Dropout(0.3)), (example_values(3, 5),))]

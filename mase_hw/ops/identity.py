@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mase_hw.ops._base import Call, Hardware, Operator, Reference
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    example_values,
+)
 
 
 class Identity(Operator):
@@ -24,6 +32,7 @@ class Identity(Operator):
         "aten.to.dtype_layout",
     )
     keeps_format: ClassVar[bool] = True
+    casts: ClassVar[bool] = False
 
     def is_identity(self, call: Call) -> bool:
         """Return true when the dtype stays."""
@@ -55,3 +64,7 @@ class Identity(Operator):
         if call.operands["data_in_0"].format != call.result.format:
             found.append("its result has another format than its operand: configure one for both")
         return found
+
+    def examples(self) -> list[Example]:
+        """A copy, and beside it something to compute."""
+        return [(Apply(lambda x: x.clone().relu()), (example_values(3, 5),))]

@@ -11,12 +11,22 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source, one_per_cycle
+from mase_hw.ops._base import (
+    Call,
+    Cycles,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    Source,
+    example_values,
+    one_per_cycle,
+)
 from mase_hw.ops._fixed import fixed
-from mase_hw.ops._tensor import TensorSpec
+from mase_hw.ops._tensor import Order, TensorSpec
 
 
 class Linear(Operator):
@@ -29,9 +39,11 @@ class Linear(Operator):
         """Also refuse weights that stream, and accumulators beyond 63 bits."""
         found = super().problems(call)
         if "weight" not in call.constants:
-            return [*found, "the weight is computed by the model; only constant weights are legal"]
+            return [*found, "the weight is computed by the model; it must be constant"]
         if not found and self._widest_sum(call) > 62:
-            found.append("sums may exceed 62 bits; use narrower operands or a shorter bias fraction")
+            found.append(
+                "sums may exceed 62 bits; use narrower operands or a shorter bias fraction"
+            )
         return found
 
     def reference(self, call: Call) -> Reference:
@@ -53,8 +65,13 @@ class Linear(Operator):
 
     def hardware(self, call: Call) -> Hardware:
         """Return an instance whose weights, and bias if any, come from ROMs."""
+        data = call.operands["data_in_0"]
+        codes = {name: call.constant_codes(name) for name in call.constants}
+        if data.order is not None:
+            features = data.with_parallelism(1, 1).to_beats(torch.arange(data.elements))
+            codes["weight"] = codes["weight"][:, features.flatten()]
         sources = [
-            Source(name, spec.to_beats(call.constant_codes(name)))
+            Source(name, spec.to_beats(codes[name]))
             for name, spec in self.constant_streams(call).items()
         ]
         return Hardware(
@@ -76,6 +93,12 @@ class Linear(Operator):
             name: call.operands[name].with_parallelism(rows[name], columns[name])
             for name in call.constants
         }
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Features of a single row may come in any order: the columns of the weights follow."""
+        data = call.operands["data_in_0"]
+        single = data.order is not None and data.stream_shape[-1] == data.elements
+        return {"data_in_0": data.order if single else None, "data_out_0": None}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Rows enter and leave together; elements and results are free."""
@@ -147,6 +170,14 @@ class Linear(Operator):
         """Return fraction bits and width of the accumulator."""
         weight, bias, fraction = self._aligned(call)
         return fraction, width_for(self._bounds(call, weight, bias))
+
+    def examples(self) -> list[Example]:
+        """With and without bias, rank 2 to 4."""
+        return [
+            (nn.Linear(12, 7), (example_values(3, 12),)),
+            (nn.Linear(5, 6, bias=False), (example_values(3, 4, 5),)),
+            (nn.Linear(3, 4), (example_values(2, 2, 3, 3),)),
+        ]
 
 
 def _accepted(offered: Cycles) -> Cycles:

@@ -19,6 +19,10 @@ class Mul(Binary):
     targets: ClassVar[tuple[str, ...]] = ("aten.mul.Tensor", "aten.mul.Scalar")
     module: ClassVar[str] = "mase_mul_fixed"
 
+    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the real result."""
+        return first * second
+
     def combine(self, first: Tensor, second: Tensor, formats: tuple[Fixed, Fixed]) -> Tensor:
         """Multiply the codes."""
         return first * second

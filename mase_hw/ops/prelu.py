@@ -11,11 +11,19 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Call, Hardware, Operator, Reference
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    example_values,
+)
 from mase_hw.ops._binary import constant_source
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._tensor import TensorSpec
@@ -70,6 +78,13 @@ class PReLU(Operator):
     def multipliers(self, call: Call) -> int:
         """One per lane."""
         return call.result.lanes
+
+    def examples(self) -> list[Example]:
+        """One slope, and one per channel."""
+        return [
+            (nn.PReLU(), (example_values(3, 7),)),
+            (Apply(torch.prelu, example_values(4)), (example_values(3, 4, 5),)),
+        ]
 
 
 def _broadcast(slopes: Tensor, shape: tuple[int, ...]) -> Tensor:

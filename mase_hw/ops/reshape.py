@@ -6,8 +6,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._layout import Layout
+from mase_hw.ops._tensor import Order
 
 
 class Reshape(Layout):
@@ -28,3 +29,27 @@ class Reshape(Layout):
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         """Reshape every inference."""
         return tensor.reshape(-1, *call.result.shape[1:])
+
+    def examples(self) -> list[Example]:
+        """Rows split and joined."""
+        return [
+            (Apply(lambda x: x.reshape(-1, 4, 3)), (example_values(2, 12),)),
+            (Apply(lambda x: x.reshape(-1, 2, 9)), (example_values(2, 6, 3),)),
+            (Apply(lambda x: x.unsqueeze(1)), (example_values(2, 5),)),
+        ]
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """The elements of a stream in another order stay where they are.
+
+        The innermost dimension of the stream stays too, unless the result is one row.
+        """
+        data, result = call.operands["data_in_0"], call.result
+        if data.order is None:
+            return {"data_in_0": None, "data_out_0": None}
+        rank, lanes = len(result.shape), data.stream_shape[-1]
+        inner = (data.elements // lanes, lanes) if rank > 2 else (data.elements,)
+        stream = (1,) * (rank - len(inner)) + inner
+        return {
+            "data_in_0": data.order,
+            "data_out_0": data.order.flattened(stream).simplified(result.shape),
+        }

@@ -19,6 +19,10 @@ class Sub(Add):
     targets: ClassVar[tuple[str, ...]] = ("aten.sub.Tensor", "aten.sub.Scalar")
     parameters: ClassVar[Mapping[str, int | str]] = {"SUBTRACT": 1}
 
+    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the real result."""
+        return first - second
+
     def combine(self, first: Tensor, second: Tensor, formats: tuple[Fixed, Fixed]) -> Tensor:
         """Align both operands and subtract."""
         fraction = aligned_fraction(*formats)

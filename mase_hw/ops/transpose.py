@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.permute import Permute
 
 
@@ -19,3 +19,7 @@ class Transpose(Permute):
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         """Transpose every inference."""
         return tensor.transpose(call.attributes["dim0"], call.attributes["dim1"])
+
+    def examples(self) -> list[Example]:
+        """A matrix."""
+        return [(Apply(lambda x: x.transpose(1, 2)), (example_values(2, 4, 5),))]

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch.fx import Node
 
+from mase_hw.graph._encoding import decode_target
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
 from mase_hw.ops import TensorSpec, operator_for_role
 
 
 def insert_after(
-    mg: MaseGraph, producer: Node, role: str, given: TensorSpec, result: TensorSpec
+    mg: MaseGraph,
+    producer: Node,
+    role: str,
+    given: TensorSpec,
+    result: TensorSpec,
+    arguments: tuple[int, ...] = (),
 ) -> Node:
     """Insert the operator of `role` behind `producer`, with metadata; no use is replaced.
 
@@ -23,13 +28,15 @@ def insert_after(
         role: what the operator is for, see `Operator.role`.
         given: its operand.
         result: its result.
+        arguments: further arguments of its torch operator.
     """
     operator = operator_for_role(role)
-    namespace, name, overload = operator.targets[0].split(".")
-    target = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+    target = decode_target("call_function", operator.targets[0])
     free = unique_name(f"{producer.name}_{operator.name}", [node.name for node in mg.nodes])
     with mg.fx_graph.inserting_after(producer):
-        node = mg.fx_graph.create_node("call_function", target, (producer,), {}, name=free)
+        node = mg.fx_graph.create_node(
+            "call_function", target, (producer, *arguments), {}, name=free
+        )
     known = metadata(producer)
     node.meta["mase"] = MaseMetadata(
         module_path=known.module_path,

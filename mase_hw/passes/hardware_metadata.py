@@ -7,13 +7,15 @@ from typing import Any
 
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import HardwareMetadata, update
+from mase_hw.passes.fifo import insert_fifos_transform_pass
+from mase_hw.passes.orders import assign_orders_transform_pass
 from mase_hw.passes.parallelism import assign_parallelism_transform_pass
 
 
 def add_hardware_metadata_analysis_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Choose parallelism and annotate hardware.
+    """Choose orders and parallelism and annotate hardware.
 
     Args:
         mg: a quantised graph.
@@ -23,7 +25,9 @@ def add_hardware_metadata_analysis_pass(
     given = dict(pass_args or {})
     if "max_parallelism" in given:
         given.setdefault("parallelism", given.pop("max_parallelism"))
+    mg, ordered = assign_orders_transform_pass(mg)
     mg, info = assign_parallelism_transform_pass(mg, given)
+    mg, queued = insert_fifos_transform_pass(mg)
     for node in mg.nodes:
         if node.op != "call_function":
             continue
@@ -41,4 +45,4 @@ def add_hardware_metadata_analysis_pass(
                 multipliers=call.operator.multipliers(call),
             ),
         )
-    return mg, info
+    return mg, {**ordered, **info, **queued}

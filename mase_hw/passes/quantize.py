@@ -66,6 +66,13 @@ def quantize_transform_pass(
         for node in configured
         if _wanted(node, configured) is None
     }
+    if config.default.get("name") is not None:
+        # An input that only layout operators read.
+        last |= {
+            node: _format(mg, node, "data_out_0", ("data_in", "data_in_0"), config.default)
+            for node in mg.inputs
+            if _wanted(node, configured) is None
+        }
     for node in mg.nodes:
         _set_result(node, configured, {**last, **explicit})
     return insert_casts_transform_pass(mg, {})
@@ -121,7 +128,7 @@ def _format(
             if key in cls.inherited
         }
     try:
-        constant = mg.call(node).constants.get(name)
+        constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
         if constant is not None:
             return cls.fit_values(constant, **fields)
         low, high = _range(mg, node, name)
@@ -173,9 +180,7 @@ def _set_result(node: Node, configured: set[Node], results: Mapping[Node, Format
     if node.op not in ("placeholder", "call_function"):
         return
     known = common(node)
-    if node.op == "placeholder":
-        result = _wanted(node, configured)
-    elif node in configured:
+    if node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
     elif _keeps_format(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format

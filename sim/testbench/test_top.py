@@ -108,7 +108,7 @@ class Testbench:
         dut.rst.value = 1
         for monitor in self.monitors:
             monitor.start()
-        cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start(start_high=False))
+        Clock(dut.clk, PERIOD_NS, unit="ns").start(start_high=False)
         for _ in range(RESET_CYCLES):
             await RisingEdge(dut.clk)
         dut.rst.value = 0

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // out[i] = cast(in[i] * weight[i]): one multiplier per lane, the weights from a memory image.
+// A second image chooses the rounding: 0 nearest even, 1 floor.
 module scale #(
     parameter int unsigned LANES = 4,
     parameter int unsigned BEATS = 2,
-    parameter int unsigned ROUNDING = 0,
-    parameter string INIT_FILE = ""
+    parameter string INIT_FILE = "",
+    parameter string ROUNDING_FILE = ""
 ) (
     input  logic                  clk,
     input  logic                  rst,
@@ -41,19 +42,35 @@ module scale #(
       .data_out_ready(both_ready)
   );
 
+  logic [3:0] rounding[1];
+  initial $readmemh(ROUNDING_FILE, rounding);
+
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
     logic signed [15:0] product;
     assign product = 16'(signed'(data_in[i])) * 16'(signed'(weight[i]));
+    logic [7:0] nearest;
+    logic [7:0] floor;
     mase_fixed_cast #(
         .IN_WIDTH(16),
         .IN_FRACTION(8),
         .OUT_WIDTH(8),
         .OUT_FRACTION(4),
-        .ROUNDING(ROUNDING)
-    ) u_cast (
+        .ROUNDING(0)
+    ) u_nearest (
         .data_in (product),
-        .data_out(scaled[i])
+        .data_out(nearest)
     );
+    mase_fixed_cast #(
+        .IN_WIDTH(16),
+        .IN_FRACTION(8),
+        .OUT_WIDTH(8),
+        .OUT_FRACTION(4),
+        .ROUNDING(2)
+    ) u_floor (
+        .data_in (product),
+        .data_out(floor)
+    );
+    assign scaled[i] = (rounding[0] == 4'd1) ? floor : nearest;
   end
 
   mase_stream_register #(

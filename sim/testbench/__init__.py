@@ -1,1 +1,0 @@
-"""The cocotb testbench that is written into every emitted project; it imports nothing of ours."""
