@@ -247,7 +247,7 @@ def _add_instance(
 
 def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -> None:
     number_format = stream.spec.quantized
-    words = pack_words(number_format, source.beats)
+    words = pack_words(number_format, source.beats, stream.spec.parallelism[0])
     memory = Memory(f"{stream.name}_source_0", call.name, _payload_bits(stream), tuple(words))
     builder.memories.append(memory)
     builder.streams.append(stream)
@@ -273,17 +273,18 @@ def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -
     )
 
 
-def pack_words(number_format: Format, beats: Tensor) -> list[int]:
+def pack_words(number_format: Format, beats: Tensor, rows: int = 1) -> list[int]:
     """Return one integer per beat, lane 0 and the first field in the low bits.
 
     Args:
         number_format: format of the codes.
         beats: int64 codes `[beats, lanes]`.
+        rows: rows of the tile that a beat holds.
     """
     words = [0] * len(beats)
     shift = 0
-    payloads = number_format.to_fields(beats)
-    for item in number_format.stream_fields(beats.shape[1]):
+    payloads = number_format.to_fields(beats, rows)
+    for item in number_format.stream_fields(beats.shape[1], rows):
         for number, row in enumerate(payloads[item.suffix].tolist()):
             for lane, value in enumerate(row):
                 words[number] |= value << (shift + lane * item.width_bits)
@@ -324,7 +325,7 @@ def _sized_parameters(spec: TensorSpec, rounds: bool) -> Iterable[tuple[str, str
 def _parameter_type(suffix: str) -> str:
     if suffix == "SIGNED":
         return "bit"
-    return "int" if suffix == "PRECISION_1" else "int unsigned"
+    return "int" if suffix == "PRECISION_1" or suffix.endswith("_BIAS") else "int unsigned"
 
 
 def _port_parameters(stream: Stream, rounds: bool) -> list[Parameter]:

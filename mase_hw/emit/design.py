@@ -35,7 +35,7 @@ class Stream:
     @property
     def fields(self) -> tuple[StreamField, ...]:
         """The payload signals of a beat."""
-        return self.spec.quantized.stream_fields(self.spec.lanes)
+        return self.spec.quantized.stream_fields(self.spec.lanes, self.spec.parallelism[0])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of `design.json`."""

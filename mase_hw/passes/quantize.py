@@ -125,9 +125,12 @@ def _format(
             for key, value in _format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
             .to_dict()
             .items()
-            if key in ("width", "signed")
+            if key in cls.inherited
         }
     try:
+        constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
+        if constant is not None:
+            return cls.fit_values(constant, **fields)
         low, high = _range(mg, node, name)
         return cls.fit(low, high, **fields)
     except FormatError as error:
@@ -135,9 +138,6 @@ def _format(
 
 
 def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:
-    constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
-    if constant is not None and constant.numel():
-        return float(constant.min()), float(constant.max())
     software = metadata(node).software
     if software is None or name not in software.ranges:
         return -1.0, 1.0
