@@ -202,7 +202,7 @@ def convert_to_mxint8(
     if id(model) in replacements:
         return replacements[id(model)]
     for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
+        for name, child in list(parent._modules.items()):
             if id(child) in replacements:
                 setattr(parent, name, replacements[id(child)])
     return model
