@@ -1,8 +1,12 @@
-"""The Triton programs behind `triton.py`; importing this file needs triton."""
+"""The Triton programs behind `triton.py`; importing this file needs triton.
+
+The compiler reads annotations as Triton types, so that only compile-time constants carry one.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
+# ruff: noqa: N803
 
 from __future__ import annotations
-
-from typing import Any
 
 import triton
 import triton.language as tl
@@ -19,8 +23,8 @@ def next_power_of_2(value: int) -> int:
     return 1 << (value - 1).bit_length()
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _scale(exponents: Any) -> Any:
+@triton.jit
+def _scale(exponents):
     """Float32 factor of an INT8 code under an E8M0 exponent: 2**(e - 133), subnormals included."""
     wide = exponents.to(tl.int32)
     normal = (wide - 6) << 23
@@ -28,23 +32,23 @@ def _scale(exponents: Any) -> Any:
     return tl.where(wide >= 7, normal, subnormal).to(tl.float32, bitcast=True)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _decode_bits(codes: Any, exponents: Any) -> Any:
+@triton.jit
+def _decode_bits(codes, exponents):
     """Float32 bits of decoded values; the upper half is the same value in bfloat16, exactly."""
     bits = (codes.to(tl.float32) * _scale(exponents)).to(tl.int32, bitcast=True)
     return tl.where(exponents.to(tl.int32) == EXPONENT_NAN, 0x7FC00000, bits)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _power_of_two(power: Any) -> Any:
+@triton.jit
+def _power_of_two(power):
     """Float32 2**power for powers from -149 to 127."""
     normal = (power + 127) << 23
     subnormal = 1 << tl.maximum(tl.minimum(power + 149, 22), 0)
     return tl.where(power >= -126, normal, subnormal).to(tl.float32, bitcast=True)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _to_bfloat16(values: Any) -> Any:
+@triton.jit
+def _to_bfloat16(values):
     """Round float32 to bfloat16, ties to even; in bits, because the interpreter rounds ties up."""
     bits = values.to(tl.int32, bitcast=True)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
@@ -52,19 +56,19 @@ def _to_bfloat16(values: Any) -> Any:
     return rounded.to(tl.int16).to(tl.bfloat16, bitcast=True)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def dequantize(
-    codes: Any,
-    exponents: Any,
-    out: Any,
-    total: Any,
-    columns: Any,
-    blocks: Any,
-    BLOCK: tl.constexpr,  # noqa: N803
-    WHOLE: tl.constexpr,  # noqa: N803
-    HALF: tl.constexpr,  # noqa: N803
-    TILE: tl.constexpr,  # noqa: N803
-) -> None:
+    codes,
+    exponents,
+    out,
+    total,
+    columns,
+    blocks,
+    BLOCK: tl.constexpr,
+    WHOLE: tl.constexpr,
+    HALF: tl.constexpr,
+    TILE: tl.constexpr,
+):
     """One program decodes TILE neighbours of the flattened tensor into bit patterns.
 
     WHOLE: blocks do not end early at the end of a row. HALF: 16-bit results (bfloat16).
@@ -84,19 +88,19 @@ def dequantize(
         tl.store(out + offsets, bits, mask=inside)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def quantize(
-    values: Any,
-    codes: Any,
-    exponents: Any,
-    total: Any,
-    columns: Any,
-    blocks: Any,
-    BLOCK: tl.constexpr,  # noqa: N803
-    PADDED: tl.constexpr,  # noqa: N803
-    HALF: tl.constexpr,  # noqa: N803
-    TILE: tl.constexpr,  # noqa: N803
-) -> None:
+    values,
+    codes,
+    exponents,
+    total,
+    columns,
+    blocks,
+    BLOCK: tl.constexpr,
+    PADDED: tl.constexpr,
+    HALF: tl.constexpr,
+    TILE: tl.constexpr,
+):
     """One program encodes TILE blocks of bit patterns, each held in PADDED lanes."""
     index = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     lane = tl.arange(0, PADDED)
@@ -121,25 +125,25 @@ def quantize(
     tl.store(exponents + index, exponent.to(tl.uint8), mask=index < total)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def linear(
-    values: Any,
-    codes: Any,
-    exponents: Any,
-    bias: Any,
-    out: Any,
-    rows: Any,
-    outputs: Any,
-    columns: Any,
-    blocks: Any,
-    BLOCK: tl.constexpr,  # noqa: N803
-    HAS_BIAS: tl.constexpr,  # noqa: N803
-    HALF: tl.constexpr,  # noqa: N803
-    WIDE: tl.constexpr,  # noqa: N803
-    TILE_M: tl.constexpr,  # noqa: N803
-    TILE_N: tl.constexpr,  # noqa: N803
-    TILE_K: tl.constexpr,  # noqa: N803
-) -> None:
+    values,
+    codes,
+    exponents,
+    bias,
+    out,
+    rows,
+    outputs,
+    columns,
+    blocks,
+    BLOCK: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    HALF: tl.constexpr,
+    WIDE: tl.constexpr,
+    TILE_M: tl.constexpr,
+    TILE_N: tl.constexpr,
+    TILE_K: tl.constexpr,
+):
     """One program makes a TILE_M x TILE_N tile of `values @ decode(codes).T + bias`.
 
     The weight crosses device memory as one byte an element and is decoded in registers.
@@ -183,24 +187,24 @@ def linear(
         tl.store(target, total, mask=mask)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def linear_both(
-    value_codes: Any,
-    value_exponents: Any,
-    codes: Any,
-    exponents: Any,
-    bias: Any,
-    out: Any,
-    rows: Any,
-    outputs: Any,
-    columns: Any,
-    blocks: Any,
-    BLOCK: tl.constexpr,  # noqa: N803
-    HAS_BIAS: tl.constexpr,  # noqa: N803
-    TILE_M: tl.constexpr,  # noqa: N803
-    TILE_N: tl.constexpr,  # noqa: N803
-    PADDED: tl.constexpr,  # noqa: N803
-) -> None:
+    value_codes,
+    value_exponents,
+    codes,
+    exponents,
+    bias,
+    out,
+    rows,
+    outputs,
+    columns,
+    blocks,
+    BLOCK: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    TILE_M: tl.constexpr,
+    TILE_N: tl.constexpr,
+    PADDED: tl.constexpr,
+):
     """One program makes a tile with both operands in MXINT8.
 
     Blocks are multiplied as integers, exactly, and added in float32 in ascending order.

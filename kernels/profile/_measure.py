@@ -15,7 +15,7 @@ from mase_hw.errors import ConfigError
 
 DEVICES = ("cpu", "cuda")
 # The profiler otherwise writes two lines to standard error per use.
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,20 @@ class Subject:
     Attributes:
         name: as given.
         module: in evaluation mode, on the device.
-        inputs: makes keyword or positional inputs for a batch size.
+        inputs: makes keyword or positional inputs for a batch size and a number of tokens.
+        length: tokens per sequence when a call does not say; 0 for a model without tokens.
     """
 
     name: str
     module: nn.Module
-    inputs: Callable[[int], Mapping[str, Tensor] | tuple[Tensor, ...]]
+    inputs: Callable[[int, int], Mapping[str, Tensor] | tuple[Tensor, ...]]
+    length: int
 
-    def call(self, batch: int, module: Callable[..., Any] | None = None) -> Callable[[], Tensor]:
+    def call(
+        self, batch: int, module: Callable[..., Any] | None = None, length: int | None = None
+    ) -> Callable[[], Tensor]:
         """Return a function that runs `module` (or the subject) on one batch without gradients."""
-        inputs = self.inputs(batch)
+        inputs = self.inputs(batch, self.length if length is None else length)
         target = self.module if module is None else module
 
         def run() -> Tensor:
@@ -60,11 +64,11 @@ def load_subject(model: str, device: torch.device, length: int = 64) -> Subject:
         return _from_factory(model, Path(path), factory, device)
     pretrained = load_pretrained(model)
 
-    def inputs(batch: int) -> dict[str, Tensor]:
-        made = pretrained.inputs(batch, length)
+    def inputs(batch: int, tokens: int) -> dict[str, Tensor]:
+        made = pretrained.inputs(batch, tokens)
         return {name: tensor.to(device) for name, tensor in made.items()}
 
-    return Subject(model, pretrained.module.to(device), inputs)
+    return Subject(model, pretrained.module.to(device), inputs, length)
 
 
 def first_tensor(result: Any) -> Tensor:
@@ -87,10 +91,10 @@ def _from_factory(model: str, path: Path, factory: str, device: torch.device) ->
         raise ConfigError(f"model {model!r}: {path} defines no {factory!r}")
     module, examples = getattr(loaded, factory)()
 
-    def inputs(batch: int) -> tuple[Tensor, ...]:
+    def inputs(batch: int, tokens: int) -> tuple[Tensor, ...]:
         return tuple(_with_batch(example, batch).to(device) for example in examples)
 
-    return Subject(model, module.eval().to(device), inputs)
+    return Subject(model, module.eval().to(device), inputs, 0)
 
 
 def _with_batch(example: Tensor, batch: int) -> Tensor:

@@ -12,6 +12,7 @@ import ctypes
 import ctypes.util
 import gc
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,6 +38,7 @@ BOOKKEEPING = "allocator: bookkeeping of tensors"
 TOTAL = "total, measured"
 SPEED_COLUMNS = (
     "batch",
+    "tokens",
     "float_ms",
     "float_spread_ms",
     "mxint8_ms",
@@ -78,16 +80,23 @@ def profile_mxint8(
     converted = convert_to_mxint8(
         copy.deepcopy(subject.module), embeddings=embeddings, quantize_values=quantize_values
     )
-    error = output_error(subject, converted, max(batch_sizes))
-    speed = [_speed(subject, converted, target, batch, rounds) for batch in batch_sizes]
+    batch = max(batch_sizes)
+    error = output_error(subject.call(batch)(), subject.call(batch, converted)())
+    speed = [
+        _speed(subject, converted, target, batch, tokens, rounds)
+        for tokens in dict.fromkeys((min(1, subject.length), subject.length))
+        for batch in batch_sizes
+    ]
     terms = memory_terms(subject.module, converted, target)
     tables = (
         Table("mxint8_speed", f"{model}: float32 against MXINT8 on {device}", SPEED_COLUMNS, speed),
         Table("mxint8_memory", f"{model}: where the bytes of the weights are", MEMORY_COLUMNS, terms),
-        Table("mxint8_error", f"{model}: error of the output", ERROR_COLUMNS, [error]),
+        Table("mxint8_error", f"{model}: error of the output", ERROR_COLUMNS, [astuple(error)]),
     )
     operation = "linear_both" if quantize_values else "linear"
     notes = (
+        "one token is bound by reading the weights, which MXINT8 shrinks; many tokens are bound by "
+        "the matrix product, before which the weights are decoded anew at every call",
         f"linear layers ran on the implementation {selected(operation, target).name!r}",
         *_saving_notes(terms),
     )
@@ -97,15 +106,30 @@ def profile_mxint8(
     )
 
 
-def output_error(subject: Subject, converted: nn.Module, batch: int) -> tuple[str, float, ...]:  # type: ignore[misc]
-    """Return the converted model's error against float: relative (norms), largest, top-1."""
-    expected = subject.call(batch)().double()
-    actual = subject.call(batch, converted)().double()
-    difference = actual - expected
+@dataclass(frozen=True)
+class OutputError:
+    """How far the converted model's output is from the float model's.
+
+    Attributes:
+        shape: of the output.
+        relative: norm of the difference over norm of the float output.
+        largest: largest absolute difference.
+        agreement: share of positions with the same largest entry.
+    """
+
+    shape: str
+    relative: float
+    largest: float
+    agreement: float
+
+
+def output_error(expected: Tensor, actual: Tensor) -> OutputError:
+    """Compare the outputs of the float model and of the converted one."""
+    difference = actual.double() - expected.double()
     agreement = (expected.argmax(-1) == actual.argmax(-1)).double().mean()
-    return (
+    return OutputError(
         "x".join(str(size) for size in expected.shape),
-        float(difference.norm() / expected.norm()),
+        float(difference.norm() / expected.double().norm()),
         float(difference.abs().max()),
         float(agreement),
     )
@@ -224,16 +248,22 @@ def _libc() -> ctypes.CDLL:
 
 
 def _speed(
-    subject: Subject, converted: nn.Module, device: torch.device, batch: int, rounds: int
+    subject: Subject,
+    converted: nn.Module,
+    device: torch.device,
+    batch: int,
+    tokens: int,
+    rounds: int,
 ) -> tuple[float, ...]:
     calls: dict[str, Callable[[], Tensor]] = {
-        "float": subject.call(batch),
-        "mxint8": subject.call(batch, converted),
+        "float": subject.call(batch, length=tokens),
+        "mxint8": subject.call(batch, converted, tokens),
     }
     times = interleaved(calls, rounds)
     peaks = [mebibytes(peak_memory_bytes(call, device)) for call in calls.values()]
     return (
         batch,
+        tokens,
         times["float"].median_s * 1e3,
         times["float"].spread_s * 1e3,
         times["mxint8"].median_s * 1e3,
@@ -262,20 +292,12 @@ def _saving_notes(terms: Sequence[tuple[str, int, int, int, float]]) -> tuple[st
 
 def _draw(speed: Table, memory: Table, model: str) -> Figure:
     figure, (left, right) = new_figure(2)
-    labels = [str(batch) for batch in speed.column("batch")]
-    for shift, kind, color in ((-0.2, "float", "tab:gray"), (0.2, "mxint8", "tab:blue")):
-        left.bar(
-            [index + shift for index in range(len(labels))],
-            speed.column(f"{kind}_ms"),
-            width=0.4,
-            yerr=speed.column(f"{kind}_spread_ms"),
-            capsize=3,
-            color=color,
-            label=kind,
-        )
-    left.set_xticks(range(len(labels)), labels)
-    left.set(xlabel="batch size", ylabel="median of a call, ms", title=model)
-    left.legend(frameon=False)
+    labels = [f"{row[0]}x{row[1]}" if row[1] else str(row[0]) for row in speed.rows]
+    left.axhline(1, color="black", linewidth=0.8)
+    left.bar(labels, speed.column("speedup"), color="tab:blue")
+    for index, speedup in enumerate(speed.column("speedup")):
+        left.annotate(f"{speedup:.2f} x", (index, speedup), ha="center", va="bottom")
+    left.set(xlabel="batch x tokens", ylabel="speed, float32 = 1", title=model)
     bottoms = [0.0, 0.0]
     for row in memory.rows[:-1]:
         heights = [mebibytes(float(row[1] or 0)), mebibytes(float(row[2] or 0))]

@@ -119,7 +119,7 @@ def _matrix_share(subject: Subject, device: torch.device, batch: int) -> float:
 def _graphs(subject: Subject, batch_sizes: Sequence[int]) -> tuple[str, ...]:
     """Count graphs, breaks with their reasons, and recompilations over the batch sizes."""
     torch._dynamo.reset()
-    inputs: Any = subject.inputs(batch_sizes[0])
+    inputs: Any = subject.inputs(batch_sizes[0], subject.length)
     explain = torch._dynamo.explain(subject.module)
     with torch.no_grad():
         found = explain(**inputs) if isinstance(inputs, dict) else explain(*inputs)
