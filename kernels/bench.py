@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
-
-from mase_hw.errors import DataError
 from mase_hw.kernels.mxint import DEFAULT_BLOCK, convert_to_mxint8, cpu, cuda, triton, vectorized
 from mase_hw.kernels.mxint.reference import dequantize as dequantize_reference
 from mase_hw.kernels.profile._measure import Timing, interleaved
+from torch import Tensor
+
+from mase_hw.errors import DataError
 
 ELEMENTS = 64 << 20
 GPU_BYTES = 1 << 30
@@ -78,9 +78,12 @@ def _cpu_rows(elements: int, rounds: int, threads: int) -> Iterator[Row]:
     expected = vectorized.dequantize(*arguments)
     _require_equal(cpu.dequantize(*arguments, out=out), expected)
     _require_equal(compiled(*arguments), expected)
-    _require_equal(expected[: 1 << 16], dequantize_reference(
-        codes[: 1 << 16], exponents[: (1 << 16) // DEFAULT_BLOCK], DEFAULT_BLOCK, torch.float32
-    ))
+    _require_equal(
+        expected[: 1 << 16],
+        dequantize_reference(
+            codes[: 1 << 16], exponents[: (1 << 16) // DEFAULT_BLOCK], DEFAULT_BLOCK, torch.float32
+        ),
+    )
     del expected
     times = interleaved(
         {
@@ -192,11 +195,11 @@ def _model_rows(name: str) -> Iterator[Row]:
     converted = convert_to_mxint8(subject.module)
     ratio = weight_bytes(converted) / before
     yield Row(what, f"{ratio:.4f} x", f"<= {MODEL_BAR} x", ratio <= MODEL_BAR)
-    error = output_error(expected, subject.call(4, converted)())
+    outcome = output_error(expected, subject.call(4, converted)())
     yield Row(
         f"converted {name}: output against float",
-        f"relative error {error.relative:.4f}, largest {error.largest:.4f}, "
-        f"top-1 agreement {error.agreement:.1%}",
+        f"relative error {outcome.relative:.4f}, largest {outcome.largest:.4f}, "
+        f"top-1 agreement {outcome.agreement:.1%}",
         "stated",
         True,
     )

@@ -8,8 +8,8 @@ The compiler reads annotations as Triton types, so that only compile-time consta
 
 from __future__ import annotations
 
-import triton
-import triton.language as tl
+import triton  # type: ignore[import-untyped,import-not-found,unused-ignore]
+import triton.language as tl  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 EXPONENT_NAN = tl.constexpr(255)
 DECODE_BIAS = tl.constexpr(133)
@@ -75,9 +75,8 @@ def dequantize(
     """
     offsets = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     inside = offsets < total
-    if WHOLE:
-        index = offsets // BLOCK
-    else:
+    index = offsets // BLOCK
+    if not WHOLE:
         index = offsets // columns * blocks + offsets % columns // BLOCK
     exponent = tl.load(exponents + index, mask=inside, other=0)
     code = tl.load(codes + offsets, mask=inside, other=0)
@@ -229,7 +228,9 @@ def linear_both(
         right_exponent = tl.load(
             exponents + column.to(tl.int64) * blocks + index, mask=column_inside, other=0
         ).to(tl.int32)
-        invalid = (left_exponent == EXPONENT_NAN)[:, None] | (right_exponent == EXPONENT_NAN)[None, :]
+        invalid = (left_exponent == EXPONENT_NAN)[:, None] | (right_exponent == EXPONENT_NAN)[
+            None, :
+        ]
         # The pair's power spans -266 to 242: two factors, the first of which is always exact.
         power = left_exponent[:, None] + right_exponent[None, :] - 2 * DECODE_BIAS
         first = tl.minimum(tl.maximum(power, -126), 104)

@@ -7,15 +7,15 @@ from functools import cache
 from pathlib import Path
 
 import torch
+from mase_hw.kernels._build import build_cpp, cpp_compiler, load_library
+from mase_hw.kernels.mxint._checks import block_count
 from torch import Tensor
 
 from mase_hw.errors import ToolError
-from mase_hw.kernels._build import build_cpp, cpp_compiler, load_library
-from mase_hw.kernels.mxint._checks import block_count
 
 SOURCE = Path(__file__).with_name("cpu.cpp")
 # Up to here a layer is bound by reading its weight, which the fused kernel reads as one byte an
-# element; beyond, decoding once and torch's own matrix product is faster (`mase-hw profile mxint8`).
+# element; with more rows, decoding once before torch's own matrix product is faster.
 MAX_FUSED_ROWS = 16
 # Below this many elements starting threads costs more than it saves.
 MIN_PARALLEL_ELEMENTS = 1 << 15

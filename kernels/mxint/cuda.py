@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import torch
+from mase_hw.kernels._build import build_cuda, cuda_compiler, cute_include, load_library
+from mase_hw.kernels.mxint._checks import block_count
 from torch import Tensor
 
 from mase_hw.errors import ToolError
-from mase_hw.kernels._build import build_cuda, cuda_compiler, cute_include, load_library
-from mase_hw.kernels.mxint._checks import block_count
 
 SOURCE = Path(__file__).with_name("cuda.cu")
 HEADERS = tuple(SOURCE.with_name(name) for name in ("bits.cuh", "dequantize.cuh"))
@@ -25,7 +25,7 @@ def unavailable() -> str | None:
     if cuda_compiler() is None:
         return "nvcc is not on PATH; install the CUDA toolkit"
     if cute_include() is None:
-        return "the CuTe headers are not installed (extra: cuda)"
+        return "the CuTe headers are not installed; pip install nvidia-cutlass"
     return None
 
 

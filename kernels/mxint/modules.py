@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 
 import torch
+from mase_hw.kernels.mxint._checks import DEFAULT_BLOCK, FLOAT_DTYPES, check_block
+from mase_hw.kernels.mxint.operators import dequantize, linear, quantize
 from torch import Tensor, nn
 
 from mase_hw.errors import FormatError
-from mase_hw.kernels.mxint._checks import DEFAULT_BLOCK, FLOAT_DTYPES, check_block
-from mase_hw.kernels.mxint.operators import dequantize, linear, quantize
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class _MXInt8Weight(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
         """Follow `.to(dtype)`: the buffers stay integers, the decoded dtype changes."""
         self.dtype = fn(torch.empty(0, dtype=self.dtype, device=self.codes.device)).dtype
-        module: nn.Module = super()._apply(fn, recurse)
+        module: nn.Module = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return module
 
 
@@ -183,7 +183,7 @@ def convert_to_mxint8(
     shared: dict[int, tuple[Tensor, Tensor]] = {}
     replacements: dict[int, nn.Module] = {}
     for name, module in targets.items():
-        weight: Tensor = module.weight  # type: ignore[assignment]
+        weight = _weight(module)
         if weight.dtype not in FLOAT_DTYPES:
             logger.info("mxint8: %s stays: its weight is %s", name, weight.dtype)
         elif id(weight) in kept:
@@ -224,19 +224,21 @@ def _is_conv1d(module: nn.Module) -> bool:
 
 def _oriented(module: nn.Module) -> Tensor:
     """Return the weight as `[out, in]`."""
-    weight: Tensor = module.weight  # type: ignore[assignment]
-    return weight.detach().t() if _is_conv1d(module) else weight.detach()
+    weight = _weight(module).detach()
+    return weight.t() if _is_conv1d(module) else weight
+
+
+def _weight(module: nn.Module) -> Tensor:
+    return module.get_parameter("weight")
 
 
 def _replacement(
     module: nn.Module, codes: Tensor, exponents: Tensor, block: int, quantize_values: bool
 ) -> nn.Module:
-    weight: Tensor = module.weight  # type: ignore[assignment]
+    weight = _weight(module)
     if isinstance(module, nn.Embedding):
-        made: nn.Module = MXInt8Embedding(
-            codes, exponents, block, weight.dtype, module.padding_idx
-        )
+        made: nn.Module = MXInt8Embedding(codes, exponents, block, weight.dtype, module.padding_idx)
     else:
-        bias: Tensor | None = module.bias  # type: ignore[assignment]
+        bias = module._parameters["bias"]
         made = MXInt8Linear(codes, exponents, bias, block, weight.dtype, quantize_values)
     return made.train(module.training)

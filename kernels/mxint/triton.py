@@ -5,13 +5,13 @@ With `TRITON_INTERPRET=1` in the environment the same kernels run on CPU tensors
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from typing import Any
 
 import torch
-from torch import Tensor
-
 from mase_hw.kernels.mxint._checks import block_count
+from torch import Tensor
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE_TYPES = ("cpu",) if INTERPRETED else ("cuda",)
@@ -24,10 +24,8 @@ _BITS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}
 
 def unavailable() -> str | None:
     """Return why the kernels cannot run here, None when they can."""
-    try:
-        import triton  # noqa: F401
-    except ImportError:
-        return "triton is not installed (extra: triton)"
+    if importlib.util.find_spec("triton") is None:
+        return "triton is not installed; pip install triton"
     if not INTERPRETED and not torch.cuda.is_available():
         return "no CUDA device, and TRITON_INTERPRET is not 1"
     return None
@@ -40,9 +38,7 @@ def quantize(values: Tensor, block: int) -> tuple[Tensor, Tensor]:
     columns = values.shape[-1]
     blocks = block_count(columns, block)
     codes = torch.empty(values.shape, dtype=torch.int8, device=values.device)
-    exponents = torch.empty(
-        (*values.shape[:-1], blocks), dtype=torch.uint8, device=values.device
-    )
+    exponents = torch.empty((*values.shape[:-1], blocks), dtype=torch.uint8, device=values.device)
     total = exponents.numel()
     if total:
         padded = kernels.next_power_of_2(block)

@@ -1,14 +1,13 @@
-"""MXINT8 as the best plain torch expression: runs on every device, and is what kernels must beat."""
+"""MXINT8 as plain torch expressions: runs on every device, and is what kernels must beat."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import torch
-from torch import Tensor
-
 from mase_hw.kernels.mxint._checks import block_count
 from mase_hw.kernels.mxint.reference import CODE_LIMIT, EXPONENT_NAN
+from torch import Tensor
 
 DEVICE_TYPES = ("cpu", "cuda")
 DECODE_BIAS = 133  # E8M0 bias 127 plus six fraction bits
@@ -42,7 +41,7 @@ def dequantize(codes: Tensor, exponents: Tensor, block: int, dtype: torch.dtype)
     """Return values in `dtype`; see `reference.dequantize`."""
     scales = _scales(exponents.device)[exponents.to(torch.int32)].unsqueeze(-1)
     if codes.shape[-1] % block == 0:
-        values = (codes.unflatten(-1, (exponents.shape[-1], block)) * scales).flatten(-2)
+        values = (codes.reshape(*exponents.shape, block) * scales).flatten(-2)
     else:
         values = (_split(codes, block) * scales).flatten(-2)[..., : codes.shape[-1]].contiguous()
     if dtype == torch.float32:
@@ -77,4 +76,4 @@ def _split(values: Tensor, block: int) -> Tensor:
     columns = values.shape[-1]
     blocks = block_count(columns, block)
     padded = torch.nn.functional.pad(values, (0, blocks * block - columns)).contiguous()
-    return padded.unflatten(-1, (blocks, block))
+    return padded.reshape(*values.shape[:-1], blocks, block)

@@ -109,7 +109,5 @@ def operators_run(call: Callable[[], Any], device: torch.device) -> dict[str, fl
 def _memory_changes(profiler: Any) -> list[int]:
     """Return the allocator's changes in order of time, bytes; frees are negative."""
     events = profiler.profiler.kineto_results.events()
-    changes = [
-        (event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"
-    ]
+    changes = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
     return [nbytes for _, nbytes in sorted(changes)]

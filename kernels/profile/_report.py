@@ -112,7 +112,11 @@ def _processor() -> str:
     """Return the processor's name and the number of its cores that this process may use."""
     info = Path("/proc/cpuinfo")
     names = (
-        [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        [
+            line.split(":", 1)[1].strip()
+            for line in info.read_text().splitlines()
+            if "model name" in line
+        ]
         if info.exists()
         else []
     )

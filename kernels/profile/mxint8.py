@@ -16,8 +16,6 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
-
 from mase_hw.kernels.mxint import (
     DEFAULT_BLOCK,
     MXInt8Embedding,
@@ -28,6 +26,7 @@ from mase_hw.kernels.mxint import (
 from mase_hw.kernels.profile._measure import check_device, interleaved, peak_memory_bytes
 from mase_hw.kernels.profile._models import Subject, load_subject
 from mase_hw.kernels.profile._report import Report, Table, mebibytes, new_figure, setting
+from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,7 +89,9 @@ def profile_mxint8(
     terms = memory_terms(subject.module, converted, target)
     tables = (
         Table("mxint8_speed", f"{model}: float32 against MXINT8 on {device}", SPEED_COLUMNS, speed),
-        Table("mxint8_memory", f"{model}: where the bytes of the weights are", MEMORY_COLUMNS, terms),
+        Table(
+            "mxint8_memory", f"{model}: where the bytes of the weights are", MEMORY_COLUMNS, terms
+        ),
         Table("mxint8_error", f"{model}: error of the output", ERROR_COLUMNS, [astuple(error)]),
     )
     operation = "linear_both" if quantize_values else "linear"
@@ -102,7 +103,11 @@ def profile_mxint8(
     )
     command = f"mase-hw profile mxint8 {model} --device {device}"
     return Report(
-        "mxint8", tables, notes, lambda: _draw(tables[0], tables[1], model), setting(command, target)
+        "mxint8",
+        tables,
+        notes,
+        lambda: _draw(tables[0], tables[1], model),
+        setting(command, target),
     )
 
 

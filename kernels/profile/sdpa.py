@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
-
-from mase_hw.errors import ConfigError
 from mase_hw.kernels.profile._measure import (
     check_device,
     interleaved,
@@ -18,6 +15,9 @@ from mase_hw.kernels.profile._measure import (
 )
 from mase_hw.kernels.profile._models import Subject, load_subject
 from mase_hw.kernels.profile._report import Report, Table, mebibytes, new_figure, setting
+from torch import Tensor
+
+from mase_hw.errors import ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,9 +110,7 @@ def _measure(
 ) -> tuple[float | str, ...]:
     generator = torch.Generator(device).manual_seed(0)
     shape = (1, heads, length, width)
-    query, key, value = (
-        torch.randn(shape, generator=generator, device=device) for _ in range(3)
-    )
+    query, key, value = (torch.randn(shape, generator=generator, device=device) for _ in range(3))
     calls = {
         "naive": lambda: naive_attention(query, key, value),
         "fused": lambda: torch.nn.functional.scaled_dot_product_attention(query, key, value),
@@ -140,7 +138,10 @@ def _measure(
 def _draw(table: Table, model: str) -> Figure:
     figure, axes = new_figure(2)
     for axis, quantity, label in zip(
-        axes, ("ms", "peak_mib"), ("median of a call, ms", "peak memory above inputs, MiB"), strict=True
+        axes,
+        ("ms", "peak_mib"),
+        ("median of a call, ms", "peak memory above inputs, MiB"),
+        strict=True,
     ):
         for heads, style in zip(sorted(set(table.column("heads"))), ("--", "-", ":"), strict=False):
             for kind, color in (("naive", "tab:gray"), ("fused", "tab:blue")):

@@ -147,11 +147,12 @@ def _run(measure: Callable[[], Report], threads: int, out: Path) -> None:
 
 
 def _rich_table(table: Table) -> object:
+    from rich import box
     from rich.table import Table as RichTable
 
-    rich_table = RichTable(title=table.title)
+    rich_table = RichTable(title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
     for column in table.columns:
-        rich_table.add_column(column.replace("_", " "))
+        rich_table.add_column(column.replace("_", " "), overflow="fold")
     for row in table.rows:
         rich_table.add_row(*(_cell(cell) for cell in row))
     return rich_table

@@ -124,15 +124,11 @@ def _from_pretrained(name: str, source: str, gguf_file: str) -> PretrainedModel:
     options = {"gguf_file": gguf_file} if gguf_file else {}
     local = Path(source).is_dir()
     try:
-        config = transformers.AutoConfig.from_pretrained(
-            source, local_files_only=local, **options
-        )
+        config = transformers.AutoConfig.from_pretrained(source, local_files_only=local, **options)
         architectures = config.architectures or []
         auto: Any = transformers.AutoModelForCausalLM if gguf_file else transformers.AutoModel
         cls: Any = getattr(transformers, architectures[0], auto) if architectures else auto
-        module = cls.from_pretrained(
-            source, local_files_only=local, dtype=torch.float32, **options
-        )
+        module = cls.from_pretrained(source, local_files_only=local, dtype=torch.float32, **options)
     except (OSError, ValueError, ImportError) as error:
         known = ", ".join(PACKAGED_MODELS)
         message = str(error).strip().splitlines() or [type(error).__name__]

@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from mxint_data import KINDS, assert_same_bits, values_of_kind
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mase_hw.kernels.mxint import Implementation, implementations, reference, selected
+from mxint_data import KINDS, assert_same_bits, values_of_kind
 from torch import Tensor
 
-from mase_hw.kernels.mxint import Implementation, implementations, reference, selected
-
-AVAILABLE = [
-    each for each in implementations() if not each.reason and each.name != "reference"
-]
+AVAILABLE = [each for each in implementations() if not each.reason and each.name != "reference"]
 SHAPES = ((1, 1, 1), (1, 32, 32), (3, 77, 32), (4, 96, 32), (5, 64, 16), (2, 100, 7), (3, 33, 100))
 DTYPES = (torch.float32, torch.bfloat16)
 
@@ -89,9 +86,7 @@ def test_strided_and_shifted_memory(implementation: Implementation) -> None:
         back = implementation.function("dequantize")(
             *on_device(implementation, wide_codes, wide_exponents), 32, torch.bfloat16
         )
-        assert_same_bits(
-            back.cpu(), reference.dequantize(codes, exponents, 32, torch.bfloat16)
-        )
+        assert_same_bits(back.cpu(), reference.dequantize(codes, exponents, 32, torch.bfloat16))
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 32), (3, 0), (2, 0, 5)])

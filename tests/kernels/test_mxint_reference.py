@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from mase_hw.kernels.mxint import reference
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -90,4 +89,6 @@ def test_linear_both_is_exact_integer_blocks() -> None:
     right = reference.dequantize(codes, exponents, 32, torch.float32)
     found = reference.linear_both(values, codes, exponents, None, 32)
     # Three float32 additions of exact terms, each within half a unit in the last place.
-    torch.testing.assert_close(found.double(), left.double() @ right.double().T, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        found.double(), left.double() @ right.double().T, rtol=1e-6, atol=1e-6
+    )

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from mase_hw.kernels.mxint import selected
 from mase_hw.kernels.mxint import triton as triton_kernels
 
@@ -44,7 +43,7 @@ def test_kernels_compile_for_gpus(capability: int, tmp_path: Path) -> None:
     assert lines == ["dequantize", "dequantize", "quantize", "linear", "linear", "linear_both"]
 
 
-_COMPILE_ALL = '''
+_COMPILE_ALL = """
 import sys
 import triton
 from triton.backends.compiler import GPUTarget
@@ -75,4 +74,4 @@ for kernel, types, constants in CASES:
     built = triton.compile(source, target=target)
     assert len(built.asm["cubin"]) > 1000
     print(kernel.__name__)
-'''
+"""
