@@ -1,4 +1,4 @@
-"""Where the SystemVerilog library and the templates lie, in a checkout and in an installed wheel."""
+"""Where the SystemVerilog library and the templates lie, in a checkout and in a wheel."""
 
 from __future__ import annotations
 

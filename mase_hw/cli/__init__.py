@@ -1,1 +1,60 @@
-"""Command line."""
+"""The commands `mase-hw` and `emit-verilog`; every file of this folder adds its commands.
+
+Heavy imports happen inside the commands, so that help is printed at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable
+
+import typer
+
+from mase_hw.errors import MaseError
+
+
+def build_app() -> typer.Typer:
+    """Return the application with the commands of every file of this folder."""
+    app = typer.Typer(
+        name="mase-hw",
+        help="From a PyTorch model to SystemVerilog that is proved equal to it, bit for bit.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+    @app.callback()
+    def root() -> None:
+        """Keep a single command a subcommand."""
+
+    for module_info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
+        if not module_info.name.startswith("_"):
+            importlib.import_module(f"{__name__}.{module_info.name}").register(app)
+    return app
+
+
+def main() -> None:
+    """Run `mase-hw`."""
+    _run(build_app())
+
+
+def emit_verilog_main() -> None:
+    """Run `emit-verilog`: the subcommand of that name on its own."""
+    from mase_hw.cli import emit_verilog
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    emit_verilog.register(app)
+    _run(app)
+
+
+def _run(app: Callable[[], None]) -> None:
+    try:
+        app()
+    except MaseError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)

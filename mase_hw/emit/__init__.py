@@ -1,0 +1,1 @@
+"""Emission: a graph becomes a folder of SystemVerilog."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,11 @@ class Stream:
         name: net name, such as `data_in_0` for a port of the top or `fc1_data_out_0` inside.
         node: the graph node whose result it carries (the placeholder, for an input).
         spec: shape, format and parallelism.
-        expression_lanes: lanes and widths of the payload in terms of the top's parameters, by
-            field suffix: `(lanes expression, width expression)`.
     """
 
     name: str
     node: str
     spec: TensorSpec
-    expressions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def fields(self) -> tuple[StreamField, ...]:
@@ -47,6 +44,7 @@ class Stream:
             "node": self.node,
             "fields": [asdict(item) for item in self.fields],
             "beats": self.spec.beats,
+            "stream_shape": list(self.spec.stream_shape),
             **self.spec.to_dict(),
         }
 
@@ -129,6 +127,9 @@ class Design:
         interval_cycles: predicted initiation interval: cycles per inference in steady state.
         latency_cycles: predicted cycles from the first input beat to the last output beat of an
             inference that meets an idle design.
+        wires: pairs of streams (driven, driver) that are one and the same.
+        copies: pairs of streams (driven, driver) of one payload, whose handshakes differ.
+        unused: nets that only take outputs nobody reads.
     """
 
     name: str
@@ -141,7 +142,14 @@ class Design:
     nodes: tuple[NodeSummary, ...]
     interval_cycles: int
     latency_cycles: int
-    assigns: tuple[tuple[str, str], ...] = ()
+    wires: tuple[tuple[Stream, Stream], ...] = ()
+    copies: tuple[tuple[Stream, Stream], ...] = ()
+    unused: tuple[str, ...] = ()
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The library modules that the top instances, each once."""
+        return tuple(sorted({instance.module for instance in self.instances}))
 
     def to_json(self) -> str:
         """Return the text of `design.json`."""

@@ -10,7 +10,11 @@ from mase_hw._registry import discover, nearest
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
 
-__all__ = ["Format", "StreamField", "format_class", "formats", "make_format"]
+__all__ = ["DEFAULT_FORMAT", "Format", "StreamField", "format_class", "formats", "make_format"]
+
+
+# What a configuration that names no format means.
+DEFAULT_FORMAT = "fixed"
 
 
 @cache
@@ -39,7 +43,7 @@ def make_format(description: Mapping[str, Any]) -> Format:
         FormatError: for an unknown name, an unknown field or a value out of range.
     """
     fields = dict(description)
-    cls = format_class(str(fields.pop("name", "fixed")))
+    cls = format_class(str(fields.pop("name", DEFAULT_FORMAT)))
     unknown = sorted(set(fields) - set(cls.field_names()))
     if unknown:
         raise FormatError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -124,13 +124,17 @@ class Format(ABC):
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Format:
         """Return the format with `fields` whose open fields suit reals in `[minimum, maximum]`."""
 
+    @abstractmethod
+    def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        """Return int64 codes drawn uniformly from all codes of finite values."""
+
     def fake_quantize(self, values: Tensor) -> Tensor:
         """Return the nearest representable reals with a straight-through gradient.
 
         The gradient is zero where the format saturates (Bengio et al. 2013, arXiv:1308.3432, with
         the clipping mask of Hubara et al. 2016, arXiv:1609.07061).
         """
-        result: Tensor = _StraightThrough.apply(values, self)
+        result: Tensor = _StraightThrough.apply(values, self)  # type: ignore[no-untyped-call]
         return result
 
     @classmethod

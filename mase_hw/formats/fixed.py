@@ -12,7 +12,7 @@ rounding attributes as in IEEE 754-2019, section 4.3.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -174,6 +174,12 @@ class Fixed(Format):
             "ROUNDING": ROUNDING_MODES.index(self.rounding),
             "OVERFLOW": OVERFLOW_MODES.index(self.overflow),
         }
+
+    def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        """Return uniform codes."""
+        return torch.randint(
+            self.minimum_code, self.maximum_code + 1, tuple(shape), generator=generator
+        )
 
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Fixed:

@@ -1,1 +1,32 @@
-"""TODO."""
+"""Capture: models as graphs of ATen operators with typed metadata."""
+
+from mase_hw.graph.loader import load_pt2
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import (
+    CommonMetadata,
+    HardwareMetadata,
+    MaseMetadata,
+    SoftwareMetadata,
+    SourceLocation,
+    ValueRange,
+    common,
+    metadata,
+    update,
+)
+from mase_hw.graph.trace import check_finite, trace
+
+__all__ = [
+    "CommonMetadata",
+    "HardwareMetadata",
+    "MaseGraph",
+    "MaseMetadata",
+    "SoftwareMetadata",
+    "SourceLocation",
+    "ValueRange",
+    "check_finite",
+    "common",
+    "load_pt2",
+    "metadata",
+    "trace",
+    "update",
+]

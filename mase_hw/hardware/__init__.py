@@ -1,1 +1,1 @@
-"""TODO."""
+"""What a design costs in hardware: synthesis."""

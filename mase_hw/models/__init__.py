@@ -1,1 +1,16 @@
-"""TODO."""
+"""Registered models, found by walking this folder and the entry points `mase_hw.models`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from mase_hw._registry import discover
+from mase_hw.models._base import RegisteredModel, Trained
+
+__all__ = ["RegisteredModel", "Trained", "models"]
+
+
+@cache
+def models() -> dict[str, RegisteredModel]:
+    """Return one instance of every model by name."""
+    return {cls.name: cls() for cls in discover(__name__, RegisteredModel, "mase_hw.models")}  # type: ignore[type-abstract]

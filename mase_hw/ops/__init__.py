@@ -7,12 +7,13 @@ from typing import Any
 
 from mase_hw._registry import discover
 from mase_hw.ops._base import Call, Hardware, Operator, Source, Table
-from mase_hw.ops._tensor import TensorSpec
+from mase_hw.ops._tensor import Order, TensorSpec
 
 __all__ = [
     "Call",
     "Hardware",
     "Operator",
+    "Order",
     "Source",
     "Table",
     "TensorSpec",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from mase_hw.errors import UnsupportedError
-from mase_hw.ops._tensor import TensorSpec
+from mase_hw.ops._tensor import Order, TensorSpec
 
 Cycles = npt.NDArray[np.int64]
 Reference = Callable[..., Tensor]
@@ -103,12 +103,42 @@ class Hardware:
         parameters: parameters beyond those every operand and result brings.
         sources: constant operands as ROM streams.
         tables: memories inside the module.
+        rounds: whether the module takes the rounding and overflow modes of its results.
+        plain: true for a module that carries any payload: it takes `WIDTH`, and `data_in` and
+            `data_out` for its one operand and result.
+        absent: operands the module has ports for and this call does not; they are tied off.
     """
 
     module: str
     parameters: Mapping[str, int | str] = field(default_factory=dict)
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
+    rounds: bool = True
+    plain: bool = False
+    absent: Sequence[str] = ()
+
+
+class Apply(nn.Module):
+    """A module that calls a function, for examples.
+
+    Args:
+        function: takes the inputs, and `constants` after them.
+        constants: tensors that become buffers.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], *constants: Tensor) -> None:
+        super().__init__()
+        self._function = function
+        self._names = [f"constant_{number}" for number in range(len(constants))]
+        for name, value in zip(self._names, constants, strict=True):
+            self.register_buffer(name, value)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Call the function."""
+        return self._function(*inputs, *(getattr(self, name) for name in self._names))
+
+
+Example = tuple[nn.Module, tuple[Tensor, ...]]
 
 
 class Operator(ABC):
@@ -124,6 +154,8 @@ class Operator(ABC):
         operand_names: ATen argument name to operand name; other arguments are attributes.
         keeps_format: true when the result of codes in a format are codes in that format, so that
             a node without a configuration of its own takes its operand's format.
+        casts: true when operand and result may differ in format; an operator that only moves
+            elements is never configured and takes its operand's format.
         role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
         formats: names of the number formats whose hardware this operator has.
     """
@@ -132,6 +164,7 @@ class Operator(ABC):
     targets: ClassVar[tuple[str, ...]]
     operand_names: ClassVar[Mapping[str, str]] = OPERAND_NAMES
     keeps_format: ClassVar[bool] = False
+    casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
 
@@ -172,6 +205,25 @@ class Operator(ABC):
         names = [*call.streams, *call.results]
         return [[(name, dim) for name in names] for dim in (0, 1)]
 
+    def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
+        """Return each constant operand as the stream that its ROM delivers.
+
+        Element-wise operators take constants broadcast to the result, beat for beat.
+        """
+        result = call.result
+        return {name: replace(result, format=call.operands[name].format) for name in call.constants}
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Return the order of every stream, given those that are offered in `call.operands`.
+
+        What an operand gets here and its producer does not give is re-ordered on the way. The
+        default suits operators that work element by element: everything in the order of the first
+        operand that is not torch's own.
+        """
+        offered = [spec.order for spec in call.streams.values() if spec.order is not None]
+        order = offered[0] if offered else None
+        return dict.fromkeys([*call.streams, *call.results], order)
+
     def multipliers(self, call: Call) -> int:
         """Return the number of multipliers of the instance."""
         return 0
@@ -180,6 +232,14 @@ class Operator(ABC):
         """Return the cycles one inference occupies the instance: its initiation interval."""
         specs = [*call.streams.values(), *call.results.values()]
         return max(spec.beats for spec in specs)
+
+    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
+        """Return when each operand's beats are taken, given when they are offered.
+
+        The default suits operators that take one operand as it comes, and several together.
+        """
+        together = one_per_cycle(np.max(np.stack(list(arrivals.values())), axis=0))
+        return dict.fromkeys(arrivals, together)
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """Return when each beat of the result is offered, from idle, to a consumer that is ready.
@@ -195,6 +255,44 @@ class Operator(ABC):
     def operations(self, call: Call) -> int:
         """Return the arithmetic operations of one inference (a multiply-accumulate is two)."""
         return call.result.elements
+
+    def prepare(
+        self, constants: Mapping[str, Tensor], arguments: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        """Return the constants that are quantised, from those the graph holds; differentiable."""
+        return dict(constants)
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return the operator's result on real values, differentiable.
+
+        Args:
+            target: the ATen overload.
+            arguments: all its arguments by ATen name.
+            operands: every tensor by operand name, constants as `prepare` returned them.
+        """
+        given = {
+            name: operands.get(self.operand_names.get(name, name), value)
+            for name, value in arguments.items()
+        }
+        result: Tensor = target(**given)
+        return result
+
+    def examples(self) -> list[Example]:
+        """Return small modules that use the operator, with inputs of a few inferences.
+
+        The conformance tests take them through capture, quantisation, emission and simulation.
+        The default calls the first target on one tensor.
+        """
+        return [(Apply(torch_target(self.targets[0])), (example_values(3, 11),))]
+
+    def pattern(self) -> Callable[[Tensor], Tensor] | None:
+        """Return the composition that capture makes of this operator, if ATen has none for it.
+
+        A pass raises it to `targets[0]`.
+        """
+        return None
 
     def is_identity(self, call: Call) -> bool:
         """Return true when the node may be replaced by its operand, at inference."""
@@ -219,16 +317,22 @@ class Operator(ABC):
         return Call(name, self, operands, results, constants, arguments)
 
 
+def torch_target(name: str) -> Callable[..., Tensor]:
+    """Return the torch operator called `name`, such as `aten.relu.default`."""
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part)
+    target: Callable[..., Tensor] = found
+    return target
+
+
+def example_values(*shape: int, seed: int = 0) -> Tensor:
+    """Return float32 reals from a normal distribution, the same at every call."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
 def one_per_cycle(offered: Cycles) -> Cycles:
     """Return when beats move that are offered at `offered` and move at most one per cycle."""
     order = np.arange(offered.size)
     moved: Cycles = np.maximum.accumulate(offered - order) + order
     return moved
-
-
-def require_fixed(call: Call, *names: str) -> None:
-    """Raise unless the named operands and results are fixed point."""
-    for name in names:
-        spec = call.results.get(name) or call.operands[name]
-        if spec.quantized.name != "fixed":
-            raise UnsupportedError(f"{call.name}: {name} is {spec.format}, not fixed point")

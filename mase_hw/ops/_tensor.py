@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -14,11 +14,51 @@ from mase_hw.formats import Format, make_format
 
 
 @dataclass(frozen=True)
+class Order:
+    """An order of elements in a stream other than torch's row-major one.
+
+    The elements `t.reshape(view).permute(axes).reshape(stream)` are streamed in row-major order.
+    Images stream channels last, so that a window can slide over them.
+
+    Attributes:
+        view: shape of one inference before the permutation.
+        axes: permutation of the dimensions of `view`.
+        stream: shape that is streamed.
+    """
+
+    view: tuple[int, ...]
+    axes: tuple[int, ...]
+    stream: tuple[int, ...]
+
+    @classmethod
+    def channels_last(cls, shape: tuple[int, ...]) -> Order | None:
+        """Return the order of `[1, channels, *space]` with channels last; None where it is torch's.
+
+        Args:
+            shape: torch shape of one inference with a leading 1.
+        """
+        axes = (0, *range(2, len(shape)), 1)
+        if len(shape) < 3 or shape[1] == 1:
+            return None
+        return cls(shape, axes, tuple(shape[axis] for axis in axes))
+
+    def flattened(self, stream: tuple[int, ...]) -> Order:
+        """Return the same order of elements in another stream shape."""
+        return Order(self.view, self.axes, stream)
+
+    def simplified(self, shape: tuple[int, ...]) -> Order | None:
+        """Return None where this order of a tensor of `shape` is torch's own, else itself."""
+        moved = [axis for axis in self.axes if self.view[axis] > 1]
+        return None if self.stream == shape and moved == sorted(moved) else self
+
+
+@dataclass(frozen=True)
 class TensorSpec:
     """Shape, dtype, number format and parallelism of one tensor of one inference.
 
     A tensor is streamed as tiles of `parallelism` in row-major order over (dim 1, dim 0), leading
-    dimensions walked in order. DIM_0 is the last torch dimension. Lane `row * PARALLELISM_DIM_0 +
+    dimensions walked in order. DIM_0 is the last dimension of the streamed shape: torch's own,
+    unless `order` says otherwise. Lane `row * PARALLELISM_DIM_0 +
     column` of a beat holds one element; lanes of a tile that lie outside the tensor are padding,
     whose value is unspecified and which every consumer ignores.
 
@@ -27,12 +67,19 @@ class TensorSpec:
         dtype: torch dtype name, such as `float32`.
         format: number format, or None while it is not quantised.
         parallelism: (DIM_1, DIM_0) elements moved per beat.
+        order: order of the elements in the stream; None is torch's row-major order.
     """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     format: Format | None = None
     parallelism: tuple[int, int] = (1, 1)
+    order: Order | None = None
+
+    @property
+    def stream_shape(self) -> tuple[int, ...]:
+        """The shape that is streamed."""
+        return self.order.stream if self.order else self.shape
 
     @property
     def quantized(self) -> Format:
@@ -44,13 +91,13 @@ class TensorSpec:
     @property
     def size(self) -> tuple[int, int]:
         """Elements along (DIM_1, DIM_0)."""
-        padded = (1, 1, *self.shape)
+        padded = (1, 1, *self.stream_shape)
         return padded[-2], padded[-1]
 
     @property
     def leading(self) -> int:
         """Product of the dimensions beyond DIM_1."""
-        return math.prod(self.shape[:-2])
+        return math.prod(self.stream_shape[:-2])
 
     @property
     def elements(self) -> int:
@@ -80,7 +127,7 @@ class TensorSpec:
         take `fill`.
         """
         (d1, d0), (p1, p0), (t1, t0) = self.size, self.parallelism, self.tiles
-        tensor = codes.reshape(-1, d1, d0)
+        tensor = self._ordered(codes).reshape(-1, d1, d0)
         padding = (0, t0 * p0 - d0, 0, t1 * p1 - d1)
         if any(padding):
             tensor = torch.nn.functional.pad(tensor, padding, value=fill)
@@ -92,7 +139,17 @@ class TensorSpec:
         (d1, d0), (p1, p0), (t1, t0) = self.size, self.parallelism, self.tiles
         tiled = beats.reshape(-1, t1, t0, p1, p0).permute(0, 1, 3, 2, 4)
         tensor = tiled.reshape(-1, t1 * p1, t0 * p0)[:, :d1, :d0]
+        if self.order is not None:
+            permuted = tuple(self.order.view[axis] for axis in self.order.axes)
+            inverse = sorted(range(len(permuted)), key=self.order.axes.__getitem__)
+            tensor = tensor.reshape(-1, *permuted).permute(0, *(axis + 1 for axis in inverse))
         return tensor.reshape(-1, *self.shape)
+
+    def _ordered(self, codes: Tensor) -> Tensor:
+        if self.order is None:
+            return codes
+        axes = (axis + 1 for axis in self.order.axes)
+        return codes.reshape(-1, *self.order.view).permute(0, *axes)
 
     def with_format(self, number_format: Format | None) -> TensorSpec:
         """Return this tensor in another number format."""
@@ -102,6 +159,10 @@ class TensorSpec:
         """Return this tensor with another parallelism."""
         return replace(self, parallelism=(dim_1, dim_0))
 
+    def with_order(self, order: Order | None) -> TensorSpec:
+        """Return this tensor streamed in another order."""
+        return replace(self, order=order)
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description, which `from_dict` reads."""
         return {
@@ -109,6 +170,7 @@ class TensorSpec:
             "dtype": self.dtype,
             "format": self.format.to_dict() if self.format else None,
             "parallelism": list(self.parallelism),
+            "order": asdict(self.order) if self.order else None,
         }
 
     @classmethod
@@ -120,4 +182,11 @@ class TensorSpec:
             description["dtype"],
             make_format(description["format"]) if description["format"] else None,
             (dim_1, dim_0),
+            _order(description["order"]),
         )
+
+
+def _order(description: dict[str, Any] | None) -> Order | None:
+    if description is None:
+        return None
+    return Order(**{key: tuple(value) for key, value in description.items()})

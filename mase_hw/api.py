@@ -1,0 +1,90 @@
+"""The verbs of a script: quantize, emit, simulate, synthesize."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from mase_hw.emit.flow import quantize, to_hardware
+from mase_hw.emit.project import Project, check_folder, write_project
+from mase_hw.errors import EmissionError
+from mase_hw.graph import MaseGraph, check_finite, metadata, trace
+from mase_hw.hardware.synth import SynthesisReport
+from mase_hw.hardware.synth import synthesize as synthesize_folder
+from mase_hw.sim.cocotb_engine import write_testbench
+from mase_hw.sim.simulate import SimulationReport
+from mase_hw.sim.simulate import simulate as simulate_folder
+
+__all__ = ["emit_verilog", "quantize", "simulate", "synthesize"]
+
+
+def emit_verilog(
+    model: nn.Module | MaseGraph,
+    example_inputs: Any = None,
+    *,
+    output: str | Path,
+    config: Mapping[str, Any] | None = None,
+    parallelism: int | str | Mapping[str, Any] = 1,
+    multipliers: int = 64,
+    data: Any = None,
+    name: str | None = None,
+) -> Project:
+    """Write a SystemVerilog project for a model.
+
+    Args:
+        model: a module, or a graph; a graph that is not quantised is quantised first.
+        example_inputs: tensors that the module takes, with a batch dimension where it has one.
+        output: folder to write; absent, empty, or an earlier project, which is replaced.
+        config: number formats, see `mase_hw.passes.quantize`; 8-bit fixed point when not given.
+        parallelism: elements per beat: a number, `auto`, or a table per node.
+        multipliers: the budget of `auto`.
+        data: batches of inputs that show the ranges of values, for fractions left open.
+        name: the design's name.
+
+    Returns:
+        The project: its folder, design and annotated graph.
+
+    Raises:
+        MaseError: naming everything that stands in the way; nothing is written then.
+    """
+    check_folder(Path(output).absolute())
+    if isinstance(model, MaseGraph):
+        mg = model
+    elif example_inputs is None:
+        raise EmissionError("a module needs example_inputs: the tensors that it takes")
+    else:
+        mg = trace(model, example_inputs, name=name)
+    check_finite(mg)
+    if config is not None or not _is_quantized(mg):
+        mg = quantize(mg, config, data=data)
+    mg = to_hardware(mg, parallelism=parallelism, multipliers=multipliers)
+    return write_project(mg, Path(output), testbench=write_testbench)
+
+
+def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) -> SimulationReport:
+    """Simulate a project and compare every output bit with the integer reference.
+
+    Args:
+        project: what `emit_verilog` returned, or its folder.
+        inputs: real values, one tensor per model input, any number of inferences; random codes
+            when not given.
+        options: see `mase_hw.sim.simulate.simulate`.
+    """
+    return simulate_folder(_folder(project), inputs, **options)
+
+
+def synthesize(project: Project | str | Path, target: str = "xcup") -> SynthesisReport:
+    """Synthesize a project with Yosys for `xcup` or `ecp5`."""
+    return synthesize_folder(_folder(project), target)
+
+
+def _folder(project: Project | str | Path) -> Path:
+    return project.folder if isinstance(project, Project) else Path(project)
+
+
+def _is_quantized(mg: MaseGraph) -> bool:
+    known = [metadata(node).common for node in mg.inputs]
+    return all(item is not None and item.results["data_out_0"].format for item in known)

@@ -1,0 +1,16 @@
+"""Benchmarks, found by walking this folder and the entry points `mase_hw.bench`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from mase_hw._registry import discover
+from mase_hw.bench._base import Benchmark, Row
+
+__all__ = ["Benchmark", "Row", "benchmarks"]
+
+
+@cache
+def benchmarks() -> dict[str, Benchmark]:
+    """Return one instance of every benchmark by name."""
+    return {cls.name: cls() for cls in discover(__name__, Benchmark, "mase_hw.bench")}  # type: ignore[type-abstract]

@@ -1,0 +1,52 @@
+"""What a command shows while it works: a bar for anything over two seconds, on standard error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+PATIENCE_SECONDS = 2.0
+
+
+class Display:
+    """The terminal, or silence."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.errors = Console(stderr=True, quiet=quiet)
+        self.console = Console(quiet=quiet)
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
+        """Yield a function of (done, total) that shows a bar once the work has taken a while."""
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.errors,
+            transient=True,
+        )
+        start = time.monotonic()
+        task = bar.add_task(what, total=None)
+        shown = False
+
+        def advance(done: int, total: int) -> None:
+            nonlocal shown
+            if not shown and time.monotonic() - start > PATIENCE_SECONDS:
+                bar.start()
+                shown = True
+            bar.update(task, completed=done, total=total)
+
+        try:
+            yield advance
+        finally:
+            if shown:
+                bar.stop()
+
+    def status(self, what: str) -> None:
+        """Show one line of what goes on."""
+        self.errors.print(f"[dim]{what}[/dim]")

@@ -1,0 +1,216 @@
+"""The table that ends a run: is the hardware the model, how good, how fast, how large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from mase_hw.cli._model import Subject
+from mase_hw.cli._progress import Display
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from mase_hw.emit.design import Design, DesignSummary
+    from mase_hw.emit.project import Project
+    from mase_hw.hardware.synth import SynthesisReport
+    from mase_hw.sim.simulate import SimulationReport
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Share of the test set that is classified right, by three models of one network.
+
+    Attributes:
+        samples: samples of the test set that were run.
+        float_model: the captured model.
+        quantized: the integer reference.
+        rtl: the simulated hardware; None when it was not simulated.
+    """
+
+    samples: int
+    float_model: float
+    quantized: float
+    rtl: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run found."""
+
+    project: Project
+    simulation: SimulationReport | None
+    accuracy: Accuracy | None
+    synthesis: SynthesisReport | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        design = self.project.design
+        return {
+            "project": str(self.project.folder),
+            "predicted_interval_cycles": design.interval_cycles,
+            "predicted_latency_cycles": design.latency_cycles,
+            "multipliers": sum(node.multipliers for node in design.nodes),
+            "simulation": self.simulation.to_dict() if self.simulation else None,
+            "accuracy": vars(self.accuracy) if self.accuracy else None,
+            "synthesis": self.synthesis.to_dict() if self.synthesis else None,
+        }
+
+
+def evaluate(
+    project: Project,
+    subject: Subject,
+    display: Display,
+    *,
+    simulate: bool,
+    engine: str,
+    samples: int | None,
+    stall: float,
+    target: str | None,
+) -> Report:
+    """Simulate and synthesize as asked; inputs are the test set where the model has one."""
+    simulation, accuracy, synthesis = None, None, None
+    inputs = subject.split.test_inputs[:samples] if subject.split else None
+    if simulate:
+        from mase_hw.sim.simulate import simulate as run
+
+        simulation = run(project.folder, inputs, samples=samples, engine=engine, stall=stall)
+    if subject.split is not None:
+        accuracy = measure_accuracy(project, subject, simulation, samples)
+    if target is not None:
+        from mase_hw.hardware.synth import synthesize
+
+        with display.progress(f"synthesizing for {target}") as advance:
+            synthesis = synthesize(project.folder, target, progress=steps(advance))
+    return Report(project, simulation, accuracy, synthesis)
+
+
+def steps(advance: Callable[[int, int], None]) -> Callable[[str], None]:
+    """Return a function that advances a bar of unknown length by one named step."""
+    count = 0
+
+    def step(_: str) -> None:
+        nonlocal count
+        count += 1
+        advance(count, count + 1)
+
+    return step
+
+
+def measure_accuracy(
+    project: Project, subject: Subject, simulation: SimulationReport | None, samples: int | None
+) -> Accuracy | None:
+    """Classify the test set by the largest output of each model."""
+    import torch
+
+    from mase_hw.emit.project import load_reference
+
+    assert subject.split is not None
+    inputs, labels = subject.split.test_inputs[:samples], subject.split.test_labels[:samples]
+    stream = project.design.inputs[0]
+    with torch.no_grad():
+        scores = subject.mg(inputs)
+    codes = stream.spec.quantized.encode(inputs).reshape(-1, *stream.spec.shape)
+    quantized = load_reference(project.folder)([codes])[project.design.outputs[0].node]
+
+    def share(outputs: Tensor) -> float:
+        predictions = outputs.reshape(len(labels), -1).argmax(dim=1)
+        return float((predictions == labels).double().mean())
+
+    rtl = None
+    if simulation is not None:
+        rtl = share(next(iter(simulation.outputs.values())))
+    return Accuracy(len(labels), share(scores), share(quantized), rtl)
+
+
+def print_report(report: Report, display: Display) -> None:
+    """Print the table of a whole run."""
+    rows = _simulation_rows(report.simulation) if report.simulation else []
+    rows += _accuracy_rows(report.accuracy) if report.accuracy else []
+    multipliers = sum(node.multipliers for node in report.project.design.nodes)
+    rows.append(("multipliers", f"{multipliers:,}"))
+    rows += _cycle_rows(report.project.design, report.simulation)
+    if report.synthesis is not None:
+        rows.append(_resource_row(report.synthesis))
+    _print(f"{report.project.design.name} in {report.project.folder}", rows, display)
+    print_failure(report.simulation, display)
+    if report.synthesis is not None:
+        display.console.print(report.synthesis.table())
+
+
+def print_simulation(folder: Path, report: SimulationReport, display: Display) -> None:
+    """Print the table of one simulation."""
+    from mase_hw.emit.design import DesignSummary
+
+    design = DesignSummary.load(folder)
+    _print(str(folder), [*_simulation_rows(report), *_cycle_rows(design, report)], display)
+    print_failure(report, display)
+
+
+def print_failure(simulation: SimulationReport | None, display: Display) -> None:
+    """Say where a simulation went wrong."""
+    if simulation is None or simulation.bit_exact:
+        return
+    if simulation.first_mismatch is not None:
+        display.console.print(f"first mismatch: {simulation.first_mismatch}", markup=False)
+    for violation in simulation.violations:
+        display.console.print(f"stream rule broken: {violation}", markup=False)
+
+
+def _print(title: str, rows: list[tuple[str, str]], display: Display) -> None:
+    table = Table(title=title)
+    table.add_column("what")
+    table.add_column("result", justify="right")
+    for what, result in rows:
+        table.add_row(what, result)
+    display.console.print(table)
+
+
+def _simulation_rows(simulation: SimulationReport) -> list[tuple[str, str]]:
+    return [
+        ("bit-exact", "yes" if simulation.bit_exact else "NO"),
+        ("elements compared", f"{simulation.elements:,}"),
+        ("elements that differ", f"{simulation.mismatches:,}"),
+        ("inferences simulated", f"{simulation.inferences:,} ({simulation.engine})"),
+        ("cycles simulated", f"{simulation.cycles:,}"),
+        ("cycles per second", f"{simulation.cycles_per_second:,.0f}"),
+    ]
+
+
+def _accuracy_rows(accuracy: Accuracy) -> list[tuple[str, str]]:
+    rows = [
+        (f"accuracy, float ({accuracy.samples} test samples)", f"{accuracy.float_model:.4f}"),
+        ("accuracy, quantized", f"{accuracy.quantized:.4f}"),
+    ]
+    if accuracy.rtl is not None:
+        rows.append(("accuracy, measured on the RTL", f"{accuracy.rtl:.4f}"))
+    return rows
+
+
+def _cycle_rows(
+    design: Design | DesignSummary, simulation: SimulationReport | None
+) -> list[tuple[str, str]]:
+    """Return predictions beside measurements; stalled ports measure the stalls."""
+    measured = simulation if simulation is not None and simulation.stall == 0 else None
+    rows = []
+    for what, predicted, seen in (
+        ("latency", design.latency_cycles, measured and measured.latency_cycles),
+        ("interval", design.interval_cycles, measured and measured.interval_cycles),
+    ):
+        rows.append((f"{what}, predicted (cycles)", f"{predicted:,}"))
+        if seen is not None:
+            rows.append((f"{what}, simulated (cycles)", f"{seen:,}"))
+    return rows
+
+
+def _resource_row(synthesis: SynthesisReport) -> tuple[str, str]:
+    total = synthesis.total
+    return (
+        f"LUT / FF / DSP / BRAM ({synthesis.target})",
+        f"{total.lut:,} / {total.ff:,} / {total.dsp} / {total.bram:g}",
+    )

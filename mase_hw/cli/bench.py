@@ -1,0 +1,54 @@
+"""`bench`: the project's figures, measured here and now, each after its correctness check."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("bench")(bench)
+
+
+def bench(
+    group: Annotated[
+        list[str] | None, typer.Argument(help="Groups of figures. [default: all]")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples, for a look.")] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of tables.")
+    ] = False,
+) -> None:
+    """Measure the figures of the README, and say which bars are met."""
+    from rich.table import Table
+
+    from mase_hw._registry import nearest
+    from mase_hw.bench import Row, benchmarks
+    from mase_hw.cli._progress import Display
+    from mase_hw.errors import ConfigError
+
+    display = Display(quiet=json_output)
+    names = group or list(benchmarks())
+    for name in names:
+        if name not in benchmarks():
+            raise ConfigError(f"no figures are called {name!r}; {nearest(name, benchmarks())}")
+    results: dict[str, list[Row]] = {}
+    for name in names:
+        benchmark = benchmarks()[name]
+        table = Table("what", "measured", "bar", "met", title=benchmark.title)
+        rows = results.setdefault(name, [])
+        for row in benchmark.rows(quick=quick):
+            display.status(f"{row.what}: {row.measured}")
+            rows.append(row)
+            table.add_row(row.what, row.measured, row.bar, _word(row.met))
+        display.console.print(table)
+    if json_output:
+        entries = {name: [vars(row) for row in rows] for name, rows in results.items()}
+        typer.echo(json.dumps(entries, indent=2))
+
+
+def _word(met: bool | None) -> str:
+    return "" if met is None else "yes" if met else "no"

@@ -1,0 +1,84 @@
+"""`emit-verilog`: from a model to a SystemVerilog project, simulated and synthesized on request."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mase_hw.cli._progress import Display
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("emit-verilog")(emit_verilog)
+
+
+def emit_verilog(
+    model: Annotated[
+        str, typer.Argument(help="A registered name, file.py:factory, or a .pt2 file.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to write. [default: build/NAME]")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file of number formats (and parallelism).")
+    ] = None,
+    parallelism: Annotated[
+        str | None, typer.Option(help="Elements per beat: a number, auto, or a TOML file.")
+    ] = None,
+    multipliers: Annotated[int, typer.Option(min=1, help="Budget of --parallelism auto.")] = 64,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
+    ] = False,
+    engine: Annotated[str, typer.Option(help="Simulation engine: native or cocotb.")] = "native",
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Inferences to simulate. [default: the test set]")
+    ] = None,
+    stall: Annotated[
+        float, typer.Option(min=0.0, max=0.99, help="Probability that a port stalls in a cycle.")
+    ] = 0.0,
+    synth: Annotated[
+        str | None, typer.Option(help="Also synthesize with Yosys: xcup or ecp5.")
+    ] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Write MODEL as SystemVerilog; with --simulate, prove it equal to the model bit for bit."""
+    from mase_hw.api import emit_verilog as emit
+    from mase_hw.cli._model import load_subject, read_config, read_parallelism
+    from mase_hw.cli._report import evaluate, print_report
+    from mase_hw.emit.project import check_folder
+
+    display = Display(quiet=json_output)
+    formats, tiles = read_config(config)
+    asked = read_parallelism(parallelism) if parallelism else None
+    if output is not None:
+        check_folder(output.absolute())
+    subject = load_subject(model, display)
+    project = emit(
+        subject.mg,
+        output=output or Path("build") / subject.mg.name,
+        config=formats if formats is not None else subject.config,
+        parallelism=asked or tiles or subject.parallelism,
+        multipliers=multipliers,
+    )
+    report = evaluate(
+        project,
+        subject,
+        display,
+        simulate=simulate,
+        engine=engine,
+        samples=samples,
+        stall=stall,
+        target=synth,
+    )
+    if json_output:
+        typer.echo(json.dumps(report.to_dict(), indent=2))
+    else:
+        print_report(report, display)
+    if report.simulation is not None and not report.simulation.bit_exact:
+        raise typer.Exit(1)

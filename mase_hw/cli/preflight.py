@@ -1,0 +1,46 @@
+"""`preflight`: everything that stands between a model and hardware, before anything is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mase_hw.cli._progress import Display
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("preflight")(preflight)
+
+
+def preflight(
+    model: Annotated[
+        str, typer.Argument(help="A registered name, file.py:factory, or a .pt2 file.")
+    ],
+    config: Annotated[Path | None, typer.Option(help="TOML file of number formats.")] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of lines.")
+    ] = False,
+) -> None:
+    """Report every problem of MODEL at once, each with its source line and the fix."""
+    from mase_hw.cli._model import load_subject, read_config
+    from mase_hw.emit.flow import quantize
+    from mase_hw.emit.preflight import preflight as inspect
+
+    display = Display(quiet=json_output)
+    subject = load_subject(model, display)
+    formats, _ = read_config(config)
+    mg = quantize(subject.mg, formats if formats is not None else subject.config)
+    problems = inspect(mg)
+    if json_output:
+        typer.echo(json.dumps({"problems": [vars(problem) for problem in problems]}, indent=2))
+    elif problems:
+        for problem in problems:
+            display.console.print(str(problem), markup=False, soft_wrap=True)
+    else:
+        display.console.print(f"{subject.mg.name}: every node has hardware")
+    if problems:
+        raise typer.Exit(1)

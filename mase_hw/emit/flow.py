@@ -1,0 +1,79 @@
+"""The flow from a model to a project: passes in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from mase_hw.emit.preflight import check
+from mase_hw.formats import DEFAULT_FORMAT
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.fold import (
+    fold_constants_transform_pass,
+    fold_into_producer_transform_pass,
+)
+from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
+from mase_hw.passes.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
+from mase_hw.passes.remove_identity import remove_identity_transform_pass
+from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.verify import verify_analysis_pass
+
+DEFAULT_CONFIG: Mapping[str, Any] = {
+    "by": "type",
+    "default": {
+        "config": {"name": DEFAULT_FORMAT, "data_in_width": 8, "weight_width": 8, "bias_width": 8}
+    },
+}
+
+
+def canonicalize(mg: MaseGraph) -> MaseGraph:
+    """Return the graph without nodes that do nothing at inference, constants folded."""
+    mg, _ = init_metadata_analysis_pass(mg, {})
+    mg, _ = raise_patterns_transform_pass(mg, {})
+    mg, _ = add_common_metadata_analysis_pass(mg, {})
+    mg, _ = remove_identity_transform_pass(mg, {})
+    mg, _ = fold_constants_transform_pass(mg, {})
+    mg, _ = fold_into_producer_transform_pass(mg, {})
+    mg, _ = add_common_metadata_analysis_pass(mg, {})
+    return mg
+
+
+def quantize(
+    mg: MaseGraph,
+    config: Mapping[str, Any] | None = None,
+    *,
+    data: Sequence[Tensor] | None = None,
+) -> MaseGraph:
+    """Return the canonical graph with number formats.
+
+    Args:
+        mg: a captured graph.
+        config: see `quantize_transform_pass`; without one, 8-bit fixed point everywhere with
+            fractions fitted to the observed ranges.
+        data: batches of inputs on which ranges are observed; the example inputs without.
+    """
+    mg = canonicalize(mg)
+    mg, _ = add_software_metadata_analysis_pass(mg, {"data": data} if data is not None else {})
+    mg, _ = quantize_transform_pass(mg, config if config is not None else DEFAULT_CONFIG)
+    return mg
+
+
+def to_hardware(
+    mg: MaseGraph, *, parallelism: int | str | Mapping[str, Any] = 1, multipliers: int = 64
+) -> MaseGraph:
+    """Return a quantised graph with parallelism and hardware metadata, checked.
+
+    Raises:
+        UnsupportedError: with everything that has no hardware.
+    """
+    check(mg)
+    mg, _ = add_hardware_metadata_analysis_pass(
+        mg, {"parallelism": parallelism, "multipliers": multipliers}
+    )
+    mg, _ = verify_analysis_pass(mg, {})
+    return mg

@@ -1,0 +1,71 @@
+"""Everything that stands between a graph and hardware, named at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import UnsupportedError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import metadata
+from mase_hw.ops import operator_for, operators
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reason why a node has no hardware.
+
+    Attributes:
+        node: name in the graph.
+        module_path: torch module.
+        source: the user's source line.
+        reason: what is wrong, and the fix.
+    """
+
+    node: str
+    module_path: str
+    source: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        where = self.source if self.source != "-" else self.module_path or "the model"
+        return f"{self.node} ({where}): {self.reason}"
+
+
+def preflight(mg: MaseGraph) -> list[Problem]:
+    """Return every problem of a quantised graph, in graph order; empty when there is none."""
+    found = []
+    for node in mg.nodes:
+        found += [
+            Problem(node.name, metadata(node).module_path, str(metadata(node).source), reason)
+            for reason in _reasons(mg, node)
+        ]
+    return found
+
+
+def check(mg: MaseGraph) -> None:
+    """Raise one error that lists every problem.
+
+    Raises:
+        UnsupportedError: when there is any.
+    """
+    problems = preflight(mg)
+    if problems:
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        plural = "s" if len(problems) > 1 else ""
+        raise UnsupportedError(f"{mg.name} has {len(problems)} problem{plural}:\n{lines}")
+
+
+def _reasons(mg: MaseGraph, node: Node) -> list[str]:
+    if node.op == "call_function":
+        if operator_for(node.target) is None:
+            word = str(node.target).split(".")[1] if "." in str(node.target) else str(node.target)
+            return [f"{node.target} has no operator; {nearest(word, operators())}"]
+        call = mg.call(node)
+        return call.operator.problems(call)
+    if node.op == "placeholder" and not node.users:
+        return ["this input is not used; remove it from the model"]
+    return []

@@ -1,0 +1,126 @@
+"""Writing a hardware project: SystemVerilog, memory images, testbench and the graph itself."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mase_hw.emit.build import ROM_MODULE, build_design
+from mase_hw.emit.design import Design, DesignSummary
+from mase_hw.emit.library import module_files
+from mase_hw.emit.render import render_top
+from mase_hw.errors import EmissionError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.reference import IntegerReference
+
+GRAPH_FILE = "model.mase"
+DESIGN_FILE = "design.json"
+TESTBENCH_INFERENCES = 8
+
+TestbenchWriter = Callable[[Path, DesignSummary, Mapping[str, Tensor], Mapping[str, Tensor]], None]
+
+
+@dataclass(frozen=True)
+class Project:
+    """An emitted project.
+
+    Attributes:
+        folder: where it lies.
+        design: what was rendered.
+        mg: the annotated graph.
+    """
+
+    folder: Path
+    design: Design
+    mg: MaseGraph
+
+
+def write_project(
+    mg: MaseGraph, folder: Path, *, testbench: TestbenchWriter | None = None
+) -> Project:
+    """Write the project of an annotated graph, or nothing.
+
+    The files are written to a temporary folder beside `folder`, which then takes its place. The
+    same graph gives the same bytes.
+
+    Args:
+        mg: a graph that went through the hardware metadata pass.
+        folder: must not exist, be empty, or be a project of ours, which is replaced.
+        testbench: writes the testbench of a project.
+
+    Raises:
+        EmissionError: when `folder` is something else.
+    """
+    folder = folder.absolute()
+    check_folder(folder)
+    design = build_design(mg)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        work.chmod(0o755)
+        _write(mg, design, work)
+        if testbench is not None:
+            _write_testbench(mg, work, testbench)
+        if folder.exists():
+            shutil.rmtree(folder)
+        work.rename(folder)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    return Project(folder, design, mg)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise unless `folder` may be written: absent, empty, or a project of ours."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not folder.is_dir():
+        raise EmissionError(f"{folder} is a file; give the name of a folder")
+    if not (folder / DESIGN_FILE).is_file() or not (folder / GRAPH_FILE).is_file():
+        raise EmissionError(
+            f"{folder} exists and is not a mase-hw project, so it is left alone; "
+            "give another folder, or remove it"
+        )
+
+
+def load_reference(folder: Path) -> IntegerReference:
+    """Return the integer reference of the graph that a project was emitted from."""
+    path = folder / GRAPH_FILE
+    if not path.is_file():
+        raise EmissionError(f"{folder} is not a mase-hw project: {GRAPH_FILE} is missing")
+    return IntegerReference(MaseGraph.load(path))
+
+
+def _write(mg: MaseGraph, design: Design, folder: Path) -> None:
+    (folder / "top.sv").write_text(render_top(design))
+    (folder / DESIGN_FILE).write_text(design.to_json())
+    for name in ("rtl", "mem"):
+        (folder / name).mkdir()
+    files = module_files({*design.modules, ROM_MODULE} if design.memories else design.modules)
+    for file in files:
+        (folder / "rtl" / file.name).write_bytes(file.read_bytes())
+    for memory in design.memories:
+        (folder / memory.file).write_text(memory.render())
+    names = [*(f"rtl/{file.name}" for file in files), "top.sv"]
+    (folder / "files.f").write_text("".join(f"{name}\n" for name in names))
+    mg.save(folder / GRAPH_FILE)
+
+
+def _write_testbench(mg: MaseGraph, folder: Path, testbench: TestbenchWriter) -> None:
+    summary = DesignSummary.load(folder)
+    generator = torch.Generator().manual_seed(0)
+    inputs = {
+        stream.name: stream.spec.quantized.random_codes(
+            (TESTBENCH_INFERENCES, *stream.spec.shape), generator
+        )
+        for stream in summary.inputs
+    }
+    codes = IntegerReference(mg)(list(inputs.values()))
+    expected = {stream.name: codes[stream.node] for stream in summary.outputs}
+    testbench(folder, summary, inputs, expected)

@@ -1,0 +1,214 @@
+"""Cleaning of a captured graph: assertions, shape arithmetic and in-place operations."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from mase_hw.errors import CaptureError
+from mase_hw.graph.source import location_of_trace
+
+_aten = torch.ops.aten
+_ASSERTIONS = (
+    "aten._assert_",
+    "aten.sym_constrain_range",
+    "aten._functional_assert",
+    "aten._functional_sym_constrain",
+)
+_RESHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
+_EVAL_IDENTITIES = ("aten.dropout.default", "aten.feature_dropout.default")
+
+
+class SymbolicShapeError(CaptureError):
+    """A graph computes with its batch size in a way that cannot be removed."""
+
+
+def canonicalize(module: GraphModule) -> None:
+    """Remove from a captured graph, in place, everything that is not tensor arithmetic.
+
+    Raises:
+        SymbolicShapeError: when the batch size is more than carried along.
+        CaptureError: for an in-place operation on a value that has other names.
+    """
+    _remove_assertions(module)
+    _remove_shape_arithmetic(module)
+    _remove_mutation(module)
+    module.graph.eliminate_dead_code()
+    _refuse_leftovers(module)
+
+
+def _where(node: Node) -> str:
+    return f"node {node.name} ({node.target}) at {location_of_trace(node.stack_trace)}"
+
+
+def _remove_assertions(module: GraphModule) -> None:
+    for node in reversed(list(module.graph.nodes)):
+        guard = node.op == "call_module" and str(node.target).startswith("_guards_fn")
+        assertion = node.op == "call_function" and str(node.target).startswith(_ASSERTIONS)
+        if (guard or assertion) and not node.users:
+            module.graph.erase_node(node)
+
+
+def _value(node: Any) -> Any:
+    return node.meta.get("val") if isinstance(node, Node) else node
+
+
+def _is_symbolic(argument: Any) -> bool:
+    return isinstance(argument, Node) and isinstance(_value(argument), torch.SymInt)
+
+
+def _constant_size(size: Any) -> int | None:
+    """Return a size as an integer, or None when it depends on the batch."""
+    if isinstance(size, torch.SymInt):
+        return int(size) if size.node.expr.is_number else None
+    return int(size) if isinstance(size, int) else None
+
+
+def _remove_shape_arithmetic(module: GraphModule) -> None:
+    for node in module.graph.nodes:
+        if node.op != "call_function" or isinstance(_value(node), torch.SymInt):
+            continue
+        if not any(_is_symbolic(operand) for operand in node.all_input_nodes):
+            continue
+        if node.target in _RESHAPES:
+            node.update_arg(1, _inferred_sizes(node.args[1], node.meta["val"].shape))
+        elif node.target is _aten.expand.default:
+            node.update_arg(1, _kept_sizes(node.args[1], node.args[0].meta["val"].shape))
+        elif node.target is _aten.slice.Tensor and len(node.args) > 3:
+            source, dim, _, end = node.args[:4]
+            if _is_symbolic(end) and _same(_value(end), source.meta["val"].shape[dim]):
+                node.update_arg(3, sys.maxsize)
+    module.graph.eliminate_dead_code(is_impure_node=_keeps)
+
+
+def _keeps(node: Node) -> bool:
+    return node.op in {"placeholder", "output"} or (
+        not isinstance(_value(node), torch.SymInt | torch.SymBool) and node.is_impure()
+    )
+
+
+def _same(left: Any, right: Any) -> bool:
+    sizes = [size.node.expr if isinstance(size, torch.SymInt) else size for size in (left, right)]
+    return bool(sizes[0] == sizes[1])
+
+
+def _inferred_sizes(sizes: Sequence[Any], result: Sequence[Any]) -> list[Any]:
+    """Return the sizes of a reshape with the only one that depends on the batch as -1."""
+    constants = [_constant_size(size) for size in result]
+    if constants.count(None) > 1:
+        return list(sizes)
+    return [-1 if size is None else size for size in constants]
+
+
+def _kept_sizes(sizes: Sequence[Any], source: Sequence[Any]) -> list[Any]:
+    """Return the sizes of an expansion with -1 where the operand has that size already."""
+    padded = [None] * (len(sizes) - len(source)) + list(source)
+    return [
+        -1 if _is_symbolic(size) and _same(_value(size), old) else size
+        for size, old in zip(sizes, padded, strict=True)
+    ]
+
+
+def _refuse_leftovers(module: GraphModule) -> None:
+    for node in module.graph.nodes:
+        if isinstance(_value(node), torch.SymInt | torch.SymFloat | torch.SymBool):
+            user = next(iter(node.users), node)
+            if _is_data_dependent(_value(node)):
+                raise CaptureError(
+                    f"a Python number is read from a tensor and used in {_where(user)}; "
+                    "allowed are tensors and constants"
+                )
+            raise SymbolicShapeError(
+                f"a tensor's shape depends on the batch size in {_where(user)}; "
+                "allowed are views and expansions that carry the batch along"
+            )
+        if node.op == "call_function" and not _is_known(node.target):
+            raise CaptureError(
+                f"{_where(node)} is no tensor operation; allowed are ATen operators and "
+                "operators registered with torch.library"
+            )
+
+
+def _is_data_dependent(size: Any) -> bool:
+    """Return whether a symbol stands for a value read from a tensor, which torch calls unbacked."""
+    return any(str(symbol).startswith(("u", "zuf")) for symbol in size.node.expr.free_symbols)
+
+
+def _is_known(target: Any) -> bool:
+    return (
+        isinstance(target, torch._ops.OpOverload)
+        or getattr(target, "__module__", "") == "_operator"
+    )
+
+
+def _remove_mutation(module: GraphModule) -> None:
+    """Replace in-place operations by their functional twins."""
+    nodes = list(module.graph.nodes)
+    position = {node: number for number, node in enumerate(nodes)}
+    aliases: dict[Node, set[Node]] = {}
+    for node in nodes:
+        if node.op != "call_function":
+            continue
+        schema = getattr(node.target, "_schema", None)
+        if schema is None:
+            _join(aliases, node, [a for a in node.args if isinstance(a, Node)])
+        elif schema.is_mutable:
+            _make_functional(node, aliases, position)
+        else:
+            _join(aliases, node, _aliased_operands(node))
+
+
+def _join(aliases: dict[Node, set[Node]], node: Node, operands: list[Node]) -> None:
+    group = {node}.union(*(aliases.get(operand, {operand}) for operand in operands))
+    for member in group:
+        aliases[member] = group
+
+
+def _aliased_operands(node: Node) -> list[Node]:
+    """Return the operands whose memory the result may share."""
+    arguments: Any = getattr(node.target, "_schema").arguments  # noqa: B009
+    named = {argument.name: argument for argument in arguments}
+    given = dict(zip(named, node.args, strict=False)) | dict(node.kwargs)
+    identity = str(node.target) in _EVAL_IDENTITIES
+    found = []
+    for name, value in given.items():
+        shares = named[name].alias_info is not None or (identity and name in {"input", "self"})
+        if isinstance(value, Node) and shares:
+            found.append(value)
+    return found
+
+
+def _make_functional(node: Node, aliases: dict[Node, set[Node]], position: dict[Node, int]) -> None:
+    target: Any = node.target
+    written = [a for a in target._schema.arguments if a.alias_info and a.alias_info.is_write]
+    namespace, _, name = target._schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), name.removesuffix("_"), None)
+    twin = getattr(packet, target._overloadname, None)
+    base = node.args[0] if node.args else None
+    if not name.endswith("_") or twin is None or len(written) != 1 or not isinstance(base, Node):
+        raise CaptureError(
+            f"{_where(node)} works in place and has no functional twin: write it out of place"
+        )
+    if base.op == "get_attr":
+        raise CaptureError(
+            f"{_where(node)} writes to {base.target}; allowed is state that does not change"
+        )
+    late = [
+        f"{other.name} by {user.name}"
+        for other in aliases.get(base, {base}) - {base}
+        for user in other.users
+        if position[user] > position[node] and user is not node
+    ]
+    if late:
+        raise CaptureError(
+            f"{_where(node)} works in place on a value that is read afterwards through another "
+            f"name ({sorted(late)[0]}): write it out of place"
+        )
+    node.target = twin
+    base.replace_all_uses_with(
+        node, delete_user_cb=lambda user: user is not node and position[user] > position[node]
+    )

@@ -1,0 +1,166 @@
+"""Arguments and metadata of nodes as JSON values, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from mase_hw.errors import MaseError
+from mase_hw.graph.metadata import (
+    CommonMetadata,
+    HardwareMetadata,
+    MaseMetadata,
+    SoftwareMetadata,
+    SourceLocation,
+    ValueRange,
+)
+from mase_hw.ops import TensorSpec
+
+_TORCH_KINDS: tuple[tuple[str, type], ...] = (
+    ("dtype", torch.dtype),
+    ("memory_format", torch.memory_format),
+    ("layout", torch.layout),
+)
+
+
+def encode_argument(value: Any) -> Any:
+    """Return the JSON value of an argument of a node."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    if isinstance(value, Node):
+        return {"node": value.name}
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    for kind, cls in _TORCH_KINDS:
+        if isinstance(value, cls):
+            return {kind: str(value).removeprefix("torch.")}
+    if isinstance(value, slice):
+        return {"slice": [encode_argument(item) for item in (value.start, value.stop, value.step)]}
+    if isinstance(value, tuple):
+        return {"tuple": [encode_argument(item) for item in value]}
+    if isinstance(value, list):
+        return [encode_argument(item) for item in value]
+    if isinstance(value, Mapping):
+        return {"dict": [[str(key), encode_argument(item)] for key, item in value.items()]}
+    raise MaseError(f"an argument of type {type(value).__name__} cannot be saved: {value!r:.80}")
+
+
+def decode_argument(value: Any, nodes: Mapping[str, Node]) -> Any:
+    """Read what `encode_argument` wrote; `nodes` holds the nodes so far by name."""
+    if isinstance(value, list):
+        return [decode_argument(item, nodes) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "float":
+        return float.fromhex(content)
+    if kind == "node":
+        return nodes[content]
+    if kind == "device":
+        return torch.device(content)
+    if kind in dict(_TORCH_KINDS):
+        return getattr(torch, content)
+    if kind == "slice":
+        return slice(*(decode_argument(item, nodes) for item in content))
+    if kind == "tuple":
+        return tuple(decode_argument(item, nodes) for item in content)
+    if kind == "dict":
+        return {key: decode_argument(item, nodes) for key, item in content}
+    raise MaseError(f"the file holds an argument of unknown kind {kind!r}")
+
+
+def encode_target(node: Node) -> str:
+    """Return the name of what a node calls or reads."""
+    if node.op != "call_function" or isinstance(node.target, str):
+        return str(node.target)
+    if isinstance(node.target, torch._ops.OpOverload):
+        return str(node.target)
+    name = f"operator.{getattr(node.target, '__name__', '')}"
+    if getattr(operator, name.removeprefix("operator."), None) is node.target:
+        return name
+    raise MaseError(f"node {node.name} calls {node.target}, which cannot be saved")
+
+
+def decode_target(op: str, target: str) -> Any:
+    """Read what `encode_target` wrote.
+
+    Raises:
+        MaseError: for an operator that is not registered with torch.
+    """
+    if op != "call_function":
+        return target
+    found: Any = operator if target.startswith("operator.") else torch.ops
+    for part in target.removeprefix("operator.").split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise MaseError(f"the file calls {target}, which is not registered with torch")
+    return found
+
+
+def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
+    """Return the JSON value of a node's metadata."""
+    return {
+        "module_path": known.module_path,
+        "source": dataclasses.asdict(known.source),
+        "common": _encode_common(known.common) if known.common else None,
+        "software": _encode_software(known.software) if known.software else None,
+        "hardware": _encode_hardware(known.hardware) if known.hardware else None,
+    }
+
+
+def decode_metadata(entry: Mapping[str, Any]) -> MaseMetadata:
+    """Read what `encode_metadata` wrote."""
+    return MaseMetadata(
+        entry["module_path"],
+        SourceLocation(**entry["source"]),
+        _decode_common(entry["common"]) if entry["common"] else None,
+        _decode_software(entry["software"]) if entry["software"] else None,
+        _decode_hardware(entry["hardware"]) if entry["hardware"] else None,
+    )
+
+
+def _encode_common(known: CommonMetadata) -> dict[str, Any]:
+    return {
+        "operator": known.operator,
+        "operands": [[name, spec.to_dict()] for name, spec in known.operands.items()],
+        "results": [[name, spec.to_dict()] for name, spec in known.results.items()],
+    }
+
+
+def _decode_common(entry: Mapping[str, Any]) -> CommonMetadata:
+    return CommonMetadata(
+        entry["operator"],
+        {name: TensorSpec.from_dict(spec) for name, spec in entry["operands"]},
+        {name: TensorSpec.from_dict(spec) for name, spec in entry["results"]},
+    )
+
+
+def _encode_software(known: SoftwareMetadata) -> dict[str, Any]:
+    ranges = [
+        [name, *(value.hex() for value in (item.minimum, item.maximum, item.sparsity))]
+        for name, item in known.ranges.items()
+    ]
+    return {"order": known.order, "ranges": ranges}
+
+
+def _decode_software(entry: Mapping[str, Any]) -> SoftwareMetadata:
+    ranges = {name: ValueRange(*map(float.fromhex, item)) for name, *item in entry["ranges"]}
+    return SoftwareMetadata(ranges, entry["order"])
+
+
+def _encode_hardware(known: HardwareMetadata) -> dict[str, Any]:
+    return {
+        field.name: encode_argument(getattr(known, field.name))
+        for field in dataclasses.fields(known)
+    }
+
+
+def _decode_hardware(entry: Mapping[str, Any]) -> HardwareMetadata:
+    return HardwareMetadata(**{key: decode_argument(value, {}) for key, value in entry.items()})

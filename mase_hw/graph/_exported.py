@@ -1,0 +1,152 @@
+"""From a `torch.export.ExportedProgram` to a `MaseGraph`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import TreeSpec, tree_leaves
+
+from mase_hw.errors import CaptureError
+from mase_hw.graph._canonical import canonicalize
+from mase_hw.graph._naming import SYSTEMVERILOG_KEYWORDS, node_names
+from mase_hw.graph._rebuild import rebuild
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import MaseMetadata
+from mase_hw.graph.origin import origin
+
+_PROBE_ROWS = 3
+
+
+def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> MaseGraph:
+    """Return the graph of an exported program, cleaned, named and with its own weights.
+
+    Args:
+        program: what `torch.export` made.
+        name: name of the design.
+        batched: the leading dimension of the inputs may be dynamic; whether it is, and counts
+            independent inferences, is found out and said by the result's `batched`.
+
+    Raises:
+        CaptureError: when the program holds what is no tensor arithmetic.
+    """
+    module = program.module()
+    assert isinstance(module, GraphModule)
+    dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
+    canonicalize(module)
+    structure = module.graph._codegen.pytree_info.out_spec  # type: ignore[attr-defined]
+    model = rebuild(
+        module,
+        node_names(module.graph.nodes),
+        output=lambda leaves: _structured(structure, iter(leaves)),
+        meta=_metadata,
+    )
+    if not any(node.op == "call_function" for node in model.graph.nodes):
+        raise CaptureError(f"{name} has no operators: its outputs are its inputs or constants")
+    graph = MaseGraph(model, name=_identifier(name))
+    graph.batched = batched and bool(dynamic) and _rows_are_independent(graph, module, dynamic)
+    return graph
+
+
+def _inputs(module: GraphModule) -> list[Node]:
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def _has_dynamic_batch(node: Node) -> bool:
+    value = node.meta.get("val")
+    return (
+        isinstance(value, Tensor)
+        and value.dim() > 0
+        and isinstance(value.shape[0], torch.SymInt)
+        and not value.shape[0].node.expr.is_number
+    )
+
+
+def _metadata(node: Node) -> dict[str, Any]:
+    kept: dict[str, Any] = {
+        key: value for key, value in node.meta.items() if key in {"nn_module_stack", "stack_trace"}
+    }
+    kept["mase"] = MaseMetadata(*origin(node))
+    return kept
+
+
+def _structured(spec: TreeSpec, leaves: Iterator[Any]) -> Any:
+    """Return `leaves` in the nesting of the model's outputs: tuples, lists and dicts."""
+    if spec.is_leaf():
+        return next(leaves)
+    members = [_structured(child, leaves) for child in spec.children()]
+    context = spec.context
+    if isinstance(context, list) and context and len(context) == len(members):
+        return dict(zip([str(key) for key in context], members, strict=True))
+    return members if spec.type is list else tuple(members)
+
+
+def _identifier(name: str) -> str:
+    text = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    if not text or text[0].isdigit() or text in SYSTEMVERILOG_KEYWORDS:
+        return f"model_{text}"
+    return text
+
+
+def outputs_agree(found: Any, expected: Any) -> bool:
+    """Return whether two structures of outputs hold the same values, up to rounding."""
+    left, right = _tensors(found), _tensors(expected)
+    return len(left) == len(right) and all(map(_close, left, right))
+
+
+def _tensors(outputs: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
+
+
+def _close(left: Tensor, right: Tensor) -> bool:
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    if not left.is_floating_point():
+        return torch.equal(left, right)
+    finite = right[right.isfinite()].abs().to(torch.float64)
+    scale = float(finite.max()) if finite.numel() else 1.0
+    return torch.allclose(
+        left.double(), right.double(), rtol=1e-3, atol=1e-4 * scale, equal_nan=True
+    )
+
+
+def _rows_are_independent(graph: MaseGraph, captured: GraphModule, dynamic: list[Node]) -> bool:
+    """Return whether a batch of random inferences equals the inferences one by one."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = [_random(node.meta["val"], node in dynamic, generator) for node in _inputs(captured)]
+    carries = [node in dynamic for node in _inputs(captured)]
+    try:
+        with torch.no_grad():
+            together = _tensors(graph(*inputs))
+            for row in range(_PROBE_ROWS):
+                one = [
+                    value[row : row + 1] if carried else value
+                    for value, carried in zip(inputs, carries, strict=True)
+                ]
+                if not _is_row(together, _tensors(graph(*one)), row):
+                    return False
+    except (RuntimeError, IndexError, ValueError):
+        return False
+    return True
+
+
+def _is_row(together: Sequence[Tensor], alone: Sequence[Tensor], row: int) -> bool:
+    """Return whether `alone` is one row of `together`; scalars (a mean loss) do not count."""
+    return all(
+        batch.dim() == 0 or _close(batch[row : row + 1], single)
+        for batch, single in zip(together, alone, strict=True)
+    )
+
+
+def _random(value: Tensor, carried: bool, generator: torch.Generator) -> Tensor:
+    sizes = [int(size) if isinstance(size, int) else _PROBE_ROWS for size in value.shape]
+    if carried:
+        sizes[0] = _PROBE_ROWS
+    if value.dtype.is_floating_point:
+        return torch.randn(sizes, generator=generator).to(value.dtype)
+    return torch.randint(0, 2, sizes, generator=generator).to(value.dtype)

@@ -1,0 +1,114 @@
+"""Making a fresh graph module from the nodes of another, with names and state of our own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Graph, GraphModule, Node
+
+
+def append_node(
+    graph: Graph, op: str, target: Any, args: Any, kwargs: Any, name: str, meta: Mapping[str, Any]
+) -> Node:
+    """Append a node that is called exactly `name`, which must be free."""
+    node = graph.create_node(op, target, args, kwargs, name=name)
+    if node.name != name:
+        # torch.fx numbers names by their stem; a free name is kept as it is asked for here.
+        node.name = name
+        graph._graph_namespace._used_names.add(name)
+    node.meta = dict(meta)
+    return node
+
+
+def rebuild(
+    module: GraphModule,
+    names: Mapping[Node, str],
+    output: Callable[[Any], Any] = lambda structure: structure,
+    meta: Callable[[Node], Mapping[str, Any]] = lambda node: node.meta,
+) -> GraphModule:
+    """Return a copy of `module` whose nodes have other names and whose state is its own.
+
+    Args:
+        module: a graph module.
+        names: the new name of every node.
+        output: what the output node returns, given what it returned.
+        meta: the metadata of a node's copy.
+    """
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+
+    def copied(argument: Any) -> Any:
+        return torch.fx.map_arg(argument, copies.__getitem__)
+
+    for node in module.graph.nodes:
+        args = (output(node.args[0]),) if node.op == "output" else node.args
+        copies[node] = append_node(
+            graph, node.op, node.target, copied(args), copied(node.kwargs), names[node], meta(node)
+        )
+    return GraphModule(copy_state(module, graph), graph)
+
+
+def copy_state(module: nn.Module, graph: Graph) -> nn.Module:
+    """Return copies of what `graph` reads of `module`; shared tensors stay shared."""
+    root = nn.Module()
+    memo: dict[int, Any] = {}
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            set_tensor(root, str(node.target), _copy_tensor(get_tensor(module, node.target), memo))
+        elif node.op == "call_module":
+            child = copy.deepcopy(module.get_submodule(str(node.target)), memo)
+            parent, leaf = _parent(root, str(node.target))
+            parent.add_module(leaf, child)
+    return root
+
+
+def get_tensor(module: nn.Module, target: Any) -> Tensor:
+    """Return the parameter or buffer at a dotted path."""
+    path, _, leaf = str(target).rpartition(".")
+    value: Tensor = getattr(module.get_submodule(path), leaf)
+    return value
+
+
+def set_tensor(module: nn.Module, target: str, value: Tensor) -> None:
+    """Set the parameter or buffer at a dotted path, making the modules on the way."""
+    parent, leaf = _parent(module, target)
+    if isinstance(value, nn.Parameter):
+        parent._buffers.pop(leaf, None)
+        parent.register_parameter(leaf, value)
+    else:
+        parent._parameters.pop(leaf, None)
+        parent.register_buffer(leaf, value)
+
+
+def drop_unused_state(module: GraphModule) -> None:
+    """Remove the parameters and buffers that no node reads."""
+    used = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
+    kept = tuple(f"{node.target}." for node in module.graph.nodes if node.op == "call_module")
+    for path, owner in list(module.named_modules(remove_duplicate=False)):
+        for leaf in [*owner._parameters, *owner._buffers]:
+            target = f"{path}.{leaf}" if path else leaf
+            if target not in used and not target.startswith(kept):
+                delattr(owner, leaf)
+
+
+def _parent(module: nn.Module, target: str) -> tuple[nn.Module, str]:
+    path, _, leaf = target.rpartition(".")
+    for part in path.split(".") if path else []:
+        if part not in module._modules:
+            module.add_module(part, nn.Module())
+        module = module.get_submodule(part)
+    return module, leaf
+
+
+def _copy_tensor(value: Tensor, memo: dict[int, Any]) -> Tensor:
+    if id(value) not in memo:
+        cloned = value.detach().clone()
+        if isinstance(value, nn.Parameter):
+            cloned = nn.Parameter(cloned, requires_grad=value.requires_grad)
+        memo[id(value)] = cloned
+    found: Tensor = memo[id(value)]
+    return found

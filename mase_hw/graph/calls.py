@@ -1,0 +1,148 @@
+"""Calls: what an operator sees of one node of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.graph._rebuild import get_tensor
+from mase_hw.graph.metadata import common, metadata
+from mase_hw.ops import Call, TensorSpec, operator_for
+from mase_hw.ops._base import OPERAND_NAMES
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the name of a torch dtype, such as `float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def spec_of(value: Tensor) -> TensorSpec:
+    """Return shape and dtype of a tensor."""
+    return TensorSpec(tuple(value.shape), dtype_name(value.dtype))
+
+
+def result_spec(producer: Node) -> TensorSpec:
+    """Return the first result of a node whose common metadata is known."""
+    return common(producer).results["data_out_0"]
+
+
+def aten_arguments(node: Node) -> dict[str, Any]:
+    """Return the arguments of a node by their names in its schema, defaults filled in."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return {f"argument_{number}": value for number, value in enumerate(node.args)}
+    given = list(node.args)
+    arguments: dict[str, Any] = {}
+    for position, argument in enumerate(schema.arguments):
+        if position < len(given) and not argument.kwarg_only:
+            arguments[argument.name] = given[position]
+        else:
+            arguments[argument.name] = node.kwargs.get(argument.name, argument.default_value)
+    return arguments
+
+
+def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str, Node | float]]:
+    """Yield (operand name, node or Python scalar) for every tensor a node is given.
+
+    Args:
+        node: a `call_function` node.
+        names: operand names by ATen argument name; other tensors keep the name of the argument,
+            the members of a list become the first of `data_in_0`, `data_in_1`, ... that are
+            free.
+    """
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        nodes = [value for value in node.args if isinstance(value, Node)]
+        yield from ((f"data_in_{number}", value) for number, value in enumerate(nodes))
+        return
+    kinds = {argument.name: str(argument.type) for argument in schema.arguments}
+    used: set[str] = set()
+    for name, value in aten_arguments(node).items():
+        if isinstance(value, list | tuple) and any(isinstance(item, Node) for item in value):
+            for item in value:
+                if isinstance(item, Node):
+                    free = next(key for n in count() if (key := f"data_in_{n}") not in used)
+                    used.add(free)
+                    yield free, item
+        elif isinstance(value, Node) or (
+            isinstance(value, int | float)
+            and (kinds[name] in {"Tensor", "Optional[Tensor]"} or name in names)
+        ):
+            used.add(names.get(name, name))
+            yield names.get(name, name), value
+
+
+def constant_value(model: GraphModule, value: Node | float) -> Tensor | None:
+    """Return the value of a parameter, buffer or Python scalar, None for a stream."""
+    if not isinstance(value, Node):
+        return torch.tensor(value, dtype=torch.float64)
+    if value.op != "get_attr":
+        return None
+    return get_tensor(model, value.target).detach()
+
+
+def operands(model: GraphModule, node: Node) -> tuple[dict[str, TensorSpec], dict[str, Tensor]]:
+    """Return the specs of all tensors a node is given, and the values of the constant ones."""
+    operator = operator_for(node.target)
+    names = operator.operand_names if operator else OPERAND_NAMES
+    specs: dict[str, TensorSpec] = {}
+    constants: dict[str, Tensor] = {}
+    for name, value in tensor_arguments(node, names):
+        constant = constant_value(model, value)
+        if constant is not None:
+            specs[name] = spec_of(constant)
+            constants[name] = constant.to(torch.float64)
+        elif isinstance(value, Node):
+            specs[name] = stream_spec(node, value)
+    return specs, constants
+
+
+def stream_spec(node: Node, producer: Node) -> TensorSpec:
+    """Return the result of `producer` that `node` reads."""
+    results = common(producer).results
+    index = node.args[1] if len(results) > 1 and len(node.args) > 1 else 0
+    return results.get(f"data_out_{index}", results["data_out_0"])
+
+
+def bind(model: GraphModule, node: Node, results: Mapping[str, TensorSpec]) -> Call:
+    """Return the call of a node whose results' specs are `results`.
+
+    Raises:
+        UnsupportedError: when no operator covers the node's target.
+    """
+    operator = operator_for(node.target)
+    if operator is None:
+        raise UnsupportedError(
+            f"no operator covers {node.target} (node {node.name}) at {metadata(node).source}; "
+            "`mase_hw.ops.operators()` lists those that are covered"
+        )
+    specs, constants = operands(model, node)
+    scalars = dict(tensor_arguments(node, {name: name for name in operator.operand_names}))
+    given = {item for item in scalars.values() if isinstance(item, Node)}
+    attributes = {
+        name: value
+        for name, value in aten_arguments(node).items()
+        if name not in scalars and not _holds(value, given)
+    }
+    return operator.bind(node.name, attributes, specs, results, constants)
+
+
+def _holds(value: Any, nodes: set[Node]) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_holds(item, nodes) for item in value)
+    return isinstance(value, Node) and value in nodes
+
+
+def call_of(model: GraphModule, node: Node) -> Call:
+    """Return the call of a node with the formats and the parallelism of its metadata."""
+    known = common(node)
+    call = bind(model, node, known.results)
+    specs = {name: known.operands.get(name, spec) for name, spec in call.operands.items()}
+    return replace(call, operands=specs)

@@ -1,0 +1,277 @@
+"""Drawing of a graph as one self-contained SVG file.
+
+Every box says which operator a node is, its name, and shape, format and parallelism of its result;
+a band below lists its constant operands in the same way. The layout is deterministic.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
+
+from torch.fx import Node
+
+from mase_hw.graph._layout import Layout, lay_out
+from mase_hw.graph.calls import tensor_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import metadata
+from mase_hw.graph.table import operator_label, parallelism_label, result_specs, shape_label
+from mase_hw.ops import TensorSpec, operator_for
+from mase_hw.ops._base import OPERAND_NAMES
+
+_FONT_SIZE = 12
+# Advance of the fonts named in the style sheet, at most, as a share of the size.
+_CHARACTER_WIDTH = 0.62 * _FONT_SIZE
+_LINE_HEIGHT = 17
+_PADDING = 10
+_MARGIN = 24
+_MIN_WIDTH = 120
+_MAX_CHARACTERS = 44
+
+_STYLE = """
+svg { background: #ffffff; }
+text { font: 12px "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1d2733; }
+.title { font-size: 16px; font-weight: 700; }
+.name { font-weight: 700; }
+.operator { fill: #475569; }
+.box { fill: #eef4fb; stroke: #3b6ea5; stroke-width: 1.2; }
+.input { fill: #e6f4ea; stroke: #2e7d4f; }
+.output { fill: #fdf0e1; stroke: #b7651b; }
+.uncovered { fill: #fdecec; stroke: #c0392b; stroke-dasharray: 5 3; }
+.constants { fill: #f3edfa; stroke: #7a5aa6; stroke-width: 0.8; }
+.edge { fill: none; stroke: #64748b; stroke-width: 1.4; }
+.skip { stroke: #0f766e; }
+.head { fill: #64748b; }
+.skiphead { fill: #0f766e; }
+"""
+
+
+@dataclass
+class _Box:
+    """What is written in one box.
+
+    Attributes:
+        kind: style class.
+        lines: (style class, text) of the upper part.
+        constants: text of the lower part, one line per constant operand.
+        hint: what a pointer that hovers shows.
+    """
+
+    kind: str
+    lines: list[tuple[str, str]]
+    constants: list[str] = field(default_factory=list)
+    hint: str = ""
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height that hold the text."""
+        texts = [text for _, text in self.lines] + self.constants
+        width = max(len(text) for text in texts) * _CHARACTER_WIDTH + 2 * _PADDING
+        return max(width, _MIN_WIDTH), self.upper + self.lower
+
+    @property
+    def upper(self) -> float:
+        """Height of the upper part."""
+        return len(self.lines) * _LINE_HEIGHT + _PADDING
+
+    @property
+    def lower(self) -> float:
+        """Height of the lower part."""
+        return len(self.constants) * _LINE_HEIGHT + _PADDING * 0.6 if self.constants else 0.0
+
+
+def draw_graph(mg: MaseGraph, path: str | Path) -> Path:
+    """Draw `mg` into the SVG file `path`."""
+    target = Path(path)
+    target.write_text(render_svg(mg), encoding="utf-8")
+    return target
+
+
+def render_svg(mg: MaseGraph) -> str:
+    """Return the text of the SVG file."""
+    boxes = {node.name: _box(mg, node) for node in mg.nodes if _is_drawn(node)}
+    edges = list(_edges(mg))
+    inputs = frozenset(node.name for node in mg.inputs)
+    layout = lay_out({name: box.size for name, box in boxes.items()}, edges, inputs)
+    legend = list(_legend(mg))
+    legend_width = max(_width(text) + 30 for _, text in legend)
+    left = _MARGIN + max(0.0, (legend_width - layout.width) / 2)
+    top = _MARGIN * 2 + _LINE_HEIGHT * (len(legend) + 1)
+    width = max(layout.width, legend_width) + 2 * _MARGIN
+    height = top + layout.height + _MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}">',
+        f"<style>{_STYLE}</style>",
+        "<defs>" + _arrow("arrow", "head") + _arrow("skiparrow", "skiphead") + "</defs>",
+        *_legend_lines(mg, legend),
+        f'<g transform="translate({left:.1f} {top:.1f})">',
+        *(line for edge in layout.routes for line in _edge_lines(layout, edge)),
+        *(line for name, box in boxes.items() for line in _box_lines(layout, name, box)),
+        "</g>",
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _is_drawn(node: Node) -> bool:
+    """Constants are lines of their users' boxes, save those that the model returns."""
+    return node.op != "get_attr" or any(user.op == "output" for user in node.users)
+
+
+def _edges(mg: MaseGraph) -> Iterator[tuple[str, str]]:
+    for node in mg.nodes:
+        for producer in node.all_input_nodes:
+            if producer.op != "get_attr" or node.op == "output":
+                yield producer.name, node.name
+
+
+def _box(mg: MaseGraph, node: Node) -> _Box:
+    uncovered = node.op == "call_function" and operator_for(node.target) is None
+    kind = {"placeholder": "input", "output": "output", "get_attr": "constants"}.get(node.op, "")
+    lines = [("name", _short(node.name)), ("operator", _short(operator_label(node)))]
+    lines += [("", _short(_spec_text(spec))) for spec in result_specs(node).values()]
+    known = metadata(node)
+    hint = f"{node.name}: {node.target}\nmodule {known.module_path or '-'}\n{known.source}"
+    return _Box("uncovered" if uncovered else kind, lines, _constant_lines(mg, node), hint)
+
+
+def _constant_lines(mg: MaseGraph, node: Node) -> list[str]:
+    if node.op != "call_function":
+        return []
+    operator = operator_for(node.target)
+    names = operator.operand_names if operator else OPERAND_NAMES
+    known = metadata(node).common
+    lines = []
+    for name, value in tensor_arguments(node, names):
+        if isinstance(value, Node) and value.op != "get_attr":
+            continue
+        if known is not None and known.operator is not None and name not in known.operands:
+            continue
+        if known is not None and name in known.operands:
+            text = f"{name} {_spec_text(known.operands[name], parallelism=False)}"
+        elif isinstance(value, Node):
+            text = f"{name} {' x '.join(map(str, mg.constant(value).shape)) or 'scalar'}"
+        else:
+            text = f"{name} {value}"
+        lines.append(_short(text))
+    return lines
+
+
+def _spec_text(spec: TensorSpec, parallelism: bool = True) -> str:
+    parts = [shape_label(spec), str(spec.format) if spec.format else spec.dtype]
+    return " | ".join([*parts, parallelism_label(spec)] if parallelism else parts)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "\u2026"
+
+
+def _width(text: str) -> float:
+    return len(text) * _CHARACTER_WIDTH
+
+
+def _legend(mg: MaseGraph) -> Iterator[tuple[str, str]]:
+    """Yield (style class, text) of every kind of box that occurs."""
+    nodes = [node for node in mg.nodes if _is_drawn(node)]
+    kinds = {_box(mg, node).kind for node in nodes}
+    yield "", "name, operator, then of every result: shape | format | parallelism (DIM_1 x DIM_0)"
+    for kind, text in (
+        ("input", "input of the model"),
+        ("box", "operator"),
+        ("uncovered", "(ATen target) that no operator covers"),
+        ("output", "output of the model"),
+    ):
+        if kind in kinds or (kind == "box" and "" in kinds):
+            yield kind, text
+    if any(_constant_lines(mg, node) for node in nodes) or "constants" in kinds:
+        yield "constants", "constant operands: name, shape | format"
+
+
+def _legend_lines(mg: MaseGraph, legend: list[tuple[str, str]]) -> Iterator[str]:
+    batch = "any batch, shapes of one inference" if mg.batched else "one inference, fixed shapes"
+    y = _MARGIN + _LINE_HEIGHT / 2
+    yield f'<text class="title" x="{_MARGIN}" y="{y:.1f}">{escape(mg.name)}</text>'
+    indent = _MARGIN + (len(mg.name) + 2) * 0.62 * 16
+    yield f'<text class="operator" x="{indent:.1f}" y="{y:.1f}">{batch}</text>'
+    for kind, text in legend:
+        y += _LINE_HEIGHT
+        indent = _MARGIN
+        if kind:
+            yield (
+                f'<rect class="box {kind}" x="{_MARGIN}" y="{y - 10:.1f}" width="20" '
+                'height="12" rx="2"/>'
+            )
+            indent += 30
+        yield f'<text x="{indent}" y="{y:.1f}">{escape(text)}</text>'
+
+
+def _arrow(name: str, style: str) -> str:
+    return (
+        f'<marker id="{name}" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="8" '
+        'markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">'
+        f'<path class="{style}" d="M0 0.5 L8 4 L0 7.5 z"/></marker>'
+    )
+
+
+def _edge_lines(layout: Layout, edge: tuple[str, str]) -> Iterator[str]:
+    """Yield a curve that runs between layers only; within a layer it keeps to its lane."""
+    source, target = edge
+    route = layout.routes[edge]
+    start, end = layout.items[source], layout.items[target]
+    points = [(start.x, start.top + start.height)]
+    for key in route[1:-1]:
+        top, bottom = layout.bands[layout.layer[key]]
+        points += [(layout.items[key].x, top), (layout.items[key].x, bottom)]
+    points.append((_port(layout, edge), end.top))
+    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        middle = (y0 + y1) / 2
+        straight = abs(x0 - x1) < 0.5
+        curve = f"C{x0:.1f} {middle:.1f} {x1:.1f} {middle:.1f} {x1:.1f} {y1:.1f}"
+        path += f"L{x1:.1f} {y1:.1f}" if straight else curve
+    long = len(route) > 2
+    style, arrow = ("edge skip", "skiparrow") if long else ("edge", "arrow")
+    hint = escape(f"{source} to {target}")
+    yield f'<path class="{style}" d="{path}" marker-end="url(#{arrow})">'
+    yield f"<title>{hint}</title></path>"
+
+
+def _port(layout: Layout, edge: tuple[str, str]) -> float:
+    """Return where an edge enters its target: side by side, in the order they come from."""
+    target = layout.items[edge[1]]
+    entering = [route for (_, end), route in layout.routes.items() if end == edge[1]]
+    entering.sort(key=lambda route: layout.items[route[-2]].x)
+    index = entering.index(layout.routes[edge])
+    spread = min(target.width * 0.6, 28.0 * (len(entering) - 1))
+    if len(entering) == 1:
+        return target.x
+    return target.x - spread / 2 + spread * index / (len(entering) - 1)
+
+
+def _box_lines(layout: Layout, name: str, box: _Box) -> Iterator[str]:
+    item = layout.items[name]
+    left = item.x - item.width / 2
+    yield f"<g id={quoteattr(name)}><title>{escape(box.hint)}</title>"
+    yield (
+        f'<rect class="box {box.kind}" x="{left:.1f}" y="{item.top:.1f}" '
+        f'width="{item.width:.1f}" height="{item.height:.1f}" rx="5"/>'
+    )
+    y = item.top + _LINE_HEIGHT
+    for style, text in box.lines:
+        yield f'<text class="{style}" x="{left + _PADDING:.1f}" y="{y:.1f}">{escape(text)}</text>'
+        y += _LINE_HEIGHT
+    if box.constants:
+        top = item.top + box.upper
+        yield (
+            f'<rect class="constants" x="{left + 4:.1f}" y="{top:.1f}" '
+            f'width="{item.width - 8:.1f}" height="{box.lower - 4:.1f}" rx="3"/>'
+        )
+        y = top + _LINE_HEIGHT - 4
+        for text in box.constants:
+            yield f'<text x="{left + _PADDING:.1f}" y="{y:.1f}">{escape(text)}</text>'
+            y += _LINE_HEIGHT
+    yield "</g>"

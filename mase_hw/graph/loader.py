@@ -1,0 +1,59 @@
+"""Loading of models that `torch.export.save` wrote."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils._pytree import tree_leaves
+
+from mase_hw.errors import CaptureError
+from mase_hw.graph._exported import from_exported
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.trace import first_line, quiet
+
+
+def load_pt2(path: str | Path, *, name: str | None = None) -> MaseGraph:
+    """Return the graph of a `.pt2` file of `torch.export.save`.
+
+    The batch is dynamic where the file's leading input dimension is.
+
+    Args:
+        path: the file.
+        name: name of the design; the file's name when not given.
+
+    Raises:
+        CaptureError: when the file is missing, of another kind, or not tensor arithmetic alone.
+    """
+    file = Path(path)
+    program = _read(file)
+    if program.example_inputs is None:
+        raise CaptureError(
+            f"{file} holds no example inputs; save the program that torch.export.export returned"
+        )
+    args, kwargs = program.example_inputs
+    with quiet(), torch.no_grad():
+        graph = from_exported(program, name or file.stem, batched=True)
+    leaves = tree_leaves((args, kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if len(tensors) != len(graph.inputs):
+        raise CaptureError(f"{file} takes inputs that are no tensors; export it with tensors only")
+    graph.example_inputs = tuple(tensors)
+    return graph
+
+
+def _read(file: Path) -> ExportedProgram:
+    if not file.is_file():
+        raise CaptureError(f"{file} does not exist; give a .pt2 file of torch.export.save")
+    if not zipfile.is_zipfile(file):
+        raise CaptureError(f"{file} is not a .pt2 file: torch.export.save writes a zip archive")
+    try:
+        with quiet():
+            program = torch.export.load(str(file))
+    except Exception as error:
+        raise CaptureError(
+            f"{file} is not a .pt2 file of torch.export.save: {first_line(error)}"
+        ) from error
+    return program

@@ -1,0 +1,163 @@
+"""`MaseGraph`: a captured model that passes annotate and rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from torch import Tensor
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_leaves
+
+from mase_hw.errors import MaseError
+from mase_hw.graph import calls
+from mase_hw.graph._rebuild import drop_unused_state, get_tensor, rebuild
+from mase_hw.graph.table import graph_table, render
+from mase_hw.ops import Call
+
+
+class MaseGraph:
+    """A model as a graph of ATen operators, with its weights and what passes know of every node.
+
+    Attributes:
+        model: the graph module; its parameters train as they are.
+        name: the model's name, a valid identifier.
+        batched: true when the inputs' leading dimension counts independent inferences and may
+            have any size; false when the graph is one inference of exactly the captured shape.
+        example_inputs: tensors in the order of the graph's inputs.
+
+    Example:
+        >>> mg = trace(torch.nn.Linear(4, 2), torch.randn(1, 4))
+        >>> [node.name for node in mg.nodes if node.op == "call_function"]
+        ['linear']
+    """
+
+    def __init__(
+        self,
+        model: GraphModule,
+        *,
+        name: str = "model",
+        batched: bool = False,
+        example_inputs: Sequence[Tensor] = (),
+    ) -> None:
+        self.model = model
+        self.name = name
+        self.batched = batched
+        self.example_inputs = tuple(example_inputs)
+
+    @property
+    def fx_graph(self) -> Graph:
+        """The torch.fx graph."""
+        return self.model.graph
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """The nodes in topological order."""
+        return iter(list(self.fx_graph.nodes))
+
+    @property
+    def inputs(self) -> list[Node]:
+        """The input nodes in order."""
+        return [node for node in self.nodes if node.op == "placeholder"]
+
+    def node(self, name: str) -> Node:
+        """Return the node called `name`.
+
+        Raises:
+            MaseError: when there is none.
+        """
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        known = ", ".join(node.name for node in self.nodes)
+        raise MaseError(f"{self.name} has no node called {name!r}; known: {known}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model: tensors in the order of the inputs, or by their names."""
+        named = {name: value for name, value in kwargs.items() if value is not None}
+        return self.model(*tree_leaves(args), **named)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model."""
+        return self(*args, **kwargs)
+
+    def constant(self, node: Node) -> Tensor:
+        """Return the parameter or buffer that a `get_attr` node reads."""
+        if node.op != "get_attr":
+            raise MaseError(f"node {node.name} is a {node.op}, not a parameter or buffer")
+        return get_tensor(self.model, node.target)
+
+    def call(self, node: Node) -> Call:
+        """Return the operator's view of a node, with the formats and parallelism of its metadata.
+
+        Raises:
+            UnsupportedError: when no operator covers the node's target.
+        """
+        return calls.call_of(self.model, node)
+
+    def copy(self) -> MaseGraph:
+        """Return a graph that shares nothing with this one that could be changed."""
+        model = rebuild(self.model, {node: node.name for node in self.fx_graph.nodes})
+        return self.with_model(model)
+
+    def with_model(self, model: GraphModule) -> MaseGraph:
+        """Return this graph's name, inputs and batch with another graph module."""
+        return MaseGraph(
+            model, name=self.name, batched=self.batched, example_inputs=self.example_inputs
+        )
+
+    def table(self) -> Table:
+        """Return a table: operator, shape, format, parallelism, module and source of every node."""
+        return graph_table(self)
+
+    def __str__(self) -> str:
+        return render(self.table())
+
+    def draw(self, path: str | Path) -> Path:
+        """Draw the graph as an SVG file."""
+        from mase_hw.graph.draw import draw_graph
+
+        return draw_graph(self, path)
+
+    def save(self, path: str | Path) -> Path:
+        """Write graph, weights and metadata to one file, which `load` reads."""
+        from mase_hw.graph.serialize import save_graph
+
+        return save_graph(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> MaseGraph:
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: when the file is missing or of another kind.
+        """
+        from mase_hw.graph.serialize import load_graph
+
+        return load_graph(path)
+
+    def recompile(self) -> None:
+        """Check the graph and make the model compute what it says, after nodes were changed.
+
+        Parameters and buffers that no node reads any more are dropped.
+        """
+        self.fx_graph.lint()
+        drop_unused_state(self.model)
+        self.model.recompile()
+
+    def one_inference(self) -> tuple[Tensor, ...]:
+        """Return example inputs of a single inference, with a batch of 1 where there is one."""
+        if not self.batched:
+            return self.example_inputs
+        count = batch_size(self.example_inputs)
+        return tuple(
+            value[:1] if value.dim() and value.shape[0] == count else value
+            for value in self.example_inputs
+        )
+
+
+def batch_size(inputs: Sequence[Tensor]) -> int | None:
+    """Return the leading size that the inputs share, None when no input can have a batch."""
+    return next((int(value.shape[0]) for value in inputs if value.dim() >= 2), None)

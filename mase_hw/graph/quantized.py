@@ -1,0 +1,83 @@
+"""The fake-quantised model of a graph: real values that its number formats can represent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Node
+
+from mase_hw.graph.calls import aten_arguments, tensor_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common
+from mase_hw.graph.reference import output_nodes
+from mase_hw.ops import operator_for
+
+
+class QuantizedModel(nn.Module):
+    """Runs a graph with every operand and result rounded to its format, straight through.
+
+    Parameters are the graph's own: training this module trains the graph. Nodes without a format
+    compute in the dtype of the values.
+
+    Args:
+        mg: a graph with formats.
+    """
+
+    def __init__(self, mg: MaseGraph) -> None:
+        super().__init__()
+        self.graph_model = mg.model
+        self._nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+        self._outputs = output_nodes(mg)
+        self._single = (
+            not isinstance(
+                next(node for node in mg.nodes if node.op == "output").args[0], tuple | list
+            )
+            or len(self._outputs) == 1
+        )
+
+    def forward(self, *inputs: Tensor) -> Any:
+        """Return the graph's outputs: a tensor when there is one, else a tuple."""
+        values: dict[Node, Tensor] = {}
+        given = iter(inputs)
+        for node in self._nodes:
+            result = next(given) if node.op == "placeholder" else self._compute(node, values)
+            number_format = common(node).results["data_out_0"].format
+            if number_format is not None:
+                result = number_format.fake_quantize(result)
+            values[node] = result
+        outputs = tuple(values[node] for node in self._outputs)
+        return outputs[0] if self._single else outputs
+
+    def _compute(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
+        operator = operator_for(node.target)
+        if operator is None:
+            result: Tensor = node.target(  # type: ignore[operator]
+                *torch.fx.map_arg(node.args, lambda item: self._value(item, values)),
+                **torch.fx.map_arg(node.kwargs, lambda item: self._value(item, values)),
+            )
+            return result
+        arguments = aten_arguments(node)
+        streams: dict[str, Tensor] = {}
+        constants: dict[str, Tensor] = {}
+        for name, item in tensor_arguments(node, operator.operand_names):
+            if isinstance(item, Node) and item.op != "get_attr":
+                streams[name] = values[item]
+            else:
+                constants[name] = self._value(item, values)
+        constants = operator.prepare(constants, arguments)
+        formats = {name: spec.format for name, spec in common(node).operands.items()}
+        for name, constant in constants.items():
+            number_format = formats.get(name)
+            if number_format is not None:
+                constants[name] = number_format.fake_quantize(constant)
+        return operator.compute(node.target, arguments, {**streams, **constants})
+
+    def _value(self, item: Any, values: dict[Node, Tensor]) -> Any:
+        if not isinstance(item, Node):
+            return torch.tensor(item, dtype=next(iter(values.values())).dtype)
+        if item.op != "get_attr":
+            return values[item]
+        path, _, leaf = str(item.target).rpartition(".")
+        return getattr(self.graph_model.get_submodule(path), leaf)

@@ -1,0 +1,96 @@
+"""The integer reference of a whole graph: codes in, codes of every asked node out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from mase_hw.errors import MaseError, UnsupportedError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.streams import stream_operands
+from mase_hw.ops import TensorSpec
+
+# Elements of the widest tensor that one pass over the graph handles: small enough for a cache.
+CHUNK_ELEMENTS = 1 << 16
+
+
+class IntegerReference:
+    """The specification of a quantised graph, in vectorised integers.
+
+    Constants are encoded once, here; calls are cheap and take any number of inferences.
+
+    Args:
+        mg: a quantised graph with common metadata on every node.
+
+    Raises:
+        UnsupportedError: when a node has no operator or no number format.
+    """
+
+    def __init__(self, mg: MaseGraph) -> None:
+        self.inputs = mg.inputs
+        self.outputs = output_nodes(mg)
+        self._batched = mg.batched
+        self._steps: list[tuple[Node, list[Node], Callable[..., Tensor]]] = []
+        for node in mg.nodes:
+            if node.op == "call_function":
+                self._steps.append(self._step(mg, node))
+        sizes = [spec(node).elements for node in (*self.inputs, *(s[0] for s in self._steps))]
+        self._chunk = max(1, CHUNK_ELEMENTS // max(sizes)) if mg.batched else 1
+
+    @staticmethod
+    def _step(mg: MaseGraph, node: Node) -> tuple[Node, list[Node], Callable[..., Tensor]]:
+        call = mg.call(node)
+        problems = call.operator.problems(call)
+        if problems:
+            raise UnsupportedError(f"{node.name} at {metadata(node).source}: {problems[0]}")
+        producers = [producer for _, producer in stream_operands(node)]
+        return node, producers, call.operator.reference(call)
+
+    def __call__(self, inputs: Sequence[Tensor], probes: Sequence[str] = ()) -> dict[str, Tensor]:
+        """Return codes by node name: those of the outputs and of `probes`.
+
+        Args:
+            inputs: for each graph input, int64 codes `[inferences, *shape of one inference]`.
+            probes: names of further nodes.
+        """
+        wanted = {*(node.name for node in self.outputs), *probes}
+        count = len(inputs[0])
+        parts = [
+            self._run([codes[start : start + self._chunk] for codes in inputs], wanted)
+            for start in range(0, count, self._chunk)
+        ]
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+    def _run(self, inputs: Sequence[Tensor], wanted: set[str]) -> dict[str, Tensor]:
+        values: dict[Node, Tensor] = {}
+        for node, codes in zip(self.inputs, inputs, strict=True):
+            # One inference's leading dimension of 1 becomes the batch.
+            shape = spec(node).shape
+            values[node] = codes.reshape(-1, *shape[1:]) if self._batched else codes.reshape(shape)
+        for node, producers, compute in self._steps:
+            values[node] = compute(*(values[producer] for producer in producers))
+        missing = wanted - {node.name for node in values}
+        if missing:
+            raise MaseError(f"no node is called {sorted(missing)[0]!r}")
+        return {
+            node.name: codes.reshape(-1, *spec(node).shape)
+            for node, codes in values.items()
+            if node.name in wanted
+        }
+
+
+def spec(node: Node) -> TensorSpec:
+    """Return the first result of a node."""
+    return common(node).results["data_out_0"]
+
+
+def output_nodes(mg: MaseGraph) -> list[Node]:
+    """Return the nodes whose results leave the graph, in order."""
+    (output,) = (node for node in mg.nodes if node.op == "output")
+    returned = output.args[0]
+    items = returned if isinstance(returned, tuple | list) else (returned,)
+    return [item for item in items if isinstance(item, Node)]

@@ -1,0 +1,162 @@
+"""Saving and loading: one safetensors file holds weights, graph and metadata, and no code.
+
+The file's `__metadata__` has one entry, `mase_graph`, a JSON object of version 1:
+
+- `name`, `batched`, and `inputs`, the shape and dtype of every example input;
+- `nodes`: name, op, target, arguments and metadata of every node, in topological order;
+- `tensors`: for every parameter and buffer its kind, and the stored tensor it shares.
+
+Example inputs are stored when they take less than a mebibyte. The same graph gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+from torch.fx import Graph, GraphModule, Node
+
+from mase_hw.errors import DataError, MaseError
+from mase_hw.graph._encoding import (
+    decode_argument,
+    decode_metadata,
+    decode_target,
+    encode_argument,
+    encode_metadata,
+    encode_target,
+)
+from mase_hw.graph._rebuild import append_node, get_tensor, set_tensor
+from mase_hw.graph.calls import dtype_name
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import metadata
+
+GRAPH_VERSION = 1
+_KEY = "mase_graph"
+_EXAMPLE_LIMIT_BYTES = 1 << 20
+
+
+def save_graph(mg: MaseGraph, path: str | Path) -> Path:
+    """Write `mg` to the file `path`, through a temporary file beside it.
+
+    Raises:
+        MaseError: when a node holds what has no description, such as a Python function.
+    """
+    tensors, entries = _state(mg)
+    stored = {f"state/{name}": value for name, value in tensors.items()}
+    examples = [value.detach().cpu().contiguous() for value in mg.example_inputs]
+    if sum(value.numel() * value.element_size() for value in examples) < _EXAMPLE_LIMIT_BYTES:
+        stored |= {f"example/{index}": value.clone() for index, value in enumerate(examples)}
+    description = {
+        "version": GRAPH_VERSION,
+        "name": mg.name,
+        "batched": mg.batched,
+        "inputs": [[dtype_name(value.dtype), list(value.shape)] for value in examples],
+        "nodes": [_node_entry(node) for node in mg.nodes],
+        "tensors": entries,
+    }
+    content = save(stored, {_KEY: json.dumps(description)})
+    target = Path(path)
+    temporary = target.with_name(f"{target.name}.part")
+    temporary.write_bytes(content)
+    temporary.replace(target)
+    return target
+
+
+def load_graph(path: str | Path) -> MaseGraph:
+    """Read a graph that `save_graph` wrote.
+
+    Raises:
+        DataError: when the file is missing, of another kind or of another version.
+    """
+    description, tensors = _read(Path(path))
+    root = _restore_state(description["tensors"], tensors)
+    graph = Graph()
+    nodes: dict[str, Node] = {}
+    for entry in description["nodes"]:
+        meta = {"mase": decode_metadata(entry["metadata"])}
+        args = decode_argument(entry["args"], nodes)
+        kwargs = decode_argument(entry["kwargs"], nodes)
+        target = decode_target(entry["op"], entry["target"])
+        name = entry["name"]
+        nodes[name] = append_node(graph, entry["op"], target, args, kwargs, name, meta)
+    model = GraphModule(root, graph)
+    examples = [
+        tensors.get(f"example/{index}", torch.zeros(shape, dtype=getattr(torch, dtype)))
+        for index, (dtype, shape) in enumerate(description["inputs"])
+    ]
+    return MaseGraph(
+        model,
+        name=description["name"],
+        batched=description["batched"],
+        example_inputs=examples,
+    )
+
+
+def _node_entry(node: Node) -> dict[str, Any]:
+    if node.op == "call_module":
+        raise MaseError(f"node {node.name} calls a module, which cannot be saved")
+    return {
+        "name": node.name,
+        "op": node.op,
+        "target": encode_target(node),
+        "args": encode_argument(tuple(node.args)),
+        "kwargs": encode_argument(dict(node.kwargs)),
+        "metadata": encode_metadata(metadata(node)),
+    }
+
+
+def _state(mg: MaseGraph) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the stored tensors, and what every parameter and buffer is made of."""
+    first: dict[int, str] = {}
+    stored: dict[str, Tensor] = {}
+    entries: dict[str, Any] = {}
+    for target in sorted({str(node.target) for node in mg.nodes if node.op == "get_attr"}):
+        value = get_tensor(mg.model, target)
+        name = first.setdefault(id(value), target)
+        if name == target:
+            stored[name] = value.detach().cpu().contiguous().clone()
+        entries[target] = {
+            "tensor": name,
+            "parameter": isinstance(value, nn.Parameter),
+            "requires_grad": value.requires_grad,
+        }
+    return stored, entries
+
+
+def _restore_state(entries: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Module:
+    root = nn.Module()
+    values: dict[str, Tensor] = {}
+    for target, entry in entries.items():
+        name = entry["tensor"]
+        if name not in values:
+            value = tensors[f"state/{name}"]
+            parameter = entry["parameter"]
+            values[name] = nn.Parameter(value, entry["requires_grad"]) if parameter else value
+        set_tensor(root, target, values[name])
+    return root
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            text = (file.metadata() or {}).get(_KEY)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError) as error:
+        reason = re.sub(r"\s+", " ", str(error))
+        raise DataError(f"{path} is not a saved graph: {reason}") from error
+    if text is None:
+        raise DataError(f"{path} holds tensors but no graph; `MaseGraph.save` writes both")
+    description: dict[str, Any] = json.loads(text)
+    if description.get("version") != GRAPH_VERSION:
+        raise DataError(
+            f"{path} is a graph of version {description.get('version')}; "
+            f"this release reads version {GRAPH_VERSION}"
+        )
+    return description, tensors

@@ -1,0 +1,63 @@
+"""Values of every node: one run of the graph that a visitor looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Interpreter, Node
+
+from mase_hw.errors import MaseError
+from mase_hw.graph.calls import spec_of
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import metadata
+from mase_hw.ops import TensorSpec
+
+
+class _Visitor(Interpreter):
+    """Runs a graph and shows every node's value; errors name the node and the user's line."""
+
+    def __init__(self, module: GraphModule, visit: Callable[[Node, Any], None]) -> None:
+        super().__init__(module)
+        self.extra_traceback = False
+        self._visit = visit
+
+    def run_node(self, n: Node) -> Any:
+        try:
+            value = super().run_node(n)
+        except Exception as error:
+            raise MaseError(
+                f"node {n.name} ({n.target}) does not run: {str(error).splitlines()[0]} "
+                f"(at {metadata(n).source})"
+            ) from error
+        self._visit(n, value)
+        return value
+
+
+def run_with(mg: MaseGraph, inputs: Sequence[Tensor], visit: Callable[[Node, Any], None]) -> Any:
+    """Run the float model on `inputs` without gradients and show `visit` every node's value.
+
+    Raises:
+        MaseError: when a node does not run; the message names it.
+    """
+    with torch.no_grad():
+        return _Visitor(mg.model, visit).run(*inputs)
+
+
+def infer_specs(mg: MaseGraph) -> dict[Node, dict[str, TensorSpec]]:
+    """Return shape and dtype of every node's results for one inference, by result name."""
+    specs: dict[Node, dict[str, TensorSpec]] = {}
+
+    def visit(node: Node, value: Any) -> None:
+        values = value if isinstance(value, list | tuple) else [value]
+        if node.op != "output":
+            specs[node] = {
+                f"data_out_{index}": spec_of(item)
+                for index, item in enumerate(values)
+                if isinstance(item, Tensor)
+            }
+
+    run_with(mg, mg.one_inference(), visit)
+    return specs

@@ -1,0 +1,73 @@
+"""Where in the user's own source a node or an error comes from."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from mase_hw.graph.metadata import SourceLocation
+
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in .*)?\s*$')
+_TORCH = Path(torch.__file__).resolve().parent
+_STANDARD_LIBRARY = Path(sysconfig.get_paths()["stdlib"]).resolve()
+_BUILTIN_LIBRARY = Path(re.__file__).resolve().parent.parent
+_OURSELVES = Path(__file__).resolve().parent
+_GENERATED = ("<eval_with_key>", "<frozen ", "<string>", "<unknown")
+
+
+class _Frame(NamedTuple):
+    file: str
+    line: int
+    code: str
+
+
+def location_of_trace(stack_trace: str | None) -> SourceLocation:
+    """Return the user's line of a formatted stack trace, as torch keeps it on a node.
+
+    It is the deepest frame outside torch and the standard library; a model built only from
+    torch's own containers has none.
+    """
+    lines = (stack_trace or "").splitlines()
+    frames = []
+    for number, text in enumerate(lines):
+        if match := _FRAME.match(text):
+            following = lines[number + 1].strip() if number + 1 < len(lines) else ""
+            code = "" if _FRAME.match(following) else following
+            frames.append(_Frame(match["file"], int(match["line"]), code))
+    return _deepest(frames)
+
+
+def location_of_error(error: BaseException) -> SourceLocation:
+    """Return the user's line that raised `error`."""
+    frames = [
+        _Frame(entry.filename, entry.lineno or 0, entry.line or "")
+        for entry in traceback.extract_tb(error.__traceback__)
+    ]
+    return _deepest(frames)
+
+
+def _deepest(frames: Iterable[_Frame]) -> SourceLocation:
+    own = [frame for frame in frames if _is_users(frame.file)]
+    if not own:
+        return SourceLocation()
+    file, line, code = own[-1]
+    return SourceLocation(file, line, code or linecache.getline(file, line).strip())
+
+
+def _is_users(file: str) -> bool:
+    if file.startswith(_GENERATED) or not Path(file).is_absolute():
+        return not file.startswith(_GENERATED) and not file.startswith("torch/")
+    path = Path(file).resolve()
+    if path.is_relative_to(_TORCH) or path.is_relative_to(_OURSELVES):
+        return False
+    for library in (_STANDARD_LIBRARY, _BUILTIN_LIBRARY):
+        if path.is_relative_to(library):
+            return "site-packages" in path.relative_to(library).parts
+    return True

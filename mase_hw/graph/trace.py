@@ -1,0 +1,234 @@
+"""Capture: from a `torch.nn.Module` and example inputs to a `MaseGraph`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram, ShapesCollection
+from torch.utils._pytree import tree_leaves, tree_map
+
+from mase_hw.errors import CaptureError
+from mase_hw.graph._exported import from_exported, outputs_agree
+from mase_hw.graph.mase_graph import MaseGraph, batch_size
+from mase_hw.graph.source import location_of_error
+
+_logger = logging.getLogger(__name__)
+_CAPTURE_BATCH = 2  # torch.export specialises sizes of 0 and 1
+
+
+def trace(
+    model: nn.Module,
+    example_inputs: Any,
+    *,
+    name: str | None = None,
+    batched: bool | None = None,
+) -> MaseGraph:
+    """Capture `model`, in evaluation mode, as a graph of ATen operators.
+
+    The model is left as it was. Where the leading dimension of the inputs counts independent
+    inferences (which is tried on random data), it becomes dynamic: the graph takes any batch.
+
+    Args:
+        model: any module that `torch.export` can capture.
+        example_inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword
+            arguments.
+        name: name of the design; the model's class in lower case when not given.
+        batched: true to insist on a dynamic batch, false to capture the shapes as given.
+
+    Raises:
+        CaptureError: when the model cannot be captured; the message gives the user's line.
+    """
+    args, kwargs = _arguments(model, example_inputs)
+    title = name or type(model).__name__.lower()
+    with _evaluation(model):
+        expected = _run(model, args, kwargs)
+        graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
+        if graph is None:
+            graph = from_exported(_export(model, args, kwargs, None), title, batched=False)
+    leaves = [leaf for leaf in tree_leaves((args, kwargs)) if leaf is not None]
+    graph.example_inputs = _ordered(graph, args, kwargs) or tuple(leaves)
+    with torch.no_grad():
+        if not outputs_agree(graph(*graph.example_inputs), expected):
+            raise CaptureError(
+                f"the captured graph of {title} computes other values than the model: its forward "
+                "is not a function of its inputs alone (random numbers, or state that changes)"
+            )
+    return graph
+
+
+def check_finite(mg: MaseGraph) -> None:
+    """Raise unless every parameter and buffer is finite.
+
+    Raises:
+        CaptureError: naming the first tensor, index and value that is not.
+    """
+    for node in mg.nodes:
+        if node.op != "get_attr":
+            continue
+        value = mg.constant(node)
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            index = (~value.isfinite()).nonzero()[0].tolist()
+            raise CaptureError(
+                f"{node.target}{index} of {mg.name} is {value[tuple(index)].item()}; "
+                "weights must be finite numbers"
+            )
+
+
+def _arguments(model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if not isinstance(model, nn.Module):
+        raise CaptureError(f"a model is a torch.nn.Module, not a {type(model).__name__}")
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    if isinstance(example_inputs, Mapping):
+        kwargs = {str(key): value for key, value in example_inputs.items() if value is not None}
+    elif isinstance(example_inputs, Tensor):
+        args = (example_inputs,)
+    elif isinstance(example_inputs, Sequence) and not isinstance(example_inputs, str):
+        args = tuple(example_inputs)
+    else:
+        args = (example_inputs,)
+    leaves = tree_leaves((args, kwargs))
+    if not leaves:
+        raise CaptureError("example inputs are empty; give at least one tensor")
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise CaptureError(
+                f"example inputs hold a {type(leaf).__name__} ({leaf!r:.60}); allowed are tensors, "
+                "a tuple or list of tensors, or a dict of tensors by argument name"
+            )
+    return args, kwargs
+
+
+@contextlib.contextmanager
+def _evaluation(model: nn.Module) -> Iterator[None]:
+    """Put the model into evaluation mode without gradients, and restore every module's mode."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the model's outputs on copies of its buffers and inputs."""
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    copies: Any = tree_map(torch.clone, (args, kwargs))
+    try:
+        return torch.func.functional_call(model, buffers, *copies)
+    except Exception as error:
+        given = ", ".join(
+            f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
+            for leaf in tree_leaves((args, kwargs))
+        )
+        raise CaptureError(
+            f"the model does not run on the example inputs ({given}): {first_line(error)} "
+            f"(at {location_of_error(error)}); give inputs of the shapes and dtypes it takes"
+        ) from error
+
+
+def _dynamic(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+    batched: bool | None,
+) -> MaseGraph | None:
+    """Return the graph with a dynamic batch, or None where the model does not allow one."""
+    size = batch_size(tree_leaves((args, kwargs)))
+    reason = "no input has a batch dimension: two dimensions at least"
+    if size is not None:
+        try:
+            widened: Any = tree_map(lambda leaf: _widen(leaf, size), (args, kwargs))
+            shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
+            for leaf in tree_leaves(widened):
+                if leaf.dim() and leaf.shape[0] == max(size, _CAPTURE_BATCH):
+                    shapes[leaf] = {0: Dim.AUTO}
+            graph = from_exported(
+                _export(model, widened[0], widened[1], shapes), name, batched=True
+            )
+        except CaptureError as error:
+            reason = str(error)
+        else:
+            if graph.batched:
+                return graph
+            reason = "its code fixes the batch, or the rows of a batch depend on each other"
+    if batched:
+        raise CaptureError(f"{name} has no dynamic batch: {reason}")
+    _logger.debug("%s is captured at the shape of its example inputs: %s", name, reason)
+    return None
+
+
+def _widen(leaf: Tensor, size: int) -> Tensor:
+    """Return a tensor of its own memory, with at least two inferences."""
+    if size == 1 and leaf.dim() and leaf.shape[0] == 1:
+        leaf = leaf.expand(_CAPTURE_BATCH, *leaf.shape[1:])
+    return leaf.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _export(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
+) -> ExportedProgram:
+    try:
+        with quiet():
+            return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
+    except Exception as error:
+        raise CaptureError(_refusal(error)) from error
+
+
+def _refusal(error: Exception) -> str:
+    text = str(error)
+    where = location_of_error(error)
+    if "data-dependent" in text or "Dynamic control flow" in text:
+        return (
+            f"control flow depends on a tensor's values: {first_line(error)} (at {where}); "
+            "allowed is control flow on shapes and constants; torch.where selects by value"
+        )
+    return f"torch.export refused the model: {first_line(error)} (at {where})"
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error that says something."""
+    for line in str(error).splitlines():
+        stripped = re.sub(r"\s+", " ", line).strip()
+        if stripped:
+            return stripped
+    return type(error).__name__
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep torch's own diagnostics away from the user: what matters is in the error."""
+    logger = logging.getLogger("torch")
+    children = [logging.getLogger(name) for name in ("torch.fx", "torch.export", "torch._export")]
+    levels = [(item, item.level) for item in (logger, *children)]
+    try:
+        for item, _ in levels:
+            item.setLevel(logging.CRITICAL)
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for item, level in levels:
+            item.setLevel(level)
+
+
+def _ordered(
+    graph: MaseGraph, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Tensor, ...] | None:
+    """Return keyword inputs in the order of the graph's inputs; None when all are positional."""
+    if not kwargs or not all(isinstance(value, Tensor) for value in kwargs.values()):
+        return None
+    names = [str(node.target) for node in graph.inputs]
+    positional = [leaf for leaf in tree_leaves(args) if leaf is not None]
+    return (*positional, *(kwargs[name] for name in names[len(positional) :]))

@@ -1,0 +1,212 @@
+"""Synthesis of an emitted project with Yosys: resources per node and in all.
+
+Every instance of the top stays a module of its own and is flattened below, so that each cell
+belongs to one graph node: logic is not optimized across nodes. Logic that belongs to no node, such
+as a splitter of a stream, is the glue.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from mase_hw.errors import SynthesisError
+from mase_hw.hardware._primitives import FREE, PRIMITIVES, Resources
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Target = Literal["xcup", "ecp5"]
+Progress = Callable[[str], None]
+
+_COMMANDS: Mapping[str, str] = {
+    "xcup": "synth_xilinx -family xcup -noiopad -noclkbuf -flatten -top top",
+    "ecp5": "synth_ecp5 -top top",
+}
+_PASS = re.compile(r"[\d.]+ Executing (?P<name>[\w ]+?) (?:pass|frontend|backend)\b")
+_DIAGNOSTIC = re.compile(r"(?:^|: )ERROR: ")
+_HINTS = (
+    ("failed to open", "a memory image is missing; emit the project again"),
+    ("unknown module", "a module has no file in files.f; emit the project again"),
+    ("No module named 'pyosys'", "install the synthesizer: pip install pyosys"),
+)
+
+
+@dataclass(frozen=True)
+class SynthesisReport:
+    """What a design takes of an FPGA.
+
+    Attributes:
+        target: FPGA family.
+        nodes: resources by graph node; the parts of a node (its memories, say) are added.
+        glue: resources of the top that belong to no node.
+        other: count of each primitive that is none of the five kinds (block constants, say).
+    """
+
+    target: str
+    nodes: Mapping[str, Resources]
+    glue: Resources = field(default_factory=Resources)
+    other: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Resources:
+        """The sum over nodes, and the glue."""
+        return reduce(add, self.nodes.values(), self.glue)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the totals, `nodes` with the same five keys, `glue` and `other`."""
+        return {
+            "target": self.target,
+            **self.total.to_dict(),
+            "nodes": {name: resources.to_dict() for name, resources in self.nodes.items()},
+            "glue": self.glue.to_dict(),
+            "other": dict(self.other),
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict())
+
+    def table(self) -> Table:
+        """Return a table with a row per node, for rich."""
+        from rich.table import Table
+
+        table = Table(title=f"Resources on {self.target}", show_footer=True)
+        total = self.total.to_dict()
+        table.add_column("node", footer="total")
+        for kind, amount in total.items():
+            table.add_column(kind.upper(), footer=str(amount), justify="right")
+        rows = dict(self.nodes)
+        if self.glue != Resources():
+            rows["(glue)"] = self.glue
+        for name, resources in rows.items():
+            table.add_row(name, *(str(amount) for amount in resources.to_dict().values()))
+        return table
+
+
+def synthesize(
+    project: Path, target: str = "xcup", *, dsp: bool = True, progress: Progress | None = None
+) -> SynthesisReport:
+    """Synthesize an emitted project and return its resources.
+
+    Args:
+        project: folder with `top.sv`, `files.f`, `mem/` and `design.json`.
+        target: `xcup` (AMD UltraScale+) or `ecp5` (Lattice ECP5).
+        dsp: multiply in DSP blocks; when false, in look-up tables.
+        progress: called with the name of each Yosys pass as it starts.
+
+    Raises:
+        SynthesisError: when the folder is no project, the target is unknown, or Yosys fails; the
+            message holds the first error that Yosys reported.
+    """
+    if target not in get_args(Target):
+        allowed = ", ".join(get_args(Target))
+        raise SynthesisError(f"synthesis target is {target!r}; allowed: {allowed}")
+    nodes = _nodes_by_instance(project)
+    with TemporaryDirectory(prefix="mase_hw_synth_") as scratch:
+        statistics = Path(scratch) / "stat.json"
+        _run_yosys(_script(nodes, target, dsp, statistics), project, progress)
+        modules = json.loads(statistics.read_text())["modules"]
+    return _report(modules, nodes, target)
+
+
+def _nodes_by_instance(project: Path) -> dict[str, str]:
+    """Read which graph node each instance of the top belongs to."""
+    path = project / "design.json"
+    try:
+        instances = json.loads(path.read_text())["instances"]
+        nodes = {entry["name"]: entry["node"] for entry in instances}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SynthesisError(
+            f"{project} is not a mase-hw project: cannot read the instances of {path}: {error!r}"
+        ) from error
+    odd = [name for name in nodes if not re.fullmatch(r"\w+", name)]
+    if odd:
+        raise SynthesisError(f"{path}: {odd[0]!r} is no instance name; emit the project again")
+    return nodes
+
+
+def _script(nodes: Mapping[str, str], target: str, dsp: bool, statistics: Path) -> list[str]:
+    # The front end names the module of an instance `<module>$top.<instance>`.
+    kept = [f"setattr -mod -set keep_hierarchy 1 *$top.{name}" for name in nodes]
+    return [
+        "read_slang --best-effort-hierarchy --top top -f files.f",
+        *kept,
+        _COMMANDS[target] + ("" if dsp else " -nodsp"),
+        f'tee -q -o "{statistics}" stat -json',
+    ]
+
+
+def _run_yosys(commands: list[str], project: Path, progress: Progress | None) -> None:
+    """Run Yosys in the project folder, where the paths of the memory images start."""
+    worker = Path(__file__).with_name("_yosys.py")
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(worker), *commands],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    lines = []
+    try:
+        for line in process.stdout or ():
+            lines.append(line.rstrip())
+            found = _PASS.match(line)
+            if progress and found:
+                progress(found["name"])
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        process.communicate()
+    if process.returncode != 0:
+        raise SynthesisError(_explain(lines, process.returncode, project))
+
+
+def _explain(lines: list[str], returncode: int, project: Path) -> str:
+    """Return the first error of a log with a hint."""
+    diagnostics = (line for line in lines if _DIAGNOSTIC.search(line) or "Error: " in line)
+    first = next(diagnostics, None)
+    if first is None and returncode < 0:
+        first = f"Yosys was ended by signal {-returncode}"
+    if first is None:
+        first = lines[-1] if lines else f"Yosys ended with status {returncode} and said nothing"
+    hint = next((f"; {hint}" for words, hint in _HINTS if words in first), "")
+    return f"synthesis of {project} failed: {first}{hint}"
+
+
+def _report(
+    modules: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, str], target: str
+) -> SynthesisReport:
+    """Add up the cells of each module that was kept."""
+    primitives = PRIMITIVES[target]
+    by_node = dict.fromkeys(nodes.values(), Resources())
+    glue = Resources()
+    other: dict[str, int] = {}
+    names = {name.removeprefix("\\") for name in modules}
+    for module, statistics in modules.items():
+        instance = module.rpartition("$top.")[2]
+        for cell, count in statistics["num_cells_by_type"].items():
+            resources = primitives.get(cell, Resources()) * count
+            if instance in nodes:
+                by_node[nodes[instance]] += resources
+            else:
+                glue += resources
+            if cell not in primitives and not _is_free(cell, names):
+                other[cell] = other.get(cell, 0) + count
+    return SynthesisReport(target, by_node, glue, other)
+
+
+def _is_free(cell: str, modules: set[str]) -> bool:
+    """Return true for the kept modules themselves, annotations, and cells that take no site."""
+    return cell in FREE or cell in modules or cell == "$scopeinfo"

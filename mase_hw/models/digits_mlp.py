@@ -1,0 +1,28 @@
+"""A multilayer perceptron 64-64-32-10 on the digits, in 8-bit fixed point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import nn
+
+from mase_hw.models._base import RegisteredModel
+from mase_hw.models._mlp import perceptron
+
+
+class DigitsMLP(RegisteredModel):
+    """Three linear layers with rectifiers between."""
+
+    name: ClassVar[str] = "digits-mlp"
+    data: ClassVar[str] = "digits"
+    config: ClassVar[Mapping[str, Any]] = {
+        "by": "type",
+        "default": {
+            "config": {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
+        },
+    }
+
+    def build(self) -> nn.Module:
+        """Return the perceptron."""
+        return perceptron(64, 64, 32, 10)

@@ -1,0 +1,123 @@
+"""Element-wise operators of two operands, each a stream or a constant, with broadcasting."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from mase_hw.formats.fixed import Fixed
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    Source,
+    example_values,
+    torch_target,
+)
+from mase_hw.ops._fixed import fixed
+
+
+class Binary(Operator):
+    """`y = cast(f(a, b))` with `f` exact in integers.
+
+    Subclasses give `f` on codes, the fraction and width of its result, the module, and its
+    parameters beyond the standard ones.
+    """
+
+    module: ClassVar[str]
+    parameters: ClassVar[Mapping[str, int | str]] = {}
+
+    @abstractmethod
+    def combine(self, first: Tensor, second: Tensor, formats: tuple[Fixed, Fixed]) -> Tensor:
+        """Return exact int64 codes of `f`."""
+
+    @abstractmethod
+    def exact(self, first: Fixed, second: Fixed) -> tuple[int, int]:
+        """Return the fraction bits and the width in bits of the exact result."""
+
+    @abstractmethod
+    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return `f` of real values."""
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return `f`; the scalar overloads take quantised constants, which are tensors, too."""
+        return self.combine_values(operands["data_in_0"], operands["data_in_1"])
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse scaled operands, streams of different shapes, and sums beyond 62 bits."""
+        found = super().problems(call)
+        if call.attributes.get("alpha", 1) != 1:
+            found.append(f"alpha is {call.attributes['alpha']}; write the product out")
+        if not call.streams:
+            found.append("both operands are constant")
+        shapes = {spec.shape for spec in call.streams.values()}
+        if len(shapes) > 1:
+            found.append(f"streams of shapes {sorted(shapes)}: expand the smaller one first")
+        if not found:
+            width = self.exact(*self._formats(call))[1]
+            if width > 62:
+                found.append(f"the exact result takes {width} bits, at most 62 are supported")
+        return found
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> codes; constants are encoded once."""
+        formats = self._formats(call)
+        fraction = self.exact(*formats)[0]
+        result = call.result.quantized
+        constants = {name: call.constant_codes(name) for name in call.constants}
+        streams = list(call.streams)
+
+        def compute(*codes: Tensor) -> Tensor:
+            operands = {**constants, **dict(zip(streams, codes, strict=True))}
+            exact = self.combine(operands["data_in_0"], operands["data_in_1"], formats)
+            return result.from_fixed(exact, fraction)
+
+        return compute
+
+    def hardware(self, call: Call) -> Hardware:
+        """Return an instance; a constant operand comes from a ROM as beats of the result."""
+        sources = [constant_source(call, name) for name in call.constants]
+        return Hardware(self.module, self.parameters, sources)
+
+    def _formats(self, call: Call) -> tuple[Fixed, Fixed]:
+        return fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
+
+    def examples(self) -> list[Example]:
+        """Two streams, a constant of one row, of one element, and a Python scalar."""
+        target = torch_target(self.targets[0])
+        any_overload = torch_target(self.targets[0].rpartition(".")[0])
+        row = example_values(7, seed=1)
+        return [
+            (Apply(target), (example_values(3, 7), example_values(3, 7, seed=1))),
+            (Apply(target, row), (example_values(3, 2, 7),)),
+            (Apply(target, row[:1]), (example_values(3, 7),)),
+            (Apply(lambda x: any_overload(x, 0.75)), (example_values(3, 7),)),
+        ]
+
+
+def constant_source(call: Call, name: str) -> Source:
+    """Return the shortest ROM that delivers a constant beat for beat with the result.
+
+    Trailing beats that repeat become `hold`, leading repetitions become one period.
+    """
+    beats = call.result.to_beats(call.constant_codes(name).broadcast_to(call.result.shape))
+    hold = max(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[::n, None]).all())
+    beats = beats[::hold]
+    period = min(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[:n]).all())
+    return Source(name, beats[:period], hold if period > 1 else 1)
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]
+
+
+def _blocks(beats: Tensor, length: int) -> Tensor:
+    return beats.view(-1, length, beats.shape[-1])

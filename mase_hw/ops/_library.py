@@ -1,0 +1,32 @@
+"""Torch operators of our own, for what ATen has no operator for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+NAMESPACE = "mase"
+_LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
+
+
+def define(name: str, function: Callable[[Tensor], Tensor]) -> None:
+    """Register `torch.ops.mase.<name>`: one tensor in, `function` of it out, differentiable."""
+    _LIBRARY.define(f"{name}(Tensor self) -> Tensor")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def define_identity(name: str) -> None:
+    """Register `torch.ops.mase.<name>`, which returns a copy: what passes insert."""
+    define(name, torch.clone)
+
+
+def define_queue(name: str) -> None:
+    """Register `torch.ops.mase.<name>(values, depth)`, which returns a copy."""
+    _LIBRARY.define(f"{name}(Tensor self, int depth) -> Tensor")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, _queued, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def _queued(values: Tensor, depth: int) -> Tensor:
+    return values.clone()

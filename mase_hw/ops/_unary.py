@@ -1,0 +1,187 @@
+"""The base of element-wise functions of one operand: an operator is its equation and its knots.
+
+Operands of up to 12 bits index a table of correctly rounded results. Wider ones go through
+piecewise quadratics whose result is at most one step from the correctly rounded one. The integer
+reference reads the same memories as the module, so both agree on every bit.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.formats.fixed import Fixed
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Cycles,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    Table,
+    example_values,
+    one_per_cycle,
+    torch_target,
+)
+from mase_hw.ops._fixed import fixed
+from mase_hw.ops._library import NAMESPACE, define
+from mase_hw.ops._real_math import FAST, RealMath
+from mase_hw.ops._unary_piecewise import GUARD_BITS, MAX_KNOTS, Piecewise, fit
+from mase_hw.ops._unary_table import MAX_TABLE_INPUT_BITS, FunctionTable
+
+Attributes = Mapping[str, Any]
+PIECEWISE_STAGES = 4
+
+
+class Unary(Operator):
+    """An element-wise function of one operand.
+
+    Subclasses write `equation` and, where the function is not smooth other than at zero, `knots`.
+
+    Attributes:
+        required_attributes: values for the arguments that have no default, for tables and tests.
+
+    Example:
+        >>> class Cube(Unary):
+        ...     name, targets = "cube", ("my.cube.default",)
+        ...     def equation(self, x, math, attributes):
+        ...         return x * x * x
+    """
+
+    required_attributes: ClassVar[Attributes] = {}
+
+    def __init__(self) -> None:
+        namespace, name, _ = self.targets[0].split(".")
+        if namespace == NAMESPACE and not hasattr(torch.ops.mase, name):
+            define(name, self._composition)
+
+    def pattern(self) -> Callable[[Tensor], Tensor] | None:
+        """Return the equation itself, for a function that ATen has no operator for."""
+        return self._composition if self.targets[0].startswith(f"{NAMESPACE}.") else None
+
+    def _composition(self, x: Tensor) -> Tensor:
+        result: Tensor = self.equation(x, FAST, {})
+        return result
+
+    def examples(self) -> list[Example]:
+        """One call with default arguments."""
+        target, required = torch_target(self.targets[0]), dict(self.required_attributes)
+        return [(Apply(lambda x: target(x, **required)), (example_values(3, 11),))]
+
+    @abstractmethod
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the real function of `x`, a float64 tensor or one real of high precision.
+
+        Args:
+            x: the operand's values.
+            math: functions that suit `x`; `+ - * /` and comparisons work as usual.
+            attributes: the call's other arguments; those left to their default are missing.
+        """
+
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+        """Evaluate the equation, which torch's own kernel may round differently at a tie."""
+        result: Tensor = self.equation(operands["data_in_0"], FAST, arguments)
+        return result
+
+    def knots(self, attributes: Attributes) -> Sequence[float]:
+        """Return where, zero aside, the function or its slope is not continuous: two at most."""
+        return ()
+
+    def evaluator(
+        self, operand: Fixed, result: Fixed, attributes: Attributes
+    ) -> FunctionTable | Piecewise:
+        """Return the integer arithmetic of this function between two formats, cached."""
+        return _evaluator(self, operand, result, tuple(sorted(attributes.items())))
+
+    def reference(self, call: Call) -> Reference:
+        """Evaluate the table, or the piecewise polynomial."""
+        return self._evaluator_of(call).evaluate
+
+    def hardware(self, call: Call) -> Hardware | None:
+        """Return the table's or the polynomial's instance."""
+        evaluator = self._evaluator_of(call)
+        if isinstance(evaluator, FunctionTable):
+            table = Table("table", "TABLE_FILE", evaluator.result.width, evaluator.words)
+            return Hardware("mase_unary_table_fixed", tables=(table,))
+        table = Table("table", "TABLE_FILE", sum(evaluator.widths), evaluator.words)
+        parameters = _piecewise_parameters(evaluator)
+        return Hardware("mase_unary_piecewise_fixed", parameters, tables=(table,))
+
+    def problems(self, call: Call) -> list[str]:
+        """Add what the choice of formats makes impossible."""
+        found = super().problems(call)
+        if not found:
+            try:
+                self.hardware(call)
+            except UnsupportedError as error:
+                found.append(str(error))
+        return found
+
+    def multipliers(self, call: Call) -> int:
+        """Two per lane for the quadratic, none for a table."""
+        wide = self._is_piecewise(call)
+        return 2 * call.result.lanes if wide else 0
+
+    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """Beat for beat, after one stage of a table or four of the polynomial."""
+        stages = PIECEWISE_STAGES if self._is_piecewise(call) else 1
+        return one_per_cycle(arrivals["data_in_0"]) + stages
+
+    def _evaluator_of(self, call: Call) -> FunctionTable | Piecewise:
+        operand, result = fixed_formats(call)
+        return self.evaluator(operand, result, call.attributes)
+
+    def _is_piecewise(self, call: Call) -> bool:
+        return fixed_formats(call)[0].width > MAX_TABLE_INPUT_BITS
+
+
+def fixed_formats(call: Call) -> tuple[Fixed, Fixed]:
+    """Return the formats of the operand and of the result."""
+    return fixed(call.operands["data_in_0"]), fixed(call.result)
+
+
+@lru_cache(maxsize=256)
+def _evaluator(
+    operator: Unary, operand: Fixed, result: Fixed, items: tuple[tuple[str, Any], ...]
+) -> FunctionTable | Piecewise:
+    attributes = dict(items)
+
+    def function(x: Any, math: RealMath) -> Any:
+        return operator.equation(x, math, attributes)
+
+    if operand.width <= MAX_TABLE_INPUT_BITS:
+        return FunctionTable.tabulate(function, operand, result)
+    return fit(function, operator.knots(attributes), operand, result, operator.name)
+
+
+def _piecewise_parameters(piecewise: Piecewise) -> dict[str, int | str]:
+    """Return the module's parameters; codes are offset so that they are signed 32-bit numbers."""
+    operand, regions = piecewise.operand, piecewise.regions
+    offset = 0 if operand.signed else 1 << (operand.width - 1)
+    starts = [region.low - offset for region in regions[1:]]
+    starts += [0] * (MAX_KNOTS - len(starts))
+    bases = [*piecewise.bases, *[0] * (MAX_KNOTS + 1 - len(regions))]
+    c0, c1, c2 = piecewise.widths
+    return {
+        "REGIONS": len(regions),
+        "DOWNWARD_REGIONS": sum(not region.upward for region in regions),
+        **{f"KNOT_{number}": start for number, start in enumerate(starts)},
+        **{f"BASE_{number}": base for number, base in enumerate(bases)},
+        "DISTANCE_WIDTH": piecewise.grid.u_width,
+        "BASE_EXPONENT": piecewise.grid.base_exponent,
+        "INDEX_BITS": piecewise.grid.index_bits,
+        "SEGMENTS": len(piecewise.coefficients),
+        "C0_WIDTH": c0,
+        "C1_WIDTH": c1,
+        "C2_WIDTH": c2,
+        "SLOPE_WIDTH": piecewise.slope_bits,
+        "SUM_WIDTH": piecewise.sum_bits,
+        "GUARD_BITS": GUARD_BITS,
+    }

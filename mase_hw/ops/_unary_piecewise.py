@@ -1,0 +1,337 @@
+"""A function as piecewise quadratics, for operands too wide for a table.
+
+The operand's codes are cut at the knots (zero, and where the function is not smooth) into
+regions. In a region, `u` is the distance in codes from the end that is nearer to zero. Segments
+of `u` are as wide as a floating-point number's spacing: `2**index_bits` to an octave, and
+`2**index_bits` below `2**base_exponent`. The offset in a segment, left-aligned, is `t` of `t_bits`
+bits; with all coefficients in units of `2**-GUARD_BITS` of the result's step, in integers
+
+    y = c0 + ((c1 + ((c2 * t) >> t_bits)) * t >> t_bits),    result = cast(y).
+
+Coefficients interpolate the function at the Chebyshev points of each segment. The smallest table
+is chosen whose error before the last rounding is at most `MAX_ERROR` steps, so that the result
+is at most one step from the correctly rounded one. Segmentation as in Lee et al., "Hierarchical
+Segmentation for Hardware Function Evaluation", IEEE TVLSI 17(1), 2009.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.formats.fixed import Fixed
+from mase_hw.ops._real_math import FAST
+from mase_hw.ops._unary_rounding import RealFunction
+
+GUARD_BITS = 5
+MAX_ERROR = 0.5
+MAX_WORDS = 8192
+MAX_KNOTS = 3
+MAX_PRODUCT_BITS = 62
+MIN_INDEX_BITS, MAX_INDEX_BITS = 2, 10
+_SAMPLES = 33
+_CHEBYSHEV = torch.tensor([0.5 - 0.25 * math.sqrt(3), 0.5, 0.5 + 0.25 * math.sqrt(3)]).double()
+_FAR = 2.0**60
+_NEARBY = 2.0**-16
+_EXHAUSTIVE_BITS = 16
+_CHECKS_PER_OCTAVE = 256
+
+
+@dataclass(frozen=True)
+class Region:
+    """Codes from `low` to `high`; `upward` when `u` is counted up from `low`."""
+
+    low: int
+    high: int
+    upward: bool
+
+    @property
+    def origin(self) -> int:
+        """The code at which `u` is zero."""
+        return self.low if self.upward else self.high
+
+    @property
+    def reach(self) -> int:
+        """The largest `u`."""
+        return self.high - self.low
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How `u` is cut into segments."""
+
+    index_bits: int
+    base_exponent: int
+    u_width: int
+
+    @property
+    def t_bits(self) -> int:
+        """Bits of a left-aligned offset."""
+        return self.u_width - 1 - self.index_bits
+
+    def locate(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (segment index, offset `t`) of distances."""
+        exponent = torch.frexp(u.double()).exponent.long() - 1
+        exponent = exponent.clamp(min=self.base_exponent)
+        shifted = u << (self.u_width - 1 - exponent)
+        octave = exponent - self.base_exponent + (shifted >> (self.u_width - 1))
+        mantissa = shifted & ((1 << (self.u_width - 1)) - 1)
+        index = (octave << self.index_bits) + (mantissa >> self.t_bits)
+        return index, mantissa & ((1 << self.t_bits) - 1)
+
+    def segments(self, reach: int) -> tuple[Tensor, Tensor]:
+        """Return (first `u`, exponent of the width) of every segment up to `reach`."""
+        last = int(self.locate(torch.tensor([reach]))[0])
+        index = torch.arange(last + 1)
+        octave = (index >> self.index_bits) - 1
+        width_exponent = octave.clamp(min=0) + self.base_exponent - self.index_bits
+        mantissa = index - (octave.clamp(min=0) << self.index_bits)
+        return mantissa << width_exponent, width_exponent
+
+
+@dataclass(frozen=True)
+class Piecewise:
+    """A fitted function: the integer arithmetic of the module, and what it needs.
+
+    Attributes:
+        bases: address of the first segment of each region.
+        coefficients: int64 `[segments, 3]`: c0, c1, c2.
+        error: largest error found before the last rounding, in steps of the result.
+    """
+
+    operand: Fixed
+    result: Fixed
+    regions: tuple[Region, ...]
+    grid: Grid
+    bases: tuple[int, ...]
+    coefficients: Tensor
+    error: float
+
+    def evaluate(self, codes: Tensor) -> Tensor:
+        """Return the result codes of operand codes."""
+        y = self.unrounded(codes)
+        return self.result.from_fixed(y, self.result.frac_width + GUARD_BITS)
+
+    def unrounded(self, codes: Tensor) -> Tensor:
+        """Return `y` of operand codes, before the last rounding."""
+        starts = torch.tensor([region.low for region in self.regions[1:]], dtype=torch.int64)
+        region = torch.bucketize(codes, starts, right=True)
+        origins = torch.tensor([item.origin for item in self.regions])
+        bases = torch.tensor(self.bases)
+        index, t = self.grid.locate((codes - origins[region]).abs())
+        chosen = self.coefficients[bases[region] + index]
+        c0, c1, c2 = chosen.unbind(-1)
+        return _horner(c0, c1, c2, t, self.grid.t_bits)
+
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """Bits of c0, c1 and c2 in the memory."""
+        first, second, third = (_signed_bits(column) for column in self.coefficients.T)
+        return first, second, third
+
+    @property
+    def slope_bits(self) -> int:
+        """Bits of `c1 + ((c2 * t) >> t_bits)`."""
+        _, c1, c2 = self.coefficients.T
+        return _signed_bits(torch.cat([c1, c1 + c2]))
+
+    @property
+    def sum_bits(self) -> int:
+        """Bits of `y`."""
+        c0, c1, c2 = self.coefficients.T
+        return _signed_bits(torch.cat([c0, c0 + c1, c0 + c1 + c2]))
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The memory's bit patterns, c0 in the low bits."""
+        c0, c1, c2 = self.widths
+        return tuple(
+            (low & ((1 << c0) - 1))
+            | (middle & ((1 << c1) - 1)) << c0
+            | (high & ((1 << c2) - 1)) << (c0 + c1)
+            for low, middle, high in self.coefficients.tolist()
+        )
+
+
+def fit(
+    function: RealFunction, knots: Sequence[float], operand: Fixed, result: Fixed, name: str
+) -> Piecewise:
+    """Return the smallest fit that meets `MAX_ERROR`.
+
+    Raises:
+        UnsupportedError: when no fit of `MAX_WORDS` segments meets it.
+    """
+    regions = _regions(function, knots, operand, name)
+    u_width = max(max(region.reach for region in regions).bit_length(), MIN_INDEX_BITS + 2)
+    best: Piecewise | None = None
+    for index_bits in range(MIN_INDEX_BITS, min(MAX_INDEX_BITS, u_width - 2) + 1):
+        for base_exponent in range(u_width - 1, index_bits - 1, -1):
+            grid = Grid(index_bits, base_exponent, u_width)
+            words = sum(grid.segments(region.reach)[0].numel() for region in regions)
+            if words > (MAX_WORDS if best is None else best.coefficients.shape[0] - 1):
+                break
+            candidate = _fit_grid(function, regions, grid, operand, result)
+            if candidate is not None:
+                best = candidate
+                break
+    if best is None:
+        raise UnsupportedError(
+            f"{name} from {operand} to {result} does not reach {MAX_ERROR} of a step with "
+            f"{MAX_WORDS} segments: use an operand of at most 12 bits, or a coarser result"
+        )
+    return best
+
+
+def _regions(
+    function: RealFunction, knots: Sequence[float], operand: Fixed, name: str
+) -> tuple[Region, ...]:
+    cuts = {_first_code(function, knot, operand) for knot in {0.0, *knots}}
+    inner = sorted(cut for cut in cuts if operand.minimum_code < cut <= operand.maximum_code)
+    if len(inner) > MAX_KNOTS:
+        raise UnsupportedError(
+            f"{name} has {len(inner)} knots; allowed: {MAX_KNOTS}, zero included"
+        )
+    lows = [operand.minimum_code, *inner]
+    highs = [*(cut - 1 for cut in inner), operand.maximum_code]
+    return tuple(
+        Region(low, high, upward=abs(low) <= abs(high + 1))
+        for low, high in zip(lows, highs, strict=True)
+    )
+
+
+def _first_code(function: RealFunction, knot: float, operand: Fixed) -> int:
+    """Return the first code on the right side of a knot.
+
+    A code that lies on the knot belongs to the right side, unless the function jumps there.
+    """
+    scaled = knot * 2.0**operand.frac_width
+    code = math.ceil(max(min(scaled, 2.0**40), -(2.0**40)))
+    if code != scaled:
+        return code
+    probes = torch.tensor([0.0, _NEARBY, 1.0], dtype=torch.float64)
+    at, nearby, after = function((code + probes) * 2.0**-operand.frac_width, FAST).tolist()
+    continuous = abs(nearby - at) <= abs(after - at) / 2
+    return code if continuous else code + 1
+
+
+def _fit_grid(
+    function: RealFunction,
+    regions: tuple[Region, ...],
+    grid: Grid,
+    operand: Fixed,
+    result: Fixed,
+) -> Piecewise | None:
+    """Return the fit on one grid, or None when it misses `MAX_ERROR` or the product's width."""
+    bases: list[int] = []
+    parts: list[Tensor] = []
+    worst = 0.0
+    for region in regions:
+        first, width_exponent = grid.segments(region.reach)
+        span = ((1 << width_exponent) - 1).minimum(region.reach - first)
+        fitted = _fit_region(function, region, (first, width_exponent, span), operand, result)
+        bases.append(sum(part.shape[0] for part in parts))
+        parts.append(fitted)
+        _, c1, c2 = fitted.T
+        if _signed_bits(torch.cat([c1, c1 + c2, c2])) + grid.t_bits + 1 > MAX_PRODUCT_BITS:
+            return None
+        offsets = (torch.linspace(0, 1, _SAMPLES).double() * span[:, None]).round().long()
+        t = offsets << (grid.t_bits - width_exponent)[:, None]
+        c0, c1, c2 = fitted.T[:, :, None]
+        y = _horner(c0, c1, c2, t, grid.t_bits).double() / 2**GUARD_BITS
+        u = (first[:, None] + offsets).double()
+        target = _scaled(function, region, u, operand, result)
+        if result.overflow == "saturate":
+            low, high = float(result.minimum_code), float(result.maximum_code)
+            y, target = y.clamp(low, high), target.clamp(low, high)
+        error = float((y - target).abs().max())
+        # Not `>`: a function that is not a number somewhere must not pass.
+        if not error <= MAX_ERROR:
+            return None
+        worst = max(worst, error)
+    coefficients = torch.cat(parts)
+    fitted_all = Piecewise(operand, result, regions, grid, tuple(bases), coefficients, worst)
+    checked = _checked_error(function, fitted_all)
+    return replace(fitted_all, error=max(worst, checked)) if checked <= MAX_ERROR else None
+
+
+def _checked_error(function: RealFunction, piecewise: Piecewise) -> float:
+    """Return the error at all codes, or at many codes of every octave from each region's ends."""
+    operand, result = piecewise.operand, piecewise.result
+    codes = check_codes(operand, piecewise.regions)
+    y = piecewise.unrounded(codes).double() / 2**GUARD_BITS
+    target = function(operand.decode(codes), FAST) * 2.0**result.frac_width
+    if result.overflow == "saturate":
+        low, high = float(result.minimum_code), float(result.maximum_code)
+        y, target = y.clamp(low, high), target.clamp(low, high)
+    error = float((y - target).abs().max())
+    return error if error == error else math.inf
+
+
+def check_codes(operand: Fixed, regions: Sequence[Region]) -> Tensor:
+    """Return the codes on which a fit is checked."""
+    if operand.width <= _EXHAUSTIVE_BITS:
+        return torch.arange(operand.minimum_code, operand.maximum_code + 1)
+    steps = torch.arange(operand.width * _CHECKS_PER_OCTAVE).double() / _CHECKS_PER_OCTAVE
+    distances = torch.cat([torch.tensor([0]), (2.0**steps).long()])
+    ends = [(region.low + distances, region.high - distances) for region in regions]
+    codes = torch.cat([side for pair in ends for side in pair])
+    inside = (codes >= operand.minimum_code) & (codes <= operand.maximum_code)
+    chosen: Tensor = torch.unique(codes[inside])
+    return chosen
+
+
+def _fit_region(
+    function: RealFunction,
+    region: Region,
+    segments: tuple[Tensor, Tensor, Tensor],
+    operand: Fixed,
+    result: Fixed,
+) -> Tensor:
+    """Return int64 coefficients `[segments, 3]`."""
+    first, width_exponent, span = segments
+    nodes = torch.cat([_CHEBYSHEV, torch.tensor([0.0, 1.0]).double()])
+    u = first[:, None] + nodes * span[:, None]
+    values = _scaled(function, region, u, operand, result)
+    n0, n1, n2 = (nodes[:3] * span[:, None] / (2.0**width_exponent)[:, None]).T
+    f0, f1, f2 = values[:, :3].T
+    single = span == 0
+    one = torch.ones_like(n0)
+    d01 = (f1 - f0) / torch.where(single, one, n1 - n0)
+    d12 = (f2 - f1) / torch.where(single, one, n2 - n1)
+    c2 = torch.where(span < 2, 0.0, (d12 - d01) / torch.where(single, one, n2 - n0))
+    c1 = d01 - c2 * (n0 + n1)
+    c0 = f0 - c1 * n0 - c2 * n0 * n0
+    if result.overflow == "saturate":
+        low, high = result.minimum_code - 1.0, result.maximum_code + 1.0
+        outside = (values > high).all(1) | (values < low).all(1)
+        c0 = torch.where(outside, f0.clamp(low, high), c0)
+        c1, c2 = c1.masked_fill(outside, 0.0), c2.masked_fill(outside, 0.0)
+    real = torch.stack([c0, c1, c2], 1) * 2**GUARD_BITS
+    rounded: Tensor = real.round().clamp(-_FAR, _FAR).long()
+    return rounded
+
+
+def _scaled(
+    function: RealFunction, region: Region, u: Tensor, operand: Fixed, result: Fixed
+) -> Tensor:
+    """Return the function in steps of the result, at real distances from the region's origin."""
+    codes = region.origin + u if region.upward else region.origin - u
+    values = function(codes * 2.0**-operand.frac_width, FAST)
+    scaled: Tensor = (values * 2.0**result.frac_width).clamp(-_FAR, _FAR)
+    return scaled
+
+
+def _horner(c0: Tensor, c1: Tensor, c2: Tensor, t: Tensor, t_bits: int) -> Tensor:
+    return c0 + (((c1 + ((c2 * t) >> t_bits)) * t) >> t_bits)
+
+
+def _signed_bits(codes: Tensor) -> int:
+    low, high = int(codes.min()), int(codes.max())
+    return (
+        max((~low if low < 0 else low).bit_length(), (~high if high < 0 else high).bit_length()) + 1
+    )

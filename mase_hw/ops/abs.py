@@ -1,0 +1,19 @@
+"""Absolute value: `|x|` (`torch.abs`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Abs(Unary):
+    """Absolute value."""
+
+    name = "abs"
+    targets = ("aten.abs.default", "aten.abs_.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return abs(x)

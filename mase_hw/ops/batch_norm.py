@@ -1,0 +1,163 @@
+"""Batch normalisation at inference, `y = x * scale + shift` per channel (Ioffe & Szegedy 2015).
+
+`scale = gamma / sqrt(var + eps)` and `shift = beta - mean * scale` are constants, called `weight`
+and `bias` in a configuration. The product and the sum are exact; the result is rounded once.
+Folded into the layer before it where that is linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from mase_hw.ops._base import (
+    Call,
+    Cycles,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    example_values,
+)
+from mase_hw.ops._binary import constant_source
+from mase_hw.ops._fixed import fixed
+from mase_hw.ops._tensor import TensorSpec
+
+
+class BatchNorm(Operator):
+    """Affine map per channel, dimension 1 of the torch tensor."""
+
+    name: ClassVar[str] = "batch_norm"
+    targets: ClassVar[tuple[str, ...]] = ("aten.batch_norm.default",)
+    operand_names: ClassVar[Mapping[str, str]] = {
+        "input": "data_in_0",
+        "weight": "weight",
+        "bias": "bias",
+        "running_mean": "mean",
+        "running_var": "variance",
+    }
+
+    def bind(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        operands: Mapping[str, TensorSpec],
+        results: Mapping[str, TensorSpec],
+        constants: Mapping[str, Tensor],
+    ) -> Call:
+        """Reduce the four statistics to a scale and a shift."""
+        data = operands["data_in_0"]
+        rank = len(data.shape)
+        folded = {
+            key: value.reshape(1, -1, *[1] * (rank - 2))
+            for key, value in self.prepare(constants, arguments).items()
+        }
+        specs = {
+            key: TensorSpec(
+                tuple(value.shape), data.dtype, operands[key].format if key in operands else None
+            )
+            for key, value in folded.items()
+        }
+        return Call(name, self, {"data_in_0": data, **specs}, results, folded, arguments)
+
+    def prepare(
+        self, constants: Mapping[str, Tensor], arguments: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        """Return the scale and the shift of every channel."""
+        scale = torch.rsqrt(constants["variance"] + arguments["eps"])
+        if "weight" in constants:
+            scale = scale * constants["weight"]
+        shift = -constants["mean"] * scale
+        return {"weight": scale, "bias": shift + constants.get("bias", 0.0)}
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Scale and shift every channel."""
+        data = operands["data_in_0"]
+        shape = (1, -1, *[1] * (data.dim() - 2))
+        return data * operands["weight"].reshape(shape) + operands["bias"].reshape(shape)
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse batch statistics, which are not known before the data are."""
+        found = super().problems(call)
+        if call.attributes.get("training"):
+            found.append("it uses batch statistics; capture the model in evaluation mode")
+        if not found and self._exact(call)[1] > 62:
+            found.append("the exact result takes more than 62 bits; use narrower operands")
+        return found
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> codes; scale and shift are encoded once."""
+        fraction = self._exact(call)[0]
+        data, weight = fixed(call.operands["data_in_0"]), fixed(call.operands["weight"])
+        bias = fixed(call.operands["bias"])
+        scale = call.constant_codes("weight") << (fraction - data.frac_width - weight.frac_width)
+        shift = call.constant_codes("bias") << (fraction - bias.frac_width)
+        result = call.result.quantized
+
+        def compute(codes: Tensor) -> Tensor:
+            return result.from_fixed(codes * scale + shift, fraction)
+
+        return compute
+
+    def hardware(self, call: Call) -> Hardware:
+        """Return an instance whose scale and shift come from ROMs, beat for beat."""
+        sources = [constant_source(call, name) for name in ("weight", "bias")]
+        return Hardware("mase_batch_norm_fixed", {}, sources)
+
+    def multipliers(self, call: Call) -> int:
+        """One per lane."""
+        return call.result.lanes
+
+    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """Two register stages for the product, one for the rounded sum."""
+        return super().schedule(call, arrivals) + 2
+
+    def operations(self, call: Call) -> int:
+        """A product and a sum for each element."""
+        return 2 * call.result.elements
+
+    def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
+        """Return scaled weights when `producer` has results along its weights' first dimension."""
+        weight = producer.constants.get("weight")
+        scale, shift = call.constants["weight"].flatten(), call.constants["bias"].flatten()
+        if weight is None or weight.dim() < 2 or weight.shape[0] != scale.numel():
+            return None
+        if call.result.shape[1] != scale.numel() or len(call.result.shape) == 3 != weight.dim():
+            return None
+        bias = producer.constants.get("bias", torch.zeros_like(shift))
+        return {
+            "weight": weight.double() * scale.reshape(-1, *[1] * (weight.dim() - 1)),
+            "bias": bias.double() * scale + shift,
+        }
+
+    @staticmethod
+    def _exact(call: Call) -> tuple[int, int]:
+        """Return fraction bits and width of the exact result."""
+        data, weight = fixed(call.operands["data_in_0"]), fixed(call.operands["weight"])
+        bias = fixed(call.operands["bias"])
+        product = data.frac_width + weight.frac_width
+        fraction = max(product, bias.frac_width)
+        product_width = data.width + weight.width + 2 + fraction - product
+        return fraction, max(product_width, bias.width + 1 + fraction - bias.frac_width) + 1
+
+    def examples(self) -> list[Example]:
+        """After an element-wise operator, so that it stands alone; rank 2 and 3."""
+        return [
+            (_example(7), (example_values(3, 7),)),
+            (_example(3), (example_values(3, 3, 4),)),
+        ]
+
+
+def _example(channels: int) -> nn.Module:
+    norm = nn.BatchNorm1d(channels).eval()
+    with torch.no_grad():
+        norm.weight.copy_(example_values(channels, seed=1))
+        norm.bias.copy_(example_values(channels, seed=2))
+        norm.running_mean.copy_(example_values(channels, seed=3))  # type: ignore[union-attr]
+        norm.running_var.copy_(example_values(channels, seed=4).abs() + 0.5)  # type: ignore[union-attr]
+    return norm

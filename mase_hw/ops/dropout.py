@@ -1,0 +1,56 @@
+"""Dropout: `y = x` at inference.
+
+Source: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting",
+JMLR 15 (2014); torch scales while training, so that inference is the identity.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import nn
+
+from mase_hw.ops._base import Call, Example, Hardware, Operator, Reference, example_values
+
+
+class Dropout(Operator):
+    """Every kind of dropout; only its inference has hardware, which is a wire."""
+
+    name: ClassVar[str] = "dropout"
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.dropout.default",
+        "aten.feature_dropout.default",
+        "aten.alpha_dropout.default",
+        "aten.feature_alpha_dropout.default",
+    )
+    keeps_format: ClassVar[bool] = True
+    casts: ClassVar[bool] = False
+
+    def is_identity(self, call: Call) -> bool:
+        """Return true at inference, and for a probability of zero."""
+        return not call.attributes["train"] or call.attributes["p"] == 0
+
+    def reference(self, call: Call) -> Reference:
+        """Return the identity."""
+        return lambda codes: codes
+
+    def hardware(self, call: Call) -> Hardware | None:
+        """Return None: a wire."""
+        return None
+
+    def operations(self, call: Call) -> int:
+        """Return 0."""
+        return 0
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse dropout that drops, and a change of format on a wire."""
+        found = super().problems(call)
+        if not self.is_identity(call):
+            found.append("dropout while training has no hardware: capture in evaluation mode")
+        if call.operands["data_in_0"].format != call.result.format:
+            found.append("its result has another format than its operand: configure one for both")
+        return found
+
+    def examples(self) -> list[Example]:
+        """One in evaluation mode, and beside it something to compute."""
+        return [(nn.Sequential(nn.ReLU(), nn.Dropout(0.3)), (example_values(3, 5),))]

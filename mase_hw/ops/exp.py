@@ -1,0 +1,19 @@
+"""Exponential: `exp(x)` (`torch.exp`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Exp(Unary):
+    """Exponential."""
+
+    name = "exp"
+    targets = ("aten.exp.default", "aten.exp_.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return math.exp(x)

@@ -1,0 +1,26 @@
+"""Hard shrink: zero if `|x| <= lambd`, else `x` (`torch.nn.Hardshrink`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Hardshrink(Unary):
+    """Hard shrink."""
+
+    name = "hardshrink"
+    targets = ("aten.hardshrink.default",)
+    keeps_format = True
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return math.where(abs(x) > attributes.get("lambd", 0.5), x, 0 * x)
+
+    def knots(self, attributes: Attributes) -> Sequence[float]:
+        """Return where the pieces meet."""
+        lambd = attributes.get("lambd", 0.5)
+        return (-lambd, lambd)

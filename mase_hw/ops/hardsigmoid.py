@@ -1,0 +1,24 @@
+"""Hard sigmoid: `min(max(x + 3, 0), 6) / 6` (`torch.nn.Hardsigmoid`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Hardsigmoid(Unary):
+    """Hard sigmoid."""
+
+    name = "hardsigmoid"
+    targets = ("aten.hardsigmoid.default", "aten.hardsigmoid_.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return math.clip(x + 3, 0.0, 6.0) / 6
+
+    def knots(self, attributes: Attributes) -> Sequence[float]:
+        """Return where the pieces meet."""
+        return (-3.0, 3.0)

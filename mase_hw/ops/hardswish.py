@@ -1,0 +1,24 @@
+"""Hard swish: `x * min(max(x + 3, 0), 6) / 6` (`torch.nn.Hardswish`; Howard et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Hardswish(Unary):
+    """Hard swish."""
+
+    name = "hardswish"
+    targets = ("aten.hardswish.default", "aten.hardswish_.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return x * math.clip(x + 3, 0.0, 6.0) / 6
+
+    def knots(self, attributes: Attributes) -> Sequence[float]:
+        """Return where the pieces meet."""
+        return (-3.0, 3.0)

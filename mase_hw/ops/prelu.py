@@ -1,0 +1,106 @@
+"""Parametric rectifier: `x` if `x > 0`, else `weight * x` (`torch.nn.PReLU`; arXiv:1502.01852).
+
+The weight is a constant in its own format: one slope, or one for each channel (dimension 1 of the
+tensor). Products are exact; the result is rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.formats.fixed import Fixed
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    example_values,
+)
+from mase_hw.ops._binary import constant_source
+from mase_hw.ops._fixed import fixed
+from mase_hw.ops._tensor import TensorSpec
+
+
+class PReLU(Operator):
+    """Parametric rectifier."""
+
+    name = "prelu"
+    targets = ("aten.prelu.default",)
+
+    def bind(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        operands: Mapping[str, TensorSpec],
+        results: Mapping[str, TensorSpec],
+        constants: Mapping[str, Tensor],
+    ) -> Call:
+        """Broadcast the slopes over the operand's shape, so that they are cut into equal beats."""
+        data, weight = operands["data_in_0"], operands["weight"]
+        operands = {**operands, "weight": replace(weight, shape=data.shape)}
+        if "weight" in constants:
+            slopes = _broadcast(constants["weight"], data.shape)
+            constants = {**constants, "weight": slopes}
+        return super().bind(name, arguments, operands, results, constants)
+
+    def reference(self, call: Call) -> Reference:
+        """Multiply where negative, exactly, and cast."""
+        operand, weight, result = _formats(call)
+        # The slope does not vary along dimension 0, where inferences are stacked.
+        slopes = call.constant_codes("weight")[:1]
+
+        def evaluate(codes: Tensor) -> Tensor:
+            scaled = result.from_fixed(codes * slopes, operand.frac_width + weight.frac_width)
+            return torch.where(codes < 0, scaled, result.from_fixed(codes, operand.frac_width))
+
+        return evaluate
+
+    def hardware(self, call: Call) -> Hardware | None:
+        """Return the instance and the ROM of its slopes."""
+        _formats(call)
+        return Hardware("mase_prelu_fixed", sources=(constant_source(call, "weight"),))
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse slopes that are not known."""
+        found = super().problems(call)
+        if "weight" not in call.constants:
+            found.append("weight is not a constant: prelu has hardware for constant slopes")
+        return found
+
+    def multipliers(self, call: Call) -> int:
+        """One per lane."""
+        return call.result.lanes
+
+    def examples(self) -> list[Example]:
+        """One slope, and one per channel."""
+        return [
+            (nn.PReLU(), (example_values(3, 7),)),
+            (Apply(torch.prelu, example_values(4)), (example_values(3, 4, 5),)),
+        ]
+
+
+def _broadcast(slopes: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if tuple(slopes.shape) == tuple(shape):
+        return slopes
+    channels = slopes.numel()
+    if channels != 1 and (len(shape) < 2 or shape[1] != channels):
+        raise UnsupportedError(
+            f"prelu has {channels} slopes for a tensor of shape {list(shape)}; "
+            "allowed: one, or as many as dimension 1 has elements"
+        )
+    aligned = [1] * len(shape)
+    if channels != 1:
+        aligned[1] = channels
+    return slopes.reshape(aligned).expand(shape)
+
+
+def _formats(call: Call) -> tuple[Fixed, Fixed, Fixed]:
+    return fixed(call.operands["data_in_0"]), fixed(call.operands["weight"]), fixed(call.result)

@@ -1,0 +1,26 @@
+"""Softplus: `log(1 + exp(beta * x)) / beta`, `x` beyond `threshold` (`torch.nn.Softplus`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Softplus(Unary):
+    """Softplus."""
+
+    name = "softplus"
+    targets = ("aten.softplus.default",)
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        beta = attributes.get("beta", 1.0)
+        linear = x * beta > attributes.get("threshold", 20.0)
+        return math.where(linear, x, math.softplus(x * beta) / beta)
+
+    def knots(self, attributes: Attributes) -> Sequence[float]:
+        """Return where the pieces meet."""
+        return (attributes.get("threshold", 20.0) / attributes.get("beta", 1.0),)

@@ -1,0 +1,19 @@
+"""Softsign: `x / (1 + |x|)` (`torch.nn.Softsign`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Softsign(Unary):
+    """Softsign."""
+
+    name = "softsign"
+    targets = ("mase.softsign.default",)
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return x / (1 + abs(x))

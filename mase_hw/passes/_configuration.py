@@ -1,0 +1,106 @@
+"""Configurations by type, by name or by regular expression; the most specific entry wins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError
+from mase_hw.ops import operators
+
+SELECTORS = ("name", "regex_name", "type")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Entries of a configuration, resolved for one node at a time.
+
+    Attributes:
+        by: how keys are read, most specific first.
+        default: the entry of nodes that no key matches.
+        entries: the others by key.
+    """
+
+    by: tuple[str, ...]
+    default: Mapping[str, Any]
+    entries: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def parse(cls, config: Mapping[str, Any], node_names: list[str]) -> Configuration:
+        """Read `{"by": ..., "default": {"config": ...}, KEY: {"config": ...}, ...}`.
+
+        Args:
+            config: the user's dictionary, which is not changed. `by` is `type`, `name`,
+                `regex_name`, or a list of them.
+            node_names: the graph's nodes.
+
+        Raises:
+            ConfigError: for an unknown selector, or a key that selects nothing.
+        """
+        by = config.get("by", "type")
+        selectors = (by,) if isinstance(by, str) else tuple(by)
+        for selector in selectors:
+            if selector not in SELECTORS:
+                raise ConfigError(
+                    f"configuration: by is {selector!r}; {nearest(str(selector), SELECTORS)}"
+                )
+        ordered = tuple(selector for selector in SELECTORS if selector in selectors)
+        entries = {
+            key: _entry(key, value) for key, value in config.items() if key not in ("by", "default")
+        }
+        for key in entries:
+            _check_key(key, ordered, node_names)
+        default = _entry("default", config.get("default", {"config": {"name": None}}))
+        return cls(ordered, default, entries)
+
+    def for_node(self, name: str, operator: str | None) -> Mapping[str, Any]:
+        """Return the entry for a node: by name, else by expression, else by type, else default."""
+        for selector in self.by:
+            for key, entry in self.entries.items():
+                if _matches(selector, key, name, operator):
+                    return entry
+        return self.default
+
+
+def _matches(selector: str, key: str, name: str, operator: str | None) -> bool:
+    if selector == "name":
+        return key == name
+    if selector == "type":
+        return key == operator
+    return re.fullmatch(key, name) is not None
+
+
+def _entry(key: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not isinstance(value.get("config"), Mapping):
+        raise ConfigError(
+            f"configuration: {key} is {value!r}; allowed: a table with a table `config`"
+        )
+    unknown = sorted(set(value) - {"config"})
+    if unknown:
+        raise ConfigError(f"configuration: {key} has no key {unknown[0]!r}; known: config")
+    entry: Mapping[str, Any] = value["config"]
+    return entry
+
+
+def _check_key(key: str, selectors: tuple[str, ...], node_names: list[str]) -> None:
+    known: set[str] = set()
+    for selector in selectors:
+        if selector == "type":
+            known |= set(operators())
+        elif selector == "name":
+            known |= set(node_names)
+        else:
+            try:
+                if any(re.fullmatch(key, name) for name in node_names):
+                    return
+            except re.error as error:
+                raise ConfigError(f"configuration: {key!r} is no expression: {error}") from error
+            known |= set(node_names)
+    if key not in known:
+        raise ConfigError(
+            f"configuration by {', '.join(selectors)}: {key!r} selects nothing; "
+            f"{nearest(key, known)}"
+        )

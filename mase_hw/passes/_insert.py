@@ -1,0 +1,55 @@
+"""Insertion of operators that carry a stream from one node to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch.fx import Node
+
+from mase_hw.graph._encoding import decode_target
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
+from mase_hw.ops import TensorSpec, operator_for_role
+
+
+def insert_after(
+    mg: MaseGraph,
+    producer: Node,
+    role: str,
+    given: TensorSpec,
+    result: TensorSpec,
+    arguments: tuple[int, ...] = (),
+) -> Node:
+    """Insert the operator of `role` behind `producer`, with metadata; no use is replaced.
+
+    Args:
+        mg: the graph, which is changed.
+        producer: the node whose result is carried.
+        role: what the operator is for, see `Operator.role`.
+        given: its operand.
+        result: its result.
+        arguments: further arguments of its torch operator.
+    """
+    operator = operator_for_role(role)
+    target = decode_target("call_function", operator.targets[0])
+    free = unique_name(f"{producer.name}_{operator.name}", [node.name for node in mg.nodes])
+    with mg.fx_graph.inserting_after(producer):
+        node = mg.fx_graph.create_node(
+            "call_function", target, (producer, *arguments), {}, name=free
+        )
+    known = metadata(producer)
+    node.meta["mase"] = MaseMetadata(
+        module_path=known.module_path,
+        source=known.source,
+        common=CommonMetadata(operator.name, {"data_in_0": given}, {"data_out_0": result}),
+    )
+    return node
+
+
+def unique_name(stem: str, taken: Sequence[str]) -> str:
+    """Return `stem`, numbered when it is taken."""
+    name, number = stem, 0
+    while name in taken:
+        number += 1
+        name = f"{stem}_{number}"
+    return name

@@ -1,0 +1,78 @@
+"""`add_common_metadata_analysis_pass`: the operator and all tensors of every node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch.fx import Node
+
+from mase_hw.graph import CommonMetadata, MaseGraph, metadata, update
+from mase_hw.graph.calls import bind, operands, result_spec
+from mase_hw.graph.shapes import infer_specs
+from mase_hw.ops import TensorSpec, operator_for
+
+Specs = Mapping[str, TensorSpec]
+
+
+def add_common_metadata_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Run one inference and note operator, shapes and dtypes on every node.
+
+    Formats and parallelism that a node had before stay where its shapes did not change.
+
+    Args:
+        mg: the graph.
+        pass_args: none are known.
+
+    Returns:
+        The graph, and `{"unsupported": [node names without an operator]}`.
+    """
+    specs = infer_specs(mg)
+    unsupported = []
+    for node in mg.nodes:
+        results = specs.get(node, {})
+        known = _common(mg, node, results)
+        update(node, common=_kept(metadata(node).common, known))
+        if node.op == "call_function" and known.operator is None:
+            unsupported.append(node.name)
+    return mg, {"unsupported": unsupported}
+
+
+def _common(mg: MaseGraph, node: Node, results: Specs) -> CommonMetadata:
+    operator = operator_for(node.target) if node.op == "call_function" else None
+    if operator is not None:
+        call = bind(mg.model, node, results)
+        return CommonMetadata(operator.name, dict(call.operands), dict(call.results))
+    if node.op == "output":
+        given = {
+            f"data_in_{index}": result_spec(producer)
+            for index, producer in enumerate(node.all_input_nodes)
+        }
+    elif node.op == "call_function":
+        given = operands(mg.model, node)[0]
+    else:
+        given = {}
+    return CommonMetadata(None, given, dict(results))
+
+
+def _kept(old: CommonMetadata | None, new: CommonMetadata) -> CommonMetadata:
+    """Return `new` with the formats and the parallelism of `old` where shapes agree."""
+    if old is None:
+        return new
+    return replace(
+        new,
+        operands=_merged(old.operands, new.operands),
+        results=_merged(old.results, new.results),
+    )
+
+
+def _merged(old: Specs, new: Specs) -> dict[str, TensorSpec]:
+    return {
+        name: replace(spec, format=old[name].format, parallelism=old[name].parallelism)
+        if name in old and old[name].shape == spec.shape
+        else spec
+        for name, spec in new.items()
+    }

@@ -1,0 +1,129 @@
+"""Insert queues where streams meet that take different times to arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.reference import spec
+from mase_hw.graph.streams import refresh_output, stream_operands
+from mase_hw.ops import Call
+from mase_hw.ops._base import Cycles
+from mase_hw.passes._insert import insert_after
+
+ROLE = "fifo"
+# Inferences over which occupancies settle, beyond those that are in flight at once.
+SETTLING = 2
+
+
+def insert_fifos_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Insert a queue on every operand of a join that comes before the others.
+
+    Depths are what a schedule needs in which every input comes evenly at the design's interval:
+    the most beats that have come and are not taken. A design whose queues suffice for one
+    schedule at an interval runs at least that fast by itself, because buffers that are full or
+    empty only ever delay what the schedule does later anyway (self-timed execution of marked
+    graphs is monotonic: Commoner et al. 1971).
+
+    Args:
+        mg: a graph with parallelism.
+        pass_args: none are known.
+
+    Returns:
+        The graph, and `{"fifos": depth by node name}`.
+    """
+    mg = mg.copy()
+    depths = {
+        edge: depth for edge, depth in _occupancies(mg).items() if depth > 1 and _forked(mg, edge)
+    }
+    fifos: dict[str, int] = {}
+    for (node, name), depth in depths.items():
+        producer = dict(stream_operands(node))[name]
+        given = spec(producer)
+        queue = insert_after(mg, producer, ROLE, given, given, (depth,))
+        _replace_one(node, name, producer, queue)
+        fifos[queue.name] = depth
+    refresh_output(mg)
+    mg.recompile()
+    return mg, {"fifos": fifos}
+
+
+def _occupancies(mg: MaseGraph) -> dict[tuple[Node, str], int]:
+    """Return, for each operand of each join, the most beats that wait for the others."""
+    calls = {node: mg.call(node) for node in mg.nodes if node.op == "call_function"}
+    work = [call.operator.work_cycles(call) for call in calls.values()]
+    interval = max([*work, *(spec(node).beats for node in mg.inputs)])
+    latency = max(int(times[-1]) for times in _offered(mg, calls, interval, 1).values())
+    offered = _offered(mg, calls, interval, latency // interval + SETTLING)
+    waiting = {}
+    for node, call in calls.items():
+        operands = stream_operands(node)
+        if len(operands) > 1:
+            arrivals = {name: offered[producer] for name, producer in operands}
+            taken = call.operator.consumption(call, arrivals)
+            for name, times in arrivals.items():
+                waiting[node, name] = _most_waiting(times, taken[name])
+    return waiting
+
+
+def _most_waiting(offered: Cycles, taken: Cycles) -> int:
+    """Return the most beats that are offered and not yet taken in any cycle."""
+    come = np.searchsorted(np.sort(offered), taken, side="right")
+    return int((come - np.arange(taken.size)).max())
+
+
+def _offered(
+    mg: MaseGraph, calls: Mapping[Node, Call], interval: int, inferences: int
+) -> dict[Node, Cycles]:
+    offered: dict[Node, Cycles] = {}
+    for node in mg.nodes:
+        if node.op == "placeholder":
+            beats = spec(node).beats
+            offered[node] = np.arange(inferences * beats) * interval // beats
+        elif node in calls:
+            call = calls[node]
+            arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
+            offered[node] = call.operator.schedule(call, arrivals)
+    return offered
+
+
+def _forked(mg: MaseGraph, edge: tuple[Node, str]) -> bool:
+    """Return true when two operands of the join share a node that they come from."""
+    node, name = edge
+    operands = stream_operands(node)
+    mine = next(_origins(producer) for operand, producer in operands if operand == name)
+    return any(mine & _origins(producer) for operand, producer in operands if operand != name)
+
+
+def _origins(node: Node) -> set[Node]:
+    """Return the node and all it comes from."""
+    found, open_ = set[Node](), [node]
+    while open_:
+        item = open_.pop()
+        if item not in found and item.op != "get_attr":
+            found.add(item)
+            open_ += item.all_input_nodes
+    return found
+
+
+def _replace_one(node: Node, name: str, producer: Node, queue: Node) -> None:
+    """Replace the use of `producer` as one operand; another operand may be the same node."""
+    position = [operand for operand, item in stream_operands(node) if item is producer].index(name)
+    seen = -1
+
+    def swap(item: Node) -> Node:
+        nonlocal seen
+        if item is producer:
+            seen += 1
+            return queue if seen == position else item
+        return item
+
+    node.args = torch.fx.map_arg(node.args, swap)
+    node.kwargs = torch.fx.map_arg(node.kwargs, swap)

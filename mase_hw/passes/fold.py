@@ -1,0 +1,175 @@
+"""Folding passes: constant expressions become buffers, affine nodes merge into their producer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Interpreter, Node
+
+from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
+from mase_hw.graph._rebuild import set_tensor
+from mase_hw.graph.calls import spec_of
+from mase_hw.graph.metadata import CommonMetadata
+from mase_hw.ops import Call, Operator
+from mase_hw.passes.remove_identity import erase_node
+
+PassArgs = Mapping[str, Any] | None
+
+
+def fold_constants_transform_pass(
+    mg: MaseGraph, pass_args: PassArgs = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Evaluate every node whose operands are all constant and keep the result as a buffer.
+
+    Args:
+        mg: the graph.
+        pass_args: `parameters` false leaves what depends on a parameter alone, so that training
+            still reaches the parameter; true when not given.
+
+    Returns:
+        A new graph, and `{"folded": [names of the nodes that became buffers]}`.
+    """
+    mg = mg.copy()
+    parameters = bool((pass_args or {}).get("parameters", True))
+    values = _constant_values(mg, parameters)
+    folded = []
+    for node, value in values.items():
+        live = [user for user in node.users if user not in values]
+        if node.op == "call_function" and live and isinstance(value, Tensor):
+            _replace_by_buffer(mg, node, value)
+            folded.append(node.name)
+    for node in reversed(mg.fx_graph.nodes):
+        if node in values and not node.users:
+            mg.fx_graph.erase_node(node)
+    mg.recompile()
+    return mg, {"folded": folded}
+
+
+def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Any]:
+    interpreter = Interpreter(mg.model)
+    values: dict[Node, Any] = {}
+    with torch.no_grad():
+        for node in mg.nodes:
+            if node.op == "get_attr":
+                constant = mg.constant(node)
+                if parameters or not isinstance(constant, nn.Parameter):
+                    values[node] = constant
+            elif _is_constant(node, values):
+                interpreter.env = values
+                values[node] = interpreter.run_node(node)
+    return values
+
+
+def _is_constant(node: Node, values: Mapping[Node, Any]) -> bool:
+    return (
+        node.op == "call_function"
+        and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
+        and all(operand in values for operand in node.all_input_nodes)
+    )
+
+
+def _replace_by_buffer(mg: MaseGraph, node: Node, value: Tensor) -> None:
+    target = f"folded.{node.name}"
+    set_tensor(mg.model, target, value.detach().clone())
+    known = metadata(node)
+    with mg.fx_graph.inserting_before(node):
+        constant = mg.fx_graph.get_attr(target)
+    constant.meta["mase"] = MaseMetadata(
+        known.module_path,
+        known.source,
+        CommonMetadata(None, {}, {"data_out_0": spec_of(value)}) if known.common else None,
+    )
+    node.replace_all_uses_with(constant)
+
+
+def fold_into_producer_transform_pass(
+    mg: MaseGraph, pass_args: PassArgs = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Merge nodes into the constants of the node before them, where their operator knows how.
+
+    A node merges when it is the only user of its producer's result.
+
+    Args:
+        mg: the graph, with common metadata.
+        pass_args: none are known.
+
+    Returns:
+        A new graph, and `{"folded": {node: producer}}`.
+    """
+    mg = mg.copy()
+    folded: dict[str, str] = {}
+    for node in mg.nodes:
+        producer = _foldable_producer(node)
+        if producer is None:
+            continue
+        call, before = mg.call(node), mg.call(producer)
+        constants = call.operator.fold(call, before)
+        if constants is None:
+            continue
+        _set_constants(mg, producer, before, constants)
+        node.replace_all_uses_with(producer)
+        erase_node(mg, node)
+        folded[node.name] = producer.name
+    _drop_unused_constants(mg)
+    mg.recompile()
+    return mg, {"folded": folded}
+
+
+def _foldable_producer(node: Node) -> Node | None:
+    if node.op != "call_function" or common(node).operator is None:
+        return None
+    streams = [operand for operand in node.all_input_nodes if operand.op != "get_attr"]
+    if len(streams) != 1 or len(streams[0].users) != 1:
+        return None
+    producer = streams[0]
+    if producer.op != "call_function" or common(producer).operator is None:
+        return None
+    return producer
+
+
+def _set_constants(mg: MaseGraph, node: Node, call: Call, constants: Mapping[str, Tensor]) -> None:
+    """Give a node new constant operands, as parameters where its old ones were."""
+    old = [operand for operand in node.all_input_nodes if operand.op == "get_attr"]
+    trained = any(isinstance(mg.constant(operand), nn.Parameter) for operand in old)
+    dtype = mg.constant(old[0]).dtype if old else torch.get_default_dtype()
+    operands = dict(common(node).operands)
+    for operand, value in constants.items():
+        tensor = value.detach().to(dtype).clone()
+        target = f"{node.name}_{operand}_folded"
+        set_tensor(mg.model, target, nn.Parameter(tensor) if trained else tensor)
+        with mg.fx_graph.inserting_before(node):
+            constant = mg.fx_graph.get_attr(target)
+        spec = spec_of(tensor)
+        known = metadata(node)
+        constant.meta["mase"] = MaseMetadata(
+            known.module_path, known.source, CommonMetadata(None, {}, {"data_out_0": spec})
+        )
+        _set_argument(node, call.operator, operand, constant)
+        previous = operands.get(operand)
+        operands[operand] = spec if previous is None else spec.with_format(previous.format)
+    known_common = common(node)
+    update(node, common=CommonMetadata(known_common.operator, operands, known_common.results))
+
+
+def _set_argument(node: Node, operator: Operator, operand: str, value: Node) -> None:
+    """Set the argument that becomes `operand`, filling in defaults before it."""
+    target: Any = node.target
+    args = list(node.args)
+    for position, argument in enumerate(target._schema.arguments):
+        if position == len(args):
+            args.append(node.kwargs.get(argument.name, argument.default_value))
+        if operator.operand_names.get(argument.name, argument.name) == operand:
+            args[position] = value
+            names = [item.name for item in target._schema.arguments[: len(args)]]
+            node.args = tuple(args)
+            node.kwargs = {key: item for key, item in node.kwargs.items() if key not in names}
+            return
+
+
+def _drop_unused_constants(mg: MaseGraph) -> None:
+    for node in reversed(mg.fx_graph.nodes):
+        if node.op == "get_attr" and not node.users:
+            erase_node(mg, node)

@@ -1,0 +1,48 @@
+"""Annotate every node with the module that computes it, its parameters and where constants lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import HardwareMetadata, update
+from mase_hw.passes.fifo import insert_fifos_transform_pass
+from mase_hw.passes.orders import assign_orders_transform_pass
+from mase_hw.passes.parallelism import assign_parallelism_transform_pass
+
+
+def add_hardware_metadata_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Choose orders and parallelism and annotate hardware.
+
+    Args:
+        mg: a quantised graph.
+        pass_args: `parallelism` and `multipliers`, as `assign_parallelism_transform_pass` takes
+            them; `max_parallelism` is another name for a number.
+    """
+    given = dict(pass_args or {})
+    if "max_parallelism" in given:
+        given.setdefault("parallelism", given.pop("max_parallelism"))
+    mg, ordered = assign_orders_transform_pass(mg)
+    mg, info = assign_parallelism_transform_pass(mg, given)
+    mg, queued = insert_fifos_transform_pass(mg)
+    for node in mg.nodes:
+        if node.op != "call_function":
+            continue
+        call = mg.call(node)
+        hardware = call.operator.hardware(call)
+        update(
+            node,
+            hardware=HardwareMetadata(
+                module=hardware.module if hardware else None,
+                parameters=dict(hardware.parameters) if hardware else {},
+                toolchain="INTERNAL_RTL",
+                dependence_files=(f"ops/{hardware.module}.sv",) if hardware else (),
+                interface={item.operand: "BRAM" for item in hardware.sources} if hardware else {},
+                work_cycles=call.operator.work_cycles(call),
+                multipliers=call.operator.multipliers(call),
+            ),
+        )
+    return mg, {**ordered, **info, **queued}

@@ -1,0 +1,24 @@
+"""`init_metadata_analysis_pass`: every node gets its module path and its source line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mase_hw.graph import MaseGraph, MaseMetadata
+from mase_hw.graph.origin import origin
+
+
+def init_metadata_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Start the metadata of every node anew, with where it comes from and nothing else.
+
+    Args:
+        mg: the graph.
+        pass_args: none are known.
+    """
+    for node in mg.nodes:
+        module_path, source = origin(node)
+        node.meta["mase"] = MaseMetadata(module_path, source)
+    return mg, {}

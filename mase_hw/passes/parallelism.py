@@ -1,0 +1,297 @@
+"""Choose how many elements of every stream move per beat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ParallelismError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.streams import refresh_output, stream_operands
+from mase_hw.ops import Call, TensorSpec
+from mase_hw.passes._insert import insert_after
+
+ROLE = "retile"
+
+Slot = tuple[Node, str, int]
+
+
+@dataclass
+class Group:
+    """Dimensions of streams that must have one parallelism.
+
+    Attributes:
+        slots: (node, operand or result name, dimension).
+        size: the smallest of the dimensions, which bounds the parallelism.
+        fixed: what the user asked for.
+        value: what it is.
+    """
+
+    slots: list[Slot]
+    size: int
+    fixed: int | None = None
+    value: int = 1
+
+
+@dataclass
+class Groups:
+    """A union-find over slots."""
+
+    parent: dict[Slot, Slot] = field(default_factory=dict)
+    group: dict[Slot, Group] = field(default_factory=dict)
+
+    def add(self, slot: Slot, size: int) -> None:
+        """Add a slot of its own."""
+        self.parent[slot] = slot
+        self.group[slot] = Group([slot], size)
+
+    def find(self, slot: Slot) -> Group:
+        """Return the group of a slot."""
+        return self.group[self._root(slot)]
+
+    def _root(self, slot: Slot) -> Slot:
+        while self.parent[slot] != slot:
+            self.parent[slot] = self.parent[self.parent[slot]]
+            slot = self.parent[slot]
+        return slot
+
+    def compatible(self, first: Slot, second: Slot) -> bool:
+        """Return false when both groups were fixed to different values, or one cannot follow."""
+        a, b = self.find(first), self.find(second)
+        if a is b:
+            return True
+        asked = [group.fixed for group in (a, b) if group.fixed is not None]
+        return len(set(asked)) <= 1 and all(value <= min(a.size, b.size) for value in asked)
+
+    def merge(self, first: Slot, second: Slot) -> None:
+        """Join two groups that are compatible."""
+        a, b = self._root(first), self._root(second)
+        if a == b:
+            return
+        kept, gone = self.group[a], self.group.pop(b)
+        self.parent[b] = a
+        kept.slots += gone.slots
+        kept.size = min(kept.size, gone.size)
+        kept.fixed = kept.fixed if kept.fixed is not None else gone.fixed
+
+    def all(self) -> Iterable[Group]:
+        """Return every group once."""
+        return self.group.values()
+
+
+def assign_parallelism_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Set the parallelism of every stream.
+
+    Args:
+        mg: a graph with common metadata and formats.
+        pass_args: `parallelism` is a number, applied to the last dimension of every stream and
+            bounded by its size; or `auto`, the smallest interval within `multipliers`; or a
+            table with a `default` number and an entry per node, whose keys are
+            `data_in_0_dim_0`, `data_out_0_dim_1`, ... Where the two sides of an edge are asked
+            to differ, a retiling node is inserted.
+
+    Raises:
+        ParallelismError: for a node, key or value that is not legal; the message lists what is.
+    """
+    mg = mg.copy()
+    asked = (pass_args or {}).get("parallelism", 1)
+    nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+    groups = Groups()
+    for node in nodes:
+        for name, spec in _streams(mg, node).items():
+            for dim in (0, 1):
+                groups.add((node, name, dim), spec.size[1 - dim])
+    table = asked if isinstance(asked, Mapping) else {"default": asked}
+    _fix(groups, nodes, table)
+    _tie(mg, groups, nodes)
+    split = _join_edges(groups, nodes)
+    default = table.get("default", 1)
+    if default == "auto":
+        _balance(mg, groups, int((pass_args or {}).get("multipliers", 64)))
+    else:
+        _check_number("parallelism", default)
+        for group in groups.all():
+            only_rows = all(dim == 1 for _, _, dim in group.slots)
+            group.value = group.fixed or (1 if only_rows else min(int(default), group.size))
+    _apply(mg, groups, nodes)
+    retiles = [_retile(mg, node, name, producer) for node, name, producer in split]
+    refresh_output(mg)
+    mg.recompile()
+    return mg, {"retiles": [node.name for node in retiles]}
+
+
+def _streams(mg: MaseGraph, node: Node) -> dict[str, TensorSpec]:
+    known = common(node)
+    if node.op == "placeholder":
+        return dict(known.results)
+    operands = {name: known.operands[name] for name, _ in stream_operands(node)}
+    return {**operands, **known.results}
+
+
+def _check_number(what: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ParallelismError(f"{what} is {value!r}; allowed: a number from 1, or auto")
+
+
+def _fix(groups: Groups, nodes: list[Node], table: Mapping[str, Any]) -> None:
+    by_name = {node.name: node for node in nodes}
+    for name, entry in table.items():
+        if name == "default":
+            continue
+        if name not in by_name:
+            raise ParallelismError(
+                f"parallelism: no node is called {name!r}; {nearest(name, by_name)}"
+            )
+        node = by_name[name]
+        legal = {
+            f"{stream}_dim_{dim}": (node, stream, dim)
+            for (owner, stream, dim) in groups.parent
+            if owner is node
+        }
+        if not isinstance(entry, Mapping):
+            raise ParallelismError(
+                f"parallelism of {name} is {entry!r}; allowed: a table of {', '.join(legal)}"
+            )
+        for key, value in entry.items():
+            if key not in legal:
+                raise ParallelismError(
+                    f"parallelism of {name}: unknown key {key!r}; {nearest(key, legal)}"
+                )
+            group = groups.find(legal[key])
+            whole = [n for n in range(1, group.size + 1) if group.size % n == 0]
+            if not isinstance(value, int) or not 1 <= value <= group.size:
+                raise ParallelismError(
+                    f"parallelism of {name}: {key} is {value!r} at {metadata(node).source}; "
+                    f"allowed: 1 to {group.size} ({', '.join(map(str, whole))} without padding)"
+                )
+            group.fixed = value
+
+
+def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
+    for node in nodes:
+        if node.op != "call_function":
+            continue
+        call = mg.call(node)
+        for tie in call.operator.ties(call):
+            slots: list[Slot] = [(node, name, dim) for name, dim in tie]
+            for slot in slots[1:]:
+                if not groups.compatible(slots[0], slot):
+                    first, second = groups.find(slots[0]), groups.find(slot)
+                    raise ParallelismError(
+                        f"parallelism of {node.name} at {metadata(node).source}: "
+                        f"{slots[0][1]}_dim_{slots[0][2]} and {slot[1]}_dim_{slot[2]} must be "
+                        f"equal and at most {min(first.size, second.size)}, "
+                        f"not {first.fixed} and {second.fixed}"
+                    )
+                groups.merge(slots[0], slot)
+
+
+def _join_edges(groups: Groups, nodes: list[Node]) -> list[tuple[Node, str, Node]]:
+    """Tie both ends of every edge; return the edges whose ends were asked to differ."""
+    split = []
+    for node in nodes:
+        for name, producer in stream_operands(node) if node.op == "call_function" else ():
+            ends = [((producer, "data_out_0", dim), (node, name, dim)) for dim in (0, 1)]
+            if all(groups.compatible(*pair) for pair in ends):
+                for pair in ends:
+                    groups.merge(*pair)
+            else:
+                split.append((node, name, producer))
+    return split
+
+
+def _balance(mg: MaseGraph, groups: Groups, budget: int) -> None:
+    """Raise the parallelism of the slowest node's dimensions while the budget lasts.
+
+    Each step takes, of the dimensions that shorten the slowest node, the one that costs the
+    fewest multipliers.
+    """
+    for group in groups.all():
+        group.value = group.fixed or 1
+    calls = {node: mg.call(node) for node in mg.nodes if node.op == "call_function"}
+
+    def sized(node: Node) -> Call:
+        return _with_values(calls[node], node, groups)
+
+    def work(node: Node) -> int:
+        call = sized(node)
+        return call.operator.work_cycles(call)
+
+    def cost(touched: Iterable[Node]) -> int:
+        return sum(call.operator.multipliers(call) for call in map(sized, touched))
+
+    spent = cost(calls)
+    if spent > budget:
+        raise ParallelismError(
+            f"parallelism: {budget} multipliers are too few; this model takes at least {spent}"
+        )
+    while calls:
+        slowest = max(calls, key=work)
+        current, best = work(slowest), None
+        names = _streams(mg, slowest)
+        for group in {
+            id(g): g for n in names for d in (0, 1) for g in [groups.find((slowest, n, d))]
+        }.values():
+            if group.fixed is not None:
+                continue
+            touched = {node for node, _, _ in group.slots if node in calls}
+            before, kept = cost(touched), group.value
+            for value in range(kept + 1, group.size + 1):
+                group.value = value
+                if work(slowest) < current:
+                    extra = cost(touched) - before
+                    if spent + extra <= budget and (best is None or extra < best[0]):
+                        best = (extra, group, value)
+                    break
+            group.value = kept
+        if best is None:
+            return
+        spent += best[0]
+        best[1].value = best[2]
+
+
+def _with_values(call: Call, node: Node, groups: Groups) -> Call:
+    def sized(name: str, spec: TensorSpec) -> TensorSpec:
+        if name in call.constants:
+            return spec
+        dim_0, dim_1 = (groups.find((node, name, dim)).value for dim in (0, 1))
+        return spec.with_parallelism(dim_1, dim_0)
+
+    return replace(
+        call,
+        operands={name: sized(name, spec) for name, spec in call.operands.items()},
+        results={name: sized(name, spec) for name, spec in call.results.items()},
+    )
+
+
+def _apply(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
+    for node in nodes:
+        known = common(node)
+        sized = {
+            name: spec.with_parallelism(
+                groups.find((node, name, 1)).value, groups.find((node, name, 0)).value
+            )
+            for name, spec in _streams(mg, node).items()
+        }
+        update(
+            node,
+            common=replace(
+                known,
+                operands={name: sized.get(name, spec) for name, spec in known.operands.items()},
+                results={name: sized[name] for name in known.results},
+            ),
+        )
+
+
+def _retile(mg: MaseGraph, node: Node, name: str, producer: Node) -> Node:
+    given, wanted = common(producer).results["data_out_0"], common(node).operands[name]
+    retile = insert_after(mg, producer, ROLE, given, wanted)
+    node.replace_input_with(producer, retile)
+    return retile

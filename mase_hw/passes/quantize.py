@@ -1,0 +1,192 @@
+"""Give every tensor of a graph its number format, and insert casts where two formats meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError, FormatError
+from mase_hw.formats import Format, format_class
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.streams import consumers, stream_operands
+from mase_hw.ops import operators
+from mase_hw.passes._configuration import Configuration
+from mase_hw.passes.cast import insert_casts_transform_pass
+from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
+
+RESULT = "data_out"
+
+
+def quantize_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Annotate formats from a configuration.
+
+    Every key of an entry is `<operand>_<field>`: `data_in_width`, `weight_frac_width`, ...; the
+    operand `data_in` means every operand that streams, `data_in_1` one of them. `name` is the
+    format of all operands, `<operand>_name` of one. A fraction that is not given is fitted to the
+    values: of the constant itself, or as observed on the example inputs. Without `data_out_*` a
+    result takes its consumer's input format, and the graph's output the last operator's.
+    Operators that keep a format need no entry.
+
+    Args:
+        mg: a graph with common metadata.
+        pass_args: the configuration, see `Configuration.parse`.
+
+    Raises:
+        ConfigError: for unknown keys; the message lists the legal ones.
+        FormatError: for a value that the format does not allow.
+    """
+    mg = mg.copy()
+    nodes = [node for node in mg.nodes if node.op == "call_function"]
+    config = Configuration.parse(pass_args or {}, [node.name for node in nodes])
+    if not all(metadata(node).software for node in nodes):
+        mg, _ = add_software_metadata_analysis_pass(mg, {})
+        nodes = [node for node in mg.nodes if node.op == "call_function"]
+    entries = {
+        node: config.for_node(node.name, common(node).operator) for node in nodes if _casts(node)
+    }
+    for node, entry in entries.items():
+        _check_keys(node, entry)
+        _set_operands(mg, node, entry)
+    configured = {node for node, entry in entries.items() if entry.get("name") is not None}
+    explicit = {
+        node: _format(mg, node, "data_out_0", (RESULT, "data_out_0"), entry)
+        for node, entry in entries.items()
+        if node in configured and _mentions(entry, RESULT)
+    }
+    # What leaves the graph has the fields of the operand's format, its fraction fitted if open.
+    last = {
+        node: _format(mg, node, "data_out_0", ("data_in", "data_in_0"), entries[node])
+        for node in configured
+        if _wanted(node, configured) is None
+    }
+    if config.default.get("name") is not None:
+        # An input that only layout operators read.
+        last |= {
+            node: _format(mg, node, "data_out_0", ("data_in", "data_in_0"), config.default)
+            for node in mg.inputs
+            if _wanted(node, configured) is None
+        }
+    for node in mg.nodes:
+        _set_result(node, configured, {**last, **explicit})
+    return insert_casts_transform_pass(mg, {})
+
+
+def _mentions(entry: Mapping[str, Any], operand: str) -> bool:
+    return any(key.startswith(f"{operand}_") for key in entry)
+
+
+def _groups(name: str) -> tuple[str, ...]:
+    """Return the words a configuration may use for an operand, the general one first."""
+    return ("data_in", name) if name.startswith("data_in_") else (name,)
+
+
+def _check_keys(node: Node, entry: Mapping[str, Any]) -> None:
+    if entry.get("name") is None:
+        return
+    cls = format_class(str(entry["name"]))
+    words = {word for name in common(node).operands for word in _groups(name)}
+    # An entry by type also serves nodes without the optional operands.
+    words |= {"data_in", "weight", "bias", RESULT, "data_out_0"}
+    legal = {"name"}
+    for word in words:
+        other = entry.get(f"{word}_name")
+        fields = (format_class(str(other)) if other else cls).field_names()
+        legal |= {f"{word}_{field}" for field in (*fields, "name")}
+    for key in entry:
+        if key not in legal:
+            raise ConfigError(
+                f"configuration of {node.name} ({common(node).operator}): unknown key {key!r}; "
+                f"{nearest(key, legal)}"
+            )
+
+
+def _format(
+    mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
+) -> Format:
+    family, fields = str(entry["name"]), dict[str, Any]()
+    for group in groups:
+        for key, value in entry.items():
+            if key == f"{group}_name":
+                family = str(value)
+            elif key.startswith(f"{group}_"):
+                fields[key.removeprefix(f"{group}_")] = value
+    cls = format_class(family)
+    fields = {key: value for key, value in fields.items() if key in cls.field_names()}
+    if not fields and not name.startswith("data_in"):
+        fields = {
+            key: value
+            for key, value in _format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
+            .to_dict()
+            .items()
+            if key in ("width", "signed")
+        }
+    try:
+        low, high = _range(mg, node, name)
+        return cls.fit(low, high, **fields)
+    except FormatError as error:
+        raise FormatError(f"{name} of {node.name} ({metadata(node).source}): {error}") from error
+
+
+def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:
+    constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
+    if constant is not None and constant.numel():
+        return float(constant.min()), float(constant.max())
+    software = metadata(node).software
+    if software is None or name not in software.ranges:
+        return -1.0, 1.0
+    found = software.ranges[name]
+    return found.minimum, found.maximum
+
+
+def _set_operands(mg: MaseGraph, node: Node, entry: Mapping[str, Any]) -> None:
+    if entry.get("name") is None:
+        return
+    known = common(node)
+    operands = {
+        name: spec.with_format(_format(mg, node, name, _groups(name), entry))
+        for name, spec in known.operands.items()
+    }
+    update(node, common=replace(known, operands=operands))
+
+
+def _casts(node: Node) -> bool:
+    operator = common(node).operator
+    return operator is not None and operators()[operator].casts
+
+
+def _keeps_format(node: Node) -> bool:
+    operator = common(node).operator
+    return operator is not None and operators()[operator].keeps_format
+
+
+def _wanted(node: Node, configured: set[Node]) -> Format | None:
+    """Return the input format of the nearest configured consumer, None when there is none."""
+    for user, name in consumers(node):
+        if user in configured:
+            return common(user).operands[name].format
+        if _keeps_format(user) and (found := _wanted(user, configured)) is not None:
+            return found
+    return None
+
+
+def _set_result(node: Node, configured: set[Node], results: Mapping[Node, Format]) -> None:
+    if node.op not in ("placeholder", "call_function"):
+        return
+    known = common(node)
+    if node.op == "placeholder" or node in configured:
+        result = results.get(node) or _wanted(node, configured)
+    elif _keeps_format(node):
+        result = common(stream_operands(node)[0][1]).results["data_out_0"].format
+        operands = {name: spec.with_format(result) for name, spec in known.operands.items()}
+        known = replace(known, operands=operands)
+    else:
+        return
+    specs = {name: spec.with_format(result) for name, spec in known.results.items()}
+    update(node, common=replace(known, results=specs))

@@ -1,0 +1,52 @@
+"""`remove_identity_transform_pass`: nodes that return their operand leave the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch.fx import Node
+
+from mase_hw.errors import MaseError
+from mase_hw.graph import MaseGraph, common, metadata
+
+
+def erase_node(mg: MaseGraph, node: Node) -> None:
+    """Erase a node that nothing uses.
+
+    Raises:
+        MaseError: with torch's own reason when it still has users.
+    """
+    try:
+        mg.fx_graph.erase_node(node)
+    except RuntimeError as error:
+        raise MaseError(
+            f"node {node.name} at {metadata(node).source} cannot be erased: {error}; "
+            "replace its uses first"
+        ) from error
+
+
+def remove_identity_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Remove every node whose operator says that its result is its operand.
+
+    Args:
+        mg: the graph, with common metadata.
+        pass_args: none are known.
+
+    Returns:
+        A new graph, and `{"removed": [node names]}`.
+    """
+    mg = mg.copy()
+    removed = []
+    for node in mg.nodes:
+        if node.op != "call_function" or common(node).operator is None:
+            continue
+        call = mg.call(node)
+        if call.operator.is_identity(call):
+            node.replace_all_uses_with(node.all_input_nodes[0])
+            erase_node(mg, node)
+            removed.append(node.name)
+    mg.recompile()
+    return mg, {"removed": removed}

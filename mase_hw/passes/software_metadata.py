@@ -1,0 +1,113 @@
+"""`add_software_metadata_analysis_pass`: the values that every tensor takes on data."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.fx import Node
+from torch.utils._pytree import tree_leaves
+
+from mase_hw.errors import ConfigError
+from mase_hw.graph import MaseGraph, SoftwareMetadata, ValueRange, update
+from mase_hw.graph.calls import constant_value, tensor_arguments
+from mase_hw.graph.shapes import run_with
+from mase_hw.ops import operator_for
+from mase_hw.ops._base import OPERAND_NAMES
+
+
+@dataclass
+class _Observed:
+    """Running extremes and counts of one tensor."""
+
+    minimum: float = float("inf")
+    maximum: float = float("-inf")
+    zeros: int = 0
+    elements: int = 0
+
+    def add(self, values: Tensor) -> None:
+        if values.numel():
+            self.minimum = min(self.minimum, float(values.min()))
+            self.maximum = max(self.maximum, float(values.max()))
+            self.zeros += int((values == 0).sum())
+            self.elements += values.numel()
+
+    def range(self) -> ValueRange:
+        return ValueRange(self.minimum, self.maximum, self.zeros / self.elements)
+
+
+def add_software_metadata_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Run the float model and note minimum, maximum and sparsity of every operand and result.
+
+    Complex and empty tensors have no range.
+
+    Args:
+        mg: the graph.
+        pass_args: `data` is an iterable of batches, each a tensor, a tuple whose first members
+            are the inputs, or a dict by input name; the example inputs when not given.
+
+    Returns:
+        The graph, and `{"batches": number of batches seen}`.
+    """
+    data: Iterable[Any] = (pass_args or {}).get("data") or [mg.example_inputs]
+    observed: dict[Node, dict[str, _Observed]] = defaultdict(lambda: defaultdict(_Observed))
+    batches = 0
+    for batch in data:
+        run_with(mg, batch_inputs(mg, batch), lambda node, value: _observe(observed, node, value))
+        batches += 1
+    if batches == 0:
+        raise ConfigError("data holds no batches; give at least one")
+    for order, node in enumerate(mg.nodes):
+        tensors = {**_operands(mg, node, observed), **observed[node]}
+        ranges = {name: item.range() for name, item in tensors.items() if item.elements}
+        update(node, software=SoftwareMetadata(ranges, order))
+    return mg, {"batches": batches}
+
+
+def batch_inputs(mg: MaseGraph, batch: Any) -> list[Tensor]:
+    """Return the graph's inputs out of one batch of data, in order.
+
+    Raises:
+        ConfigError: when the batch holds fewer tensors than the graph has inputs.
+    """
+    names = [str(node.target) for node in mg.inputs]
+    if isinstance(batch, Mapping) and all(name in batch for name in names):
+        return [batch[name] for name in names]
+    tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
+    if len(tensors) < len(names) or isinstance(batch, Mapping):
+        raise ConfigError(
+            f"a batch of data does not hold the inputs of {mg.name}: {', '.join(names)}"
+        )
+    return tensors[: len(names)]
+
+
+def _observe(observed: dict[Node, dict[str, _Observed]], node: Node, value: Any) -> None:
+    if node.op == "output":
+        return
+    for index, item in enumerate(value if isinstance(value, list | tuple) else [value]):
+        if isinstance(item, Tensor) and not item.is_complex():
+            observed[node][f"data_out_{index}"].add(item)
+
+
+def _operands(
+    mg: MaseGraph, node: Node, observed: dict[Node, dict[str, _Observed]]
+) -> dict[str, _Observed]:
+    if node.op != "call_function":
+        return {}
+    operator = operator_for(node.target)
+    names = operator.operand_names if operator else OPERAND_NAMES
+    found = {}
+    for name, value in tensor_arguments(node, names):
+        if isinstance(value, Node):
+            found[name] = observed[value]["data_out_0"]
+        else:
+            constant = constant_value(mg.model, value)
+            assert constant is not None
+            found[name] = _Observed()
+            found[name].add(constant)
+    return found

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// sum = data[0] * weight[0] + ... + data[LANES-1] * weight[LANES-1], exact.
+// Latency 1 + ceil(log2(LANES)) enabled cycles, throughput one per cycle.
+module mase_dot_product #(
+    parameter int unsigned LANES = 4,
+    parameter int unsigned DATA_WIDTH = 8,
+    parameter bit DATA_SIGNED = 1,
+    parameter int unsigned WEIGHT_WIDTH = 8,
+    parameter bit WEIGHT_SIGNED = 1,
+    parameter int unsigned SUM_WIDTH = 18
+) (
+    input  logic                               clk,
+    input  logic                               enable,
+    input  logic [LANES-1:0][  DATA_WIDTH-1:0] data,
+    input  logic [LANES-1:0][WEIGHT_WIDTH-1:0] weight,
+    output logic [                SUM_WIDTH-1:0] sum
+);
+
+  localparam int unsigned Levels = $clog2(LANES);
+  // An unsigned operand gets a zero on top.
+  localparam int unsigned DataWidth = DATA_WIDTH + (DATA_SIGNED ? 0 : 1);
+  localparam int unsigned WeightWidth = WEIGHT_WIDTH + (WEIGHT_SIGNED ? 0 : 1);
+  localparam int unsigned ProductWidth = DataWidth + WeightWidth;
+
+  if (SUM_WIDTH != ProductWidth + Levels) begin : gen_width_check
+    $error("SUM_WIDTH must be %0d", ProductWidth + Levels);
+  end
+
+  logic signed [ProductWidth-1:0] product_q[LANES];
+
+  for (genvar i = 0; i < LANES; i++) begin : gen_product
+    logic signed [DataWidth-1:0] data_lane;
+    logic signed [WeightWidth-1:0] weight_lane;
+    if (DATA_SIGNED) begin : gen_data_signed
+      assign data_lane = signed'(data[i]);
+    end else begin : gen_data_unsigned
+      assign data_lane = signed'({1'b0, data[i]});
+    end
+    if (WEIGHT_SIGNED) begin : gen_weight_signed
+      assign weight_lane = signed'(weight[i]);
+    end else begin : gen_weight_unsigned
+      assign weight_lane = signed'({1'b0, weight[i]});
+    end
+    always_ff @(posedge clk) begin
+      if (enable) product_q[i] <= data_lane * weight_lane;
+    end
+  end
+
+  for (genvar l = 0; l < Levels; l++) begin : gen_level
+    localparam int unsigned Inputs = (LANES + (1 << l) - 1) >> l;
+    localparam int unsigned Outputs = (Inputs + 1) / 2;
+    localparam int unsigned Width = ProductWidth + l + 1;
+    logic signed [Width-1:0] sum_q[Outputs];
+    for (genvar i = 0; i < Outputs; i++) begin : gen_sum
+      logic signed [Width-1:0] left;
+      logic signed [Width-1:0] right;
+      if (l == 0) begin : gen_products
+        assign left = Width'(product_q[2*i]);
+        if (2 * i + 1 < Inputs) begin : gen_pair
+          assign right = Width'(product_q[2*i+1]);
+        end else begin : gen_single
+          assign right = '0;
+        end
+      end else begin : gen_sums
+        assign left = Width'(gen_level[l-1].sum_q[2*i]);
+        if (2 * i + 1 < Inputs) begin : gen_pair
+          assign right = Width'(gen_level[l-1].sum_q[2*i+1]);
+        end else begin : gen_single
+          assign right = '0;
+        end
+      end
+      always_ff @(posedge clk) begin
+        if (enable) sum_q[i] <= left + right;
+      end
+    end
+  end
+
+  if (Levels == 0) begin : gen_single_lane
+    assign sum = product_q[0];
+  end else begin : gen_tree
+    assign sum = gen_level[Levels-1].sum_q[0];
+  end
+
+endmodule

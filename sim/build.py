@@ -1,0 +1,335 @@
+"""Building simulations: Verilator's runtime once per machine, each design once per content.
+
+A project is verilated once for both engines (`--vpi`, with only the ports and the probes that are
+asked for public) and its model compiled into an archive; each engine's main is linked to it. The
+archive is optimised for speed, unless the model is large and the engine is cocotb, whose Python
+takes longer than the model: then compiling quickly is what counts.
+Memory images are read when the simulation runs and are no part of a build.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+
+from mase_hw._resources import sim_folder
+from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.errors import SimulationError, ToolError
+from mase_hw.sim._cache import build_once, content_key, file_digest
+from mase_hw.sim.layout import StreamLayout
+from mase_hw.sim.tools import (
+    Compiler,
+    Verilator,
+    find_cocotb,
+    find_compiler,
+    find_verilator,
+)
+
+VERILATE_FLAGS = (
+    *("--cc", "--vpi", "--prefix", "Vtop", "--top-module", "top", "--make", "json"),
+    *("--no-timing", "-Wno-fatal", "-O3", "--output-split", "40000"),
+    # Registers without a reset start as the run's seed says.
+    *("--x-assign", "fast", "--x-initial", "unique"),
+)
+RUNTIME_FLAGS = ("-std=gnu++17", "-Og", "-w")
+FAST_FLAGS = ("-std=gnu++17", "-O3", "-w")
+SLOW_FLAGS = ("-std=gnu++17", "-O0", "-w")
+HARNESS_FLAGS = ("-std=gnu++17", "-O2", "-Wall", "-Wextra")
+# Sources of one translation unit: the headers are read once for all of them. What runs once is not
+# optimised, unless it is so small that reading the headers again would cost more.
+UNIT_BYTES = 400_000
+SMALL_BYTES = 100_000
+LARGE_BYTES = 1_500_000
+SOURCE_GROUPS = {
+    "runtime": ("global",),
+    "fast": ("classes_fast", "support_fast"),
+    "slow": ("classes_slow", "support_slow"),
+}
+# Its functions serve designs that call C, of which there are none.
+UNUSED_RUNTIME = ("verilated_dpi.cpp",)
+SHOWN_LINES = 20
+
+
+@dataclass(frozen=True)
+class Model:
+    """A verilated and compiled design in the cache.
+
+    Attributes:
+        folder: holds the generated sources, `ports.h` and `runtime.txt`.
+        key: hash of everything that went into it.
+        probes: names of the internal streams that are visible.
+        waves: whether it can write a waveform.
+    """
+
+    folder: Path
+    key: str
+    probes: tuple[str, ...]
+    waves: bool
+    verilator: Verilator
+    compiler: Compiler
+
+    def executable(self, engine: str) -> Path:
+        """Return the executable of `native`, `cocotb` or `baseline`, building it if needed."""
+        flags: tuple[str, ...] = HARNESS_FLAGS
+        source, libraries = sim_folder() / f"{engine}.cpp", list[str]()
+        if engine == "cocotb":
+            source = find_cocotb() / "lib" / "verilator" / "verilator.cpp"
+            folder = str(find_cocotb().parent / "libs")
+            libraries = [f"-L{folder}", f"-Wl,-rpath,{folder}", "-lcocotbvpi_verilator"]
+            flags = SLOW_FLAGS
+        archive = str(self._archive(quick=engine == "cocotb"))
+        key = content_key(archive, engine, file_digest(source), flags, RUNTIME_FLAGS, libraries)
+
+        def make(folder: Path) -> None:
+            includes = [f"-isystem{item}" for item in self._includes()]
+            main = folder / "main.o"
+            _compile(self.compiler, [*flags, *self._defines(), *includes], source, main)
+            runtime = [str(path) for path in self._runtime()]
+            tail = [*runtime, *libraries, "-pthread", "-lm"]
+            target = str(folder / engine)
+            _run([self.compiler.command, "-o", target, str(main), archive, *tail], "linking")
+            main.unlink()
+
+        return build_once("executables", key, make) / engine
+
+    def _archive(self, *, quick: bool) -> Path:
+        """Return the compiled model; `quick` trades speed for the compilation of a large one."""
+        fast = [self.folder / name for name in (self.folder / "fast.txt").read_text().split()]
+        slow = [self.folder / name for name in (self.folder / "slow.txt").read_text().split()]
+        if sum(path.stat().st_size for path in slow) < SMALL_BYTES:
+            fast, slow = [*fast, *slow], []
+        if quick and sum(path.stat().st_size for path in fast) > LARGE_BYTES:
+            fast, slow = [], [*fast, *slow]
+        key = content_key(self.key, [path.name for path in fast], FAST_FLAGS, SLOW_FLAGS)
+        includes = [f"-I{item}" for item in self._includes()]
+
+        def make(folder: Path) -> None:
+            def compile_unit(unit: Path) -> Path:
+                flags = FAST_FLAGS if "_fast_" in unit.name else SLOW_FLAGS
+                target = unit.with_suffix(".o")
+                _compile(self.compiler, [*flags, *self._defines(), *includes], unit, target)
+                return target
+
+            units = _units(folder, fast, "fast") + _units(folder, slow, "slow")
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                objects = list(pool.map(compile_unit, units))
+            _run(["ar", "rcs", str(folder / "libmodel.a"), *map(str, objects)], "archiving")
+            for path in (*units, *objects):
+                path.unlink()
+
+        return build_once("models", key, make) / "libmodel.a"
+
+    def _includes(self) -> tuple[Path, ...]:
+        include = self.verilator.root / "include"
+        return (self.folder, include, include / "vltstd")
+
+    def _defines(self) -> list[str]:
+        return _defines(self.waves)
+
+    def _runtime(self) -> list[Path]:
+        sources = (self.folder / "runtime.txt").read_text().split()
+        return runtime_objects(self.verilator, self.compiler, sources)
+
+
+def build_model(
+    project: Path, summary: DesignSummary, *, probes: Sequence[Stream] = (), waves: bool = False
+) -> Model:
+    """Return the compiled model of a project, from the cache where it is there.
+
+    Args:
+        project: the emitted folder.
+        summary: its `design.json`.
+        probes: internal streams to make visible.
+        waves: build with VCD tracing.
+
+    Raises:
+        ToolError: when Verilator or a compiler is missing.
+        SimulationError: when a source is missing or does not compile.
+    """
+    verilator, compiler = find_verilator(), find_compiler()
+    sources = _sources(project)
+    control = _control_file(summary, probes)
+    header = _ports_header(summary, probes)
+    flags = [*VERILATE_FLAGS, *(["--trace"] if waves else [])]
+    digests = [(name, file_digest(project / name)) for name in sources]
+    key = content_key(
+        digests,
+        control,
+        header,
+        flags,
+        verilator.version,
+        str(verilator.root),
+        compiler.version,
+    )
+
+    def make(folder: Path) -> None:
+        (folder / "public.vlt").write_text(control)
+        (folder / "ports.h").write_text(header)
+        command = [str(verilator.command), *flags, "--Mdir", str(folder)]
+        command += [str(folder / "public.vlt"), *sources]
+        _run(command, "verilating", project, verilator.environment)
+        listed = json.loads((folder / "Vtop.json").read_text())["sources"]
+        for kind, groups in SOURCE_GROUPS.items():
+            paths = [path for group in groups for path in listed.get(group, [])]
+            names = [Path(path).name for path in paths]
+            names = [name for name in names if name not in UNUSED_RUNTIME]
+            (folder / f"{kind}.txt").write_text("".join(f"{name}\n" for name in names))
+
+    folder = build_once("verilated", key, make)
+    names = tuple(stream.name for stream in probes)
+    return Model(folder, key, names, waves, verilator, compiler)
+
+
+def runtime_objects(verilator: Verilator, compiler: Compiler, sources: Iterable[str]) -> list[Path]:
+    """Return Verilator's runtime as objects: what every model needs as one, the rest one each."""
+    common = ["verilated.cpp", "verilated_threads.cpp", "verilated_vpi.cpp"]
+    include = verilator.root / "include"
+    groups = [common, *([name] for name in sources if name not in common)]
+
+    def build(group: list[str]) -> Path:
+        key = content_key(
+            group, RUNTIME_FLAGS, verilator.version, str(verilator.root), compiler.version
+        )
+
+        def make(folder: Path) -> None:
+            unit = folder / "unit.cpp"
+            unit.write_text("".join(f'#include "{name}"\n' for name in group))
+            includes = [f"-I{include}", f"-I{include / 'vltstd'}"]
+            flags = [*RUNTIME_FLAGS, *_defines(waves=False), *includes]
+            _compile(compiler, flags, unit, folder / "unit.o")
+
+        return build_once("runtime", key, make) / "unit.o"
+
+    return [build(group) for group in groups]
+
+
+def _defines(waves: bool) -> list[str]:
+    trace = int(waves)
+    return [
+        "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", f"-DVM_TRACE={trace}",
+        "-DVM_TRACE_FST=0", f"-DVM_TRACE_VCD={trace}", "-DVM_TRACE_SAIF=0",
+    ]  # fmt: skip
+
+
+def _sources(project: Path) -> list[str]:
+    listing = project / "files.f"
+    try:
+        names = [line.strip() for line in listing.read_text().splitlines()]
+    except OSError as error:
+        raise SimulationError(f"{project} has no list of sources: {error}") from error
+    sources = [name for name in names if name and not name.startswith("//")]
+    missing = [name for name in sources if not (project / name).is_file()]
+    if missing:
+        raise SimulationError(f"{listing} lists {missing[0]}, which does not exist")
+    return sources
+
+
+def _control_file(summary: DesignSummary, probes: Sequence[Stream]) -> str:
+    names = ["clk", "rst"]
+    for stream in (*summary.inputs, *summary.outputs):
+        names += [*_signals(stream)]
+    lines = ["`verilator_config"]
+    lines += [f'public_flat_rw -module "top" -var "{name}"' for name in names]
+    ports = {stream.name for stream in (*summary.inputs, *summary.outputs)}
+    for stream in probes:
+        if stream.name not in ports:
+            lines += [f'public_flat_rd -module "top" -var "{name}"' for name in _signals(stream)]
+    return "\n".join(lines) + "\n"
+
+
+def _signals(stream: Stream) -> list[str]:
+    fields = [stream.name + field.suffix for field in stream.fields]
+    return [*fields, f"{stream.name}_valid", f"{stream.name}_ready"]
+
+
+def _ports_header(summary: DesignSummary, probes: Sequence[Stream]) -> str:
+    """Return `ports.h`, which gives the native harness every stream as a C++ type."""
+    ports = {stream.name for stream in (*summary.inputs, *summary.outputs)}
+    groups = {
+        "inputs": [_describe(item, "Port", driven=True) for item in summary.inputs],
+        "outputs": [_describe(item, "Port") for item in summary.outputs],
+        "probes": [
+            _describe(item, "Probe", probe=True, inside=item.name not in ports) for item in probes
+        ],
+    }
+    text = (sim_folder() / "ports.h.j2").read_text()
+    template = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    ).from_string(text)
+    names = {group: [item["type"] for item in items] for group, items in groups.items()}
+    return template.render(streams=[item for items in groups.values() for item in items], **names)
+
+
+def _describe(
+    stream: Stream, kind: str, *, driven: bool = False, probe: bool = False, inside: bool = False
+) -> dict[str, object]:
+    def access(name: str) -> str:
+        encoded = name.replace("__", "___05F")
+        return f"top.rootp->top__DOT__{encoded}" if inside else f"top.{encoded}"
+
+    layout = StreamLayout(stream)
+    fields = [
+        {"name": item.name, "access": access(item.name), "offset": item.offset, "bytes": item.bytes}
+        for item in layout.fields
+    ]
+    return {
+        "type": f"{kind}_{stream.name}",
+        "name": stream.name,
+        "bytes": layout.bytes,
+        "fields": fields,
+        "valid": access(f"{stream.name}_valid"),
+        "ready": access(f"{stream.name}_ready"),
+        "driven": driven,
+        "probe": probe,
+    }
+
+
+def _units(folder: Path, files: list[Path], kind: str) -> list[Path]:
+    """Write translation units that include the generated sources, each of limited size."""
+    groups: list[list[Path]] = []
+    room = 0
+    for path in files:
+        size = path.stat().st_size
+        if size > room or not groups:
+            groups.append([])
+            room = UNIT_BYTES
+        groups[-1].append(path)
+        room -= size
+    units = []
+    for number, group in enumerate(groups):
+        unit = folder / f"unit_{kind}_{number}.cpp"
+        unit.write_text("".join(f'#include "{path}"\n' for path in group))
+        units.append(unit)
+    return units
+
+
+def _compile(compiler: Compiler, flags: Sequence[str], source: Path, target: Path) -> None:
+    _run([compiler.command, *flags, "-c", str(source), "-o", str(target)], "compiling")
+
+
+def _run(
+    command: Sequence[str],
+    doing: str,
+    folder: Path | None = None,
+    environment: dict[str, str] | None = None,
+) -> None:
+    try:
+        result = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise ToolError(f"{command[0]} cannot be run: {error}") from error
+    if result.returncode:
+        lines = (result.stderr + result.stdout).strip().splitlines()
+        errors = [line for line in lines if "rror" in line] or lines
+        shown = "\n".join(errors[:SHOWN_LINES])
+        raise SimulationError(
+            f"{doing} the simulation failed with exit status {result.returncode}:\n{shown}"
+        )

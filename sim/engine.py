@@ -1,0 +1,115 @@
+"""What both engines take and give: a run of beats through a design, with the cycle of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.sim.layout import Bytes, Integers
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One run.
+
+    Attributes:
+        project: the emitted folder.
+        summary: its `design.json`.
+        inputs: the beats of each input as bytes `[inferences * beats, bytes]`.
+        expected: the beats of each output as bytes, by stream name; for the testbench's own check.
+        inferences: how many inferences `inputs` hold.
+        seed: seeds the stalls and the registers' initial bits.
+        stall: probability that a port pauses in a cycle.
+        probes: internal streams to record.
+        waves: write a waveform.
+    """
+
+    project: Path
+    summary: DesignSummary
+    inputs: tuple[Bytes, ...]
+    inferences: int
+    expected: Mapping[str, Bytes] = field(default_factory=dict)
+    seed: int = 0
+    stall: float = 0.0
+    probes: tuple[Stream, ...] = ()
+    waves: bool = False
+
+    @property
+    def quiet_limit(self) -> int:
+        """Cycles in which no beat moves on any port that mean a hang."""
+        summary = self.summary
+        usual = 100 * summary.interval_cycles + 2 * summary.latency_cycles + 1000
+        return int(usual / (1.0 - self.stall))
+
+    @property
+    def drain(self) -> int:
+        """Cycles for which the outputs are watched for surplus beats at the end."""
+        return 2 * self.summary.interval_cycles + 16
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one stream did.
+
+    Attributes:
+        beats: the beats that moved, as bytes `[count, bytes]`; empty for an input.
+        cycles: the cycle in which each moved, 0 being the first after reset.
+        valid: valid in the last cycle.
+        ready: ready in the last cycle.
+    """
+
+    beats: Bytes
+    cycles: Integers
+    valid: bool
+    ready: bool
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A stream rule that a port of the design broke."""
+
+    port: str
+    rule: str
+    cycle: int
+    beat: int
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"{self.port}: {self.rule} (beat {self.beat}, cycle {self.cycle})"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What an engine saw.
+
+    Attributes:
+        cycles: cycles simulated after reset.
+        seconds: wall seconds of the simulation itself, building not included.
+        hung: no beat moved for `quiet_limit` cycles.
+        streams: every input, output and probe by name.
+        violations: broken stream rules.
+        waveform: the file, when one was asked for.
+    """
+
+    cycles: int
+    seconds: float
+    hung: bool
+    streams: Mapping[str, Recording]
+    violations: tuple[Violation, ...]
+    waveform: Path | None
+
+
+class Engine(Protocol):
+    """Runs a request: `run_native` or `run_cocotb`."""
+
+    def __call__(self, request: RunRequest) -> RunResult:
+        """Return what happened.
+
+        Raises:
+            ToolError: when a tool is missing.
+            SimulationError: when the simulation cannot be built or dies.
+        """
+        ...

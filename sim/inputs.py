@@ -1,0 +1,114 @@
+"""The inputs of a simulation: real values in any container, checked and encoded to codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mase_hw.emit.design import Stream
+from mase_hw.errors import SimulationError
+
+
+def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
+    """Return int64 codes `[inferences, *shape]` for each input stream.
+
+    Args:
+        streams: the input streams of the design.
+        inputs: a tensor or array for a design of one input; a sequence in the order of the inputs;
+            a mapping by stream or node name; or the path of an `.npz` (or, for one input, `.npy`)
+            file. Real values: `[inferences, *shape]`, or with the inferences in place of a leading
+            dimension of 1.
+
+    Raises:
+        SimulationError: when an input is missing, or its shape or dtype is not the stream's.
+    """
+    named = _by_stream(streams, inputs)
+    codes = [_encode(stream, named[stream.name]) for stream in streams]
+    counts = {stream.name: len(item) for stream, item in zip(streams, codes, strict=True)}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise SimulationError(f"the inputs differ in their number of inferences: {listed}")
+    if len(codes[0]) == 0:
+        raise SimulationError("the inputs hold no inference: at least 1 is needed")
+    return codes
+
+
+def random_codes(streams: Sequence[Stream], count: int, seed: int) -> list[Tensor]:
+    """Return random codes `[count, *shape]` over the whole range of each input's format."""
+    if count < 1:
+        raise SimulationError(f"{count} samples were asked for: at least 1 is needed")
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        item.spec.quantized.random_codes((count, *item.spec.shape), generator) for item in streams
+    ]
+
+
+def inference_shape(shape: tuple[int, ...], inferences: int) -> tuple[int, ...]:
+    """Return `shape` for several inferences: along its batch dimension of 1 where it has one."""
+    if len(shape) > 1 and shape[0] == 1:
+        return (inferences, *shape[1:])
+    return (inferences, *shape)
+
+
+def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
+    names = [stream.name for stream in streams]
+    if isinstance(inputs, (str, Path)):
+        return _by_stream(streams, _read(Path(inputs)))
+    if isinstance(inputs, Mapping):
+        if len(names) == 1 and len(inputs) == 1:
+            return {names[0]: next(iter(inputs.values()))}
+        aliases = {stream.node: stream.name for stream in streams} | {name: name for name in names}
+        unknown = [key for key in inputs if key not in aliases]
+        named = {aliases[key]: value for key, value in inputs.items() if key in aliases}
+        missing = [name for name in names if name not in named]
+        if unknown or missing:
+            raise SimulationError(
+                f"inputs named {', '.join(map(str, inputs))} were given; the design has: "
+                f"{', '.join(sorted(aliases))}"
+            )
+        return named
+    if len(names) == 1 and not isinstance(inputs, (list, tuple)):
+        return {names[0]: inputs}
+    if not isinstance(inputs, (list, tuple)) or len(inputs) != len(names):
+        given = len(inputs) if isinstance(inputs, (list, tuple)) else 1
+        raise SimulationError(
+            f"{given} inputs were given; the design has {len(names)}: {', '.join(names)}"
+        )
+    return dict(zip(names, inputs, strict=True))
+
+
+def _read(path: Path) -> Any:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
+    except (OSError, ValueError, EOFError) as error:
+        raise SimulationError(f"{path} cannot be read as inputs (.npz or .npy): {error}") from error
+
+
+def _encode(stream: Stream, given: Any) -> Tensor:
+    spec = stream.spec
+    try:
+        values = (
+            given.detach() if isinstance(given, Tensor) else torch.from_numpy(np.asarray(given))
+        )
+    except TypeError as error:
+        raise SimulationError(f"input {stream.name} is no array of numbers: {error}") from error
+    wants_float = spec.dtype.removeprefix("torch.").startswith(("float", "bfloat"))
+    if values.is_floating_point() != wants_float:
+        raise SimulationError(
+            f"input {stream.name} has dtype {values.dtype}; expected {spec.dtype} real values"
+        )
+    count = len(values) if values.ndim else 0
+    legal = {(count, *spec.shape), inference_shape(spec.shape, count)}
+    if tuple(values.shape) not in legal:
+        wanted = ["N", *map(str, inference_shape(spec.shape, 0)[1:])]
+        raise SimulationError(
+            f"input {stream.name} has shape {tuple(values.shape)}; expected "
+            f"({', '.join(wanted)}) for N inferences"
+        )
+    return spec.quantized.encode(values).reshape(count, *spec.shape)

@@ -1,0 +1,449 @@
+// Streams a data set through a verilated design: drives every input, records every output and
+// probe with the cycle in which each beat moved, and checks the stream rules.
+//
+// Usage: native JOB, a folder with `job.txt` (the numbers read by Job below), `NAME.in` per input
+// (the beats as bytes). Writes `NAME.out` (bytes), `NAME.cycles` (64-bit) per stream and
+// `result.txt`; prints `progress DONE TOTAL` on standard output.
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ports.h"
+#include "verilated.h"
+#if VM_TRACE
+#include "verilated_vcd_c.h"
+#endif
+
+// Verilator's runtime asks for this where the time is not taken from a context.
+double sc_time_stamp() { return 0; }
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::uint64_t kResetCycles = 4;
+constexpr std::uint64_t kReportCycles = 1 << 14;
+constexpr std::uint64_t kProbeCycles = 16;
+constexpr std::size_t kMaxViolations = 16;
+constexpr std::uint64_t kHalfPeriodPicoseconds = 5000;
+
+// SplitMix64 (Steele, Lea, Flood 2014).
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  // True with the probability `threshold / 2**32`.
+  bool below(std::uint64_t threshold) { return (next() >> 32) < threshold; }
+
+ private:
+  std::uint64_t next() {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
+  }
+  std::uint64_t state_;
+};
+
+struct Job {
+  std::string folder;
+  std::uint64_t inferences = 0;
+  std::uint64_t seed = 0;
+  double stall = 0;
+  std::uint64_t quiet_limit = 0;  // cycles without a beat that mean a hang
+  std::uint64_t drain = 0;        // cycles watched for surplus beats at the end
+  bool waves = false;
+  std::ifstream rest;  // beats per inference of each stream follow
+
+  explicit Job(const std::string& path) : folder(path), rest(path + "/job.txt") {
+    rest >> inferences >> seed >> stall >> quiet_limit >> drain >> waves;
+  }
+  std::uint64_t next_beats() {
+    std::uint64_t beats = 0;
+    rest >> beats;
+    return beats * inferences;
+  }
+  std::uint64_t threshold() const { return static_cast<std::uint64_t>(stall * 4294967296.0); }
+};
+
+struct Violation {
+  std::string port;
+  std::string rule;
+  std::uint64_t cycle;
+  std::uint64_t beat;
+};
+
+class Violations {
+ public:
+  void add(const char* port, const char* rule, std::uint64_t cycle, std::uint64_t beat) {
+    if (found_.size() < kMaxViolations) found_.push_back({port, rule, cycle, beat});
+  }
+  const std::vector<Violation>& found() const { return found_; }
+
+ private:
+  std::vector<Violation> found_;
+};
+
+void write_bytes(const std::string& path, const void* data, std::size_t size) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+}
+
+template <class Port>
+class Driver {
+ public:
+  Driver(Job& job, std::uint64_t stream)
+      : count_(job.next_beats()), threshold_(job.threshold()), random_(job.seed * 1000003 + stream) {
+    std::ifstream file(job.folder + "/" + Port::kName + ".in", std::ios::binary);
+    beats_.assign(std::istreambuf_iterator<char>(file), {});
+    cycles_.reserve(count_);
+    if (beats_.size() != count_ * Port::kBytes) {
+      std::fprintf(stderr, "%s: %zu bytes of beats, expected %zu\n", Port::kName, beats_.size(),
+                   static_cast<std::size_t>(count_ * Port::kBytes));
+      std::exit(2);
+    }
+  }
+
+  // Before the falling edge: offer the next beat unless one is on offer.
+  template <bool kStall>
+  void drive(Vtop& top) {
+    if (valid_) return;
+    if (cycles_.size() == count_) return;
+    if (kStall && random_.below(threshold_)) return;
+    Port::put(top, beats_.data() + cycles_.size() * Port::kBytes);
+    Port::valid(top, true);
+    valid_ = true;
+  }
+
+  // Before the rising edge: does the beat on offer move?
+  bool sample(Vtop& top) {
+    moved_ = valid_ && Port::ready(top);
+    return moved_;
+  }
+
+  // After the rising edge.
+  void advance(Vtop& top, std::uint64_t cycle) {
+    if (!moved_) return;
+    cycles_.push_back(cycle);
+    valid_ = false;
+    Port::valid(top, false);
+  }
+
+  void check_combinational(Vtop& top, std::uint64_t cycle, Violations& violations) {
+    const bool before = Port::ready(top);
+    Port::valid(top, !valid_);
+    top.eval();
+    if (Port::ready(top) != before) {
+      violations.add(Port::kName, "ready depends on valid in the same cycle", cycle,
+                     cycles_.size());
+    }
+    Port::valid(top, valid_);
+  }
+
+  void write(const Job& job, std::ostream& result) const {
+    result << "input " << Port::kName << ' ' << cycles_.size() << ' ' << valid_ << '\n';
+    write_bytes(job.folder + "/" + Port::kName + ".cycles", cycles_.data(), cycles_.size() * 8);
+  }
+
+ private:
+  std::uint64_t count_;
+  std::uint64_t threshold_;
+  Random random_;
+  std::vector<unsigned char> beats_;
+  std::vector<std::uint64_t> cycles_;
+  bool valid_ = false;
+  bool moved_ = false;
+};
+
+// What a consumer sees of a stream, and rule 2: valid and data hold until the beat moves.
+template <class Port>
+class Recorder {
+ public:
+  explicit Recorder(Job& job) : count_(job.next_beats()) {
+    beats_.reserve((count_ + 64) * Port::kBytes);
+    cycles_.reserve(count_ + 64);
+  }
+
+  bool record(const Vtop& top, bool ready, std::uint64_t cycle, Violations& violations) {
+    valid_ = Port::valid(top);
+    if (!valid_ && !waiting_) return false;
+    if (!valid_) {
+      violations.add(Port::kName, "valid fell before the beat moved", cycle, cycles_.size());
+      waiting_ = false;
+      return false;
+    }
+    std::array<unsigned char, Port::kBytes> beat;
+    Port::get(top, beat.data());
+    if (waiting_ && beat != held_) {
+      violations.add(Port::kName, "data changed before the beat moved", cycle, cycles_.size());
+    }
+    waiting_ = !ready;
+    held_ = beat;
+    if (!ready) return false;
+    beats_.insert(beats_.end(), beat.begin(), beat.end());
+    cycles_.push_back(cycle);
+    return true;
+  }
+
+  bool complete() const { return cycles_.size() >= count_; }
+  std::size_t beats() const { return cycles_.size(); }
+
+  void write(const Job& job, std::ostream& result, const char* kind, bool ready) const {
+    result << kind << ' ' << Port::kName << ' ' << cycles_.size() << ' ' << valid_ << ' ' << ready
+           << '\n';
+    write_bytes(job.folder + "/" + Port::kName + ".out", beats_.data(), beats_.size());
+    write_bytes(job.folder + "/" + Port::kName + ".cycles", cycles_.data(), cycles_.size() * 8);
+  }
+
+ private:
+  std::uint64_t count_;
+  std::vector<unsigned char> beats_;
+  std::vector<std::uint64_t> cycles_;
+  std::array<unsigned char, Port::kBytes> held_{};
+  bool valid_ = false;
+  bool waiting_ = false;
+};
+
+template <class Port>
+class Consumer {
+ public:
+  Consumer(Job& job, std::uint64_t stream)
+      : recorder_(job), threshold_(job.threshold()), random_(job.seed * 1000003 + stream) {}
+
+  template <bool kStall>
+  void drive(Vtop& top) {
+    ready_ = !kStall || !random_.below(threshold_);
+    if (kStall) Port::ready(top, ready_);
+  }
+  void start(Vtop& top) { Port::ready(top, true); }
+
+  bool sample(const Vtop& top, std::uint64_t cycle, Violations& violations) {
+    return recorder_.record(top, ready_, cycle, violations);
+  }
+
+  void check_combinational(Vtop& top, std::uint64_t cycle, Violations& violations) {
+    const bool before = Port::valid(top);
+    Port::ready(top, !ready_);
+    top.eval();
+    if (Port::valid(top) != before) {
+      violations.add(Port::kName, "valid depends on ready in the same cycle", cycle,
+                     recorder_.beats());
+    }
+    Port::ready(top, ready_);
+  }
+
+  const Recorder<Port>& recorder() const { return recorder_; }
+  void write(const Job& job, std::ostream& result) const {
+    recorder_.write(job, result, "output", ready_);
+  }
+
+ private:
+  Recorder<Port> recorder_;
+  std::uint64_t threshold_;
+  Random random_;
+  bool ready_ = true;
+};
+
+template <class Port>
+class Probe {
+ public:
+  explicit Probe(Job& job) : recorder_(job) {}
+  void sample(const Vtop& top, std::uint64_t cycle, Violations& violations) {
+    ready_ = Port::ready(top);
+    recorder_.record(top, ready_, cycle, violations);
+  }
+  void write(const Job& job, std::ostream& result) const {
+    recorder_.write(job, result, "probe", ready_);
+  }
+
+ private:
+  Recorder<Port> recorder_;
+  bool ready_ = false;
+};
+
+template <template <class> class Role, class Ports>
+struct EachOfPorts;
+template <template <class> class Role, class... Ports>
+struct EachOfPorts<Role, std::tuple<Ports...>> {
+  using Type = std::tuple<Role<Ports>...>;
+  // Braced initialisers are evaluated in order: each stream reads its own number from the job.
+  template <class... Arguments>
+  static Type make([[maybe_unused]] Job& job, Arguments&... stream) {
+    return Type{Role<Ports>(job, stream++...)...};
+  }
+};
+template <template <class> class Role, class Ports>
+using EachOf = typename EachOfPorts<Role, Ports>::Type;
+
+template <class Tuple, class Function>
+void for_each(Tuple& items, Function&& function) {
+  std::apply([&](auto&... item) { (function(item), ...); }, items);
+}
+
+class Simulation {
+ public:
+  Simulation(Job& job, VerilatedContext& context)
+      : job_(job),
+        top_(&context),
+        drivers_(EachOfPorts<Driver, Inputs>::make(job, streams_)),
+        consumers_(EachOfPorts<Consumer, Outputs>::make(job, streams_)),
+        probes_(EachOfPorts<Probe, Probes>::make(job)) {
+#if VM_TRACE
+    if (job.waves) {
+      context.traceEverOn(true);
+      trace_ = std::make_unique<VerilatedVcdC>();
+      top_.trace(trace_.get(), 99);
+      trace_->open((job.folder + "/waves.vcd").c_str());
+    }
+#endif
+  }
+
+  void run() {
+    reset();
+    const auto start = Clock::now();
+    if (job_.stall > 0) {
+      loop<true>();
+    } else {
+      loop<false>();
+    }
+    seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+    top_.final();
+#if VM_TRACE
+    if (trace_) trace_->close();
+#endif
+  }
+
+  void write() {
+    std::ofstream result(job_.folder + "/result.txt");
+    result << "cycles " << cycle_ << "\nseconds " << seconds_ << "\nhung " << hung_ << '\n';
+    for_each(drivers_, [&](auto& item) { item.write(job_, result); });
+    for_each(consumers_, [&](auto& item) { item.write(job_, result); });
+    for_each(probes_, [&](auto& item) { item.write(job_, result); });
+    for (const Violation& item : violations_.found()) {
+      result << "violation " << item.port << ' ' << item.cycle << ' ' << item.beat << ' '
+             << item.rule << '\n';
+    }
+  }
+
+ private:
+  void eval_dump(std::uint64_t half) {
+    top_.eval();
+#if VM_TRACE
+    if (trace_) trace_->dump(half * kHalfPeriodPicoseconds);
+#else
+    (void)half;
+#endif
+  }
+
+  void reset() {
+    top_.rst = 1;
+    for (std::uint64_t i = 0; i < kResetCycles; ++i) {
+      top_.clk = 0;
+      eval_dump(2 * i);
+      top_.clk = 1;
+      eval_dump(2 * i + 1);
+    }
+    top_.rst = 0;
+    for_each(consumers_, [&](auto& item) { item.start(top_); });
+  }
+
+  template <bool kStall>
+  void loop() {
+    std::uint64_t quiet = 0;
+    std::uint64_t drained = 0;
+    while (drained <= job_.drain) {
+      if (step<kStall>()) {
+        quiet = 0;
+      } else if (++quiet > job_.quiet_limit) {
+        hung_ = true;
+        return;
+      }
+      if (complete()) {
+        ++drained;
+        quiet = 0;
+      }
+      if (++cycle_ % kReportCycles == 0) report();
+    }
+  }
+
+  // One clock cycle; true when a beat moved on any port.
+  template <bool kStall>
+  bool step() {
+    for_each(drivers_, [&](auto& item) { item.template drive<kStall>(top_); });
+    for_each(consumers_, [&](auto& item) { item.template drive<kStall>(top_); });
+    top_.clk = 0;
+    if (kStall && cycle_ % kProbeCycles == 0) check_combinational();
+    eval_dump(2 * (cycle_ + kResetCycles));
+    bool moved = false;
+    for_each(drivers_, [&](auto& item) { moved |= item.sample(top_); });
+    for_each(consumers_, [&](auto& item) { moved |= item.sample(top_, cycle_, violations_); });
+    for_each(probes_, [&](auto& item) { item.sample(top_, cycle_, violations_); });
+    top_.clk = 1;
+    eval_dump(2 * (cycle_ + kResetCycles) + 1);
+    for_each(drivers_, [&](auto& item) { item.advance(top_, cycle_); });
+    return moved;
+  }
+
+  // Rules 3 and 4: turn each valid and ready over, look at its partner, and turn it back.
+  void check_combinational() {
+    top_.eval();
+    for_each(drivers_, [&](auto& item) {
+      item.check_combinational(top_, cycle_, violations_);
+      top_.eval();
+    });
+    for_each(consumers_, [&](auto& item) {
+      item.check_combinational(top_, cycle_, violations_);
+      top_.eval();
+    });
+  }
+
+  bool complete() const {
+    return std::apply([](const auto&... item) { return (item.recorder().complete() && ...); },
+                      consumers_);
+  }
+
+  void report() {
+    const auto now = Clock::now();
+    if (now - reported_ < std::chrono::milliseconds(200)) return;
+    reported_ = now;
+    std::printf("progress %zu\n", std::get<0>(consumers_).recorder().beats());
+    std::fflush(stdout);
+  }
+
+  Job& job_;
+  Vtop top_;
+  std::uint64_t streams_ = 0;
+  EachOf<Driver, Inputs> drivers_;
+  EachOf<Consumer, Outputs> consumers_;
+  EachOf<Probe, Probes> probes_;
+#if VM_TRACE
+  std::unique_ptr<VerilatedVcdC> trace_;
+#endif
+  Violations violations_;
+  std::uint64_t cycle_ = 0;
+  double seconds_ = 0;
+  bool hung_ = false;
+  Clock::time_point reported_ = Clock::now();
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: native JOB\n");
+    return 2;
+  }
+  Job job(argv[1]);
+  const auto context = std::make_unique<VerilatedContext>();
+  // Registers without a reset start with random bits.
+  context->randReset(2);
+  context->randSeed(static_cast<int>(job.seed % 2147483646 + 1));
+  Simulation simulation(job, *context);
+  simulation.run();
+  simulation.write();
+  return 0;
+}

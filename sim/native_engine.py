@@ -1,0 +1,107 @@
+"""The native engine: the compiled harness around the Verilator model streams a whole data set."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mase_hw.emit.design import Stream
+from mase_hw.errors import SimulationError
+from mase_hw.sim._process import died, run_simulator, waiting
+from mase_hw.sim.build import build_model
+from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation
+from mase_hw.sim.layout import Bytes, Integers, StreamLayout
+
+
+def run_native(request: RunRequest) -> RunResult:
+    """Run a request with the native engine."""
+    with waiting("Building the simulation"):
+        model = build_model(
+            request.project, request.summary, probes=request.probes, waves=request.waves
+        )
+        executable = model.executable("native")
+    with tempfile.TemporaryDirectory(prefix="mase-hw-") as name:
+        folder = Path(name)
+        _write_job(request, folder)
+        total = request.inferences * request.summary.outputs[0].spec.beats
+        command = [str(executable), str(folder)]
+        status, lines = run_simulator(command, request.project, os.environ, total)
+        if status or not (folder / "result.txt").is_file():
+            raise died("native", status, lines)
+        return _read_result(request, folder)
+
+
+def write_inputs(folder: Path, streams: Sequence[Stream], inputs: Sequence[Bytes]) -> None:
+    """Write `NAME.in` for each input."""
+    for stream, beats in zip(streams, inputs, strict=True):
+        (folder / f"{stream.name}.in").write_bytes(np.ascontiguousarray(beats).tobytes())
+
+
+def _write_job(request: RunRequest, folder: Path) -> None:
+    summary = request.summary
+    write_inputs(folder, summary.inputs, request.inputs)
+    numbers: list[object] = [
+        request.inferences, request.seed, request.stall, request.quiet_limit, request.drain,
+        int(request.waves),
+    ]  # fmt: skip
+    streams = (*summary.inputs, *summary.outputs, *request.probes)
+    numbers += [stream.spec.beats for stream in streams]
+    (folder / "job.txt").write_text(" ".join(map(str, numbers)) + "\n")
+
+
+def _read_result(request: RunRequest, folder: Path) -> RunResult:
+    layouts = {
+        stream.name: StreamLayout(stream)
+        for stream in (*request.summary.inputs, *request.summary.outputs, *request.probes)
+    }
+    numbers: dict[str, float] = {}
+    streams: dict[str, Recording] = {}
+    violations: list[Violation] = []
+    for line in (folder / "result.txt").read_text().splitlines():
+        kind, *words = line.split(" ")
+        if kind == "violation":
+            violations.append(
+                Violation(words[0], " ".join(words[3:]), int(words[1]), int(words[2]))
+            )
+        elif kind == "input":
+            # A driver does not see ready after its last beat: blocked while it still offers one.
+            cycles = _read_cycles(folder, words[0])
+            empty = np.zeros((0, layouts[words[0]].bytes), np.uint8)
+            streams[words[0]] = Recording(empty, cycles, words[2] == "1", False)
+        elif kind in ("output", "probe"):
+            name = words[0]
+            beats = np.fromfile(folder / f"{name}.out", np.uint8).reshape(-1, layouts[name].bytes)
+            cycles = _read_cycles(folder, name)
+            streams[name] = Recording(beats, cycles, words[2] == "1", words[3] == "1")
+        else:
+            numbers[kind] = float(words[0])
+    waveform = keep_waveform(request, folder / "waves.vcd")
+    return RunResult(
+        int(numbers["cycles"]),
+        numbers["seconds"],
+        bool(numbers["hung"]),
+        streams,
+        tuple(violations),
+        waveform,
+    )
+
+
+def _read_cycles(folder: Path, name: str) -> Integers:
+    return np.fromfile(folder / f"{name}.cycles", "<u8").astype(np.int64)
+
+
+def keep_waveform(request: RunRequest, recorded: Path) -> Path | None:
+    """Move a recorded waveform to `sim/waves.vcd` of the project."""
+    if not request.waves:
+        return None
+    if not recorded.is_file():
+        raise SimulationError(f"no waveform was written to {recorded}")
+    target = request.project / "sim" / "waves.vcd"
+    target.parent.mkdir(exist_ok=True)
+    shutil.move(recorded, target)
+    return target

@@ -1,0 +1,393 @@
+"""`simulate`: stream inputs through an emitted project and compare every element, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.errors import SimulationError
+from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
+from mase_hw.sim.cocotb_engine import run_cocotb
+from mase_hw.sim.engine import Engine, RunRequest, RunResult, Violation
+from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
+from mase_hw.sim.layout import StreamLayout
+from mase_hw.sim.native_engine import run_native
+
+ENGINES: Mapping[str, Engine] = {"native": run_native, "cocotb": run_cocotb}
+DEFAULT_SAMPLES = 100
+# Elements recorded at most when a failing run is repeated with every stream probed.
+LOCALISE_ELEMENTS = 20_000_000
+
+
+class Reference(Protocol):
+    """The integer reference of a project."""
+
+    def __call__(self, inputs: list[Tensor], nodes: Sequence[str], /) -> Mapping[str, Tensor]:
+        """Return the int64 codes of `nodes`, given the codes `[inferences, *shape]` of inputs."""
+        ...
+
+
+@dataclass(frozen=True)
+class SimulationReport:
+    """What a simulation showed.
+
+    Attributes:
+        bit_exact: every element equals the reference, and no stream rule was broken.
+        elements: elements compared, outputs and probes together.
+        mismatches: elements that differ, never came, or came too much.
+        inferences: inferences streamed.
+        cycles: cycles simulated after reset.
+        interval_cycles: cycles per inference once the pipeline is full; None for one inference.
+        predicted_interval_cycles: the prediction, for streams that never pause.
+        latency_cycles: from the first input beat to the last output beat of the first inference.
+        predicted_latency_cycles: the prediction.
+        engine: `native` or `cocotb`.
+        seconds: wall seconds of the simulation itself, building not included.
+        cycles_per_second: `cycles / seconds`.
+        stall: probability that a port paused in a cycle.
+        seed: seed of the inputs, the pauses and the initial register bits.
+        first_mismatch: the first layer, in topological order, that differs, and where.
+        violations: stream rules that ports of the design broke.
+        waveform: path of the recorded waveform.
+        outputs: codes of each output by stream name, the inferences along the batch dimension.
+        values: the reals these codes stand for.
+    """
+
+    bit_exact: bool
+    elements: int
+    mismatches: int
+    inferences: int
+    cycles: int
+    interval_cycles: int | float | None
+    predicted_interval_cycles: int
+    latency_cycles: int | None
+    predicted_latency_cycles: int
+    engine: str
+    seconds: float
+    cycles_per_second: float
+    stall: float
+    seed: int
+    first_mismatch: Mismatch | None = None
+    violations: tuple[Violation, ...] = ()
+    waveform: Path | None = None
+    outputs: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+    values: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description without the outputs."""
+        skipped = ("outputs", "values", "first_mismatch", "violations", "waveform")
+        entry = {name: item for name, item in vars(self).items() if name not in skipped}
+        first = self.first_mismatch
+        return {
+            **entry,
+            "first_mismatch": first.to_dict() if first else None,
+            "violations": [str(item) for item in self.violations],
+            "waveform": str(self.waveform) if self.waveform else None,
+        }
+
+    def to_json(self) -> str:
+        """Return one JSON object."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def save_outputs(self, path: Path) -> None:
+        """Write `codes` and `values` of the first output, `codes_1`, ... of further ones."""
+        arrays: dict[str, Any] = {}
+        for number, name in enumerate(self.outputs):
+            suffix = f"_{number}" if number else ""
+            arrays[f"codes{suffix}"] = self.outputs[name].numpy()
+            arrays[f"values{suffix}"] = self.values[name].numpy()
+        with path.open("wb") as file:
+            np.savez(file, **arrays)
+
+
+def simulate(
+    project: Path | str,
+    inputs: Any = None,
+    *,
+    samples: int | None = None,
+    engine: str = "native",
+    stall: float = 0.0,
+    seed: int = 0,
+    waves: bool = False,
+    probes: Sequence[str] = (),
+    outputs: Path | str | None = None,
+    reference: Reference | None = None,
+) -> SimulationReport:
+    """Stream inputs through an emitted project and compare its outputs with the reference.
+
+    Args:
+        project: the emitted folder.
+        inputs: real values, as `mase_hw.sim.inputs.encode_inputs` takes them; without them random
+            codes over the whole range of the input's format.
+        samples: number of random inferences (100), or how many of `inputs` to use.
+        engine: `native` streams whole data sets; `cocotb` is for protocol and debugging.
+        stall: probability in [0, 1) that a port pauses in a cycle, on every port.
+        seed: seeds everything random.
+        waves: write `sim/waves.vcd` in the project.
+        probes: names of nodes or streams inside the design to compare as well.
+        outputs: where to save `codes` and `values` of the outputs (`.npz`).
+        reference: the integer reference; by default rebuilt from the project's saved graph.
+
+    Raises:
+        SimulationError: for wrong inputs or options, and when the design hangs.
+        ToolError: when Verilator, cocotb or a compiler is missing.
+    """
+    folder = Path(project)
+    summary = DesignSummary.load(folder)
+    _check_options(engine, stall, seed)
+    chosen = _choose_probes(summary, probes)
+    codes = _codes(summary, inputs, samples, seed)
+    model = reference if reference is not None else load_reference(folder)
+    expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
+    request = make_request(folder, summary, codes, expected, seed, stall, chosen, waves)
+    result = ENGINES[engine](request)
+    checks = _check(request, result, expected)
+    if any(check.mismatches for check in checks):
+        checks = _localise(request, result, checks, codes, model, ENGINES[engine])
+    if result.hung and not _all_accepted(request, result):
+        raise SimulationError(_explain_hang(request, result, first_of(checks), ENGINES[engine]))
+    report = _report(request, result, checks, engine)
+    if outputs is not None:
+        report.save_outputs(Path(outputs))
+    return report
+
+
+def load_reference(folder: Path) -> Reference:
+    """Return the integer reference of an emitted project, from its saved graph."""
+    loader: Callable[[Path], Reference] = import_module("mase_hw.emit.project").load_reference
+    return loader(folder)
+
+
+def make_request(
+    folder: Path,
+    summary: DesignSummary,
+    codes: Sequence[Tensor],
+    expected: Mapping[str, Tensor],
+    seed: int = 0,
+    stall: float = 0.0,
+    probes: tuple[Stream, ...] = (),
+    waves: bool = False,
+) -> RunRequest:
+    """Return the run of input `codes`, whose padding lanes are driven with random bits."""
+    garbage = np.random.default_rng(seed)
+    beats = tuple(
+        StreamLayout(stream).pack(item, garbage)
+        for stream, item in zip(summary.inputs, codes, strict=True)
+    )
+    wanted = {
+        stream.name: StreamLayout(stream).pack(expected[stream.name]) for stream in summary.outputs
+    }
+    return RunRequest(
+        folder.resolve(), summary, beats, len(codes[0]), wanted, seed, stall, probes, waves
+    )
+
+
+def _check_options(engine: str, stall: float, seed: int) -> None:
+    if engine not in ENGINES:
+        raise SimulationError(f"engine is {engine!r}; allowed: {', '.join(ENGINES)}")
+    if not 0.0 <= stall < 1.0:
+        raise SimulationError(f"stall is {stall}; allowed: a probability from 0 to below 1")
+    if not 0 <= seed < 2**31:
+        raise SimulationError(f"seed is {seed}; allowed: an integer from 0 to {2**31 - 1}")
+
+
+def _choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream, ...]:
+    ports = {stream.name for stream in summary.inputs}
+    outputs = {stream.name for stream in summary.outputs}
+    inside = [stream for stream in summary.streams if stream.name not in ports]
+    for name in names:
+        if not any(name in (stream.name, stream.node) for stream in inside):
+            legal = ", ".join(stream.node for stream in inside)
+            raise SimulationError(f"there is no node {name} to probe; the design has: {legal}")
+    return tuple(
+        item
+        for item in inside
+        if item.name not in outputs and (item.name in names or item.node in names)
+    )
+
+
+def _codes(summary: DesignSummary, inputs: Any, samples: int | None, seed: int) -> list[Tensor]:
+    if inputs is None:
+        count = DEFAULT_SAMPLES if samples is None else samples
+        return random_codes(summary.inputs, count, seed)
+    codes = encode_inputs(summary.inputs, inputs)
+    if samples is not None and not 1 <= samples <= len(codes[0]):
+        raise SimulationError(f"samples is {samples}; allowed: 1 to {len(codes[0])}, the inputs")
+    return [item[:samples] for item in codes]
+
+
+def _reference_codes(
+    reference: Reference, codes: list[Tensor], streams: Sequence[Stream]
+) -> dict[str, Tensor]:
+    """Return the codes `[inferences, *shape]` of each stream, by stream name."""
+    nodes = list(dict.fromkeys(stream.node for stream in streams))
+    found = reference(codes, nodes)
+    return {
+        stream.name: found[stream.node].reshape(len(codes[0]), *stream.spec.shape)
+        for stream in streams
+        if stream.node in found
+    }
+
+
+def _check(
+    request: RunRequest, result: RunResult, expected: Mapping[str, Tensor]
+) -> list[StreamCheck]:
+    """Check probes, which come in topological order, and then outputs."""
+    return [
+        check_stream(
+            stream,
+            expected[stream.name],
+            result.streams[stream.name],
+            seed=request.seed,
+            waveform=result.waveform,
+        )
+        for stream in (*request.probes, *request.summary.outputs)
+        if stream.name in expected
+    ]
+
+
+def _localise(
+    request: RunRequest,
+    result: RunResult,
+    checks: list[StreamCheck],
+    codes: list[Tensor],
+    reference: Reference,
+    engine: Engine,
+) -> list[StreamCheck]:
+    """Repeat a failing run with every stream probed; put the first layer that differs first.
+
+    The repeated run ends with the failing inference and has the same seed, so that every beat up
+    to the failure moves in the same cycle. When that is too much to record, the failing inference
+    runs alone.
+    """
+    first = first_of(checks)
+    streams = _choose_probes(request.summary, [item.node for item in request.summary.streams])
+    if first is None or not streams:
+        return checks
+    last = min(first.inference, request.inferences - 1) + 1
+    start = 0
+    if last * sum(stream.spec.elements for stream in streams) > LOCALISE_ELEMENTS:
+        start = last - 1
+    part = [item[start:last] for item in codes]
+    expected = _reference_codes(reference, part, (*request.summary.outputs, *streams))
+    beats = tuple(
+        item[start * stream.spec.beats : last * stream.spec.beats]
+        for item, stream in zip(request.inputs, request.summary.inputs, strict=True)
+    )
+    again = replace(
+        request, inputs=beats, inferences=last - start, expected={}, probes=streams, waves=False
+    )
+    found = first_of(_check(again, engine(again), expected))
+    if found is None:
+        return checks
+    if start:
+        found = replace(found, inference=found.inference + start, cycle=None)
+    found = replace(found, waveform=str(result.waveform) if result.waveform else None)
+    culprit = next(index for index, check in enumerate(checks) if check.first is not None)
+    return [
+        replace(check, first=found) if index == culprit else check
+        for index, check in enumerate(checks)
+    ]
+
+
+def _all_accepted(request: RunRequest, result: RunResult) -> bool:
+    return all(
+        len(result.streams[stream.name].cycles) == request.inferences * stream.spec.beats
+        for stream in request.summary.inputs
+    )
+
+
+def _explain_hang(
+    request: RunRequest, result: RunResult, mismatch: Mismatch | None, engine: Engine
+) -> str:
+    """Say which ports wait, and, from the same run with every stream probed, where inside."""
+    quiet, summary = request.quiet_limit, request.summary
+    lines = [f"the design hangs: no beat moved for {quiet} cycles before cycle {result.cycles}"]
+    for stream in summary.inputs:
+        recording, total = result.streams[stream.name], request.inferences * stream.spec.beats
+        if recording.valid:
+            lines.append(
+                f"  {stream.name} waits for ready (beat {len(recording.cycles)} of {total})"
+            )
+    for stream in summary.outputs:
+        recording, total = result.streams[stream.name], request.inferences * stream.spec.beats
+        if len(recording.cycles) < total:
+            lines.append(
+                f"  {stream.name} has no valid beat (beat {len(recording.cycles)} of {total})"
+            )
+    streams = _choose_probes(summary, [item.node for item in summary.streams])
+    if streams:
+        inside = engine(replace(request, probes=streams, waves=False)).streams
+        for stream in streams:
+            state = inside[stream.name]
+            if state.valid and not state.ready:
+                lines.append(f"  inside, {stream.name} of {stream.node} is valid but not accepted")
+            elif state.ready and not state.valid:
+                lines.append(f"  inside, {stream.name} of {stream.node} is awaited but not valid")
+    if mismatch is not None and mismatch.got is not None:
+        lines.append(f"  {mismatch}")
+    if result.waveform:
+        lines.append(f"  waveform {result.waveform}")
+    return "\n".join(lines)
+
+
+def _report(
+    request: RunRequest, result: RunResult, checks: Sequence[StreamCheck], engine: str
+) -> SimulationReport:
+    summary = request.summary
+    mismatches = sum(check.mismatches for check in checks)
+    outputs, values = {}, {}
+    for stream, check in zip(summary.outputs, checks[-len(summary.outputs) :], strict=True):
+        shape = inference_shape(stream.spec.shape, request.inferences)
+        outputs[stream.name] = check.codes.reshape(shape)
+        values[stream.name] = stream.spec.quantized.decode(outputs[stream.name])
+    latency, interval = _timing(request, result)
+    return SimulationReport(
+        bit_exact=mismatches == 0 and not result.violations,
+        elements=sum(check.elements for check in checks),
+        mismatches=mismatches,
+        inferences=request.inferences,
+        cycles=result.cycles,
+        interval_cycles=interval,
+        predicted_interval_cycles=summary.interval_cycles,
+        latency_cycles=latency,
+        predicted_latency_cycles=summary.latency_cycles,
+        engine=engine,
+        seconds=result.seconds,
+        cycles_per_second=result.cycles / max(result.seconds, 1e-9),
+        stall=request.stall,
+        seed=request.seed,
+        first_mismatch=first_of(checks),
+        violations=result.violations,
+        waveform=result.waveform,
+        outputs=outputs,
+        values=values,
+    )
+
+
+def _timing(request: RunRequest, result: RunResult) -> tuple[int | None, int | float | None]:
+    """Return (latency, interval) from the cycles of the beats."""
+    starts = [result.streams[stream.name].cycles[:1] for stream in request.summary.inputs]
+    ends = []
+    for stream in request.summary.outputs:
+        last = result.streams[stream.name].cycles[stream.spec.beats - 1 :: stream.spec.beats]
+        ends.append(last[: request.inferences])
+    complete = min(map(len, ends))
+    if complete == 0 or any(len(start) == 0 for start in starts):
+        return None, None
+    ended = np.max(np.stack([item[:complete] for item in ends]), axis=0)
+    latency = int(ended[0]) - min(int(start[0]) for start in starts)
+    if complete == 1:
+        return latency, None
+    # The second half of the run: the pipeline is full.
+    middle = complete // 2 if complete > 2 else 0
+    cycles, count = int(ended[-1] - ended[middle]), complete - 1 - middle
+    return latency, cycles // count if cycles % count == 0 else round(cycles / count, 4)

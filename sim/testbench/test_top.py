@@ -1,0 +1,194 @@
+"""Streams vectors through the design, and compares every output with the integer reference.
+
+Environment variables, all optional:
+
+- `MASE_HW_PROJECT`: the project folder (default: the folder above this file).
+- `MASE_HW_VECTORS`: inputs and expected outputs (default: `vectors.npz` beside this file).
+- `MASE_HW_STALL`: probability that a port pauses in a cycle (default 0).
+- `MASE_HW_SEED`: seeds the pauses (default 0).
+- `MASE_HW_PROBES`: names of internal streams to record, separated by commas. They must be visible.
+- `MASE_HW_RESULTS`: where to write what was recorded (`.npz`).
+
+`vectors.npz` holds, as rows of bytes (see `stream.py`): `input.NAME` for each input,
+`expected.NAME` for each output, and `mask.NAME`, the bits of one inference that count (the lanes
+of a tile outside the tensor do not).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import Event, RisingEdge, Timer
+from cocotb.utils import get_sim_time
+from stream import Bytes, Driver, Monitor, Pauses, StreamPort
+
+PERIOD_NS = 10
+RESET_CYCLES = 4
+PROGRESS_SECONDS = 0.2
+
+
+class Testbench:
+    """The design with a driver on every input and a monitor on every output."""
+
+    __test__ = False
+
+    def __init__(self, dut: Any, design: dict[str, Any], vectors: Mapping[str, Bytes]) -> None:
+        self.dut, self.design = dut, design
+        self.stall = float(os.environ.get("MASE_HW_STALL", "0"))
+        self.seed = int(os.environ.get("MASE_HW_SEED", "0"))
+        self._start = 0
+        self._reported = time.monotonic()
+        self._done = Event()
+        self.hung = False
+        self.drivers = [
+            Driver(
+                port,
+                dut.clk,
+                [row.tobytes() for row in vectors[f"input.{port.name}"]],
+                self._pauses(port),
+                self.now,
+            )
+            for port in (StreamPort(dut, entry) for entry in design["inputs"])
+        ]
+        self.monitors = [
+            Monitor(port, dut.clk, self._pauses(port), self.now, self._moved)
+            for port in (StreamPort(dut, entry) for entry in design["outputs"])
+        ]
+        wanted = [name for name in os.environ.get("MASE_HW_PROBES", "").split(",") if name]
+        self.probes = [
+            Monitor(StreamPort(dut, entry), dut.clk, None, self.now, lambda: None)
+            for entry in design["streams"]
+            if entry["name"] in wanted
+        ]
+        first = design["inputs"][0]
+        inferences = len(vectors[f"input.{first['name']}"]) // first["beats"]
+        self._expected = [monitor.port.beats * inferences for monitor in self.monitors]
+
+    def _pauses(self, port: StreamPort) -> Pauses:
+        return Pauses(self.stall, self.seed, port.name)
+
+    def now(self) -> int:
+        """Return the number of the current cycle, 0 being the first after reset."""
+        return int(get_sim_time("ns") - self._start) // PERIOD_NS
+
+    def _moved(self) -> None:
+        if time.monotonic() - self._reported > PROGRESS_SECONDS:
+            self._reported = time.monotonic()
+            sys.stdout.write(f"progress {len(self.monitors[0].log.cycles)}\n")
+            sys.stdout.flush()
+        counts = [len(monitor.log.cycles) for monitor in self.monitors]
+        if all(count >= wanted for count, wanted in zip(counts, self._expected, strict=True)):
+            self._done.set()
+
+    async def _watch(self, cycles: int) -> None:
+        """End the run when no beat moves on any port for so many cycles."""
+        before = -1
+        while True:
+            moved = sum(len(item.log.cycles) for item in (*self.drivers, *self.monitors))
+            if moved == before:
+                self.hung = True
+                self._done.set()
+                return
+            before = moved
+            await Timer(cycles * PERIOD_NS, "ns")
+
+    async def run(self) -> None:
+        """Reset the design, stream everything, and wait for surplus beats."""
+        dut = self.dut
+        dut.clk.value = 0
+        dut.rst.value = 1
+        for monitor in self.monitors:
+            monitor.start()
+        Clock(dut.clk, PERIOD_NS, unit="ns").start(start_high=False)
+        for _ in range(RESET_CYCLES):
+            await RisingEdge(dut.clk)
+        dut.rst.value = 0
+        self._start = int(get_sim_time("ns")) + PERIOD_NS
+        for item in (*self.monitors, *self.probes, *self.drivers):
+            cocotb.start_soon(item.run())
+        interval = self.design["predicted"]["interval_cycles"]
+        latency = self.design["predicted"]["latency_cycles"]
+        quiet = int((100 * interval + 2 * latency + 1000) / (1.0 - self.stall))
+        cocotb.start_soon(self._watch(quiet))
+        await self._done.wait()
+        if not self.hung:
+            await Timer((2 * interval + 16) * PERIOD_NS, "ns")
+
+    def save(self, path: Path, seconds: float) -> None:
+        """Write everything that was recorded."""
+        arrays: dict[str, Any] = {}
+        state, violations = {}, []
+        for item in (*self.drivers, *self.monitors, *self.probes):
+            port, log = item.port, item.log
+            rows = np.frombuffer(b"".join(log.beats), np.uint8).reshape(-1, port.bytes)
+            arrays[f"beats.{port.name}"] = rows
+            arrays[f"cycles.{port.name}"] = np.array(log.cycles, np.int64)
+            state[port.name] = [bool(port.valid.value), bool(port.ready.value)]
+            violations += log.violations
+        summary = {
+            "cycles": self.now(),
+            "seconds": seconds,
+            "hung": self.hung,
+            "state": state,
+            "violations": violations,
+        }
+        arrays["summary"] = np.array(json.dumps(summary))
+        np.savez(path, **arrays)
+
+
+def compare(port: StreamPort, got: Sequence[bytes], expected: Bytes, mask: Bytes) -> str | None:
+    """Return what the first difference is, or None."""
+    rows = np.frombuffer(b"".join(got), np.uint8).reshape(-1, port.bytes)
+    count = min(len(rows), len(expected))
+    masks = np.tile(mask, (-(-count // len(mask)), 1))[:count]
+    wrong = np.argwhere((rows[:count] ^ expected[:count]) & masks)
+    if len(wrong):
+        row, byte = (int(item) for item in wrong[0])
+        bits = int((rows[row, byte] ^ expected[row, byte]) & masks[row, byte])
+        signal, lane = port.lane_of(byte, (bits & -bits).bit_length() - 1)
+        return (
+            f"{signal}: beat {row % port.beats} of inference {row // port.beats}, lane {lane}: "
+            f"expected beat 0x{expected[row, ::-1].tobytes().hex()}, "
+            f"got 0x{rows[row, ::-1].tobytes().hex()}"
+        )
+    if len(rows) != len(expected):
+        return f"{port.name}: {len(rows)} beats came, expected {len(expected)}"
+    return None
+
+
+@cocotb.test()
+async def outputs_equal_reference(dut: Any) -> None:
+    """Every output equals the reference on every bit, and every stream keeps the rules."""
+    here = Path(__file__).resolve().parent
+    project = Path(os.environ.get("MASE_HW_PROJECT", here.parent))
+    design = json.loads((project / "design.json").read_text())
+    vectors = dict(np.load(os.environ.get("MASE_HW_VECTORS", here / "vectors.npz")))
+    bench = Testbench(dut, design, vectors)
+    start = time.perf_counter()
+    await bench.run()
+    seconds = time.perf_counter() - start
+    if "MASE_HW_RESULTS" in os.environ:
+        bench.save(Path(os.environ["MASE_HW_RESULTS"]), seconds)
+    problems = [
+        f"{item['port']}: {item['rule']} (beat {item['beat']}, cycle {item['cycle']})"
+        for monitor in (*bench.monitors, *bench.probes)
+        for item in monitor.log.violations
+    ]
+    for monitor in bench.monitors:
+        name = monitor.port.name
+        found = compare(
+            monitor.port, monitor.log.beats, vectors[f"expected.{name}"], vectors[f"mask.{name}"]
+        )
+        problems += [found] if found else []
+    if bench.hung:
+        problems.append(f"the design hangs: no beat moved any more at cycle {bench.now()}")
+    assert not problems, "\n".join([*problems, f"seed {bench.seed}, stall {bench.stall}"])

