@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hardware",),
     ("emit",),
     ("sim",),
-    ("models", "data", "search", "pipelines", "kernels"),
+    ("models", "data", "search", "pipelines", "kernels", "nn", "bench"),
     ("api", "doctor", "cli", "__init__"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}

@@ -75,7 +75,7 @@ def quantize_transform_pass(
             if _wanted(node, configured) is None
         }
     for node in mg.nodes:
-        _set_result(node, configured, {**last, **explicit})
+        _set_result(mg, node, configured, {**last, **explicit})
     return insert_casts_transform_pass(mg, {})
 
 
@@ -126,9 +126,12 @@ def _format(
             for key, value in _format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
             .to_dict()
             .items()
-            if key in ("width", "signed")
+            if key in cls.inherited
         }
     try:
+        constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
+        if constant is not None:
+            return cls.fit_values(constant, **fields)
         low, high = _range(mg, node, name)
         return cls.fit(low, high, **fields)
     except FormatError as error:
@@ -136,9 +139,6 @@ def _format(
 
 
 def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:
-    constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
-    if constant is not None and constant.numel():
-        return float(constant.min()), float(constant.max())
     software = metadata(node).software
     if software is None or name not in software.ranges:
         return -1.0, 1.0
@@ -172,6 +172,12 @@ def _keeps_format(node: Node) -> bool:
     return operator is not None and operators()[operator].keeps_format
 
 
+def _own_format(mg: MaseGraph, node: Node) -> Format | None:
+    """Return the format of a result that no configuration chooses."""
+    operator = common(node).operator
+    return operators()[operator].result_format(mg.call(node)) if operator is not None else None
+
+
 def _wanted(node: Node, configured: set[Node]) -> Format | None:
     """Return the input format of the nearest configured consumer, None when there is none."""
     for user, name in consumers(node):
@@ -182,11 +188,18 @@ def _wanted(node: Node, configured: set[Node]) -> Format | None:
     return None
 
 
-def _set_result(node: Node, configured: set[Node], results: Mapping[Node, Format]) -> None:
+def _set_result(
+    mg: MaseGraph, node: Node, configured: set[Node], results: Mapping[Node, Format]
+) -> None:
     if node.op not in ("placeholder", "call_function"):
         return
     known = common(node)
-    if node.op == "placeholder" or node in configured:
+    own = _own_format(mg, node)
+    if own is not None:
+        given = common(stream_operands(node)[0][1]).results["data_out_0"].format
+        operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
+        known, result = replace(known, operands=operands), own
+    elif node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
     elif _keeps_format(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format
