@@ -84,7 +84,7 @@ def check_finite(mg: MaseGraph) -> None:
 
 def _arguments(model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if not isinstance(model, nn.Module):
-        raise CaptureError(f"a model is a torch.nn.Module, not a {type(model).__name__}")
+        raise CaptureError(f"a model is a torch.nn.Module, not {type(model).__name__}")
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     if isinstance(example_inputs, Mapping):
