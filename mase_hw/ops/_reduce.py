@@ -53,7 +53,11 @@ class Run:
         tiles = spec.tiles[1]
         terms, inner = prod(sizes[first:stop]), prod(sizes[stop:-1])
         outer = prod(sizes[:first])
-        return cls(outer, terms * tiles, 1, True) if across else cls(outer, terms, inner * tiles, False)
+        return (
+            cls(outer, terms * tiles, 1, True)
+            if across
+            else cls(outer, terms, inner * tiles, False)
+        )
 
     def schedule(self, offered: Cycles, lanes: int) -> Cycles:
         """Return when each reduced beat is offered."""
@@ -185,7 +189,9 @@ def _axes(spec: TensorSpec) -> tuple[int, ...] | None:
     if order is None:
         return tuple(range(len(spec.shape)))
     whole = order.view == spec.shape
-    return order.axes if whole and order.stream == tuple(spec.shape[i] for i in order.axes) else None
+    return (
+        order.axes if whole and order.stream == tuple(spec.shape[i] for i in order.axes) else None
+    )
 
 
 def _candidates(data: TensorSpec) -> list[TensorSpec]:
