@@ -251,12 +251,16 @@ class Window:
         Beats enter when there is room, which depends on what has left, which depends on what has
         entered: the two are settled in turn.
         """
-        limits = np.searchsorted(self._free, np.arange(self.inputs) - self.depth, side="right")
+        images = offered.size // self.inputs
+        starts = np.arange(images)[:, None] * self.inputs
+        needs = (self._needs.reshape(1, -1) + starts).reshape(-1)
+        free = (self._free[None, :] + starts).reshape(-1)
+        limits = np.searchsorted(free, np.arange(offered.size) - self.depth, side="right")
         accepted = one_per_cycle(offered)
         while True:
-            taken = one_per_cycle(accepted[self._needs.reshape(-1)] + 1)
+            taken = one_per_cycle(accepted[needs] + 1)
             # Position p is reached the cycle after the last beat of p - 1 left.
-            reached = np.append(0, taken.reshape(self.positions, -1)[:, -1] + 1)
+            reached = np.append(0, taken.reshape(free.size, -1)[:, -1] + 1)
             settled = one_per_cycle(np.maximum(offered, reached[limits]))
             if np.array_equal(settled, accepted):
                 return taken + 1
