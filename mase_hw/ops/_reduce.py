@@ -22,16 +22,14 @@ from mase_hw.ops._tensor import Order, TensorSpec
 
 @dataclass(frozen=True)
 class Run:
-    """Where the reduced elements lie in a stream: `outer` x `terms` x `inner` beats.
+    """Where the reduced elements lie in a stream: again and again `terms` x `inner` beats.
 
     Attributes:
-        outer: results one after another.
         terms: rounds that are reduced.
         inner: beats of a round.
         across: whether the lanes of a beat are reduced too.
     """
 
-    outer: int
     terms: int
     inner: int
     across: bool
@@ -52,12 +50,11 @@ class Run:
             return None
         tiles = spec.tiles[1]
         terms, inner = prod(sizes[first:stop]), prod(sizes[stop:-1])
-        outer = prod(sizes[:first])
-        return cls(outer, terms * tiles, 1, True) if across else cls(outer, terms, inner * tiles, False)
+        return cls(terms * tiles, 1, True) if across else cls(terms, inner * tiles, False)
 
     def schedule(self, offered: Cycles, lanes: int) -> Cycles:
         """Return when each reduced beat is offered."""
-        entered = one_per_cycle(offered).reshape(self.outer, self.terms, self.inner)
+        entered = one_per_cycle(offered).reshape(-1, self.terms, self.inner)
         result: Cycles = entered[:, -1].reshape(-1) + 1 + int(self.across and lanes > 1)
         return result
 
@@ -185,7 +182,9 @@ def _axes(spec: TensorSpec) -> tuple[int, ...] | None:
     if order is None:
         return tuple(range(len(spec.shape)))
     whole = order.view == spec.shape
-    return order.axes if whole and order.stream == tuple(spec.shape[i] for i in order.axes) else None
+    return (
+        order.axes if whole and order.stream == tuple(spec.shape[i] for i in order.axes) else None
+    )
 
 
 def _candidates(data: TensorSpec) -> list[TensorSpec]:

@@ -198,7 +198,8 @@ def _set_result(
     if own is not None:
         given = common(stream_operands(node)[0][1]).results["data_out_0"].format
         operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
-        known, result = replace(known, operands=operands), own
+        known = replace(known, operands=operands)
+        result: Format | None = own
     elif node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
     elif _keeps_format(node):
