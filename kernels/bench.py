@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from mase_hw.kernels.mxint import DEFAULT_BLOCK, convert_to_mxint8, cpu, cuda, triton, vectorized
-from mase_hw.kernels.mxint.reference import dequantize as dequantize_reference
-from mase_hw.kernels.profile._measure import Timing, interleaved
 from torch import Tensor
 
 from mase_hw.errors import DataError
+from mase_hw.kernels.mxint import DEFAULT_BLOCK, convert_to_mxint8, cpu, cuda, triton, vectorized
+from mase_hw.kernels.mxint.reference import dequantize as dequantize_reference
+from mase_hw.kernels.profile._measure import Timing, interleaved
 
 ELEMENTS = 64 << 20
 GPU_BYTES = 1 << 30

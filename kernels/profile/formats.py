@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from mase_hw.kernels.profile._measure import Timing, check_device, interleaved
-from mase_hw.kernels.profile._models import Subject, load_subject
-from mase_hw.kernels.profile._report import Report, Table, new_figure, setting
 from torch import Tensor, nn
 
 from mase_hw.errors import FormatError
 from mase_hw.formats import Format, formats
+from mase_hw.kernels.profile._measure import Timing, check_device, interleaved
+from mase_hw.kernels.profile._models import Subject, load_subject
+from mase_hw.kernels.profile._report import Report, Table, new_figure, setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

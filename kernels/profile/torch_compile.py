@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+
 from mase_hw.kernels.profile._measure import check_device, interleaved, operators_run
 from mase_hw.kernels.profile._models import Subject, load_subject
 from mase_hw.kernels.profile._report import Report, Table, new_figure, setting

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
+
+from mase_hw.cli import profile as command
+from mase_hw.errors import ConfigError
 from mase_hw.kernels import bench
 from mase_hw.kernels.profile import _measure, mxint8
 from mase_hw.kernels.profile.formats import profile_formats
 from mase_hw.kernels.profile.mxint8 import profile_mxint8
 from mase_hw.kernels.profile.sdpa import backend_of, profile_sdpa
 from mase_hw.kernels.profile.torch_compile import profile_torch_compile
-from typer.testing import CliRunner
-
-from mase_hw.cli import profile as command
-from mase_hw.errors import ConfigError
 
 FACTORY = """
 import torch
