@@ -20,6 +20,7 @@ from mase_hw.sim.engine import Engine, RunRequest, RunResult, Violation
 from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.native_engine import run_native
+from mase_hw.sim.queues import QueueMark, queue_marks, queue_streams
 
 ENGINES: Mapping[str, Engine] = {"native": run_native, "cocotb": run_cocotb}
 DEFAULT_SAMPLES = 100
@@ -57,6 +58,7 @@ class SimulationReport:
         first_mismatch: the first layer, in topological order, that differs, and where.
         violations: stream rules that ports of the design broke.
         waveform: path of the recorded waveform.
+        queues: how full each queue became, when that was asked for.
         outputs: codes of each output by stream name, the inferences along the batch dimension.
         values: the reals these codes stand for.
     """
@@ -78,12 +80,13 @@ class SimulationReport:
     first_mismatch: Mismatch | None = None
     violations: tuple[Violation, ...] = ()
     waveform: Path | None = None
+    queues: tuple[QueueMark, ...] = ()
     outputs: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     values: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description without the outputs."""
-        skipped = ("outputs", "values", "first_mismatch", "violations", "waveform")
+        skipped = ("outputs", "values", "first_mismatch", "violations", "waveform", "queues")
         entry = {name: item for name, item in vars(self).items() if name not in skipped}
         first = self.first_mismatch
         return {
@@ -91,6 +94,7 @@ class SimulationReport:
             "first_mismatch": first.to_dict() if first else None,
             "violations": [str(item) for item in self.violations],
             "waveform": str(self.waveform) if self.waveform else None,
+            "queues": [vars(mark) for mark in self.queues],
         }
 
     def to_json(self) -> str:
@@ -118,6 +122,7 @@ def simulate(
     seed: int = 0,
     waves: bool = False,
     probes: Sequence[str] = (),
+    queues: bool = False,
     outputs: Path | str | None = None,
     reference: Reference | None = None,
 ) -> SimulationReport:
@@ -133,6 +138,7 @@ def simulate(
         seed: seeds everything random.
         waves: write `sim/waves.vcd` in the project.
         probes: names of nodes or streams inside the design to compare as well.
+        queues: record how full each queue becomes.
         outputs: where to save `codes` and `values` of the outputs (`.npz`).
         reference: the integer reference; by default rebuilt from the project's saved graph.
 
@@ -143,7 +149,8 @@ def simulate(
     folder = Path(project)
     summary = DesignSummary.load(folder)
     _check_options(engine, stall, seed)
-    chosen = _choose_probes(summary, probes)
+    inside = (*probes, *queue_streams(summary)) if queues else probes
+    chosen = _choose_probes(summary, inside)
     codes = _codes(summary, inputs, samples, seed)
     model = reference if reference is not None else load_reference(folder)
     expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
@@ -368,6 +375,7 @@ def _report(
         first_mismatch=first_of(checks),
         violations=result.violations,
         waveform=result.waveform,
+        queues=queue_marks(summary, result),
         outputs=outputs,
         values=values,
     )

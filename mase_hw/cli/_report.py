@@ -154,7 +154,12 @@ def print_simulation(folder: Path, report: SimulationReport, display: Display) -
 
 def print_failure(simulation: SimulationReport | None, display: Display) -> None:
     """Say where a simulation went wrong."""
-    if simulation is None or simulation.bit_exact:
+    if simulation is None:
+        return
+    for mark in simulation.queues:
+        text = f"queue {mark.node}: {mark.high_water} of {mark.depth} beats used"
+        display.console.print(text, markup=False)
+    if simulation.bit_exact:
         return
     if simulation.first_mismatch is not None:
         display.console.print(f"first mismatch: {simulation.first_mismatch}", markup=False)

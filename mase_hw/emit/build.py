@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw.emit.design import Design, Instance, Memory, NodeSummary, Parameter, Stream
+from mase_hw.emit.design import (
+    Design,
+    Instance,
+    Memory,
+    NodeSummary,
+    Parameter,
+    Queue,
+    Stream,
+)
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
@@ -33,6 +41,7 @@ class _Builder:
     nodes: list[NodeSummary] = field(default_factory=list)
     copies: list[tuple[Stream, Stream]] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
+    queues: list[Queue] = field(default_factory=list)
 
 
 Use = tuple[Node, str]
@@ -80,6 +89,7 @@ def build_design(mg: MaseGraph) -> Design:
         tuple(builder.wires),
         tuple(builder.copies),
         tuple(builder.unused),
+        tuple(builder.queues),
     )
 
 
@@ -151,8 +161,8 @@ def _add_node(
     operands = {name: supplied[node, name] for name, _ in stream_operands(node)}
     if hardware is None:
         builder.wires.append((result, next(iter(operands.values()))))
-    elif hardware.plain:
-        _add_plain(builder, call, hardware, next(iter(operands.values())), result)
+    elif hardware.queue_depth:
+        _add_queue(builder, call, hardware, next(iter(operands.values())), result)
     else:
         _add_instance(builder, call, hardware, operands, result)
     builder.nodes.append(
@@ -168,12 +178,15 @@ def _add_node(
     return result
 
 
-def _add_plain(
+def _add_queue(
     builder: _Builder, call: Call, hardware: Hardware, operand: Stream, result: Stream
 ) -> None:
-    parameters = {"WIDTH": str(_payload_bits(result))}
-    for name, value in hardware.parameters.items():
-        parameters[name] = _own_parameter(builder, call, name, value)
+    depth = hardware.queue_depth
+    builder.queues.append(Queue(call.name, depth, operand.name, result.name))
+    parameters = {
+        "WIDTH": str(_payload_bits(result)),
+        "DEPTH": _own_parameter(builder, call, "DEPTH", depth),
+    }
     ports = {"clk": "clk", "rst": "rst"}
     for port, stream in (("data_in", operand), ("data_out", result)):
         ports |= {

@@ -103,6 +103,23 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Queue:
+    """A queue between two streams that meets the delay of another path.
+
+    Attributes:
+        node: graph node.
+        depth: beats it holds.
+        entering: name of the stream that goes in.
+        leaving: name of the stream that comes out.
+    """
+
+    node: str
+    depth: int
+    entering: str
+    leaving: str
+
+
+@dataclass(frozen=True)
 class NodeSummary:
     """What a report says of one node of the design."""
 
@@ -130,6 +147,7 @@ class Design:
         wires: pairs of streams (driven, driver) that are one and the same.
         copies: pairs of streams (driven, driver) of one payload, whose handshakes differ.
         unused: nets that only take outputs nobody reads.
+        queues: queues of computed depth.
     """
 
     name: str
@@ -145,6 +163,7 @@ class Design:
     wires: tuple[tuple[Stream, Stream], ...] = ()
     copies: tuple[tuple[Stream, Stream], ...] = ()
     unused: tuple[str, ...] = ()
+    queues: tuple[Queue, ...] = ()
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -174,6 +193,7 @@ class Design:
                 for memory in self.memories
             ],
             "nodes": [asdict(node) for node in self.nodes],
+            "queues": [asdict(queue) for queue in self.queues],
             "predicted": {
                 "interval_cycles": self.interval_cycles,
                 "latency_cycles": self.latency_cycles,
@@ -193,6 +213,7 @@ class DesignSummary:
     nodes: tuple[NodeSummary, ...]
     interval_cycles: int
     latency_cycles: int
+    queues: tuple[Queue, ...] = ()
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -218,4 +239,5 @@ class DesignSummary:
             tuple(NodeSummary(**item) for item in entry["nodes"]),
             entry["predicted"]["interval_cycles"],
             entry["predicted"]["latency_cycles"],
+            tuple(Queue(**item) for item in entry["queues"]),
         )

@@ -105,9 +105,11 @@ def assign_parallelism_transform_pass(
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
     groups = Groups()
     for node in nodes:
+        limits = _limits(mg, node)
         for name, spec in _streams(mg, node).items():
             for dim in (0, 1):
-                groups.add((node, name, dim), spec.size[1 - dim])
+                size = spec.size[1 - dim]
+                groups.add((node, name, dim), min(size, limits.get((name, dim), size)))
     table = asked if isinstance(asked, Mapping) else {"default": asked}
     _fix(groups, nodes, table)
     _tie(mg, groups, nodes)
@@ -133,6 +135,13 @@ def _streams(mg: MaseGraph, node: Node) -> dict[str, TensorSpec]:
         return dict(known.results)
     operands = {name: known.operands[name] for name, _ in stream_operands(node)}
     return {**operands, **known.results}
+
+
+def _limits(mg: MaseGraph, node: Node) -> dict[tuple[str, int], int]:
+    if node.op == "placeholder":
+        return {}
+    call = mg.call(node)
+    return call.operator.limits(call)
 
 
 def _check_number(what: str, value: Any) -> None:

@@ -74,7 +74,7 @@ def quantize_transform_pass(
             if _wanted(node, configured) is None
         }
     for node in mg.nodes:
-        _set_result(node, configured, {**last, **explicit})
+        _set_result(mg, node, configured, {**last, **explicit})
     return insert_casts_transform_pass(mg, {})
 
 
@@ -166,6 +166,12 @@ def _keeps_format(node: Node) -> bool:
     return operator is not None and operators()[operator].keeps_format
 
 
+def _own_format(mg: MaseGraph, node: Node) -> Format | None:
+    """Return the format of a result that no configuration chooses."""
+    operator = common(node).operator
+    return operators()[operator].result_format(mg.call(node)) if operator is not None else None
+
+
 def _wanted(node: Node, configured: set[Node]) -> Format | None:
     """Return the input format of the nearest configured consumer, None when there is none."""
     for user, name in consumers(node):
@@ -176,11 +182,18 @@ def _wanted(node: Node, configured: set[Node]) -> Format | None:
     return None
 
 
-def _set_result(node: Node, configured: set[Node], results: Mapping[Node, Format]) -> None:
+def _set_result(
+    mg: MaseGraph, node: Node, configured: set[Node], results: Mapping[Node, Format]
+) -> None:
     if node.op not in ("placeholder", "call_function"):
         return
     known = common(node)
-    if node.op == "placeholder" or node in configured:
+    own = _own_format(mg, node)
+    if own is not None:
+        given = common(stream_operands(node)[0][1]).results["data_out_0"].format
+        operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
+        known, result = replace(known, operands=operands), own
+    elif node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
     elif _keeps_format(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format
