@@ -17,8 +17,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hardware",),
     ("emit",),
     ("sim",),
-    ("models", "data", "search", "pipelines", "kernels", "nn", "bench"),
-    ("api", "doctor", "cli", "__init__"),
+    ("models", "data", "search", "pipelines", "kernels", "nn"),
+    ("api", "bench", "doctor", "cli", "__init__"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.
