@@ -14,7 +14,6 @@ import typer
 
 from mase_hw.errors import MaseError
 
-
 INTERRUPTED = 130
 
 
