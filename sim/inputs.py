@@ -77,9 +77,9 @@ def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
     if len(names) == 1 and not isinstance(inputs, (list, tuple)):
         return {names[0]: inputs}
     if not isinstance(inputs, (list, tuple)) or len(inputs) != len(names):
-        given = len(inputs) if isinstance(inputs, (list, tuple)) else 1
+        count = len(inputs) if isinstance(inputs, (list, tuple)) else 1
         raise SimulationError(
-            f"{given} inputs were given; the design has {len(names)}: {', '.join(names)}"
+            f"{count} inputs were given; the design has {len(names)}: {', '.join(names)}"
         )
     return dict(zip(names, inputs, strict=True))
 

@@ -64,9 +64,7 @@ def emit_verilog(
         subject.mg,
         output=output or Path("build") / subject.mg.name,
         config=formats if formats is not None else subject.config,
-        parallelism=next(
-            item for item in (asked, tiles, subject.parallelism) if item is not None
-        ),
+        parallelism=next(item for item in (asked, tiles, subject.parallelism) if item is not None),
         multipliers=multipliers,
     )
     report = evaluate(

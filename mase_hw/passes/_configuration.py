@@ -41,7 +41,9 @@ class Configuration:
             ConfigError: for an unknown selector, or a key that selects nothing.
         """
         if not isinstance(config, Mapping):
-            raise ConfigError(f"configuration is {config!r}; allowed: a table with default, ...")
+            raise ConfigError(
+                f"configuration is {config!r}; allowed: a table with by, default, ..."
+            )
         by = config.get("by", "type")
         selectors = tuple(by) if isinstance(by, list | tuple) else (by,)
         for selector in selectors:
