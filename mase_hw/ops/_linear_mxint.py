@@ -16,7 +16,13 @@ from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
 from mase_hw.ops._base import Call, Cycles, Hardware, Reference, Source
-from mase_hw.ops._blocks import block, block_problems, check_tiles, encoded, is_block
+from mase_hw.ops._blocks import (
+    block,
+    block_problems,
+    check_tiles,
+    encoded,
+    is_block,
+)
 
 GUARD_BITS = 8
 MAX_SUM_BITS = 62

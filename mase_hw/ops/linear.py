@@ -1,7 +1,8 @@
 """Linear layer: `y = x W^T + b` over the last dimension (torch.nn.functional.linear).
 
 Products and sums are exact; the result is rounded once. The accumulator is as wide as the worst
-case of the actual weights over all input codes. Blocks of integers: see `_linear_mxint`.
+case of the actual weights over all input codes. Blocks of integers: see `_linear_mxint`;
+other scalar formats: see `_linear_scalar`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from mase_hw.formats.fixed import Fixed
 from mase_hw.ops import _linear_mxint as mxint
+from mase_hw.ops import _linear_scalar as scalar
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
 from mase_hw.ops._base import (
     Call,
@@ -27,7 +29,9 @@ from mase_hw.ops._base import (
     example_values,
     one_per_cycle,
 )
+from mase_hw.ops._blocks import INTEGER_BLOCKS
 from mase_hw.ops._fixed import fixed
+from mase_hw.ops._scalars import SCALARS
 from mase_hw.ops._tensor import Order, TensorSpec
 
 
@@ -36,7 +40,7 @@ class Linear(Operator):
 
     name: ClassVar[str] = "linear"
     targets: ClassVar[tuple[str, ...]] = ("aten.linear.default",)
-    formats: ClassVar[tuple[str, ...]] = ("fixed", "mxint", "block_fp")
+    formats: ClassVar[tuple[str, ...]] = (*SCALARS, *INTEGER_BLOCKS)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse weights that stream, and accumulators beyond 63 bits."""
@@ -45,9 +49,11 @@ class Linear(Operator):
             return [*found, "the weight is computed by the model; it must be constant"]
         if not found and mxint.serves(call):
             return mxint.problems(call)
+        if not found and scalar.serves(call):
+            return scalar.problems(call)
         if not found:
             found = [
-                f"{name} is {spec.format}; beside fixed operands it must be fixed"
+                f"{name} is {spec.format}; a scalar beside blocks needs blocks of integers"
                 for name, spec in {**call.operands, **call.results}.items()
                 if not isinstance(spec.format, Fixed)
             ]
@@ -61,6 +67,8 @@ class Linear(Operator):
         """Return codes -> codes, a matrix product in the narrowest dtype that is exact."""
         if mxint.serves(call):
             return mxint.reference(call)
+        if scalar.serves(call):
+            return scalar.reference(call)
         weight, bias, fraction = self._aligned(call)
         dtype = exact_dtype(self._bounds(call, weight, bias))
         result = call.result.quantized
@@ -89,6 +97,8 @@ class Linear(Operator):
         ]
         if mxint.serves(call):
             return mxint.hardware(call, sources)
+        if scalar.serves(call):
+            return scalar.hardware(call, sources)
         return Hardware(
             "mase_linear_fixed",
             {
