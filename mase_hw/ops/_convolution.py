@@ -247,4 +247,3 @@ def _block_diagonal(weight: Tensor, groups: int) -> Tensor:
     for group in range(groups):
         full[group, :, group] = weight.reshape(groups, -1, channels, *kernel)[group]
     return full.reshape(results, groups * channels, *kernel)
-

@@ -54,13 +54,12 @@ class ConvTranspose2d(Convolution):
         ]
 
 
-def _axis(
-    size: int, kernel: int, stride: int, dilation: int, padding: int, positions: int
-) -> Axis:
+def _axis(size: int, kernel: int, stride: int, dilation: int, padding: int, positions: int) -> Axis:
     def place(position: int, element: int) -> int:
         index, rest = divmod(position + padding - element * dilation, stride)
         return OUTSIDE if rest else index
 
     return Axis.of(
-        size, [[place(position, element) for element in range(kernel)] for position in range(positions)]
+        size,
+        [[place(position, element) for element in range(kernel)] for position in range(positions)],
     )

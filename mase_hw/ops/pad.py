@@ -26,7 +26,7 @@ class Pad(GatherRows):
         """Also refuse padding of the batch and of channels."""
         found = super().problems(call)
         rank, padded = len(call.operands["data_in_0"].shape), len(self._amounts(call)) // 2
-        if not 3 <= rank <= 4 or padded > rank - 2 and any(self._amounts(call)[2 * (rank - 2) :]):
+        if not 3 <= rank <= 4 or (padded > rank - 2 and any(self._amounts(call)[2 * (rank - 2) :])):
             found.append(
                 "only the dimensions behind the channels of [batch, channels, (height,) width] "
                 "can be padded"
