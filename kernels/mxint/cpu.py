@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from mase_hw.kernels._build import build_cpp, cpp_compiler, load_library
-from mase_hw.kernels.mxint._checks import block_count
 from torch import Tensor
 
 from mase_hw.errors import ToolError
+from mase_hw.kernels._build import build_cpp, cpp_compiler, load_library
+from mase_hw.kernels.mxint._checks import block_count
 
 SOURCE = Path(__file__).with_name("cpu.cpp")
 # Up to here a layer is bound by reading its weight, which the fused kernel reads as one byte an

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from mase_hw.kernels._build import build_cuda, cuda_compiler, cute_include, load_library
-from mase_hw.kernels.mxint._checks import block_count
 from torch import Tensor
 
 from mase_hw.errors import ToolError
+from mase_hw.kernels._build import build_cuda, cuda_compiler, cute_include, load_library
+from mase_hw.kernels.mxint._checks import block_count
 
 SOURCE = Path(__file__).with_name("cuda.cu")
 HEADERS = tuple(SOURCE.with_name(name) for name in ("bits.cuh", "dequantize.cuh"))

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 
 import torch
-from mase_hw.kernels.mxint._checks import DEFAULT_BLOCK, FLOAT_DTYPES, check_block
-from mase_hw.kernels.mxint.operators import dequantize, linear, quantize
 from torch import Tensor, nn
 
 from mase_hw.errors import FormatError
+from mase_hw.kernels.mxint._checks import DEFAULT_BLOCK, FLOAT_DTYPES, check_block
+from mase_hw.kernels.mxint.operators import dequantize, linear, quantize
 
 logger = logging.getLogger(__name__)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from mase_hw.kernels.mxint._checks import (
     DEFAULT_BLOCK,
     block_count,
@@ -15,7 +17,6 @@ from mase_hw.kernels.mxint._checks import (
     check_values,
 )
 from mase_hw.kernels.mxint.dispatch import selected
-from torch import Tensor
 
 _NAMESPACE = "mase_hw"
 

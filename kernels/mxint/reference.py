@@ -29,8 +29,9 @@ Source: OCP Microscaling Formats (MX) Specification v1.0 (2023), sections 5.3.4 
 from __future__ import annotations
 
 import torch
-from mase_hw.kernels.mxint._checks import block_count
 from torch import Tensor
+
+from mase_hw.kernels.mxint._checks import block_count
 
 DEVICE_TYPES = ("cpu", "cuda")
 FRACTION_BITS = 6

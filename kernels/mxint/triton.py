@@ -10,8 +10,9 @@ import os
 from typing import Any
 
 import torch
-from mase_hw.kernels.mxint._checks import block_count
 from torch import Tensor
+
+from mase_hw.kernels.mxint._checks import block_count
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE_TYPES = ("cpu",) if INTERPRETED else ("cuda",)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import torch
+from torch import Tensor
+
 from mase_hw.kernels.mxint._checks import block_count
 from mase_hw.kernels.mxint.reference import CODE_LIMIT, EXPONENT_NAN
-from torch import Tensor
 
 DEVICE_TYPES = ("cpu", "cuda")
 DECODE_BIAS = 133  # E8M0 bias 127 plus six fraction bits

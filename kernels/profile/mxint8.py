@@ -16,6 +16,8 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor, nn
+
 from mase_hw.kernels.mxint import (
     DEFAULT_BLOCK,
     MXInt8Embedding,
@@ -26,7 +28,6 @@ from mase_hw.kernels.mxint import (
 from mase_hw.kernels.profile._measure import check_device, interleaved, peak_memory_bytes
 from mase_hw.kernels.profile._models import Subject, load_subject
 from mase_hw.kernels.profile._report import Report, Table, mebibytes, new_figure, setting
-from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
+
+from mase_hw.errors import ConfigError
 from mase_hw.kernels.profile._measure import (
     check_device,
     interleaved,
@@ -15,9 +18,6 @@ from mase_hw.kernels.profile._measure import (
 )
 from mase_hw.kernels.profile._models import Subject, load_subject
 from mase_hw.kernels.profile._report import Report, Table, mebibytes, new_figure, setting
-from torch import Tensor
-
-from mase_hw.errors import ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

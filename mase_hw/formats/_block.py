@@ -236,6 +236,8 @@ class BlockFormat(Format):
         given = {**self.operand_parameters(), "SCALE_CODES": self.scale.codes}
         if isinstance(self.element, FloatElement):
             given["MAXIMUM_CODE"] = self.element.maximum_code
+        else:
+            given["SYMMETRIC"] = int(self.element.symmetric)
         return given
 
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:

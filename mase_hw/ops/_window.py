@@ -154,7 +154,8 @@ class Window:
     def _free(self) -> Cycles:
         """The first beat of the image that each position, or one after it, needs."""
         current = self._row_current[:, None] + self._column_current[None, :]
-        return np.minimum(np.minimum(current, self.inputs), self._row_later[:, None]).reshape(-1)
+        free: Cycles = np.minimum(np.minimum(current, self.inputs), self._row_later[:, None])
+        return free.reshape(-1)
 
     @cached_property
     def _row_current(self) -> Cycles:

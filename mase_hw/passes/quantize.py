@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import operators
 from mase_hw.passes._configuration import Configuration
@@ -134,7 +135,7 @@ def _format(
         low, high = _range(mg, node, name)
         return cls.fit(low, high, **fields)
     except FormatError as error:
-        raise FormatError(f"{name} of {node.name} ({metadata(node).source}): {error}") from error
+        raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
 
 
 def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:
@@ -142,6 +143,11 @@ def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:
     if software is None or name not in software.ranges:
         return -1.0, 1.0
     found = software.ranges[name]
+    if not (math.isfinite(found.minimum) and math.isfinite(found.maximum)):
+        raise FormatError(
+            "its values on the example inputs are not all finite numbers, so no format can be "
+            "fitted to them; give other inputs, or a configuration with every frac_width"
+        )
     return found.minimum, found.maximum
 
 
@@ -192,7 +198,8 @@ def _set_result(
     if own is not None:
         given = common(stream_operands(node)[0][1]).results["data_out_0"].format
         operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
-        known, result = replace(known, operands=operands), own
+        known = replace(known, operands=operands)
+        result: Format | None = own
     elif node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
     elif _keeps_format(node):

@@ -7,10 +7,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from mase_hw.kernels import _build, implementations
-from mase_hw.kernels.mxint import cpu
 
 from mase_hw.errors import ToolError
+from mase_hw.kernels import _build, implementations
+from mase_hw.kernels.mxint import cpu
 
 SOURCE = 'extern "C" int answer() { return 42; }\n'
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from mase_hw.kernels import _build
-from mase_hw.kernels.mxint import cuda, reference
 from mxint_data import KINDS, assert_same_bits, values_of_kind
 from torch import Tensor
 
 from mase_hw.errors import ToolError
+from mase_hw.kernels import _build
+from mase_hw.kernels.mxint import cuda, reference
 
 EMULATOR = Path(__file__).with_name("emulate_dequantize.cu")
 BUILDABLE = _build.cuda_compiler() is not None and _build.cute_include() is not None

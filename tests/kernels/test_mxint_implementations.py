@@ -8,9 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mase_hw.kernels.mxint import Implementation, implementations, reference, selected
 from mxint_data import KINDS, assert_same_bits, values_of_kind
 from torch import Tensor
+
+from mase_hw.kernels.mxint import Implementation, implementations, reference, selected
 
 AVAILABLE = [each for each in implementations() if not each.reason and each.name != "reference"]
 SHAPES = ((1, 1, 1), (1, 32, 32), (3, 77, 32), (4, 96, 32), (5, 64, 16), (2, 100, 7), (3, 33, 100))

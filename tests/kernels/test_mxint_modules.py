@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers
-from mase_hw.kernels.mxint import MXInt8Embedding, MXInt8Linear, convert_to_mxint8, reference
-from mase_hw.kernels.profile.mxint8 import weight_bytes
 from torch import nn
 
 from mase_hw.errors import FormatError
+from mase_hw.kernels.mxint import MXInt8Embedding, MXInt8Linear, convert_to_mxint8, reference
+from mase_hw.kernels.profile.mxint8 import weight_bytes
 
 
 def bert() -> nn.Module:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mase_hw.kernels.mxint import dequantize, dispatch, linear, quantize, reference, selected, use
 from torch import Tensor
 
 from mase_hw.errors import ConfigError, FormatError
+from mase_hw.kernels.mxint import dequantize, dispatch, linear, quantize, reference, selected, use
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mase_hw.kernels.mxint import reference
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from mase_hw.kernels import _build
 from mase_hw.kernels.mxint import cpu
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from mase_hw.kernels.mxint import selected
 from mase_hw.kernels.mxint import triton as triton_kernels
 
