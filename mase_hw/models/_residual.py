@@ -15,8 +15,9 @@ def normalized_conv(inputs: int, outputs: int, kernel: int, **options: int) -> n
 
 
 class ResidualBlock(nn.Module):
-    """`relu(x + f(x))` with two convolutions of 3 x 3 in `f`; a wider or smaller result is
-    added to a pointwise convolution of `x`.
+    """`relu(x + f(x))` with two convolutions of 3 x 3 in `f`.
+
+    Where the result is wider or smaller than `x`, a pointwise convolution of `x` is added instead.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:

@@ -19,18 +19,18 @@ class MnistCNN(RegisteredModel):
     data: ClassVar[str] = "mnist"
     config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
     parallelism: ClassVar[int | str] = "auto"
-    epochs: ClassVar[int] = 8
+    epochs: ClassVar[int] = 10
 
     def build(self) -> nn.Module:
         """Return the network."""
         return nn.Sequential(
-            normalized_conv(1, 8, 3, stride=2),
+            normalized_conv(1, 16, 3, stride=2),
             nn.ReLU(),
-            ResidualBlock(8, 8),
+            ResidualBlock(16, 16),
             nn.MaxPool2d(2),
-            normalized_conv(8, 8, 3, groups=8),
+            normalized_conv(16, 16, 3, groups=16),
             nn.ReLU(),
-            normalized_conv(8, 32, 1),
+            normalized_conv(16, 32, 1),
             nn.ReLU(),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
