@@ -9,7 +9,7 @@ from pathlib import Path
 
 # A layer imports only its own rank and the ranks before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_registry", "_resources", "rtl", "templates"),
+    ("errors", "_registry", "_resources", "_cache", "rtl", "templates"),
     ("formats",),
     ("ops",),
     ("graph",),
@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hardware",),
     ("emit",),
     ("sim",),
-    ("models", "data", "search", "pipelines", "kernels"),
+    ("models", "data", "training", "search", "pipelines", "kernels"),
     ("api", "doctor", "cli", "__init__"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
