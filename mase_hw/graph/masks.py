@@ -34,7 +34,7 @@ def hold_masks(mg: MaseGraph) -> None:
             previous.remove()
         mask = (parameter.detach() != 0).to(parameter.dtype)
         if parameter.requires_grad:
-            holder._mase_mask = parameter.register_hook(_masked(mask))
+            holder._mase_mask = holder.register_hook(_masked(mask))
 
 
 def _masked(mask: Tensor) -> Any:

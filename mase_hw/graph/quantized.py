@@ -11,8 +11,8 @@ from torch.fx import Node
 
 from mase_hw.formats import Format
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
-from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import common
 from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import operator_for

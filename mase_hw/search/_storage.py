@@ -51,13 +51,14 @@ class Store:
             SearchError: when the storage cannot be opened, is locked, or holds another study.
         """
         import optuna
+        from optuna.study import StudyDirection
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         with reported(self.url):
             study = optuna.create_study(
                 storage=self._storage(),
                 study_name=self.name,
-                directions=[METRICS[name] for name in objectives],
+                directions=[StudyDirection[METRICS[name].upper()] for name in objectives],
                 load_if_exists=True,
             )
             text = json.dumps(identity, sort_keys=True)
