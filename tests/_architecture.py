@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hardware",),
     ("emit",),
     ("sim",),
-    ("models", "data", "search", "pipelines", "kernels", "nn"),
+    ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
     ("api", "bench", "doctor", "cli", "__init__"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
