@@ -232,6 +232,11 @@ def _add_instance(
         net = f"unused_{call.name}_{name}_ready"
         builder.unused.append(net)
         ports |= {name: "'0", f"{name}_valid": "1'b1", f"{name}_ready": net}
+    ports |= dict.fromkeys(hardware.zeros, "'0")
+    for name in hardware.open:
+        net = f"unused_{call.name}_{name}"
+        builder.unused.append(net)
+        ports[name] = net
     parameters |= _tensor_parameters(builder, call, "data_out_0", result, rounds=hardware.rounds)
     ports |= _stream_ports("data_out_0", result)
     for name, value in hardware.parameters.items():

@@ -87,6 +87,7 @@ class MaseMetadata:
     Attributes:
         module_path: dotted path of the torch module that made the node.
         source: the user's source line.
+        pruned: of a parameter, true when its zeros are a mask: training leaves them zero.
     """
 
     module_path: str = ""
@@ -94,6 +95,7 @@ class MaseMetadata:
     common: CommonMetadata | None = None
     software: SoftwareMetadata | None = None
     hardware: HardwareMetadata | None = None
+    pruned: bool = False
 
 
 def metadata(node: Node) -> MaseMetadata:

@@ -108,6 +108,8 @@ class Hardware:
         queue_depth: beats that a queue of any payload holds; it takes `WIDTH` and `DEPTH`, and
             `data_in` and `data_out` for its one operand and result.
         absent: operands the module has ports for and this call does not; they are tied off.
+        zeros: further input ports that are tied to zero.
+        open: output ports of one bit that nobody reads.
     """
 
     module: str
@@ -117,6 +119,8 @@ class Hardware:
     rounds: bool = True
     queue_depth: int = 0
     absent: Sequence[str] = ()
+    zeros: Sequence[str] = ()
+    open: Sequence[str] = ()
 
 
 class Apply(nn.Module):

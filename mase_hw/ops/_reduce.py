@@ -37,7 +37,7 @@ class Run:
     @classmethod
     def find(cls, spec: TensorSpec, dims: tuple[int, ...]) -> Run | None:
         """Return the run of `dims` in a stream, None when they do not lie side by side."""
-        axes = _axes(spec)
+        axes = stream_axes(spec)
         if axes is None:
             return None
         sizes = [spec.shape[axis] for axis in axes]
@@ -86,7 +86,7 @@ class Reduction(Operator):
         """The order that is offered, where the reduced dimensions lie side by side in it."""
         data, result, dims = call.operands["data_in_0"], call.result, self.dims(call)
         spec = next(spec for spec in _candidates(data) if Run.find(spec, dims) is not None)
-        axes = _axes(spec) or ()
+        axes = stream_axes(spec) or ()
         if len(result.shape) != len(data.shape):
             kept = [axis for axis in range(len(data.shape)) if axis not in dims]
             axes = tuple(kept.index(axis) for axis in axes if axis in kept)
@@ -176,7 +176,7 @@ class Accumulation(Reduction):
         return data.width + (not data.signed) + (terms - 1).bit_length()
 
 
-def _axes(spec: TensorSpec) -> tuple[int, ...] | None:
+def stream_axes(spec: TensorSpec) -> tuple[int, ...] | None:
     """Return the torch dimension of each dimension of the stream, None when they are mixed."""
     order = spec.order
     if order is None:
