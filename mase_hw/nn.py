@@ -97,7 +97,7 @@ class QuantizedLayer(nn.Module):
         """Return the layer's result on quantised operands, differentiable straight through."""
         data_in = self._quantize(data_in, self.data_in_format)
         weight = self._quantize(self.get_parameter("weight"), self.weight_format)
-        bias = None if self.bias is None else self.get_parameter("bias")
+        bias: Tensor | None = None if self.bias is None else self.get_parameter("bias")
         if self.bias_format is not None and bias is not None:
             bias = self._quantize(bias, self.bias_format)
         if isinstance(self, nn.Conv1d | nn.Conv2d):
