@@ -3,8 +3,9 @@
     for row in rows():
         print(row.what, row.measured, row.bar, row.met)
 
-A figure that this machine cannot measure (no GPU, weights that cannot be fetched) is a row whose
-`measured` says so and whose `met` is None. Figures are ratios of medians taken in turn in one run.
+`mase-hw bench kernels` prints them. A figure that this machine cannot measure (no GPU, weights that
+cannot be fetched) is a row whose `measured` says so and whose `met` is None. Figures are ratios of
+medians taken in turn in one run.
 """
 
 from __future__ import annotations
@@ -49,18 +50,21 @@ class Row:
     met: bool | None
 
 
-def rows(elements: int = ELEMENTS, rounds: int = 11) -> Iterator[Row]:
+def rows(
+    elements: int = ELEMENTS, rounds: int = 11, models: Sequence[str] = MODELS
+) -> Iterator[Row]:
     """Yield every figure; the whole takes some minutes.
 
     Args:
         elements: size of the CPU dequantization, a multiple of 32.
         rounds: measurements per figure.
+        models: converted models to measure.
     """
     for threads in _thread_counts():
         with _threads(threads):
             yield from _cpu_rows(elements, rounds, threads)
     yield from _gpu_rows(rounds)
-    for model in MODELS:
+    for model in models:
         yield from _model_rows(model)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mase_hw.api import emit_verilog, quantize, simulate, synthesize
     from mase_hw.errors import MaseError
     from mase_hw.graph import MaseGraph, trace
+    from mase_hw.search import search
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ _VERBS = {
     "MaseGraph": "mase_hw.graph",
     "emit_verilog": "mase_hw.api",
     "quantize": "mase_hw.api",
+    "search": "mase_hw.search",
     "simulate": "mase_hw.api",
     "synthesize": "mase_hw.api",
     "trace": "mase_hw.graph",
@@ -37,6 +39,7 @@ __all__ = [
     "MaseGraph",
     "emit_verilog",
     "quantize",
+    "search",
     "simulate",
     "synthesize",
     "trace",

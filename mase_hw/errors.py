@@ -45,3 +45,7 @@ class ToolError(MaseError):
 
 class DataError(MaseError):
     """A data set or model file is missing, broken or of another kind."""
+
+
+class SearchError(MaseError):
+    """A search cannot start, go on or give a result."""

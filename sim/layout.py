@@ -131,7 +131,8 @@ class StreamLayout:
 
     def _padding(self, lanes: int) -> Bools:
         """Return which lanes of a field hold padding: those all of whose elements do."""
-        padding: Bools = (self.elements < 0).reshape(len(self.elements), lanes, -1).all(axis=2)
+        empty = (self.elements < 0).reshape(len(self.elements), lanes, -1)
+        padding: Bools = np.all(empty, axis=2)
         return padding
 
     def mask(self) -> Bytes:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
+from mase_hw._registry import nearest
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.errors import SimulationError
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
@@ -21,6 +22,7 @@ from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.native_engine import run_native
 from mase_hw.sim.queues import QueueMark, queue_marks, queue_streams
+from mase_hw.sim.tools import find_cocotb, find_compiler, find_verilator
 
 ENGINES: Mapping[str, Engine] = {"native": run_native, "cocotb": run_cocotb}
 DEFAULT_SAMPLES = 100
@@ -148,7 +150,7 @@ def simulate(
     """
     folder = Path(project)
     summary = DesignSummary.load(folder)
-    _check_options(engine, stall, seed)
+    _check_options(engine, stall, seed, outputs)
     inside = (*probes, *queue_streams(summary)) if queues else probes
     chosen = _choose_probes(summary, inside)
     codes = _codes(summary, inputs, samples, seed)
@@ -197,9 +199,25 @@ def make_request(
     )
 
 
-def _check_options(engine: str, stall: float, seed: int) -> None:
+def check_engine(engine: str) -> None:
+    """Raise unless an engine of that name, and the tools it needs, are here.
+
+    Raises:
+        SimulationError: for an unknown engine.
+        ToolError: when Verilator, cocotb or a compiler is missing.
+    """
     if engine not in ENGINES:
         raise SimulationError(f"engine is {engine!r}; allowed: {', '.join(ENGINES)}")
+    find_verilator()
+    find_compiler()
+    if engine == "cocotb":
+        find_cocotb()
+
+
+def _check_options(engine: str, stall: float, seed: int, outputs: Path | str | None) -> None:
+    check_engine(engine)
+    if outputs is not None and (Path(outputs).is_dir() or not Path(outputs).parent.is_dir()):
+        raise SimulationError(f"outputs cannot be saved as {outputs}: give a file in a folder")
     if not 0.0 <= stall < 1.0:
         raise SimulationError(f"stall is {stall}; allowed: a probability from 0 to below 1")
     if not 0 <= seed < 2**31:
@@ -212,8 +230,8 @@ def _choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream
     inside = [stream for stream in summary.streams if stream.name not in ports]
     for name in names:
         if not any(name in (stream.name, stream.node) for stream in inside):
-            legal = ", ".join(stream.node for stream in inside)
-            raise SimulationError(f"there is no node {name} to probe; the design has: {legal}")
+            legal = dict.fromkeys(stream.node for stream in inside)
+            raise SimulationError(f"no node to probe is called {name!r}; {nearest(name, legal)}")
     return tuple(
         item
         for item in inside

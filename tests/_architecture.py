@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hardware",),
     ("emit",),
     ("sim",),
-    ("models", "data", "search", "pipelines", "kernels", "nn"),
+    ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
     ("api", "bench", "doctor", "cli", "__init__"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
@@ -187,7 +187,12 @@ def missing_packages(root: Path) -> list[str]:
     """Return the folders with Python files that `pyproject.toml` does not list, and the reverse."""
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
     listed = set(settings["packages"])
-    existing = {_package(root, path) for path, _ in _modules(root)}
+    data = {
+        f"{package}.{pattern.partition('/')[0]}"
+        for package, patterns in settings.get("package-data", {}).items()
+        for pattern in patterns
+    }
+    existing = {_package(root, path) for path, _ in _modules(root)} - data
     missing = [f"{name} is not in packages of pyproject.toml" for name in existing - listed]
     stale = [f"{name} of pyproject.toml has no folder" for name in listed - existing]
     return sorted(missing + stale)

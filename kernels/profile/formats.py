@@ -26,8 +26,8 @@ COLUMNS = (
     "weight_snr_db",
     "worst_layer_snr_db",
     "output_relative_error",
-    "quantize_ns_per_element",
-    "spread_ns",
+    "quantize_ns",
+    "quantize_spread_ns",
 )
 
 
@@ -70,8 +70,9 @@ def profile_formats(
     title = f"{model}: weights of {len(weights)} linear layers rounded to each format"
     table = Table("formats", title, COLUMNS, rows)
     notes = (
-        "signal-to-noise ratio of the weights: 10 log10(sum w^2 / sum (w - rounded w)^2); "
-        "output error: norm of the difference over norm of the float output.",
+        "quantize_ns: nanoseconds per element to round the largest weight",
+        "signal-to-noise ratio: 10 log10(sum w^2 / sum (w - rounded w)^2) over all weights",
+        "output error: norm of the difference over norm of the float output",
     )
     command = f"mase-hw profile formats {model} --device {device}"
     return Report("formats", (table,), notes, lambda: _draw(table, model), setting(command, target))
@@ -147,7 +148,7 @@ def _draw(table: Table, model: str) -> Figure:
                 name, (x, y), textcoords="offset points", xytext=(5, 4), ha="left", fontsize=8
             )
         axis.set(xlabel="bits per element", ylabel=label)
-        axis.margins(x=0.25)
+        axis.margins(x=0.3)
     right.set_yscale("log")
     left.set_title(f"weights of {model}")
     return figure

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
+PROFILED_CALLS = 3
 # What a compiler hands to the same library as eager mode does.
 _MATRIX_OPERATORS = ("mm", "bmm", "addmm", "baddbmm", "linear", "convolution", "attention")
 COLUMNS = (
@@ -90,6 +91,8 @@ def _measure(
     times = interleaved({"eager": eager, "compiled": compiled}, rounds)
     saved_s = times["eager"].median_s - times["compiled"].median_s
     extra_s = first_call_s - times["eager"].median_s
+    # A gain within the spread of the measurement is no gain to divide by.
+    gains = saved_s > max(timing.spread_s for timing in times.values())
     return (
         batch,
         times["eager"].median_s * 1e3,
@@ -98,7 +101,7 @@ def _measure(
         times["compiled"].spread_s * 1e3,
         times["eager"].median_s / times["compiled"].median_s,
         first_call_s,
-        extra_s / saved_s if saved_s > 0 else None,
+        extra_s / saved_s if gains else None,
         _matrix_share(subject, device, batch),
         difference,
     )
@@ -106,7 +109,13 @@ def _measure(
 
 def _matrix_share(subject: Subject, device: torch.device, batch: int) -> float:
     """Return the part of eager time inside matrix products, which compiling leaves as it is."""
-    times = operators_run(subject.call(batch), device)
+    call = subject.call(batch)
+
+    def run() -> None:
+        for _ in range(PROFILED_CALLS):
+            call()
+
+    times = operators_run(run, device)
     total = sum(times.values())
     inside = sum(
         spent
@@ -165,9 +174,9 @@ def _verdicts(table: Table) -> tuple[str, ...]:
             "which compiling leaves to the same library"
         )
         spread_ms = max(cells["eager_spread_ms"], cells["compiled_spread_ms"])
-        if cells["break_even_calls"] is None:
+        if cells["speedup"] <= 1:
             notes.append(f"{head}compiling loses (speed {cells['speedup']:.2f} x); {share}")
-        elif cells["eager_ms"] - cells["compiled_ms"] < spread_ms:
+        elif cells["break_even_calls"] is None:
             notes.append(
                 f"{head}no gain beyond the spread of the measurement "
                 f"({cells['speedup']:.2f} x, spread {spread_ms:.1f} ms); {share}"
@@ -203,7 +212,7 @@ def _draw(table: Table, model: str) -> Figure:
     labels = [str(batch) for batch in batches]
     right.bar(labels, [count or 0 for count in calls], color="tab:blue")
     for index, count in enumerate(calls):
-        text = "loses" if count is None else f"{count:,.0f}"
+        text = "no gain" if count is None else f"{count:,.0f}"
         right.annotate(
             text,
             (index, count or 0),

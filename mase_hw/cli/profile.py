@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +27,7 @@ Length = Annotated[int, typer.Option(min=1, help="tokens per sequence")]
 Threads = Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves torch's choice")]
 
 DEFAULT_OUT = Path("profile")
+_SPREAD = "_spread"
 
 
 def register(parent: typer.Typer) -> None:
@@ -151,16 +152,27 @@ def _rich_table(table: Table) -> object:
     from rich.table import Table as RichTable
 
     rich_table = RichTable(title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in table.columns:
+    shown = [column for column in table.columns if _SPREAD not in column]
+    for column in shown:
         rich_table.add_column(column.replace("_", " "), overflow="fold")
     for row in table.rows:
-        rich_table.add_row(*(_cell(cell) for cell in row))
+        cells = dict(zip(table.columns, row, strict=True))
+        rich_table.add_row(*(_with_spread(column, cells) for column in shown))
     return rich_table
+
+
+def _with_spread(column: str, cells: Mapping[str, object]) -> str:
+    """Return a median with the spread that stands in a column of its own in the CSV file."""
+    stem, _, unit = column.rpartition("_")
+    spread = cells.get(f"{stem}{_SPREAD}_{unit}")
+    return _cell(cells[column]) + (f" ±{_cell(spread)}" if spread is not None else "")
 
 
 def _cell(cell: object) -> str:
     if cell is None:
-        return "never"
+        return "-"
     if isinstance(cell, int):
         return f"{cell:,}"
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+    if not isinstance(cell, float):
+        return str(cell)
+    return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"

@@ -42,6 +42,7 @@ class _Builder:
     copies: list[tuple[Stream, Stream]] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     queues: list[Queue] = field(default_factory=list)
+    constants: list[Stream] = field(default_factory=list)
 
 
 Use = tuple[Node, str]
@@ -90,6 +91,7 @@ def build_design(mg: MaseGraph) -> Design:
         tuple(builder.copies),
         tuple(builder.unused),
         tuple(builder.queues),
+        tuple(builder.constants),
     )
 
 
@@ -255,7 +257,7 @@ def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -
     words = pack_words(number_format, source.beats, stream.spec.parallelism[0])
     memory = Memory(f"{stream.name}_source_0", call.name, _payload_bits(stream), tuple(words))
     builder.memories.append(memory)
-    builder.streams.append(stream)
+    builder.constants.append(stream)
     builder.instances.append(
         Instance(
             memory.name,

@@ -139,8 +139,8 @@ class Design:
         name: model name.
         inputs: streams that enter, in the order of the model's inputs.
         outputs: streams that leave, in the order of the model's outputs.
-        streams: every stream inside, in topological order of its producer; the last beat of a
-            stream is what `simulate` probes.
+        streams: every stream of results inside, in topological order of its producer; what
+            `simulate` probes.
         interval_cycles: predicted initiation interval: cycles per inference in steady state.
         latency_cycles: predicted cycles from the first input beat to the last output beat of an
             inference that meets an idle design.
@@ -148,6 +148,7 @@ class Design:
         copies: pairs of streams (driven, driver) of one payload, whose handshakes differ.
         unused: nets that only take outputs nobody reads.
         queues: queues of computed depth.
+        constants: streams of memories to the nodes that take them.
     """
 
     name: str
@@ -164,6 +165,7 @@ class Design:
     copies: tuple[tuple[Stream, Stream], ...] = ()
     unused: tuple[str, ...] = ()
     queues: tuple[Queue, ...] = ()
+    constants: tuple[Stream, ...] = ()
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -225,12 +227,27 @@ class DesignSummary:
         path = folder / "design.json"
         try:
             entry = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise EmissionError(f"{folder} is not a mase-hw project: {error}") from error
-        if not isinstance(entry, dict) or entry.get("version") != DESIGN_VERSION:
+        except OSError as error:
             raise EmissionError(
-                f"{path} is not a design of version {DESIGN_VERSION}: emit it again"
+                f"{folder} is not a mase-hw project: {path.name}: {error.strerror}"
+            ) from error
+        except ValueError as error:
+            raise EmissionError(f"{path} is not JSON: {error}; emit the project again") from error
+        found = entry.get("version") if isinstance(entry, dict) else None
+        if found != DESIGN_VERSION:
+            raise EmissionError(
+                f"{path} is a design of version {found}; this release reads version "
+                f"{DESIGN_VERSION}: emit the project again"
             )
+        try:
+            return cls._read(entry)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise EmissionError(
+                f"{path} is damaged ({type(error).__name__}: {error}); emit the project again"
+            ) from error
+
+    @classmethod
+    def _read(cls, entry: Mapping[str, Any]) -> DesignSummary:
         return cls(
             entry["name"],
             tuple(Stream.from_dict(item) for item in entry["inputs"]),

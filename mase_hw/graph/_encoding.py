@@ -112,6 +112,7 @@ def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
         "common": _encode_common(known.common) if known.common else None,
         "software": _encode_software(known.software) if known.software else None,
         "hardware": _encode_hardware(known.hardware) if known.hardware else None,
+        **({"pruned": True} if known.pruned else {}),
     }
 
 
@@ -123,6 +124,7 @@ def decode_metadata(entry: Mapping[str, Any]) -> MaseMetadata:
         _decode_common(entry["common"]) if entry["common"] else None,
         _decode_software(entry["software"]) if entry["software"] else None,
         _decode_hardware(entry["hardware"]) if entry["hardware"] else None,
+        bool(entry.get("pruned", False)),
     )
 
 

@@ -87,6 +87,7 @@ class MaseMetadata:
     Attributes:
         module_path: dotted path of the torch module that made the node.
         source: the user's source line.
+        pruned: of a parameter, true when its zeros are a mask: training leaves them zero.
     """
 
     module_path: str = ""
@@ -94,12 +95,21 @@ class MaseMetadata:
     common: CommonMetadata | None = None
     software: SoftwareMetadata | None = None
     hardware: HardwareMetadata | None = None
+    pruned: bool = False
 
 
 def metadata(node: Node) -> MaseMetadata:
     """Return the metadata of `node`."""
     found = node.meta.get("mase")
     return found if isinstance(found, MaseMetadata) else MaseMetadata()
+
+
+def location(node: Node) -> str:
+    """Return where a node comes from: the user's line, else the torch module, else the model."""
+    known = metadata(node)
+    if known.source.file:
+        return str(known.source)
+    return f"module {known.module_path}" if known.module_path else "the model's code"
 
 
 def common(node: Node) -> CommonMetadata:

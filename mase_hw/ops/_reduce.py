@@ -22,16 +22,14 @@ from mase_hw.ops._tensor import Order, TensorSpec
 
 @dataclass(frozen=True)
 class Run:
-    """Where the reduced elements lie in a stream: `outer` x `terms` x `inner` beats.
+    """Where the reduced elements lie in a stream: again and again `terms` x `inner` beats.
 
     Attributes:
-        outer: results one after another.
         terms: rounds that are reduced.
         inner: beats of a round.
         across: whether the lanes of a beat are reduced too.
     """
 
-    outer: int
     terms: int
     inner: int
     across: bool
@@ -39,7 +37,7 @@ class Run:
     @classmethod
     def find(cls, spec: TensorSpec, dims: tuple[int, ...]) -> Run | None:
         """Return the run of `dims` in a stream, None when they do not lie side by side."""
-        axes = _axes(spec)
+        axes = stream_axes(spec)
         if axes is None:
             return None
         sizes = [spec.shape[axis] for axis in axes]
@@ -52,16 +50,11 @@ class Run:
             return None
         tiles = spec.tiles[1]
         terms, inner = prod(sizes[first:stop]), prod(sizes[stop:-1])
-        outer = prod(sizes[:first])
-        return (
-            cls(outer, terms * tiles, 1, True)
-            if across
-            else cls(outer, terms, inner * tiles, False)
-        )
+        return cls(terms * tiles, 1, True) if across else cls(terms, inner * tiles, False)
 
     def schedule(self, offered: Cycles, lanes: int) -> Cycles:
         """Return when each reduced beat is offered."""
-        entered = one_per_cycle(offered).reshape(self.outer, self.terms, self.inner)
+        entered = one_per_cycle(offered).reshape(-1, self.terms, self.inner)
         result: Cycles = entered[:, -1].reshape(-1) + 1 + int(self.across and lanes > 1)
         return result
 
@@ -93,7 +86,7 @@ class Reduction(Operator):
         """The order that is offered, where the reduced dimensions lie side by side in it."""
         data, result, dims = call.operands["data_in_0"], call.result, self.dims(call)
         spec = next(spec for spec in _candidates(data) if Run.find(spec, dims) is not None)
-        axes = _axes(spec) or ()
+        axes = stream_axes(spec) or ()
         if len(result.shape) != len(data.shape):
             kept = [axis for axis in range(len(data.shape)) if axis not in dims]
             axes = tuple(kept.index(axis) for axis in axes if axis in kept)
@@ -183,7 +176,7 @@ class Accumulation(Reduction):
         return data.width + (not data.signed) + (terms - 1).bit_length()
 
 
-def _axes(spec: TensorSpec) -> tuple[int, ...] | None:
+def stream_axes(spec: TensorSpec) -> tuple[int, ...] | None:
     """Return the torch dimension of each dimension of the stream, None when they are mixed."""
     order = spec.order
     if order is None:

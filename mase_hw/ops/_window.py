@@ -154,7 +154,8 @@ class Window:
     def _free(self) -> Cycles:
         """The first beat of the image that each position, or one after it, needs."""
         current = self._row_current[:, None] + self._column_current[None, :]
-        return np.minimum(np.minimum(current, self.inputs), self._row_later[:, None]).reshape(-1)
+        free: Cycles = np.minimum(np.minimum(current, self.inputs), self._row_later[:, None])
+        return free.reshape(-1)
 
     @cached_property
     def _row_current(self) -> Cycles:
@@ -250,12 +251,16 @@ class Window:
         Beats enter when there is room, which depends on what has left, which depends on what has
         entered: the two are settled in turn.
         """
-        limits = np.searchsorted(self._free, np.arange(self.inputs) - self.depth, side="right")
+        images = offered.size // self.inputs
+        starts = np.arange(images)[:, None] * self.inputs
+        needs = (self._needs.reshape(1, -1) + starts).reshape(-1)
+        free = (self._free[None, :] + starts).reshape(-1)
+        limits = np.searchsorted(free, np.arange(offered.size) - self.depth, side="right")
         accepted = one_per_cycle(offered)
         while True:
-            taken = one_per_cycle(accepted[self._needs.reshape(-1)] + 1)
+            taken = one_per_cycle(accepted[needs] + 1)
             # Position p is reached the cycle after the last beat of p - 1 left.
-            reached = np.append(0, taken.reshape(self.positions, -1)[:, -1] + 1)
+            reached = np.append(0, taken.reshape(free.size, -1)[:, -1] + 1)
             settled = one_per_cycle(np.maximum(offered, reached[limits]))
             if np.array_equal(settled, accepted):
                 return taken + 1

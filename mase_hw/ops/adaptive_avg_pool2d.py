@@ -72,7 +72,7 @@ class AdaptiveAvgPool2d(Pool):
         if any(size > 1 for size in call.result.shape[2:]):
             return None
         tiles = data.tiles[1]
-        return Run(1, data.beats // tiles, tiles, False)
+        return Run(data.beats // tiles, tiles, False)
 
     def examples(self) -> list[Example]:
         """One window, equal windows, and windows of different sizes."""

@@ -11,7 +11,7 @@ from torch.fx import Interpreter, Node
 
 from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
 from mase_hw.graph._rebuild import set_tensor
-from mase_hw.graph.calls import spec_of
+from mase_hw.graph.calls import spec_of, tensor_arguments
 from mase_hw.graph.metadata import CommonMetadata
 from mase_hw.ops import Call, Operator
 from mase_hw.passes.remove_identity import erase_node
@@ -134,6 +134,11 @@ def _set_constants(mg: MaseGraph, node: Node, call: Call, constants: Mapping[str
     """Give a node new constant operands, as parameters where its old ones were."""
     old = [operand for operand in node.all_input_nodes if operand.op == "get_attr"]
     trained = any(isinstance(mg.constant(operand), nn.Parameter) for operand in old)
+    pruned = {
+        name: metadata(value).pruned
+        for name, value in tensor_arguments(node, call.operator.operand_names)
+        if isinstance(value, Node)
+    }
     dtype = mg.constant(old[0]).dtype if old else torch.get_default_dtype()
     operands = dict(common(node).operands)
     for operand, value in constants.items():
@@ -145,7 +150,10 @@ def _set_constants(mg: MaseGraph, node: Node, call: Call, constants: Mapping[str
         spec = spec_of(tensor)
         known = metadata(node)
         constant.meta["mase"] = MaseMetadata(
-            known.module_path, known.source, CommonMetadata(None, {}, {"data_out_0": spec})
+            known.module_path,
+            known.source,
+            CommonMetadata(None, {}, {"data_out_0": spec}),
+            pruned=pruned.get(operand, False),
         )
         _set_argument(node, call.operator, operand, constant)
         previous = operands.get(operand)

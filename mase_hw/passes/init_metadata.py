@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mase_hw.graph import MaseGraph, MaseMetadata
+from mase_hw.graph import MaseGraph, MaseMetadata, metadata
 from mase_hw.graph.origin import origin
 
 
 def init_metadata_analysis_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Start the metadata of every node anew, with where it comes from and nothing else.
+    """Start the metadata of every node anew, with where it comes from and its mask.
 
     Args:
         mg: the graph.
@@ -20,5 +20,5 @@ def init_metadata_analysis_pass(
     """
     for node in mg.nodes:
         module_path, source = origin(node)
-        node.meta["mase"] = MaseMetadata(module_path, source)
+        node.meta["mase"] = MaseMetadata(module_path, source, pruned=metadata(node).pruned)
     return mg, {}

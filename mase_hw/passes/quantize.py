@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import operators
 from mase_hw.passes._configuration import Configuration
@@ -49,16 +50,16 @@ def quantize_transform_pass(
         mg, _ = add_software_metadata_analysis_pass(mg, {})
         nodes = [node for node in mg.nodes if node.op == "call_function"]
     entries = {
-        node: config.for_node(node.name, common(node).operator) for node in nodes if _casts(node)
+        node: config.for_node(node.name, common(node).operator) for node in nodes if casts(node)
     }
     for node, entry in entries.items():
-        _check_keys(node, entry)
+        check_keys(node, entry)
         _set_operands(mg, node, entry)
     configured = {node for node, entry in entries.items() if entry.get("name") is not None}
     explicit = {
         node: _format(mg, node, "data_out_0", (RESULT, "data_out_0"), entry)
         for node, entry in entries.items()
-        if node in configured and _mentions(entry, RESULT)
+        if node in configured and mentions(entry, RESULT)
     }
     # What leaves the graph has the fields of the operand's format, its fraction fitted if open.
     last = {
@@ -78,20 +79,22 @@ def quantize_transform_pass(
     return insert_casts_transform_pass(mg, {})
 
 
-def _mentions(entry: Mapping[str, Any], operand: str) -> bool:
+def mentions(entry: Mapping[str, Any], operand: str) -> bool:
+    """Return true when an entry gives a field of an operand."""
     return any(key.startswith(f"{operand}_") for key in entry)
 
 
-def _groups(name: str) -> tuple[str, ...]:
+def words_for(name: str) -> tuple[str, ...]:
     """Return the words a configuration may use for an operand, the general one first."""
     return ("data_in", name) if name.startswith("data_in_") else (name,)
 
 
-def _check_keys(node: Node, entry: Mapping[str, Any]) -> None:
+def check_keys(node: Node, entry: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a key that the node's operands or format do not have."""
     if entry.get("name") is None:
         return
     cls = format_class(str(entry["name"]))
-    words = {word for name in common(node).operands for word in _groups(name)}
+    words = {word for name in common(node).operands for word in words_for(name)}
     # An entry by type also serves nodes without the optional operands.
     words |= {"data_in", "weight", "bias", RESULT, "data_out_0"}
     legal = {"name"}
@@ -107,9 +110,10 @@ def _check_keys(node: Node, entry: Mapping[str, Any]) -> None:
             )
 
 
-def _format(
+def open_format(
     mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
-) -> Format:
+) -> tuple[type[Format], dict[str, Any]]:
+    """Return the format class of an operand and the fields that the configuration gives it."""
     family, fields = str(entry["name"]), dict[str, Any]()
     for group in groups:
         for key, value in entry.items():
@@ -127,6 +131,13 @@ def _format(
             .items()
             if key in cls.inherited
         }
+    return cls, fields
+
+
+def _format(
+    mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
+) -> Format:
+    cls, fields = open_format(mg, node, name, groups, entry)
     try:
         constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
         if constant is not None:
@@ -134,7 +145,7 @@ def _format(
         low, high = _range(mg, node, name)
         return cls.fit(low, high, **fields)
     except FormatError as error:
-        raise FormatError(f"{name} of {node.name} ({metadata(node).source}): {error}") from error
+        raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
 
 
 def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:
@@ -142,6 +153,11 @@ def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:
     if software is None or name not in software.ranges:
         return -1.0, 1.0
     found = software.ranges[name]
+    if not (math.isfinite(found.minimum) and math.isfinite(found.maximum)):
+        raise FormatError(
+            "its values on the example inputs are not all finite numbers, so no format can be "
+            "fitted to them; give other inputs, or a configuration with every frac_width"
+        )
     return found.minimum, found.maximum
 
 
@@ -150,18 +166,20 @@ def _set_operands(mg: MaseGraph, node: Node, entry: Mapping[str, Any]) -> None:
         return
     known = common(node)
     operands = {
-        name: spec.with_format(_format(mg, node, name, _groups(name), entry))
+        name: spec.with_format(_format(mg, node, name, words_for(name), entry))
         for name, spec in known.operands.items()
     }
     update(node, common=replace(known, operands=operands))
 
 
-def _casts(node: Node) -> bool:
+def casts(node: Node) -> bool:
+    """Return true for a node whose operands and result may differ in format."""
     operator = common(node).operator
     return operator is not None and operators()[operator].casts
 
 
-def _keeps_format(node: Node) -> bool:
+def keeps_format(node: Node) -> bool:
+    """Return true for a node whose result takes its operand's format unless configured."""
     operator = common(node).operator
     return operator is not None and operators()[operator].keeps_format
 
@@ -177,7 +195,7 @@ def _wanted(node: Node, configured: set[Node]) -> Format | None:
     for user, name in consumers(node):
         if user in configured:
             return common(user).operands[name].format
-        if _keeps_format(user) and (found := _wanted(user, configured)) is not None:
+        if keeps_format(user) and (found := _wanted(user, configured)) is not None:
             return found
     return None
 
@@ -192,10 +210,11 @@ def _set_result(
     if own is not None:
         given = common(stream_operands(node)[0][1]).results["data_out_0"].format
         operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
-        known, result = replace(known, operands=operands), own
+        known = replace(known, operands=operands)
+        result: Format | None = own
     elif node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
-    elif _keeps_format(node):
+    elif keeps_format(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format
         operands = {name: spec.with_format(result) for name, spec in known.operands.items()}
         known = replace(known, operands=operands)

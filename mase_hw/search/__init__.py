@@ -1,1 +1,22 @@
-"""TODO."""
+"""Search over number formats and parallelism, with samplers of Optuna.
+
+The package is also the verb: `mase_hw.search(model, config, ...)` is `mase_hw.search.search`.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from mase_hw.search.study import Samples, SearchResult, TrialResult, search
+
+__all__ = ["Samples", "SearchResult", "TrialResult", "search"]
+
+
+class _Verb(ModuleType):
+    """A module that can be called."""
+
+    def __call__(self, *args: Any, **options: Any) -> SearchResult:
+        return search(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Verb

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies chosen rows and columns of a stream, any number of times and in nearly any order, through
-// a buffer of DEPTH beats: padding, cropping, nearest upsampling. What the tables place outside is
-// PAD_CODE. Throughput one beat per cycle on both sides; a beat is offered 2 cycles after it entered.
+// a buffer of DEPTH beats: padding, cropping, nearest upsampling. A tensor is one image, or several,
+// of INPUTS beats. What the tables place outside is PAD_CODE. Throughput one beat per cycle on both sides; a beat is offered 2 cycles after it entered.
 module mase_gather_fixed #(
     parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
     parameter int DATA_IN_0_PRECISION_1 = 4,
@@ -46,6 +46,11 @@ module mase_gather_fixed #(
     input  logic                                          data_out_0_ready
 );
 
+  localparam int unsigned BeatsIn = (DATA_IN_0_TENSOR_SIZE_DIM_0 + Lanes - 1) / Lanes
+      * DATA_IN_0_TENSOR_SIZE_DIM_1;
+  localparam int unsigned BeatsOut = (DATA_OUT_0_TENSOR_SIZE_DIM_0 + Lanes - 1) / Lanes
+      * DATA_OUT_0_TENSOR_SIZE_DIM_1;
+
   if (DATA_IN_0_PRECISION_0 != DATA_OUT_0_PRECISION_0
       || DATA_IN_0_PRECISION_1 != DATA_OUT_0_PRECISION_1
       || DATA_IN_0_SIGNED != DATA_OUT_0_SIGNED) begin : gen_format_check
@@ -55,9 +60,9 @@ module mase_gather_fixed #(
       || DATA_OUT_0_PARALLELISM_DIM_0 != Lanes) begin : gen_parallelism_check
     $error("data_in_0 and data_out_0 must have equal lanes of one row");
   end
-  if ((DATA_IN_0_TENSOR_SIZE_DIM_0 + Lanes - 1) / Lanes * DATA_IN_0_TENSOR_SIZE_DIM_1 != INPUTS
-      || (DATA_OUT_0_TENSOR_SIZE_DIM_0 + Lanes - 1) / Lanes * DATA_OUT_0_TENSOR_SIZE_DIM_1
-      != ROWS * COLUMNS * KERNEL_ROWS * KERNEL_COLUMNS * TILES) begin : gen_size_check
+  if (BeatsIn % INPUTS != 0 || BeatsOut
+      != BeatsIn / INPUTS * ROWS * COLUMNS * KERNEL_ROWS * KERNEL_COLUMNS * TILES)
+  begin : gen_size_check
     $error("INPUTS, ROWS, COLUMNS and TILES disagree with the sizes");
   end
 

@@ -1,0 +1,97 @@
+"""`search`: number formats and parallelism for a model, by trial."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mase_hw.cli._progress import Display
+
+if TYPE_CHECKING:
+    from mase_hw.search import SearchResult
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("search")(search)
+
+
+def search(
+    model: Annotated[
+        str, typer.Argument(help="A registered name, file.py:factory, or a .pt2 file.")
+    ],
+    config: Annotated[Path, typer.Option(help="TOML file: space, objectives, sampler, trials.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-search]")
+    ] = None,
+    storage: Annotated[
+        str | None, typer.Option(help="SQLite file or SQLAlchemy URL. [default: OUTPUT/study.db]")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials of the whole study.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the sampler.")] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Test samples per trial. [default: all]")
+    ] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Search number formats and parallelism; the result is a file for emit-verilog --config."""
+    from mase_hw.cli._model import load_subject, read_toml
+    from mase_hw.search import study
+
+    display = Display(quiet=json_output)
+    tables: dict[str, Any] = read_toml(config)
+    tables |= {
+        key: value for key, value in (("trials", trials), ("seed", seed)) if value is not None
+    }
+    subject = load_subject(model, display)
+    data = study.Samples()
+    if subject.split is not None:
+        split = subject.split
+        data = study.Samples(
+            split.test_inputs[:samples], split.test_labels[:samples], split.train_inputs
+        )
+    folder = output or Path("build") / f"{subject.mg.name}-search"
+    with display.progress(f"searching {subject.mg.name}") as advance:
+        result = study.search(
+            subject.mg,
+            tables,
+            output=folder,
+            samples=data,
+            storage=storage,
+            workers=workers,
+            progress=advance,
+        )
+    if json_output:
+        typer.echo(json.dumps(_description(result), indent=2))
+    else:
+        _show(result, model, display)
+
+
+def _description(result: SearchResult) -> dict[str, Any]:
+    return {
+        "trials": result.trials,
+        "failed": {str(number): error for number, error in result.failed.items()},
+        "best": [{"trial": item.number, **item.metrics} for item in result.best],
+        "config": str(result.folder / "best.toml"),
+        "storage": result.storage,
+    }
+
+
+def _show(result: SearchResult, model: str, display: Display) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"{result.trials} trials, {len(result.failed)} failed")
+    names = list(result.best[0].metrics)
+    for name in ("trial", *names):
+        table.add_column(name, justify="right")
+    for item in result.best:
+        table.add_row(str(item.number), *(f"{item.metrics[name]:.6g}" for name in names))
+    display.console.print(table)
+    path = result.folder / "best.toml"
+    display.console.print(f"mase-hw emit-verilog {model} --config {path} --simulate", markup=False)

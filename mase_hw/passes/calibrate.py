@@ -1,0 +1,178 @@
+"""`calibrate_analysis_pass`: choose what a configuration leaves open from observed values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError, DataError, FormatError
+from mase_hw.formats import Format
+from mase_hw.graph.calls import constant_value, tensor_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.shapes import run_with
+from mase_hw.graph.streams import consumers
+from mase_hw.ops import operator_for
+from mase_hw.passes import quantize
+from mase_hw.passes._configuration import Configuration
+from mase_hw.passes._observers import OBSERVERS, Sample, check_percentile
+from mase_hw.passes.software_metadata import batch_inputs
+
+Observations = Mapping[str, Mapping[str, Sample]]
+
+
+def observe(mg: MaseGraph, data: Iterable[Any]) -> Observations:
+    """Run the float model on batches and keep values of every operand and result.
+
+    Args:
+        mg: a graph with common metadata.
+        data: batches, as `add_software_metadata_analysis_pass` takes them.
+
+    Returns:
+        Samples by node name and by operand or result name.
+
+    Raises:
+        DataError: when there is no batch, or no sample in any of them.
+    """
+    results: dict[Node, Sample] = defaultdict(Sample)
+
+    def visit(node: Node, value: Any) -> None:
+        if isinstance(value, Tensor) and value.is_floating_point() and node.op != "output":
+            results[node].add(value)
+
+    for batch in data:
+        inputs = batch_inputs(mg, batch)
+        if all(value.numel() for value in inputs):
+            run_with(mg, inputs, visit)
+    if not results:
+        raise DataError("calibration data is empty; give at least one batch with one sample")
+    return {node.name: _tensors(mg, node, results) for node in mg.nodes}
+
+
+def _tensors(mg: MaseGraph, node: Node, results: Mapping[Node, Sample]) -> dict[str, Sample]:
+    found = {"data_out_0": results[node]} if node in results else {}
+    operator = operator_for(node.target) if node.op == "call_function" else None
+    for name, value in tensor_arguments(node, operator.operand_names) if operator else ():
+        constant = constant_value(mg.model, value)
+        if constant is not None:
+            found[name] = Sample()
+            found[name].add(constant)
+        elif isinstance(value, Node) and value in results:
+            found[name] = results[value]
+    return found
+
+
+def calibrate_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Resolve a configuration: every field of every operand is given, by node name.
+
+    Args:
+        mg: a graph with common metadata, as `mase_hw.emit.flow.canonicalize` returns it.
+        pass_args: `config` is the configuration of `quantize_transform_pass`; `data` the batches
+            (the example inputs when not given), or `observations` what `observe` returned;
+            `observer` the observer of streams (`minmax`, `percentile`, `mse`, `entropy`);
+            `weight_observer` that of constants, `minmax` when not given; `percentile` the share
+            of values that `percentile` keeps, 99.9 when not given.
+
+    Returns:
+        The graph, and `{"config": the resolved configuration}`, which `quantize_transform_pass`
+        takes and which no longer depends on data.
+
+    Raises:
+        ConfigError: for an unknown observer, or a bad configuration.
+        DataError: when the data is empty.
+    """
+    given = dict(pass_args or {})
+    unknown = sorted(set(given) - set(_ARGUMENTS))
+    if unknown:
+        raise ConfigError(f"calibration has no {unknown[0]!r}; {nearest(unknown[0], _ARGUMENTS)}")
+    observers = {
+        kind: _observer(str(given.get(kind, "minmax"))) for kind in ("observer", "weight_observer")
+    }
+    share = check_percentile(float(given.get("percentile", 99.9)))
+    seen = given.get("observations")
+    if seen is None:
+        data = given.get("data")
+        seen = observe(mg, [mg.example_inputs] if data is None else data)
+    nodes = [node for node in mg.nodes if node.op == "call_function"]
+    config = Configuration.parse(given.get("config") or {}, [node.name for node in nodes])
+    entries = {
+        node: config.for_node(node.name, common(node).operator)
+        for node in nodes
+        if quantize.casts(node)
+    }
+    configured = {node for node, entry in entries.items() if entry.get("name") is not None}
+    resolved: dict[str, Any] = {"by": "name", "default": {"config": _family(config.default)}}
+    for node, entry in entries.items():
+        quantize.check_keys(node, entry)
+        chosen: dict[str, Format] = {}
+        for name, groups in _open_tensors(node, entry, configured):
+            constant = name in mg.call(node).constants
+            observer = observers["weight_observer" if constant else "observer"]
+            sample = seen[node.name].get(name, Sample(-1.0, 1.0))
+            cls, fields = quantize.open_format(mg, node, name, groups, entry)
+            try:
+                chosen[name] = observer(
+                    sample, lambda low, high, c=cls, f=fields: c.fit(low, high, **f), share
+                )
+            except FormatError as error:
+                where = f"{name} of {node.name} ({metadata(node).source})"
+                raise FormatError(f"{where}: {error}") from error
+        resolved[node.name] = {"config": _entry(chosen)}
+    return mg, {"config": resolved}
+
+
+_ARGUMENTS = ("config", "data", "observations", "observer", "weight_observer", "percentile")
+
+
+def _observer(name: str) -> Any:
+    if name not in OBSERVERS:
+        raise ConfigError(f"no observer is called {name!r}; {nearest(name, OBSERVERS)}")
+    return OBSERVERS[name]
+
+
+def _open_tensors(
+    node: Node, entry: Mapping[str, Any], configured: set[Node]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the tensors of a node that need a format of their own, and their words."""
+    if node not in configured:
+        return []
+    tensors = [(name, quantize.words_for(name)) for name in common(node).operands]
+    if quantize.mentions(entry, quantize.RESULT):
+        tensors.append(("data_out_0", (quantize.RESULT, "data_out_0")))
+    elif not _feeds(node, configured):
+        tensors.append(("data_out_0", ("data_in", "data_in_0")))
+    return tensors
+
+
+def _feeds(node: Node, configured: set[Node]) -> bool:
+    """Return true when a configured node takes the result, perhaps through nodes that keep it."""
+    return any(
+        user in configured or (quantize.keeps_format(user) and _feeds(user, configured))
+        for user, _ in consumers(node)
+    )
+
+
+def _family(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def _entry(formats: Mapping[str, Format]) -> dict[str, Any]:
+    """Return the entry of a node in which every field of every operand is given."""
+    if not formats:
+        return {}
+    family = next(iter(formats.values())).name
+    entry: dict[str, Any] = {"name": family}
+    for operand, number_format in formats.items():
+        fields = number_format.to_dict()
+        name = fields.pop("name")
+        if name != family:
+            entry[f"{operand}_name"] = name
+        entry |= {f"{operand}_{key}": value for key, value in fields.items() if value is not None}
+    return entry

@@ -1,0 +1,143 @@
+"""`report_quantization_analysis_pass`: what a configuration costs and loses, layer by layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common
+from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.graph.reference import output_nodes
+from mase_hw.ops import operators
+from mase_hw.passes.software_metadata import batch_inputs
+
+FLOAT_BITS = 32.0
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """One node with formats.
+
+    Attributes:
+        name: the node.
+        operator: its operator.
+        formats: format by operand and result, as text.
+        weight_bits: bits of its constants per element; None without constants.
+        weight_elements: elements of its constants.
+        activation_bits: bits of an element of its first operand.
+        sqnr_db: signal to quantisation noise of its result with every layer quantised, decibels.
+        sensitivity_db: the same of the model's first output with this layer alone quantised.
+    """
+
+    name: str
+    operator: str
+    formats: Mapping[str, str]
+    weight_bits: float | None
+    weight_elements: int
+    activation_bits: float | None
+    sqnr_db: float
+    sensitivity_db: float
+
+
+def report_quantization_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Compare a quantised graph with itself in floating point.
+
+    Args:
+        mg: a graph with formats.
+        pass_args: `data` is one batch of inputs, the example inputs when not given; `sensitivity`
+            false leaves out the run per layer.
+
+    Returns:
+        The graph, and `layers` (dicts of `LayerReport`), `average_weight_bits` and
+        `average_activation_bits` over elements, `memory_bits` of all constants, and
+        `memory_density`, the bits of the constants at 32 bits each over `memory_bits`.
+    """
+    given = pass_args or {}
+    inputs = batch_inputs(mg, given.get("data", mg.example_inputs))
+    with torch.no_grad():
+        exact = QuantizedModel(mg, only=()).values(*inputs)
+        rounded = QuantizedModel(mg).values(*inputs)
+    output = output_nodes(mg)[0].name
+    layers = []
+    for node in quantized_nodes(mg):
+        sensitivity = math.nan
+        if given.get("sensitivity", True):
+            with torch.no_grad():
+                alone = QuantizedModel(mg, only={node.name}).values(*inputs)
+            sensitivity = sqnr_db(exact[output], alone[output])
+        layers.append(_layer(mg, node, sqnr_db(exact[node.name], rounded[node.name]), sensitivity))
+    return mg, {"layers": [asdict(layer) for layer in layers], **storage(mg)}
+
+
+def quantized_nodes(mg: MaseGraph) -> list[Node]:
+    """Return the nodes of the model that compute in a format, without inserted casts."""
+    found = []
+    for node in mg.nodes:
+        if node.op != "call_function" or common(node).operator is None:
+            continue
+        operator = operators()[str(common(node).operator)]
+        if operator.role is None and operator.casts and common(node).results["data_out_0"].format:
+            found.append(node)
+    return found
+
+
+def storage(mg: MaseGraph) -> dict[str, float]:
+    """Return the sums over a quantised graph that `report_quantization_analysis_pass` gives."""
+    weights, bits, values, value_bits = 0, 0.0, 0, 0.0
+    for node in quantized_nodes(mg):
+        constants = mg.call(node).constants
+        for name, spec in common(node).operands.items():
+            each = spec.format.bits_per_element if spec.format else FLOAT_BITS
+            if name in constants:
+                weights += spec.elements
+                bits += spec.elements * each
+            else:
+                values += spec.elements
+                value_bits += spec.elements * each
+    return {
+        "average_weight_bits": bits / weights if weights else 0.0,
+        "average_activation_bits": value_bits / values if values else 0.0,
+        "memory_bits": bits,
+        "memory_density": weights * FLOAT_BITS / bits if bits else 1.0,
+    }
+
+
+def sqnr_db(exact: Tensor, rounded: Tensor) -> float:
+    """Return `10 log10(sum x^2 / sum (x - y)^2)`; infinite where nothing was lost."""
+    noise = float((exact.double() - rounded.double()).square().sum())
+    signal = float(exact.double().square().sum())
+    if noise == 0.0:
+        return math.inf
+    return 10.0 * math.log10(signal / noise) if signal > 0.0 else -math.inf
+
+
+def _layer(mg: MaseGraph, node: Node, sqnr: float, sensitivity: float) -> LayerReport:
+    known = common(node)
+    constants = mg.call(node).constants
+    weights = {name: known.operands[name] for name in constants}
+    streams = [spec for name, spec in known.operands.items() if name not in constants]
+    elements = sum(spec.elements for spec in weights.values())
+    bits = sum(
+        spec.elements * (spec.format.bits_per_element if spec.format else FLOAT_BITS)
+        for spec in weights.values()
+    )
+    first = streams[0].format if streams else None
+    return LayerReport(
+        node.name,
+        str(known.operator),
+        {name: str(spec.format) for name, spec in {**known.operands, **known.results}.items()},
+        bits / elements if elements else None,
+        elements,
+        first.bits_per_element if first else None,
+        sqnr,
+        sensitivity,
+    )

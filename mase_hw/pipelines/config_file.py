@@ -1,0 +1,55 @@
+"""Configuration files that `emit-verilog --config` takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mase_hw.errors import ConfigError
+
+
+def write_config(path: Path, tables: Mapping[str, Any]) -> Path:
+    """Write nested tables of scalars and lists as TOML; the same tables give the same bytes.
+
+    Raises:
+        ConfigError: for a value that TOML does not have.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [line for line in _lines(tables, ()) if line]
+    temporary = path.with_name(f"{path.name}.part")
+    temporary.write_text("\n".join(lines) + "\n")
+    temporary.replace(path)
+    return path
+
+
+def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
+    scalars = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in scalars.items()]
+    # A table needs its header where it has values of its own, or nothing at all.
+    if path and (scalars or not table):
+        lines.insert(0, f"[{'.'.join(map(_key, path))}]")
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            lines += _lines(value, (*path, key))
+    return lines
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    raise ConfigError(f"a configuration file cannot hold {value!r}")

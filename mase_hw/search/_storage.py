@@ -1,0 +1,191 @@
+"""The study in its storage: opening it, counting its trials, and taking back those of the dead."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mase_hw.errors import SearchError
+from mase_hw.search.objective import METRICS
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import FrozenTrial
+
+logger = logging.getLogger(__name__)
+
+MAXIMUM_RETRIES = 2
+HEARTBEAT_SECONDS = 15
+LOCK_TIMEOUT_SECONDS = 60
+ERROR, WORKER, RETRIES, IDENTITY = "error", "worker", "retries", "identity"
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where a study lies.
+
+    Attributes:
+        url: SQLAlchemy's URL, such as `sqlite:////path/study.db`.
+        name: of the study.
+        timeout_seconds: how long a locked SQLite file is waited for.
+        heartbeat_seconds: how often a running trial shows that it lives.
+    """
+
+    url: str
+    name: str
+    timeout_seconds: float = LOCK_TIMEOUT_SECONDS
+    heartbeat_seconds: int = HEARTBEAT_SECONDS
+
+    def open(self, objectives: Sequence[str], identity: Mapping[str, Any]) -> Study:
+        """Return the study, which is made when the storage has none of that name.
+
+        Raises:
+            SearchError: when the storage cannot be opened, is locked, or holds another study.
+        """
+        import optuna
+        from optuna.study import StudyDirection
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        with reported(self.url):
+            study = optuna.create_study(
+                storage=self._storage(),
+                study_name=self.name,
+                directions=[StudyDirection[METRICS[name].upper()] for name in objectives],
+                load_if_exists=True,
+            )
+            text = json.dumps(identity, sort_keys=True)
+            known = study.user_attrs.get(IDENTITY)
+            if known is None and not study.trials:
+                study.set_user_attr(IDENTITY, text)
+            elif known != text:
+                raise SearchError(
+                    f"{self.url} holds a study {self.name!r} of another search: "
+                    f"{_difference(known, identity)}; give another --storage, or the same search"
+                )
+        return study
+
+    def _storage(self) -> Any:
+        import optuna
+
+        sqlite = self.url.startswith("sqlite")
+        if sqlite:
+            Path(self.url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        options = {"connect_args": {"timeout": self.timeout_seconds}} if sqlite else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            callback = optuna.storages.RetryHeartbeatStaleTrialCallback(MAXIMUM_RETRIES)
+            return optuna.storages.RDBStorage(
+                self.url,
+                engine_kwargs=options,
+                heartbeat_interval=self.heartbeat_seconds,
+                heartbeat_stale_trial_callback=callback,
+            )
+
+
+@contextmanager
+def reported(url: str) -> Iterator[None]:
+    """Turn the storage's errors into ours."""
+    import optuna
+    import sqlalchemy.exc
+
+    try:
+        yield
+    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
+        text = str(error.__cause__ or error).splitlines()[0]
+        if "locked" in text:
+            raise SearchError(
+                f"the storage {url} is locked by another process; wait for it, or give another "
+                "--storage"
+            ) from error
+        raise SearchError(f"the storage {url} cannot be used: {text}") from error
+    except (RuntimeError, ValueError, ModuleNotFoundError) as error:
+        raise SearchError(f"the storage {url} cannot be used: {error}") from error
+
+
+def storage_url(value: str | Path) -> str:
+    """Return a URL: that of an SQLite file for anything that is not a URL."""
+    text = str(value)
+    return text if "://" in text else f"sqlite:///{Path(text).absolute()}"
+
+
+def this_worker() -> str:
+    """Return the name of this process among all machines."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def used(trials: Sequence[FrozenTrial]) -> int:
+    """Count the trials that are done or under way; one whose worker died does not count."""
+    return sum(
+        not trial.state.is_finished() or trial.state.name != "FAIL" or ERROR in trial.user_attrs
+        for trial in trials
+        if trial.state.name != "WAITING"
+    )
+
+
+def recover(study: Study, dead: Sequence[str] = ()) -> int:
+    """Fail the running trials of dead workers and queue them again; return how many.
+
+    Args:
+        study: the study.
+        dead: names of workers that are known to be dead, beside those whose process is gone.
+    """
+    import optuna
+    from optuna.trial import TrialState
+
+    count = 0
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        worker = str(trial.user_attrs.get(WORKER, ""))
+        if worker not in dead and not _gone(worker):
+            continue
+        retries = int(trial.user_attrs.get(RETRIES, 0))
+        storage = study._storage
+        try:
+            if retries >= MAXIMUM_RETRIES:
+                message = f"the worker died {retries + 1} times in this trial"
+                storage.set_trial_user_attr(trial._trial_id, ERROR, message)
+            storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+        except optuna.exceptions.UpdateFinishedTrialError:
+            continue
+        logger.warning("trial %d: worker %s died", trial.number, worker)
+        count += 1
+        if retries < MAXIMUM_RETRIES:
+            study.enqueue_trial(dict(trial.params), user_attrs={RETRIES: retries + 1})
+    return count
+
+
+def _gone(worker: str) -> bool:
+    """Return true for a worker of this machine whose process does not exist."""
+    host, _, process = worker.rpartition(":")
+    if host != socket.gethostname() or not process.isdigit():
+        return False
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return not _answers(int(process))
+    return state == "Z"
+
+
+def _answers(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _difference(known: str | None, identity: Mapping[str, Any]) -> str:
+    if known is None:
+        return "it was not made by mase-hw"
+    other = json.loads(known)
+    keys = sorted(key for key in {*other, *identity} if other.get(key) != identity.get(key))
+    return f"{', '.join(keys)} differ"

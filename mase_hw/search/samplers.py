@@ -1,0 +1,78 @@
+"""Samplers by name, and their seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError
+from mase_hw.search.space import Space
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
+# Name to Optuna's class, and whether a new one with its own seed serves every trial. Those that
+# keep a sequence or a state need one seed for the whole study.
+SAMPLERS: Mapping[str, tuple[str, bool]] = {
+    "random": ("RandomSampler", True),
+    "grid": ("GridSampler", False),
+    "tpe": ("TPESampler", True),
+    "nsga2": ("NSGAIISampler", True),
+    "gp": ("GPSampler", True),
+    "cmaes": ("CmaEsSampler", False),
+    "qmc": ("QMCSampler", False),
+}
+QUIET = {"CmaEsSampler", "QMCSampler", "GPSampler"}
+
+
+def sampler_factory(
+    name: str, space: Space, seed: int, options: Mapping[str, Any]
+) -> Callable[[int], BaseSampler]:
+    """Return a function from the number of trials so far to the sampler of the next.
+
+    What a trial proposes depends on the seed and the trials before it alone, so that a search
+    that was interrupted goes on as if it had not been.
+
+    Args:
+        name: one of `SAMPLERS`.
+        space: what is searched; a grid enumerates it.
+        seed: of the study.
+        options: further arguments of Optuna's class.
+
+    Raises:
+        ConfigError: for an unknown sampler or option, or a grid over a continuous space.
+    """
+    if name not in SAMPLERS:
+        raise ConfigError(f"no sampler is called {name!r}; {nearest(name, SAMPLERS)}")
+    import optuna
+
+    title, fresh = SAMPLERS[name]
+    cls = getattr(optuna.samplers, title)
+    given: dict[str, Any] = dict(options)
+    if name == "grid":
+        given["search_space"] = space.grid()
+    if title in QUIET:
+        given["warn_independent_sampling"] = False
+    if title == "QMCSampler":
+        given |= {"scramble": given.get("scramble", True), "warn_asynchronous_seeding": False}
+
+    def make(count: int) -> BaseSampler:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            sampler: BaseSampler = cls(seed=_seed(seed, count) if fresh else seed, **given)
+        return sampler
+
+    try:
+        make(0)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"sampler {name}: {error}") from error
+    return make
+
+
+def _seed(seed: int, count: int) -> int:
+    """Return an unrelated 31-bit seed for every trial."""
+    digest = hashlib.sha256(f"{seed}/{count}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1

@@ -1,0 +1,353 @@
+"""`search`: trials of number formats and parallelism, in a study that survives its workers."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError, SearchError
+from mase_hw.graph import MaseGraph, trace
+from mase_hw.pipelines.config_file import write_config
+from mase_hw.search._storage import (
+    ERROR,
+    HEARTBEAT_SECONDS,
+    LOCK_TIMEOUT_SECONDS,
+    Store,
+    recover,
+    reported,
+    storage_url,
+    used,
+)
+from mase_hw.search.objective import METRICS, Evaluator
+from mase_hw.search.samplers import sampler_factory
+from mase_hw.search.space import Space
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import FrozenTrial
+
+Progress = Callable[[int, int], None]
+TABLES = (
+    "sampler",
+    "sampler_options",
+    "trials",
+    "seed",
+    "objectives",
+    "constraints",
+    "observer",
+    "space",
+)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What trials measure on.
+
+    Attributes:
+        inputs: samples on which accuracy is measured.
+        labels: their classes.
+        observed: samples on which ranges are observed; the example inputs without.
+    """
+
+    inputs: Tensor | None = None
+    labels: Tensor | None = None
+    observed: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One search, checked: everything that a worker needs.
+
+    Attributes:
+        mg: the captured model.
+        samples: data.
+        config: the search's configuration.
+    """
+
+    mg: MaseGraph
+    samples: Samples
+    config: Mapping[str, Any]
+    evaluator: Evaluator = field(init=False)
+    space: Space = field(init=False)
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.config) - set(TABLES))
+        if unknown:
+            raise ConfigError(f"search has no {unknown[0]!r}; {nearest(unknown[0], TABLES)}")
+        for name in (*self.objectives, *self.constraints):
+            if name not in METRICS:
+                raise ConfigError(f"search: no metric is called {name!r}; {nearest(name, METRICS)}")
+        if not self.objectives or len(set(self.objectives)) < len(self.objectives):
+            raise ConfigError(f"search: objectives are {list(self.objectives)}; give each once")
+        if not isinstance(self.trials, int) or self.trials < 1:
+            raise ConfigError(f"search: trials is {self.trials!r}; allowed: a number from 1")
+        metrics = tuple(dict.fromkeys((*self.objectives, *self.constraints, *self.recorded)))
+        evaluator = Evaluator(
+            self.mg,
+            metrics,
+            self.samples.inputs,
+            self.samples.labels,
+            self.samples.observed,
+            str(self.config.get("observer", "minmax")),
+        )
+        object.__setattr__(self, "evaluator", evaluator)
+        object.__setattr__(self, "space", Space.parse(evaluator.mg, self.config.get("space", {})))
+        if not self.space.dimensions:
+            raise ConfigError("search: the space has no dimension; give a list or a range")
+        self.sampler()
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Names of the metrics that are optimised."""
+        return tuple(self.config.get("objectives", ("accuracy",)))
+
+    @property
+    def constraints(self) -> dict[str, float]:
+        """The bound of every metric that has one: the least accuracy, the most of all else."""
+        return {key: float(value) for key, value in self.config.get("constraints", {}).items()}
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Metrics that cost nothing and are always recorded."""
+        labelled = self.samples.labels is not None
+        return (*(("accuracy",) if labelled else ()), "average_bits", "memory_bits")
+
+    @property
+    def trials(self) -> int:
+        """Trials of the whole study; a grid has no more than its points."""
+        asked: int = self.config.get("trials", 50)
+        if self.config.get("sampler") == "grid" and hasattr(self, "space"):
+            points = 1
+            for values in self.space.grid().values():
+                points *= len(values)
+            return min(asked, points)
+        return asked
+
+    def sampler(self) -> Callable[[int], Any]:
+        """Return the function from the number of trials to the sampler of the next."""
+        return sampler_factory(
+            str(self.config.get("sampler", "tpe")),
+            self.space,
+            int(self.config.get("seed", 0)),
+            self.config.get("sampler_options", {}),
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes this search the same as another, number of trials and sampler aside."""
+        digest = hashlib.sha256()
+        for name, value in sorted(self.mg.model.state_dict().items()):
+            digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
+        for value in (self.samples.inputs, self.samples.labels, self.samples.observed):
+            if value is not None:
+                digest.update(value.contiguous().numpy().tobytes())
+        return {
+            "model": self.mg.name,
+            "weights and samples": digest.hexdigest()[:16],
+            "objectives": list(self.objectives),
+            "constraints": self.constraints,
+            "observer": self.config.get("observer", "minmax"),
+            "space": json.dumps(self.config.get("space", {}), sort_keys=True, default=list),
+        }
+
+    def run_trial(self, trial: Any) -> tuple[float, ...]:
+        """Measure what a trial proposes; an error is recorded and fails the trial."""
+        try:
+            config, parallelism = self.space.propose(trial)
+            found = self.evaluator.measure(config, parallelism)
+        except Exception as error:
+            trial.set_user_attr(ERROR, f"{type(error).__name__}: {error}")
+            raise
+        trial.set_user_attr("metrics", dict(found.values))
+        trial.set_user_attr("config", json.dumps(found.config))
+        trial.set_user_attr("parallelism", json.dumps(parallelism))
+        trial.set_user_attr("predictions", found.digest)
+        for name, bound in self.constraints.items():
+            sign = -1.0 if METRICS[name] == "maximize" else 1.0
+            trial.set_constraint(name, sign * (found.values[name] - bound))
+        return tuple(found.values[name] for name in self.objectives)
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A finished trial.
+
+    Attributes:
+        number: of the trial.
+        metrics: what was measured.
+        config: number formats, for `emit-verilog`.
+        parallelism: likewise; empty when it was not searched.
+        predictions: hash of the classes it gave to the samples.
+    """
+
+    number: int
+    metrics: Mapping[str, float]
+    config: Mapping[str, Any]
+    parallelism: Mapping[str, Any]
+    predictions: str
+
+    @classmethod
+    def of(cls, trial: FrozenTrial) -> TrialResult:
+        """Read a trial of the storage."""
+        known = trial.user_attrs
+        return cls(
+            trial.number,
+            known["metrics"],
+            json.loads(known["config"]),
+            json.loads(known["parallelism"]),
+            known["predictions"],
+        )
+
+    def write(self, path: Path) -> Path:
+        """Write the file that `emit-verilog --config` takes."""
+        tables: dict[str, Any] = {"quantize": self.config}
+        if self.parallelism:
+            tables["parallelism"] = self.parallelism
+        return write_config(path, tables)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+        best: the best trial; of several objectives the front, best in the first one first.
+        trials: number of trials that finished.
+        failed: error of every failed trial by number.
+        folder: where the files lie: `best.toml`, `front_<n>.toml`, `trials.csv`.
+        storage: URL of the study, which optuna-dashboard reads.
+    """
+
+    best: tuple[TrialResult, ...]
+    trials: int
+    failed: Mapping[int, str]
+    folder: Path
+    storage: str
+
+
+def search(
+    model: nn.Module | MaseGraph,
+    config: Mapping[str, Any],
+    *,
+    output: str | Path,
+    example_inputs: Any = None,
+    samples: Samples | None = None,
+    storage: str | Path | None = None,
+    workers: int = 1,
+    progress: Progress | None = None,
+    lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
+    heartbeat_seconds: int = HEARTBEAT_SECONDS,
+) -> SearchResult:
+    """Search the number formats and the parallelism of a model.
+
+    A search that was stopped, however it was, goes on where it was when it is started again with
+    the same storage: finished trials count, those under way are tried again.
+
+    Args:
+        model: a module with `example_inputs`, or a captured graph.
+        config: `space` (see `mase_hw.search.space`), `objectives` and `constraints` (metric to
+            bound) out of `METRICS`, `sampler`, `sampler_options`, `trials`, `seed`, `observer`.
+        output: folder of the results.
+        example_inputs: see `mase_hw.trace`.
+        samples: data; needed for accuracy.
+        storage: SQLAlchemy URL or SQLite file; `study.db` in `output` when not given.
+        workers: processes on this machine.
+        progress: called with (finished trials, trials).
+        lock_timeout_seconds: how long a locked SQLite file is waited for.
+        heartbeat_seconds: how often a running trial shows other machines that it lives.
+
+    Raises:
+        ConfigError: for a bad configuration or space.
+        DataError: for data that cannot be measured on.
+        SearchError: when the storage cannot be used, workers keep dying, or no trial succeeded.
+    """
+    if workers < 1:
+        raise ConfigError(f"workers is {workers}; allowed: a number from 1")
+    mg = model if isinstance(model, MaseGraph) else trace(model, example_inputs)
+    task = Task(mg, samples or Samples(), config)
+    folder = Path(output)
+    url = storage_url(storage if storage is not None else folder / "study.db")
+    store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
+    folder.mkdir(parents=True, exist_ok=True)
+    study = store.open(task.objectives, task.identity())
+    from mase_hw.search.worker import run_processes, run_trials
+
+    with reported(url):
+        recover(study)
+        if workers == 1:
+            run_trials(task, study, folder / "study", progress)
+        else:
+            run_processes(task, store, study, folder, workers, progress)
+        return _results(task, study, folder, url)
+
+
+def finished(study: Study) -> int:
+    """Return how many trials have ended, those of dead workers aside."""
+    trials = study.get_trials(deepcopy=False)
+    return used([trial for trial in trials if trial.state.is_finished()])
+
+
+def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
+    trials = study.get_trials(deepcopy=False)
+    failed = {
+        trial.number: str(trial.user_attrs.get(ERROR, "the worker died"))
+        for trial in trials
+        if trial.state.name == "FAIL"
+    }
+    _write_table(task, trials, folder / "trials.csv")
+    best = [TrialResult.of(trial) for trial in _best(task, study)]
+    if not best:
+        complete = sum(trial.state.name == "COMPLETE" for trial in trials)
+        reason = (
+            f"none of {complete} trials satisfies the constraints {task.constraints}"
+            if complete
+            else f"all {len(failed)} trials failed; the last: {list(failed.values())[-1:]}"
+        )
+        raise SearchError(f"the search found nothing: {reason}")
+    best[0].write(folder / "best.toml")
+    for number, result in enumerate(best if len(task.objectives) > 1 else ()):
+        result.write(folder / f"front_{number}.toml")
+    return SearchResult(tuple(best), finished(study), failed, folder, url)
+
+
+def _best(task: Task, study: Study) -> list[FrozenTrial]:
+    if len(task.objectives) == 1:
+        try:
+            return [study.best_trial]
+        except ValueError:
+            return []
+    sign = -1.0 if METRICS[task.objectives[0]] == "maximize" else 1.0
+    distinct = {tuple(trial.values): trial for trial in reversed(study.best_trials)}
+    return sorted(distinct.values(), key=lambda trial: sign * trial.values[0])
+
+
+def _write_table(task: Task, trials: list[FrozenTrial], path: Path) -> None:
+    dimensions = [dimension.name for dimension in task.space.dimensions]
+    metrics = sorted({key for trial in trials for key in trial.user_attrs.get("metrics", {})})
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["trial", "state", *metrics, *dimensions, ERROR])
+        for trial in trials:
+            known = trial.user_attrs
+            values = [known.get("metrics", {}).get(name, "") for name in metrics]
+            params = [trial.params.get(name, "") for name in dimensions]
+            error = known.get(ERROR, "")
+            rows.writerow([trial.number, trial.state.name.lower(), *values, *params, error])
+
+
+def save_samples(samples: Samples, path: Path) -> None:
+    """Write what a worker process reads."""
+    torch.save({key: value for key, value in vars(samples).items() if value is not None}, path)
+
+
+def load_samples(path: Path) -> Samples:
+    """Read what `save_samples` wrote."""
+    return Samples(**torch.load(path, weights_only=True))

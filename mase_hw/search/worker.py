@@ -1,0 +1,159 @@
+"""Workers: the loop over trials, in this process or in several."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mase_hw
+from mase_hw.errors import MaseError, SearchError
+from mase_hw.graph import MaseGraph
+from mase_hw.search._storage import WORKER, Store, recover, this_worker, used
+from mase_hw.search.study import Progress, Task, finished, load_samples, save_samples
+
+if TYPE_CHECKING:
+    from optuna import Study
+
+POLL_SECONDS = 0.2
+DEATHS_PER_WORKER = 3
+
+
+class _Turn:
+    """A lock between workers that dies with its holder."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w")
+
+    def take(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def give(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def run_trials(task: Task, study: Study, lock: Path, progress: Progress | None = None) -> None:
+    """Run trials until the study has its number; an error of a trial does not end them.
+
+    Args:
+        task: the search.
+        study: its study.
+        lock: file, shared by the workers, under which trials are counted and begun.
+        progress: called with (finished trials, trials).
+    """
+    sampler, total = task.sampler(), task.trials
+    turn = _Turn(lock.with_suffix(".lock"))
+
+    def objective(trial: Any) -> tuple[float, ...]:
+        trial.set_user_attr(WORKER, this_worker())
+        turn.give()
+        return task.run_trial(trial)
+
+    try:
+        while True:
+            turn.take()
+            trials = study.get_trials(deepcopy=False)
+            if progress:
+                progress(finished(study), total)
+            if used(trials) >= total:
+                break
+            study.sampler = sampler(len(trials))
+            study.optimize(objective, n_trials=1, catch=(Exception,))
+    except BaseException:
+        recover(study, [this_worker()])
+        raise
+    finally:
+        turn.close()
+
+
+def run_processes(
+    task: Task, store: Store, study: Study, folder: Path, workers: int, progress: Progress | None
+) -> None:
+    """Run trials in several processes, and replace those that die.
+
+    Raises:
+        SearchError: when workers die again and again; the study stays as it is.
+    """
+    deaths = 0
+    with tempfile.TemporaryDirectory(prefix="mase-hw-search-") as name:
+        shared = Path(name)
+        _write_task(task, store, shared)
+        alive = [_start(shared) for _ in range(workers)]
+        try:
+            while alive:
+                time.sleep(POLL_SECONDS)
+                for process in [item for item in alive if item.poll() is not None]:
+                    alive.remove(process)
+                    if process.returncode == 0:
+                        continue
+                    deaths += 1
+                    recover(study, [f"{socket.gethostname()}:{process.pid}"])
+                    if deaths > DEATHS_PER_WORKER * workers:
+                        raise SearchError(
+                            f"{deaths} workers died, the last with status {process.returncode}: "
+                            f"{_last_words(shared, process.pid)}; finished trials are kept in "
+                            f"{store.url}"
+                        )
+                    alive.append(_start(shared))
+                if progress:
+                    progress(finished(study), task.trials)
+        finally:
+            for process in alive:
+                process.terminate()
+            for process in alive:
+                process.wait()
+            recover(study)
+
+
+def _write_task(task: Task, store: Store, shared: Path) -> None:
+    task.mg.save(shared / "graph.mase")
+    save_samples(task.samples, shared / "samples.pt")
+    description = {"config": task.config, "store": vars(store)}
+    (shared / "task.json").write_text(json.dumps(description))
+
+
+def _start(shared: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "mase_hw.search.worker", str(shared)]
+    words = shared / f"words-{time.monotonic_ns()}"
+    with words.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file, env=_environment())
+    words.rename(shared / f"words-{process.pid}")
+    return process
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a worker: one thread each, and the package that runs here."""
+    root = str(Path(mase_hw.__file__).parents[1])
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), root]))
+    return {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path}
+
+
+def _last_words(shared: Path, process: int) -> str:
+    lines = (shared / f"words-{process}").read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def main(shared: Path) -> None:
+    """Work on the task in a folder until it is done."""
+    description = json.loads((shared / "task.json").read_text())
+    samples = load_samples(shared / "samples.pt")
+    task = Task(MaseGraph.load(shared / "graph.mase"), samples, description["config"])
+    store = Store(**description["store"])
+    run_trials(task, store.open(task.objectives, task.identity()), shared / "study")
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except MaseError as failure:
+        sys.exit(f"error: {failure}")

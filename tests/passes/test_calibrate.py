@@ -1,0 +1,188 @@
+"""Calibration, quantisation-aware training and the report of a quantised graph."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from mase_hw.emit.flow import canonicalize
+from mase_hw.errors import ConfigError, DataError
+from mase_hw.formats.fixed import Fixed
+from mase_hw.graph import common, trace
+from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.passes._observers import OBSERVERS, Sample
+from mase_hw.passes.calibrate import calibrate_analysis_pass
+from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.report_quantization import report_quantization_analysis_pass
+from mase_hw.training import Trainer, evaluate
+
+
+def config(width):
+    entry = {"name": "fixed", "data_in_width": width, "weight_width": width, "bias_width": 8}
+    return {"by": "type", "default": {"config": entry}}
+
+
+def small_graph(seed=0):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    return canonicalize(trace(model, torch.randn(32, 6)))
+
+
+def formats(mg):
+    return {
+        node.name: [str(spec.format) for spec in common(node).results.values()]
+        + [str(spec.format) for spec in common(node).operands.values()]
+        for node in mg.nodes
+        if node.op == "call_function"
+    }
+
+
+def sample(values):
+    found = Sample()
+    found.add(values)
+    return found
+
+
+def fit(width):
+    return lambda low, high: Fixed.fit(low, high, width=width)
+
+
+def test_minmax_resolves_to_what_the_open_configuration_gives():
+    mg = small_graph()
+    _, info = calibrate_analysis_pass(mg, {"config": config(5)})
+    opened, _ = quantize_transform_pass(mg, config(5))
+    resolved, _ = quantize_transform_pass(mg, info["config"])
+    assert formats(opened) == formats(resolved)
+
+
+def test_a_resolved_configuration_does_not_depend_on_data():
+    mg = small_graph()
+    _, info = calibrate_analysis_pass(mg, {"config": config(4), "data": [100 * torch.randn(8, 6)]})
+    first, _ = quantize_transform_pass(mg, info["config"])
+    again, _ = calibrate_analysis_pass(mg, {"config": info["config"], "data": [torch.ones(1, 6)]})
+    second, _ = quantize_transform_pass(again, info["config"])
+    assert formats(first) == formats(second)
+    assert common(first.node("linear_0")).operands["data_in_0"].format.frac_width < 0
+
+
+@given(width=st.integers(3, 10), seed=st.integers(0, 20))
+@settings(max_examples=30, deadline=None)
+def test_mse_has_the_least_error_of_all_fractions(width, seed):
+    values = torch.randn(400, generator=torch.Generator().manual_seed(seed)).double() ** 3
+    chosen = OBSERVERS["mse"](sample(values), fit(width), 99.9)
+    start = fit(width)(float(values.min()), float(values.max())).frac_width
+
+    def error(number_format):
+        return float((number_format.round_values(values) - values).square().mean())
+
+    best = min(error(Fixed(width, start + extra)) for extra in range(5))
+    assert error(chosen) == best
+
+
+def test_an_outlier_widens_minmax_and_not_the_others():
+    values = torch.cat(
+        [
+            torch.randn(20000, generator=torch.Generator().manual_seed(0)).double(),
+            torch.tensor([30.0]),
+        ]
+    )
+    chosen = {name: OBSERVERS[name](sample(values), fit(5), 99.9) for name in OBSERVERS}
+    assert chosen["minmax"].frac_width == -1
+    for name in ("percentile", "mse", "entropy"):
+        assert chosen[name].frac_width > -1, name
+
+
+def test_bad_calibration_is_refused():
+    mg = small_graph()
+    with pytest.raises(ConfigError, match="did you mean minmax"):
+        calibrate_analysis_pass(mg, {"config": config(4), "observer": "minmx"})
+    with pytest.raises(ConfigError, match="percentile is 0"):
+        calibrate_analysis_pass(mg, {"config": config(4), "percentile": 0})
+    with pytest.raises(ConfigError, match="observr"):
+        calibrate_analysis_pass(mg, {"observr": "mse"})
+    for data in ([], [torch.zeros(0, 6)]):
+        with pytest.raises(DataError, match="empty"):
+            calibrate_analysis_pass(mg, {"config": config(4), "data": data})
+
+
+def test_report_adds_up():
+    mg, _ = quantize_transform_pass(small_graph(), config(4))
+    _, info = report_quantization_analysis_pass(mg)
+    layers = {layer["name"]: layer for layer in info["layers"]}
+    assert set(layers) == {"linear_0", "relu_1", "linear_2"}
+    weights, biases = 6 * 8 + 8 * 3, 8 + 3
+    assert info["memory_bits"] == 4 * weights + 8 * biases
+    assert info["average_weight_bits"] == pytest.approx(info["memory_bits"] / (weights + biases))
+    assert info["memory_density"] == pytest.approx(32 / info["average_weight_bits"])
+    assert info["average_activation_bits"] == 4
+    assert layers["relu_1"]["weight_bits"] is None
+    assert all(math.isfinite(layer["sqnr_db"]) for layer in layers.values())
+
+
+def test_more_bits_give_more_signal():
+    found = []
+    for width in (4, 8, 12):
+        entry = config(width)["default"]["config"] | {"bias_width": 16, "bias_frac_width": 14}
+        mg, _ = quantize_transform_pass(small_graph(), {"default": {"config": entry}})
+        _, info = report_quantization_analysis_pass(mg)
+        found.append([layer["sensitivity_db"] for layer in info["layers"]])
+    for narrow, wide in itertools.pairwise(found):
+        assert all(high > low + 12 for low, high in zip(narrow, wide, strict=True))
+
+
+def blobs(samples, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(samples) % 3
+    centers = torch.tensor([[1.0, 0, 0, 1, 0, 0], [0, 1.0, 0, 0, 1, 0], [0, 0, 1.0, 0, 0, 1]])
+    return centers[labels] + 0.3 * torch.randn(samples, 6, generator=generator), labels
+
+
+def test_quantization_aware_training_trains_the_graph():
+    inputs, labels = blobs(300)
+    mg, _ = quantize_transform_pass(small_graph(), config(3))
+    model = QuantizedModel(mg)
+    before = evaluate(model, inputs, labels)
+    Trainer(epochs=20, learning_rate=1e-2).fit(model, inputs, labels)
+    after = evaluate(QuantizedModel(mg), inputs, labels)
+    assert before < 0.7
+    assert after > 0.9
+
+
+def test_training_resumes_from_a_checkpoint(tmp_path):
+    inputs, labels = blobs(60)
+    whole, resumed = (small_graph(seed=4).model for _ in range(2))
+    Trainer(epochs=6).fit(whole, inputs, labels)
+
+    class StopError(Exception):
+        pass
+
+    def interrupt(done, total):
+        if done == 3:
+            raise StopError
+
+    path = tmp_path / "state.pt"
+    with pytest.raises(StopError):
+        Trainer(epochs=6, checkpoint=path, progress=interrupt).fit(resumed, inputs, labels)
+    fresh = small_graph(seed=9).model
+    Trainer(epochs=6, checkpoint=path).fit(fresh, inputs, labels)
+    for one, other in zip(whole.parameters(), fresh.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_bad_samples_are_refused():
+    inputs, labels = blobs(12)
+    model = small_graph().model
+    with pytest.raises(DataError, match="label 3 is outside the classes 0 to 2"):
+        Trainer().fit(model, inputs, labels + 1)
+    with pytest.raises(DataError, match="label -1"):
+        Trainer().fit(model, inputs, labels - 1)
+    with pytest.raises(DataError, match="empty"):
+        Trainer().fit(model, inputs[:0], labels[:0])
+    with pytest.raises(DataError, match="empty"):
+        evaluate(model, inputs[:0], labels[:0])
+    with pytest.raises(ConfigError, match="epochs is -1"):
+        Trainer(epochs=-1)

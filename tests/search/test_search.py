@@ -1,0 +1,284 @@
+"""Search: samplers, spaces, constraints, storage that survives, and the file that is emitted."""
+
+import csv
+import itertools
+import os
+import signal
+import sqlite3
+import tomllib
+
+import optuna
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.emit.flow import canonicalize
+from mase_hw.errors import ConfigError, DataError, SearchError
+from mase_hw.graph import trace
+from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.pipelines.config_file import write_config
+from mase_hw.search import Samples, search
+from mase_hw.search._storage import ERROR, WORKER
+from mase_hw.search.objective import score
+from mase_hw.search.samplers import SAMPLERS
+
+BIAS = {"bias_width": 8}
+ENTRY = {"name": "fixed", "data_in_width": [4, 8], "weight_width": {"low": 3, "high": 8}, **BIAS}
+
+
+def space(**entry):
+    return {"quantize": {"by": "type", "linear": {"config": ENTRY | entry}}}
+
+
+def problem():
+    """A small classifier and samples that it was not trained on: accuracy varies with formats."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    inputs = torch.randn(90, 6)
+    with torch.no_grad():
+        labels = model(inputs).argmax(dim=1)
+    return trace(model, inputs[:16], name="tiny"), Samples(inputs, labels, inputs[:30])
+
+
+def run(folder, config=None, **options):
+    mg, samples = problem()
+    given = {"trials": 8, "sampler": "random", "space": space()} | (config or {})
+    return search(mg, given, output=folder, samples=samples, **options)
+
+
+def stored(folder):
+    url = f"sqlite:///{folder / 'study.db'}"
+    return optuna.load_study(study_name="tiny", storage=url).get_trials()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_every_sampler_finds_something(tmp_path, sampler):
+    config = {"sampler": sampler, "objectives": ["accuracy"], "trials": 12}
+    result = run(tmp_path, config)
+    assert result.trials == 12
+    assert result.failed == {}
+    trials = stored(tmp_path)
+    assert result.best[0].metrics["accuracy"] == max(trial.value for trial in trials)
+    assert set(trials[0].params) == {
+        f"linear_{layer}.{key}" for layer in (0, 2) for key in ("data_in_width", "weight_width")
+    }
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe", "nsga2"])
+def test_a_search_repeats_and_goes_on_where_it_was(tmp_path, sampler):
+    config = {"sampler": sampler, "trials": 14, "objectives": ["accuracy", "average_bits"]}
+    run(tmp_path / "whole", config)
+
+    def interrupt(done, total):
+        if done == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut", config, progress=interrupt)
+    assert len(stored(tmp_path / "cut")) == 6
+    run(tmp_path / "cut", config)
+    whole, cut = stored(tmp_path / "whole"), stored(tmp_path / "cut")
+    assert [trial.params for trial in whole] == [trial.params for trial in cut]
+    assert [trial.values for trial in whole] == [trial.values for trial in cut]
+
+
+def test_a_grid_visits_every_point_once(tmp_path):
+    entry = {"weight_width": [3, 6], "data_in_width": 8}
+    result = run(tmp_path, {"sampler": "grid", "trials": 100, "space": space(**entry)})
+    points = {tuple(sorted(trial.params.items())) for trial in stored(tmp_path)}
+    names = ("linear_0.weight_width", "linear_2.weight_width")
+    assert points == {
+        tuple(zip(names, values, strict=True)) for values in itertools.product((3, 6), repeat=2)
+    }
+    assert result.trials == 4
+
+
+def test_a_front_holds_what_nothing_dominates(tmp_path):
+    result = run(tmp_path, {"objectives": ["accuracy", "average_bits"], "trials": 25})
+    points = [tuple(trial.values) for trial in stored(tmp_path)]
+    front = [(item.metrics["accuracy"], item.metrics["average_bits"]) for item in result.best]
+    for point in points:
+        dominated = any(
+            best[0] >= point[0] and best[1] <= point[1] and best != point for best in front
+        )
+        assert dominated != (point in front)
+    assert front == sorted(front, reverse=True)
+    assert len(list(tmp_path.glob("front_*.toml"))) == len(front)
+    with (tmp_path / "trials.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 25
+
+
+def test_constraints_bound_the_result(tmp_path):
+    tables = space() | {"parallelism": {"default": [1, 2, 4, 8]}}
+    config = {"space": tables, "trials": 20, "objectives": ["interval_cycles"]}
+    result = run(tmp_path, config | {"constraints": {"multipliers": 20, "accuracy": 0.5}})
+    metrics = result.best[0].metrics
+    assert metrics["multipliers"] <= 20
+    assert metrics["accuracy"] >= 0.5
+    feasible = [
+        trial.user_attrs["metrics"]
+        for trial in stored(tmp_path)
+        if trial.user_attrs["metrics"]["multipliers"] <= 20
+        and trial.user_attrs["metrics"]["accuracy"] >= 0.5
+    ]
+    assert metrics["interval_cycles"] == min(found["interval_cycles"] for found in feasible)
+    with pytest.raises(SearchError, match="none of 8 trials satisfies"):
+        run(tmp_path / "none", {"constraints": {"average_bits": 1}})
+
+
+def test_a_failed_trial_is_recorded_and_the_study_goes_on(tmp_path):
+    result = run(tmp_path, {"space": space(weight_width=[6, 40]), "trials": 12})
+    assert result.trials == 12
+    assert 0 < len(result.failed) < 12
+    for trial in stored(tmp_path):
+        failed = 40 in trial.params.values()
+        assert (trial.number in result.failed) == failed
+        if failed:
+            assert "width is 40; allowed: an integer from 2 to 32" in trial.user_attrs[ERROR]
+    with pytest.raises(SearchError, match="all 8 trials failed"):
+        run(tmp_path / "all", {"space": space(weight_width=[40, 41])})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sampler": "grid", "space": space(weight_width={"low": 2.0, "high": 8.0})}, "continuous"),
+        (
+            {"space": {"quantize": {"by": "name", "linear_9": {"config": ENTRY}}}},
+            "linear_9.*selects",
+        ),
+        ({"space": {"parallelism": {"conv": {"data_in_0_dim_0": [1]}}}}, "'conv', no node"),
+        ({"space": space(weight_width=[])}, "empty list"),
+        ({"space": space(weight_width={"low": 8, "high": 2})}, "range of .* is empty"),
+        ({"space": space(weight_width={"from": 8})}, "keys low and high"),
+        ({"space": space(weight_wdth=[1, 2])}, "did you mean weight_width"),
+        ({"space": space(weight_width=8, data_in_width=8)}, "no dimension"),
+        ({"sampler": "tpee"}, "did you mean tpe"),
+        ({"sampler": "tpe", "sampler_options": {"depth": 3}}, "sampler tpe: .*depth"),
+        ({"objectives": ["acuracy"]}, "did you mean accuracy"),
+        ({"objectives": []}, "objectives"),
+        ({"trials": 0}, "trials is 0"),
+        ({"trails": 3}, "did you mean trials"),
+    ],
+)
+def test_bad_searches_are_refused_before_the_first_trial(tmp_path, change, message):
+    with pytest.raises(ConfigError, match=message):
+        run(tmp_path, change)
+    assert not (tmp_path / "study.db").exists()
+
+
+def test_bad_data_is_refused(tmp_path):
+    mg, samples = problem()
+    config = {"trials": 2, "space": space()}
+    with pytest.raises(DataError, match="needs labelled samples"):
+        search(mg, config, output=tmp_path)
+    with pytest.raises(DataError, match="label 4 is outside the classes 0 to 2"):
+        search(mg, config, output=tmp_path, samples=Samples(samples.inputs, samples.labels + 2))
+    with pytest.raises(DataError, match="empty"):
+        empty = Samples(samples.inputs[:0], samples.labels[:0])
+        search(mg, config, output=tmp_path, samples=empty)
+
+
+def test_a_storage_of_another_study_is_refused(tmp_path):
+    run(tmp_path, {"trials": 2})
+    with pytest.raises(SearchError, match="another search: space differ"):
+        run(tmp_path, {"trials": 2, "space": space(data_in_width=[5, 6])})
+    assert len(stored(tmp_path)) == 2
+    (tmp_path / "notes.db").write_text("this is no data base, " * 100)
+    with pytest.raises(SearchError, match=r"notes\.db cannot be used"):
+        run(tmp_path, storage=tmp_path / "notes.db")
+
+
+def test_a_locked_storage_is_refused(tmp_path):
+    run(tmp_path, {"trials": 2})
+    holder = sqlite3.connect(tmp_path / "study.db")
+    holder.execute("BEGIN EXCLUSIVE")
+    try:
+        with pytest.raises(SearchError, match="is locked by another process"):
+            run(tmp_path, {"trials": 4}, lock_timeout_seconds=0.1)
+    finally:
+        holder.close()
+    assert run(tmp_path, {"trials": 4}).trials == 4
+
+
+def test_killing_a_worker_loses_no_finished_trial(tmp_path):
+    before = {}
+    killed = []
+
+    def kill_one(done, total):
+        if killed or done < 3:
+            return
+        trials = stored(tmp_path)
+        running = [trial for trial in trials if trial.state.name == "RUNNING"]
+        for trial in running:
+            if WORKER in trial.user_attrs:
+                process = int(trial.user_attrs[WORKER].rpartition(":")[2])
+                os.kill(process, signal.SIGKILL)
+                killed.append(trial.user_attrs[WORKER])
+                before.update({t.number: t.values for t in trials if t.state.name == "COMPLETE"})
+                return
+
+    result = run(tmp_path, {"trials": 60}, workers=2, progress=kill_one)
+    assert len(killed) == 1
+    trials = {trial.number: trial for trial in stored(tmp_path)}
+    assert len(before) >= 3
+    assert all(trials[number].values == values for number, values in before.items())
+    assert result.trials == 60
+    assert sum(trial.state.name == "COMPLETE" for trial in trials.values()) == 60
+    assert all(trial.state.is_finished() for trial in trials.values())
+    assert len({trial.user_attrs[WORKER] for trial in trials.values()}) == 3
+
+
+def test_a_trial_whose_process_is_gone_is_tried_again(tmp_path):
+    run(tmp_path, {"trials": 3})
+    study = optuna.load_study(study_name="tiny", storage=f"sqlite:///{tmp_path / 'study.db'}")
+    trial = study.ask(
+        {"linear_0.data_in_width": optuna.distributions.CategoricalDistribution([4, 8])}
+    )
+    host = stored(tmp_path)[0].user_attrs[WORKER].rpartition(":")[0]
+    trial.set_user_attr(WORKER, f"{host}:{2**22 + 1}")
+    result = run(tmp_path, {"trials": 5})
+    trials = stored(tmp_path)
+    assert result.trials == 5
+    assert trials[3].state.name == "FAIL"
+    again = [item for item in trials if item.user_attrs.get("retries") == 1]
+    assert [item.params["linear_0.data_in_width"] for item in again] == [
+        trial.params["linear_0.data_in_width"]
+    ]
+
+
+def test_configuration_files_are_toml(tmp_path):
+    tables = {
+        "quantize": {
+            "by": ["name", "type"],
+            "default": {"config": {}},
+            "a.b": {"config": {"x": 1}},
+        },
+        "parallelism": {"default": 2, "f": {"data_in_0_dim_0": 4}},
+        "other": {"real": 0.5, "flag": True, "text": 'a "quoted" line\n'},
+    }
+    path = write_config(tmp_path / "x.toml", tables)
+    assert tomllib.loads(path.read_text()) == tables
+    with pytest.raises(ConfigError, match="cannot hold None"):
+        write_config(path, {"a": None})
+
+
+def test_the_result_on_rtl_is_the_trial_sample_for_sample(tmp_path):
+    mg, samples = problem()
+    tables = space() | {"parallelism": {"default": [2, 4]}}
+    config = {"space": tables, "trials": 6, "objectives": ["accuracy", "interval_cycles"]}
+    result = mase_hw.search(mg, config, output=tmp_path, samples=samples)
+    best = result.best[0]
+    file = tomllib.loads((tmp_path / "best.toml").read_text())
+    project = mase_hw.emit_verilog(
+        mg, output=tmp_path / "project", config=file["quantize"], parallelism=file["parallelism"]
+    )
+    report = mase_hw.simulate(project, samples.inputs)
+    (outputs,) = report.outputs.values()
+    classes = outputs.reshape(len(samples.labels), -1).argmax(dim=1)
+    quantized, _ = quantize_transform_pass(canonicalize(mg), file["quantize"])
+    assert report.bit_exact
+    assert torch.equal(classes, score(quantized, samples.inputs).argmax(dim=1))
+    assert float((classes == samples.labels).double().mean()) == best.metrics["accuracy"]
+    assert report.predicted_interval_cycles == best.metrics["interval_cycles"]
