@@ -219,13 +219,13 @@ def test_killing_a_worker_loses_no_finished_trial(tmp_path):
                 before.update({t.number: t.values for t in trials if t.state.name == "COMPLETE"})
                 return
 
-    result = run(tmp_path, {"trials": 60}, workers=2, progress=kill_one)
+    result = run(tmp_path, {"trials": 24}, workers=2, progress=kill_one)
     assert len(killed) == 1
     trials = {trial.number: trial for trial in stored(tmp_path)}
     assert len(before) >= 3
     assert all(trials[number].values == values for number, values in before.items())
-    assert result.trials == 60
-    assert sum(trial.state.name == "COMPLETE" for trial in trials.values()) == 60
+    assert result.trials == 24
+    assert sum(trial.state.name == "COMPLETE" for trial in trials.values()) == 24
     assert all(trial.state.is_finished() for trial in trials.values())
     assert len({trial.user_attrs[WORKER] for trial in trials.values()}) == 3
 
