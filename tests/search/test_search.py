@@ -227,7 +227,13 @@ def test_killing_a_worker_loses_no_finished_trial(tmp_path):
     assert result.trials == 24
     assert sum(trial.state.name == "COMPLETE" for trial in trials.values()) == 24
     assert all(trial.state.is_finished() for trial in trials.values())
-    assert len({trial.user_attrs[WORKER] for trial in trials.values()}) == 3
+    # The kill may fall between two trials; then there is nothing to try again.
+    died = [trial for trial in trials.values() if trial.state.name == "FAIL"]
+    again = [trial for trial in trials.values() if trial.user_attrs.get("retries") == 1]
+    assert len(died) == len(again) <= 1
+    for first, second in zip(died, again, strict=True):
+        assert first.user_attrs[WORKER] == killed[0]
+        assert first.params.items() <= second.params.items()
 
 
 def test_a_trial_whose_process_is_gone_is_tried_again(tmp_path):
