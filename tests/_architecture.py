@@ -9,7 +9,7 @@ from pathlib import Path
 
 # A layer imports only its own rank and the ranks before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_registry", "_resources", "_cache", "rtl", "templates"),
+    ("errors", "_cache", "_registry", "_resources", "rtl", "templates"),
     ("formats",),
     ("ops",),
     ("graph",),
@@ -17,8 +17,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hardware",),
     ("emit",),
     ("sim",),
-    ("models", "data", "training", "search", "pipelines", "kernels"),
-    ("api", "doctor", "cli", "__init__"),
+    ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
+    ("api", "bench", "doctor", "cli", "__init__"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.
@@ -187,7 +187,12 @@ def missing_packages(root: Path) -> list[str]:
     """Return the folders with Python files that `pyproject.toml` does not list, and the reverse."""
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
     listed = set(settings["packages"])
-    existing = {_package(root, path) for path, _ in _modules(root)}
+    data = {
+        f"{package}.{pattern.partition('/')[0]}"
+        for package, patterns in settings.get("package-data", {}).items()
+        for pattern in patterns
+    }
+    existing = {_package(root, path) for path, _ in _modules(root)} - data
     missing = [f"{name} is not in packages of pyproject.toml" for name in existing - listed]
     stale = [f"{name} of pyproject.toml has no folder" for name in listed - existing]
     return sorted(missing + stale)
