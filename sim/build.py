@@ -328,7 +328,7 @@ def _run(
         raise ToolError(f"{command[0]} cannot be run: {error}") from error
     if result.returncode:
         lines = (result.stderr + result.stdout).strip().splitlines()
-        errors = [line for line in lines if "rror" in line] or lines
+        errors = [line for line in lines if "rror" in line] or lines or ["it printed nothing"]
         shown = "\n".join(errors[:SHOWN_LINES])
         raise SimulationError(
             f"{doing} the simulation failed with exit status {result.returncode}:\n{shown}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -67,17 +68,18 @@ def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
         named = {aliases[key]: value for key, value in inputs.items() if key in aliases}
         missing = [name for name in names if name not in named]
         if unknown or missing:
+            given = ", ".join(map(str, inputs)) or "nothing"
             raise SimulationError(
-                f"inputs named {', '.join(map(str, inputs))} were given; the design has: "
-                f"{', '.join(sorted(aliases))}"
+                f"the inputs hold {given}; the design takes: "
+                + ", ".join(f"{stream.name} ({stream.node})" for stream in streams)
             )
         return named
     if len(names) == 1 and not isinstance(inputs, (list, tuple)):
         return {names[0]: inputs}
     if not isinstance(inputs, (list, tuple)) or len(inputs) != len(names):
-        given = len(inputs) if isinstance(inputs, (list, tuple)) else 1
+        count = len(inputs) if isinstance(inputs, (list, tuple)) else 1
         raise SimulationError(
-            f"{given} inputs were given; the design has {len(names)}: {', '.join(names)}"
+            f"{count} inputs were given; the design has {len(names)}: {', '.join(names)}"
         )
     return dict(zip(names, inputs, strict=True))
 
@@ -86,8 +88,13 @@ def _read(path: Path) -> Any:
     try:
         loaded = np.load(path, allow_pickle=False)
         return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
-    except (OSError, ValueError, EOFError) as error:
-        raise SimulationError(f"{path} cannot be read as inputs (.npz or .npy): {error}") from error
+    except OSError as error:
+        raise SimulationError(f"inputs {path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise SimulationError(
+            f"inputs {path} hold no arrays of numbers; numpy.savez writes such a file (.npz), "
+            "numpy.save for a single input (.npy)"
+        ) from error
 
 
 def _encode(stream: Stream, given: Any) -> Tensor:
@@ -97,7 +104,9 @@ def _encode(stream: Stream, given: Any) -> Tensor:
             given.detach() if isinstance(given, Tensor) else torch.from_numpy(np.asarray(given))
         )
     except TypeError as error:
-        raise SimulationError(f"input {stream.name} is no array of numbers: {error}") from error
+        raise SimulationError(
+            f"input {stream.name} is no array of numbers; expected {spec.dtype} real values"
+        ) from error
     wants_float = spec.dtype.removeprefix("torch.").startswith(("float", "bfloat"))
     if values.is_floating_point() != wants_float:
         raise SimulationError(
@@ -111,4 +120,7 @@ def _encode(stream: Stream, given: Any) -> Tensor:
             f"input {stream.name} has shape {tuple(values.shape)}; expected "
             f"({', '.join(wanted)}) for N inferences"
         )
+    if bool(values.isnan().any()):
+        index = tuple(values.isnan().nonzero()[0].tolist())
+        raise SimulationError(f"input {stream.name} holds NaN at {index}; expected real values")
     return spec.quantized.encode(values).reshape(count, *spec.shape)

@@ -109,11 +109,11 @@ class StreamLayout:
             garbage: fills padding lanes with random bits; without it they hold zero.
         """
         spec = self.stream.spec
-        patterns = spec.quantized.to_fields(spec.to_beats(codes))
+        patterns = spec.quantized.to_fields(spec.to_beats(codes), spec.parallelism[0])
         columns = []
         for field in self.fields:
             bits = patterns[field.suffix].numpy()
-            if garbage is not None and field.lanes == spec.lanes:
+            if garbage is not None:
                 bits = self._fill_padding(bits, field.width_bits, garbage)
             columns.append(field.pack(bits))
         return np.concatenate(columns, axis=1)
@@ -121,7 +121,7 @@ class StreamLayout:
     def _fill_padding(
         self, bits: Integers, width_bits: int, garbage: np.random.Generator
     ) -> Integers:
-        padding = self.elements < 0
+        padding = self._padding(bits.shape[1])
         if not padding.any():
             return bits
         filled = bits.reshape(-1, *padding.shape).copy()
@@ -129,13 +129,18 @@ class StreamLayout:
         filled[:, padding] = garbage.integers(0, 1 << width_bits, shape, dtype=np.int64)
         return filled.reshape(bits.shape)
 
+    def _padding(self, lanes: int) -> Bools:
+        """Return which lanes of a field hold padding: those all of whose elements do."""
+        empty = (self.elements < 0).reshape(len(self.elements), lanes, -1)
+        padding: Bools = np.all(empty, axis=2)
+        return padding
+
     def mask(self) -> Bytes:
         """Return the bits of one inference that count, as bytes: padding lanes are zero."""
         spec, columns = self.stream.spec, []
         for field in self.fields:
             ones = np.full((spec.beats, field.lanes), (1 << field.width_bits) - 1, np.int64)
-            if field.lanes == spec.lanes:
-                ones[self.elements < 0] = 0
+            ones[self._padding(field.lanes)] = 0
             columns.append(field.pack(ones))
         return np.concatenate(columns, axis=1)
 

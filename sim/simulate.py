@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
+from mase_hw._registry import nearest
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.errors import SimulationError
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
@@ -20,6 +21,8 @@ from mase_hw.sim.engine import Engine, RunRequest, RunResult, Violation
 from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.native_engine import run_native
+from mase_hw.sim.queues import QueueMark, queue_marks, queue_streams
+from mase_hw.sim.tools import find_cocotb, find_compiler, find_verilator
 
 ENGINES: Mapping[str, Engine] = {"native": run_native, "cocotb": run_cocotb}
 DEFAULT_SAMPLES = 100
@@ -57,6 +60,7 @@ class SimulationReport:
         first_mismatch: the first layer, in topological order, that differs, and where.
         violations: stream rules that ports of the design broke.
         waveform: path of the recorded waveform.
+        queues: how full each queue became, when that was asked for.
         outputs: codes of each output by stream name, the inferences along the batch dimension.
         values: the reals these codes stand for.
     """
@@ -78,12 +82,13 @@ class SimulationReport:
     first_mismatch: Mismatch | None = None
     violations: tuple[Violation, ...] = ()
     waveform: Path | None = None
+    queues: tuple[QueueMark, ...] = ()
     outputs: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     values: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description without the outputs."""
-        skipped = ("outputs", "values", "first_mismatch", "violations", "waveform")
+        skipped = ("outputs", "values", "first_mismatch", "violations", "waveform", "queues")
         entry = {name: item for name, item in vars(self).items() if name not in skipped}
         first = self.first_mismatch
         return {
@@ -91,6 +96,7 @@ class SimulationReport:
             "first_mismatch": first.to_dict() if first else None,
             "violations": [str(item) for item in self.violations],
             "waveform": str(self.waveform) if self.waveform else None,
+            "queues": [vars(mark) for mark in self.queues],
         }
 
     def to_json(self) -> str:
@@ -118,6 +124,7 @@ def simulate(
     seed: int = 0,
     waves: bool = False,
     probes: Sequence[str] = (),
+    queues: bool = False,
     outputs: Path | str | None = None,
     reference: Reference | None = None,
 ) -> SimulationReport:
@@ -133,6 +140,7 @@ def simulate(
         seed: seeds everything random.
         waves: write `sim/waves.vcd` in the project.
         probes: names of nodes or streams inside the design to compare as well.
+        queues: record how full each queue becomes.
         outputs: where to save `codes` and `values` of the outputs (`.npz`).
         reference: the integer reference; by default rebuilt from the project's saved graph.
 
@@ -142,8 +150,9 @@ def simulate(
     """
     folder = Path(project)
     summary = DesignSummary.load(folder)
-    _check_options(engine, stall, seed)
-    chosen = _choose_probes(summary, probes)
+    _check_options(engine, stall, seed, outputs)
+    inside = (*probes, *queue_streams(summary)) if queues else probes
+    chosen = _choose_probes(summary, inside)
     codes = _codes(summary, inputs, samples, seed)
     model = reference if reference is not None else load_reference(folder)
     expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
@@ -190,9 +199,25 @@ def make_request(
     )
 
 
-def _check_options(engine: str, stall: float, seed: int) -> None:
+def check_engine(engine: str) -> None:
+    """Raise unless an engine of that name, and the tools it needs, are here.
+
+    Raises:
+        SimulationError: for an unknown engine.
+        ToolError: when Verilator, cocotb or a compiler is missing.
+    """
     if engine not in ENGINES:
         raise SimulationError(f"engine is {engine!r}; allowed: {', '.join(ENGINES)}")
+    find_verilator()
+    find_compiler()
+    if engine == "cocotb":
+        find_cocotb()
+
+
+def _check_options(engine: str, stall: float, seed: int, outputs: Path | str | None) -> None:
+    check_engine(engine)
+    if outputs is not None and (Path(outputs).is_dir() or not Path(outputs).parent.is_dir()):
+        raise SimulationError(f"outputs cannot be saved as {outputs}: give a file in a folder")
     if not 0.0 <= stall < 1.0:
         raise SimulationError(f"stall is {stall}; allowed: a probability from 0 to below 1")
     if not 0 <= seed < 2**31:
@@ -205,8 +230,8 @@ def _choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream
     inside = [stream for stream in summary.streams if stream.name not in ports]
     for name in names:
         if not any(name in (stream.name, stream.node) for stream in inside):
-            legal = ", ".join(stream.node for stream in inside)
-            raise SimulationError(f"there is no node {name} to probe; the design has: {legal}")
+            legal = dict.fromkeys(stream.node for stream in inside)
+            raise SimulationError(f"no node to probe is called {name!r}; {nearest(name, legal)}")
     return tuple(
         item
         for item in inside
@@ -368,6 +393,7 @@ def _report(
         first_mismatch=first_of(checks),
         violations=result.violations,
         waveform=result.waveform,
+        queues=queue_marks(summary, result),
         outputs=outputs,
         values=values,
     )

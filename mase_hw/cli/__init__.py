@@ -14,6 +14,8 @@ import typer
 
 from mase_hw.errors import MaseError
 
+INTERRUPTED = 130
+
 
 def build_app() -> typer.Typer:
     """Return the application with the commands of every file of this folder."""
@@ -55,6 +57,8 @@ def _run(app: Callable[[], None]) -> None:
     except MaseError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        sys.exit(130)
+    except SystemExit as end:
+        # Typer ends so, and silently, on a keyboard interrupt.
+        if end.code == INTERRUPTED:
+            sys.stderr.write("interrupted\n")
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Mapping
@@ -56,6 +57,11 @@ def _from_registry(name: str, display: Display) -> Subject:
     from mase_hw.models import models
 
     if name not in models():
+        if name.endswith(".py"):
+            raise CaptureError(
+                f"{name} needs the name of a function: {name}:FACTORY, which returns "
+                "(module, example_inputs)"
+            )
         raise CaptureError(
             f"no model is called {name!r}; {nearest(name, models())}; or give file.py:factory, "
             "a function that returns (module, example_inputs), or a .pt2 file of torch.export.save"
@@ -68,6 +74,8 @@ def _from_registry(name: str, display: Display) -> Subject:
 
 
 def _from_factory(argument: str) -> Subject:
+    from torch import nn
+
     from mase_hw.graph import trace
 
     file, _, name = argument.rpartition(":")
@@ -82,23 +90,42 @@ def _from_factory(argument: str) -> Subject:
     sys.path.insert(0, str(path.parent.absolute()))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise CaptureError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise CaptureError(f"{file} cannot be imported: {_reason(error)}") from error
     finally:
         sys.path.pop(0)
     factory = getattr(module, name, None)
     if not callable(factory):
-        names = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
-        raise CaptureError(f"{file} has no function {name!r}; {nearest(name, names)}")
+        names = [
+            key
+            for key, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == module.__name__
+        ]
+        known = nearest(name, names) if names else "it defines no function"
+        raise CaptureError(f"{file} has no function {name!r}; {known}")
     try:
         result = factory()
-    except Exception as error:
-        raise CaptureError(f"{argument} failed: {type(error).__name__}: {error}") from error
-    if not isinstance(result, tuple) or len(result) != 2:
+    except (Exception, SystemExit) as error:
+        raise CaptureError(f"{argument} failed: {_reason(error)}") from error
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], nn.Module):
         raise CaptureError(
-            f"{argument} returned {type(result).__name__}; it must return (module, example_inputs)"
+            f"{argument} returned {_kind(result)}; it must return (module, example_inputs), "
+            "a torch.nn.Module and the tensors that it takes"
         )
     return Subject(trace(result[0], result[1], name=re.sub(r"\W", "_", name)))
+
+
+def _reason(error: BaseException) -> str:
+    from mase_hw.graph.source import location_of_error
+
+    where = location_of_error(error)
+    return f"{type(error).__name__}: {error}" + (f" (at {where})" if where.file else "")
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(type(item).__name__ for item in value)})"
+    return type(value).__name__
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -111,8 +138,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     try:
         return tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
 

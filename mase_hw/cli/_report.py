@@ -62,6 +62,18 @@ class Report:
         }
 
 
+def check_tools(engine: str | None, target: str | None) -> None:
+    """Raise unless what simulates and synthesizes is here: before anything is written."""
+    if engine is not None:
+        from mase_hw.sim.simulate import check_engine
+
+        check_engine(engine)
+    if target is not None:
+        from mase_hw.hardware.synth import check_target
+
+        check_target(target)
+
+
 def evaluate(
     project: Project,
     subject: Subject,
@@ -154,12 +166,17 @@ def print_simulation(folder: Path, report: SimulationReport, display: Display) -
 
 def print_failure(simulation: SimulationReport | None, display: Display) -> None:
     """Say where a simulation went wrong."""
-    if simulation is None or simulation.bit_exact:
+    if simulation is None:
+        return
+    for mark in simulation.queues:
+        text = f"queue {mark.node}: {mark.high_water} of {mark.depth} beats used"
+        display.console.print(text, markup=False)
+    if simulation.bit_exact:
         return
     if simulation.first_mismatch is not None:
-        display.console.print(f"first mismatch: {simulation.first_mismatch}", markup=False)
+        display.console.print(str(simulation.first_mismatch), markup=False, soft_wrap=True)
     for violation in simulation.violations:
-        display.console.print(f"stream rule broken: {violation}", markup=False)
+        display.console.print(f"stream rule broken: {violation}", markup=False, soft_wrap=True)
 
 
 def _print(title: str, rows: list[tuple[str, str]], display: Display) -> None:

@@ -50,20 +50,21 @@ def emit_verilog(
     """Write MODEL as SystemVerilog; with --simulate, prove it equal to the model bit for bit."""
     from mase_hw.api import emit_verilog as emit
     from mase_hw.cli._model import load_subject, read_config, read_parallelism
-    from mase_hw.cli._report import evaluate, print_report
+    from mase_hw.cli._report import check_tools, evaluate, print_report
     from mase_hw.emit.project import check_folder
 
     display = Display(quiet=json_output)
     formats, tiles = read_config(config)
-    asked = read_parallelism(parallelism) if parallelism else None
+    asked = None if parallelism is None else read_parallelism(parallelism)
     if output is not None:
         check_folder(output.absolute())
+    check_tools(engine if simulate else None, synth)
     subject = load_subject(model, display)
     project = emit(
         subject.mg,
         output=output or Path("build") / subject.mg.name,
         config=formats if formats is not None else subject.config,
-        parallelism=asked or tiles or subject.parallelism,
+        parallelism=next(item for item in (asked, tiles, subject.parallelism) if item is not None),
         multipliers=multipliers,
     )
     report = evaluate(

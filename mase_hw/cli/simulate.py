@@ -32,6 +32,9 @@ def simulate(
     probe: Annotated[
         list[str] | None, typer.Option(help="A node whose stream is compared as well; repeatable.")
     ] = None,
+    queues: Annotated[
+        bool, typer.Option("--queues", help="Record how full each queue becomes.")
+    ] = False,
     outputs: Annotated[
         Path | None, typer.Option(help="Save what the RTL produced (.npz: codes, values).")
     ] = None,
@@ -52,6 +55,7 @@ def simulate(
         seed=seed,
         waves=waves,
         probes=probe or (),
+        queues=queues,
         outputs=outputs,
     )
     if json_output:

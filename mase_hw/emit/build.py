@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw.emit.design import Design, Instance, Memory, NodeSummary, Parameter, Stream
+from mase_hw.emit.design import (
+    Design,
+    Instance,
+    Memory,
+    NodeSummary,
+    Parameter,
+    Queue,
+    Stream,
+)
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
@@ -33,6 +41,8 @@ class _Builder:
     nodes: list[NodeSummary] = field(default_factory=list)
     copies: list[tuple[Stream, Stream]] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
+    queues: list[Queue] = field(default_factory=list)
+    constants: list[Stream] = field(default_factory=list)
 
 
 Use = tuple[Node, str]
@@ -80,6 +90,8 @@ def build_design(mg: MaseGraph) -> Design:
         tuple(builder.wires),
         tuple(builder.copies),
         tuple(builder.unused),
+        tuple(builder.queues),
+        tuple(builder.constants),
     )
 
 
@@ -151,8 +163,8 @@ def _add_node(
     operands = {name: supplied[node, name] for name, _ in stream_operands(node)}
     if hardware is None:
         builder.wires.append((result, next(iter(operands.values()))))
-    elif hardware.plain:
-        _add_plain(builder, call, hardware, next(iter(operands.values())), result)
+    elif hardware.queue_depth:
+        _add_queue(builder, call, hardware, next(iter(operands.values())), result)
     else:
         _add_instance(builder, call, hardware, operands, result)
     builder.nodes.append(
@@ -168,12 +180,15 @@ def _add_node(
     return result
 
 
-def _add_plain(
+def _add_queue(
     builder: _Builder, call: Call, hardware: Hardware, operand: Stream, result: Stream
 ) -> None:
-    parameters = {"WIDTH": str(_payload_bits(result))}
-    for name, value in hardware.parameters.items():
-        parameters[name] = _own_parameter(builder, call, name, value)
+    depth = hardware.queue_depth
+    builder.queues.append(Queue(call.name, depth, operand.name, result.name))
+    parameters = {
+        "WIDTH": str(_payload_bits(result)),
+        "DEPTH": _own_parameter(builder, call, "DEPTH", depth),
+    }
     ports = {"clk": "clk", "rst": "rst"}
     for port, stream in (("data_in", operand), ("data_out", result)):
         ports |= {
@@ -217,6 +232,11 @@ def _add_instance(
         net = f"unused_{call.name}_{name}_ready"
         builder.unused.append(net)
         ports |= {name: "'0", f"{name}_valid": "1'b1", f"{name}_ready": net}
+    ports |= dict.fromkeys(hardware.zeros, "'0")
+    for name in hardware.open:
+        net = f"unused_{call.name}_{name}"
+        builder.unused.append(net)
+        ports[name] = net
     parameters |= _tensor_parameters(builder, call, "data_out_0", result, rounds=hardware.rounds)
     ports |= _stream_ports("data_out_0", result)
     for name, value in hardware.parameters.items():
@@ -234,10 +254,10 @@ def _add_instance(
 
 def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -> None:
     number_format = stream.spec.quantized
-    words = pack_words(number_format, source.beats)
+    words = pack_words(number_format, source.beats, stream.spec.parallelism[0])
     memory = Memory(f"{stream.name}_source_0", call.name, _payload_bits(stream), tuple(words))
     builder.memories.append(memory)
-    builder.streams.append(stream)
+    builder.constants.append(stream)
     builder.instances.append(
         Instance(
             memory.name,
@@ -260,17 +280,18 @@ def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -
     )
 
 
-def pack_words(number_format: Format, beats: Tensor) -> list[int]:
+def pack_words(number_format: Format, beats: Tensor, rows: int = 1) -> list[int]:
     """Return one integer per beat, lane 0 and the first field in the low bits.
 
     Args:
         number_format: format of the codes.
         beats: int64 codes `[beats, lanes]`.
+        rows: rows of the tile that a beat holds.
     """
     words = [0] * len(beats)
     shift = 0
-    payloads = number_format.to_fields(beats)
-    for item in number_format.stream_fields(beats.shape[1]):
+    payloads = number_format.to_fields(beats, rows)
+    for item in number_format.stream_fields(beats.shape[1], rows):
         for number, row in enumerate(payloads[item.suffix].tolist()):
             for lane, value in enumerate(row):
                 words[number] |= value << (shift + lane * item.width_bits)
@@ -311,7 +332,7 @@ def _sized_parameters(spec: TensorSpec, rounds: bool) -> Iterable[tuple[str, str
 def _parameter_type(suffix: str) -> str:
     if suffix == "SIGNED":
         return "bit"
-    return "int" if suffix == "PRECISION_1" else "int unsigned"
+    return "int" if suffix == "PRECISION_1" or suffix.endswith("_BIAS") else "int unsigned"
 
 
 def _port_parameters(stream: Stream, rounds: bool) -> list[Parameter]:

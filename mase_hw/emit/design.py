@@ -35,7 +35,7 @@ class Stream:
     @property
     def fields(self) -> tuple[StreamField, ...]:
         """The payload signals of a beat."""
-        return self.spec.quantized.stream_fields(self.spec.lanes)
+        return self.spec.quantized.stream_fields(self.spec.lanes, self.spec.parallelism[0])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of `design.json`."""
@@ -103,6 +103,23 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Queue:
+    """A queue between two streams that meets the delay of another path.
+
+    Attributes:
+        node: graph node.
+        depth: beats it holds.
+        entering: name of the stream that goes in.
+        leaving: name of the stream that comes out.
+    """
+
+    node: str
+    depth: int
+    entering: str
+    leaving: str
+
+
+@dataclass(frozen=True)
 class NodeSummary:
     """What a report says of one node of the design."""
 
@@ -122,14 +139,16 @@ class Design:
         name: model name.
         inputs: streams that enter, in the order of the model's inputs.
         outputs: streams that leave, in the order of the model's outputs.
-        streams: every stream inside, in topological order of its producer; the last beat of a
-            stream is what `simulate` probes.
+        streams: every stream of results inside, in topological order of its producer; what
+            `simulate` probes.
         interval_cycles: predicted initiation interval: cycles per inference in steady state.
         latency_cycles: predicted cycles from the first input beat to the last output beat of an
             inference that meets an idle design.
         wires: pairs of streams (driven, driver) that are one and the same.
         copies: pairs of streams (driven, driver) of one payload, whose handshakes differ.
         unused: nets that only take outputs nobody reads.
+        queues: queues of computed depth.
+        constants: streams of memories to the nodes that take them.
     """
 
     name: str
@@ -145,6 +164,8 @@ class Design:
     wires: tuple[tuple[Stream, Stream], ...] = ()
     copies: tuple[tuple[Stream, Stream], ...] = ()
     unused: tuple[str, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    constants: tuple[Stream, ...] = ()
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -174,6 +195,7 @@ class Design:
                 for memory in self.memories
             ],
             "nodes": [asdict(node) for node in self.nodes],
+            "queues": [asdict(queue) for queue in self.queues],
             "predicted": {
                 "interval_cycles": self.interval_cycles,
                 "latency_cycles": self.latency_cycles,
@@ -193,6 +215,7 @@ class DesignSummary:
     nodes: tuple[NodeSummary, ...]
     interval_cycles: int
     latency_cycles: int
+    queues: tuple[Queue, ...] = ()
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -204,12 +227,27 @@ class DesignSummary:
         path = folder / "design.json"
         try:
             entry = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise EmissionError(f"{folder} is not a mase-hw project: {error}") from error
-        if not isinstance(entry, dict) or entry.get("version") != DESIGN_VERSION:
+        except OSError as error:
             raise EmissionError(
-                f"{path} is not a design of version {DESIGN_VERSION}: emit it again"
+                f"{folder} is not a mase-hw project: {path.name}: {error.strerror}"
+            ) from error
+        except ValueError as error:
+            raise EmissionError(f"{path} is not JSON: {error}; emit the project again") from error
+        found = entry.get("version") if isinstance(entry, dict) else None
+        if found != DESIGN_VERSION:
+            raise EmissionError(
+                f"{path} is a design of version {found}; this release reads version "
+                f"{DESIGN_VERSION}: emit the project again"
             )
+        try:
+            return cls._read(entry)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise EmissionError(
+                f"{path} is damaged ({type(error).__name__}: {error}); emit the project again"
+            ) from error
+
+    @classmethod
+    def _read(cls, entry: Mapping[str, Any]) -> DesignSummary:
         return cls(
             entry["name"],
             tuple(Stream.from_dict(item) for item in entry["inputs"]),
@@ -218,4 +256,5 @@ class DesignSummary:
             tuple(NodeSummary(**item) for item in entry["nodes"]),
             entry["predicted"]["interval_cycles"],
             entry["predicted"]["latency_cycles"],
+            tuple(Queue(**item) for item in entry["queues"]),
         )

@@ -9,7 +9,7 @@ from torch.fx import Node
 from mase_hw._registry import nearest
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.metadata import location, metadata
 from mase_hw.ops import operator_for, operators
 
 
@@ -20,7 +20,7 @@ class Problem:
     Attributes:
         node: name in the graph.
         module_path: torch module.
-        source: the user's source line.
+        source: the user's source line; the torch module where that is not known.
         reason: what is wrong, and the fix.
     """
 
@@ -31,8 +31,7 @@ class Problem:
 
     def __str__(self) -> str:
         """Return one line."""
-        where = self.source if self.source != "-" else self.module_path or "the model"
-        return f"{self.node} ({where}): {self.reason}"
+        return f"{self.node} ({self.source}): {self.reason}"
 
 
 def preflight(mg: MaseGraph) -> list[Problem]:
@@ -40,7 +39,7 @@ def preflight(mg: MaseGraph) -> list[Problem]:
     found = []
     for node in mg.nodes:
         found += [
-            Problem(node.name, metadata(node).module_path, str(metadata(node).source), reason)
+            Problem(node.name, metadata(node).module_path, location(node), reason)
             for reason in _reasons(mg, node)
         ]
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -60,24 +60,40 @@ def write_project(
     folder = folder.absolute()
     check_folder(folder)
     design = build_design(mg)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        work.chmod(0o755)
-        _write(mg, design, work)
-        if testbench is not None:
-            _write_testbench(mg, work, testbench)
-        if folder.exists():
-            shutil.rmtree(folder)
-        work.rename(folder)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:
+            work = Path(name) / "new"
+            work.mkdir()
+            _write(mg, design, work)
+            if testbench is not None:
+                _write_testbench(mg, work, testbench)
+            _replace(folder, work, Path(name) / "old")
+    except OSError as error:
+        raise EmissionError(f"{folder} cannot be written: {error}") from error
     return Project(folder, design, mg)
+
+
+def _replace(folder: Path, new: Path, old: Path) -> None:
+    """Put `new` in the place of `folder`, which is moved to `old`, and stays if that fails."""
+    if not folder.exists():
+        new.rename(folder)
+        return
+    folder.rename(old)
+    try:
+        new.rename(folder)
+    except BaseException:
+        old.rename(folder)
+        raise
 
 
 def check_folder(folder: Path) -> None:
     """Raise unless `folder` may be written: absent, empty, or a project of ours."""
+    above = next(item for item in folder.parents if item.exists())
+    if not above.is_dir():
+        raise EmissionError(f"{folder} cannot be made: {above} is a file")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise EmissionError(f"{folder} cannot be made: {above} may not be written by this user")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not folder.is_dir():

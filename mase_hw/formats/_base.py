@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.errors import FormatError
+
 
 @dataclass(frozen=True)
 class StreamField:
@@ -53,11 +55,15 @@ class Format(ABC):
         name: the word a configuration uses.
         aliases: other words that resolve to this format.
         abbreviation: the word used in the names of SystemVerilog modules.
+        inherited: fields that an operand without fields of its own takes from the first operand.
+        scale_follows_data: whether the field `scale` may be None, taken from each tensor.
     """
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     abbreviation: ClassVar[str]
+    inherited: ClassVar[tuple[str, ...]] = ("width", "signed")
+    scale_follows_data: ClassVar[bool] = False
 
     @abstractmethod
     def round_values(self, values: Tensor) -> Tensor:
@@ -91,18 +97,49 @@ class Format(ABC):
             frac_width: their fraction bits.
         """
 
+    def from_scaled(self, integers: Tensor, exponents: Tensor) -> Tensor:
+        """Return the codes of the exact reals `integers * 2**exponents`, element by element.
+
+        Args:
+            integers: int64 of magnitude up to `2**62`.
+            exponents: int64 of the same shape.
+        """
+        codes = torch.zeros_like(integers)
+        for exponent in torch.unique(exponents).tolist():
+            chosen = exponents == exponent
+            codes[chosen] = self.from_fixed(integers[chosen], -exponent)
+        return codes
+
+    @property
+    def integer_fraction(self) -> int | None:
+        """Fraction bits in which every value is an integer; None where there is no such number."""
+        return None
+
+    def to_integers(self, codes: Tensor) -> Tensor:
+        """Return the values of codes in units of `2**-integer_fraction`, int64.
+
+        Raises:
+            FormatError: when there is no `integer_fraction`.
+        """
+        raise FormatError(f"{self} has no common unit of its values")
+
     @property
     @abstractmethod
     def bits_per_element(self) -> float:
         """Storage bits of one element, shared parts included."""
 
     @abstractmethod
-    def stream_fields(self, lanes: int) -> tuple[StreamField, ...]:
-        """Return the payload signals of a beat of `lanes` elements."""
+    def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
+        """Return the payload signals of a beat.
+
+        Args:
+            lanes: elements of a beat.
+            rows: rows of the tile that the beat holds; a block never spans rows.
+        """
 
     @abstractmethod
-    def to_fields(self, codes: Tensor) -> dict[str, Tensor]:
-        """Split beats of int64 codes `[beats, lanes]` into payloads, by field suffix.
+    def to_fields(self, codes: Tensor, rows: int = 1) -> dict[str, Tensor]:
+        """Split beats of int64 codes `[beats, lanes]`, tiles of `rows`, into payloads by suffix.
 
         Each payload is int64 `[beats, field lanes]`, non-negative bit patterns.
         """
@@ -124,6 +161,13 @@ class Format(ABC):
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Format:
         """Return the format with `fields` whose open fields suit reals in `[minimum, maximum]`."""
 
+    @classmethod
+    def fit_values(cls, values: Tensor, **fields: Any) -> Format:
+        """Return the format with `fields` whose open fields suit known `values`."""
+        if not values.numel():
+            return cls.fit(0.0, 0.0, **fields)
+        return cls.fit(float(values.min()), float(values.max()), **fields)
+
     @abstractmethod
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         """Return int64 codes drawn uniformly from all codes of finite values."""
@@ -136,6 +180,10 @@ class Format(ABC):
         """
         result: Tensor = _StraightThrough.apply(values, self)  # type: ignore[no-untyped-call]
         return result
+
+    def at_inference(self) -> Format:
+        """Return the format with which a trained model runs: this one, without chance."""
+        return self
 
     @classmethod
     def field_names(cls) -> tuple[str, ...]:

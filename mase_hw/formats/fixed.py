@@ -143,11 +143,20 @@ class Fixed(Format):
             return codes - torch.floor((codes - self.minimum_code) / modulus) * modulus
         return ((codes - self.minimum_code) & (modulus - 1)) + self.minimum_code
 
-    def stream_fields(self, lanes: int) -> tuple[StreamField, ...]:
+    @property
+    def integer_fraction(self) -> int:
+        """Codes are integers in units of the last fraction bit."""
+        return self.frac_width
+
+    def to_integers(self, codes: Tensor) -> Tensor:
+        """Return the codes."""
+        return codes
+
+    def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
         """One field: the codes."""
         return (StreamField("", lanes, self.width),)
 
-    def to_fields(self, codes: Tensor) -> dict[str, Tensor]:
+    def to_fields(self, codes: Tensor, rows: int = 1) -> dict[str, Tensor]:
         """Return two's complement bit patterns."""
         return {"": codes & ((1 << self.width) - 1)}
 

@@ -47,7 +47,10 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
         meta=_metadata,
     )
     if not any(node.op == "call_function" for node in model.graph.nodes):
-        raise CaptureError(f"{name} has no operators: its outputs are its inputs or constants")
+        raise CaptureError(
+            f"{name} has no operators: its outputs are its inputs or constants, "
+            "so there is nothing to make hardware of"
+        )
     graph = MaseGraph(model, name=_identifier(name))
     graph.batched = batched and bool(dynamic) and _rows_are_independent(graph, module, dynamic)
     return graph

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from mase_hw.errors import CaptureError
 from mase_hw.graph._exported import from_exported
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.trace import first_line, quiet
+from mase_hw.graph.trace import quiet
 
 
 def load_pt2(path: str | Path, *, name: str | None = None) -> MaseGraph:
@@ -54,6 +54,7 @@ def _read(file: Path) -> ExportedProgram:
             program = torch.export.load(str(file))
     except Exception as error:
         raise CaptureError(
-            f"{file} is not a .pt2 file of torch.export.save: {first_line(error)}"
+            f"{file} is a zip archive, but none that torch.export.save wrote (torch.save writes "
+            "another kind); save the program that torch.export.export returns"
         ) from error
     return program

@@ -104,6 +104,14 @@ def metadata(node: Node) -> MaseMetadata:
     return found if isinstance(found, MaseMetadata) else MaseMetadata()
 
 
+def location(node: Node) -> str:
+    """Return where a node comes from: the user's line, else the torch module, else the model."""
+    known = metadata(node)
+    if known.source.file:
+        return str(known.source)
+    return f"module {known.module_path}" if known.module_path else "the model's code"
+
+
 def common(node: Node) -> CommonMetadata:
     """Return the common metadata of `node`, which must have been added."""
     found = metadata(node).common

@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from mase_hw.errors import MaseError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.metadata import common, location
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import TensorSpec
 
@@ -46,7 +46,7 @@ class IntegerReference:
         call = mg.call(node)
         problems = call.operator.problems(call)
         if problems:
-            raise UnsupportedError(f"{node.name} at {metadata(node).source}: {problems[0]}")
+            raise UnsupportedError(f"{node.name} at {location(node)}: {problems[0]}")
         producers = [producer for _, producer in stream_operands(node)]
         return node, producers, call.operator.reference(call)
 

@@ -76,6 +76,13 @@ def load_graph(path: str | Path) -> MaseGraph:
         DataError: when the file is missing, of another kind or of another version.
     """
     description, tensors = _read(Path(path))
+    try:
+        return _restore(description, tensors)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+
+
+def _restore(description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> MaseGraph:
     root = _restore_state(description["tensors"], tensors)
     graph = Graph()
     nodes: dict[str, Node] = {}
@@ -153,7 +160,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise DataError(f"{path} is not a saved graph: {reason}") from error
     if text is None:
         raise DataError(f"{path} holds tensors but no graph; `MaseGraph.save` writes both")
-    description: dict[str, Any] = json.loads(text)
+    try:
+        description: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{path} is damaged: its graph is not JSON: {error}") from error
     if description.get("version") != GRAPH_VERSION:
         raise DataError(
             f"{path} is a graph of version {description.get('version')}; "

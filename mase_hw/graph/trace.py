@@ -84,7 +84,7 @@ def check_finite(mg: MaseGraph) -> None:
 
 def _arguments(model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if not isinstance(model, nn.Module):
-        raise CaptureError(f"a model is a torch.nn.Module, not a {type(model).__name__}")
+        raise CaptureError(f"a model is a torch.nn.Module, not {type(model).__name__}")
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     if isinstance(example_inputs, Mapping):
@@ -103,6 +103,11 @@ def _arguments(model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[s
             raise CaptureError(
                 f"example inputs hold a {type(leaf).__name__} ({leaf!r:.60}); allowed are tensors, "
                 "a tuple or list of tensors, or a dict of tensors by argument name"
+            )
+        if not leaf.numel():
+            raise CaptureError(
+                f"an example input of shape {list(leaf.shape)} holds no element; "
+                "give at least one inference"
             )
     return args, kwargs
 
@@ -132,8 +137,8 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             for leaf in tree_leaves((args, kwargs))
         )
         raise CaptureError(
-            f"the model does not run on the example inputs ({given}): {first_line(error)} "
-            f"(at {location_of_error(error)}); give inputs of the shapes and dtypes it takes"
+            f"the model does not run on the example inputs ({given}): {first_line(error)}"
+            f"{_at(error)}; give inputs of the shapes and dtypes it takes"
         ) from error
 
 
@@ -188,13 +193,18 @@ def _export(
 
 def _refusal(error: Exception) -> str:
     text = str(error)
-    where = location_of_error(error)
     if "data-dependent" in text or "Dynamic control flow" in text:
         return (
-            f"control flow depends on a tensor's values: {first_line(error)} (at {where}); "
+            f"control flow depends on a tensor's values{_at(error)}; "
             "allowed is control flow on shapes and constants; torch.where selects by value"
         )
-    return f"torch.export refused the model: {first_line(error)} (at {where})"
+    return f"torch.export refused the model: {first_line(error)}{_at(error)}"
+
+
+def _at(error: BaseException) -> str:
+    """Return the user's line that raised an error, to be appended; nothing when it is unknown."""
+    where = location_of_error(error)
+    return f" (at {where})" if where.file else ""
 
 
 def first_line(error: BaseException) -> str:

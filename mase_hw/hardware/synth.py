@@ -108,9 +108,7 @@ def synthesize(
         SynthesisError: when the folder is no project, the target is unknown, or Yosys fails; the
             message holds the first error that Yosys reported.
     """
-    if target not in get_args(Target):
-        allowed = ", ".join(get_args(Target))
-        raise SynthesisError(f"synthesis target is {target!r}; allowed: {allowed}")
+    check_target(target)
     nodes = _nodes_by_instance(project)
     with TemporaryDirectory(prefix="mase_hw_synth_") as scratch:
         statistics = Path(scratch) / "stat.json"
@@ -119,15 +117,26 @@ def synthesize(
     return _report(modules, nodes, target)
 
 
+def check_target(target: str) -> None:
+    """Raise unless `target` can be synthesized for."""
+    if target not in get_args(Target):
+        allowed = ", ".join(get_args(Target))
+        raise SynthesisError(f"synthesis target is {target!r}; allowed: {allowed}")
+
+
 def _nodes_by_instance(project: Path) -> dict[str, str]:
     """Read which graph node each instance of the top belongs to."""
     path = project / "design.json"
     try:
-        instances = json.loads(path.read_text())["instances"]
-        nodes = {entry["name"]: entry["node"] for entry in instances}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        design = json.loads(path.read_text())
+        nodes = {entry["name"]: entry["node"] for entry in design["instances"]}
+    except OSError as error:
         raise SynthesisError(
-            f"{project} is not a mase-hw project: cannot read the instances of {path}: {error!r}"
+            f"{project} is not a mase-hw project: {path.name}: {error.strerror}"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise SynthesisError(
+            f"{path} lists no instances ({type(error).__name__}: {error}); emit the project again"
         ) from error
     odd = [name for name in nodes if not re.fullmatch(r"\w+", name)]
     if odd:

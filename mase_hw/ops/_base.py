@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from mase_hw.formats import Format
 from mase_hw.ops._tensor import Order, TensorSpec
 
 Cycles = npt.NDArray[np.int64]
@@ -104,9 +105,11 @@ class Hardware:
         sources: constant operands as ROM streams.
         tables: memories inside the module.
         rounds: whether the module takes the rounding and overflow modes of its results.
-        plain: true for a module that carries any payload: it takes `WIDTH`, and `data_in` and
-            `data_out` for its one operand and result.
+        queue_depth: beats that a queue of any payload holds; it takes `WIDTH` and `DEPTH`, and
+            `data_in` and `data_out` for its one operand and result.
         absent: operands the module has ports for and this call does not; they are tied off.
+        zeros: further input ports that are tied to zero.
+        open: output ports of one bit that nobody reads.
     """
 
     module: str
@@ -114,8 +117,10 @@ class Hardware:
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
     rounds: bool = True
-    plain: bool = False
+    queue_depth: int = 0
     absent: Sequence[str] = ()
+    zeros: Sequence[str] = ()
+    open: Sequence[str] = ()
 
 
 class Apply(nn.Module):
@@ -158,6 +163,7 @@ class Operator(ABC):
             elements is never configured and takes its operand's format.
         role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
         formats: names of the number formats whose hardware this operator has.
+        result_axis: dimension of `weight` that counts results, along which a scale may be folded.
     """
 
     name: ClassVar[str]
@@ -167,6 +173,7 @@ class Operator(ABC):
     casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
+    result_axis: ClassVar[int] = 0
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:
@@ -205,6 +212,13 @@ class Operator(ABC):
         names = [*call.streams, *call.results]
         return [[(name, dim) for name in names] for dim in (0, 1)]
 
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        """Return the largest parallelism of (operand or result name, dimension 0 or 1).
+
+        What is not named is bounded by the tensor's size alone.
+        """
+        return {}
+
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
         """Return each constant operand as the stream that its ROM delivers.
 
@@ -223,6 +237,10 @@ class Operator(ABC):
         offered = [spec.order for spec in call.streams.values() if spec.order is not None]
         order = offered[0] if offered else None
         return dict.fromkeys([*call.streams, *call.results], order)
+
+    def result_format(self, call: Call) -> Format | None:
+        """Return the result's format where the operator decides it, as for an index."""
+        return None
 
     def multipliers(self, call: Call) -> int:
         """Return the number of multipliers of the instance."""

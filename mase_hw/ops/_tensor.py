@@ -32,13 +32,13 @@ class Order:
 
     @classmethod
     def channels_last(cls, shape: tuple[int, ...]) -> Order | None:
-        """Return the order of `[1, channels, *space]` with channels last; None where it is torch's.
+        """Return the order of `[1, channels, *space]` with channels last; None without space.
 
         Args:
             shape: torch shape of one inference with a leading 1.
         """
         axes = (0, *range(2, len(shape)), 1)
-        if len(shape) < 3 or shape[1] == 1:
+        if len(shape) < 3:
             return None
         return cls(shape, axes, tuple(shape[axis] for axis in axes))
 

@@ -125,13 +125,14 @@ class BatchNorm(Operator):
         """Return scaled weights when `producer` has results along its weights' first dimension."""
         weight = producer.constants.get("weight")
         scale, shift = call.constants["weight"].flatten(), call.constants["bias"].flatten()
-        if weight is None or weight.dim() < 2 or weight.shape[0] != scale.numel():
+        axis = producer.operator.result_axis
+        if weight is None or weight.dim() < 2 or weight.shape[axis] != scale.numel():
             return None
         if call.result.shape[1] != scale.numel() or len(call.result.shape) == 3 != weight.dim():
             return None
         bias = producer.constants.get("bias", torch.zeros_like(shift))
         return {
-            "weight": weight.double() * scale.reshape(-1, *[1] * (weight.dim() - 1)),
+            "weight": weight.double() * scale.reshape(-1, *[1] * (weight.dim() - 1 - axis)),
             "bias": bias.double() * scale + shift,
         }
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from mase_hw.ops._base import Apply, Example, example_values
 from mase_hw.ops._clamp import Clamp as _Clamp
 from mase_hw.ops._unary import Attributes
 
@@ -12,20 +11,18 @@ class Clamp(_Clamp):
     """Clamp."""
 
     name = "clamp"
-    targets = (
-        "aten.clamp.default",
-        "aten.clamp_.default",
-        "aten.clip.default",
-        "aten.clip_.default",
-        "aten.clamp_min.default",
-        "aten.clamp_min_.default",
-        "aten.clamp_max.default",
-        "aten.clamp_max_.default",
+    targets = tuple(
+        f"aten.{name}{place}.default"
+        for name in ("clamp", "clip", "clamp_min", "clamp_max")
+        for place in ("", "_")
     )
     keeps_format = True
-    required_attributes: ClassVar[Attributes] = {"min": -0.5, "max": 1.25}
 
     def bounds(self, attributes: Attributes) -> tuple[float, float]:
         """Return (low, high)."""
         low, high = attributes.get("min"), attributes.get("max")
         return float("-inf" if low is None else low), float("inf" if high is None else high)
+
+    def examples(self) -> list[Example]:
+        """Both bounds."""
+        return [(Apply(lambda x: x.clamp(-0.5, 1.25)), (example_values(3, 11),))]

@@ -32,7 +32,7 @@ class Fifo(Operator):
 
     def hardware(self, call: Call) -> Hardware:
         """Return the queue."""
-        return Hardware("mase_stream_fifo", {"DEPTH": int(call.attributes["depth"])}, plain=True)
+        return Hardware("mase_stream_fifo", queue_depth=int(call.attributes["depth"]))
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A beat is offered the cycle after it entered."""

@@ -1,7 +1,8 @@
 """Linear layer: `y = x W^T + b` over the last dimension (torch.nn.functional.linear).
 
 Products and sums are exact; the result is rounded once. The accumulator is as wide as the worst
-case of the actual weights over all input codes.
+case of the actual weights over all input codes. Blocks of integers: see `_linear_mxint`;
+other scalar formats: see `_linear_scalar`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mase_hw.formats.fixed import Fixed
+from mase_hw.ops import _linear_mxint as mxint
+from mase_hw.ops import _linear_scalar as scalar
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
 from mase_hw.ops._base import (
     Call,
@@ -25,7 +29,9 @@ from mase_hw.ops._base import (
     example_values,
     one_per_cycle,
 )
+from mase_hw.ops._blocks import INTEGER_BLOCKS
 from mase_hw.ops._fixed import fixed
+from mase_hw.ops._scalars import SCALARS
 from mase_hw.ops._tensor import Order, TensorSpec
 
 
@@ -34,12 +40,23 @@ class Linear(Operator):
 
     name: ClassVar[str] = "linear"
     targets: ClassVar[tuple[str, ...]] = ("aten.linear.default",)
+    formats: ClassVar[tuple[str, ...]] = (*SCALARS, *INTEGER_BLOCKS)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse weights that stream, and accumulators beyond 63 bits."""
         found = super().problems(call)
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; it must be constant"]
+        if not found and mxint.serves(call):
+            return mxint.problems(call)
+        if not found and scalar.serves(call):
+            return scalar.problems(call)
+        if not found:
+            found = [
+                f"{name} is {spec.format}; a scalar beside blocks needs blocks of integers"
+                for name, spec in {**call.operands, **call.results}.items()
+                if not isinstance(spec.format, Fixed)
+            ]
         if not found and self._widest_sum(call) > 62:
             found.append(
                 "sums may exceed 62 bits; use narrower operands or a shorter bias fraction"
@@ -48,6 +65,10 @@ class Linear(Operator):
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes, a matrix product in the narrowest dtype that is exact."""
+        if mxint.serves(call):
+            return mxint.reference(call)
+        if scalar.serves(call):
+            return scalar.reference(call)
         weight, bias, fraction = self._aligned(call)
         dtype = exact_dtype(self._bounds(call, weight, bias))
         result = call.result.quantized
@@ -74,6 +95,10 @@ class Linear(Operator):
             Source(name, spec.to_beats(codes[name]))
             for name, spec in self.constant_streams(call).items()
         ]
+        if mxint.serves(call):
+            return mxint.hardware(call, sources)
+        if scalar.serves(call):
+            return scalar.hardware(call, sources)
         return Hardware(
             "mase_linear_fixed",
             {
@@ -97,7 +122,11 @@ class Linear(Operator):
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Features of a single row may come in any order: the columns of the weights follow."""
         data = call.operands["data_in_0"]
-        single = data.order is not None and data.stream_shape[-1] == data.elements
+        single = (
+            not mxint.serves(call)
+            and data.order is not None
+            and data.stream_shape[-1] == data.elements
+        )
         return {"data_in_0": data.order if single else None, "data_out_0": None}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
@@ -122,6 +151,8 @@ class Linear(Operator):
         written = rows if out_tiles == 1 else _accepted(rows) + 2
         met = one_per_cycle(np.broadcast_to(written, (len(rows), out_tiles, in_tiles)).reshape(-1))
         last = met.reshape(-1, in_tiles)[:, -1]
+        if mxint.serves(call):
+            return mxint.schedule(call, last)
         return last + 3 + (data.parallelism[1] - 1).bit_length()
 
     def operations(self, call: Call) -> int:

@@ -40,8 +40,12 @@ class Configuration:
         Raises:
             ConfigError: for an unknown selector, or a key that selects nothing.
         """
+        if not isinstance(config, Mapping):
+            raise ConfigError(
+                f"configuration is {config!r}; allowed: a table with by, default, ..."
+            )
         by = config.get("by", "type")
-        selectors = (by,) if isinstance(by, str) else tuple(by)
+        selectors = tuple(by) if isinstance(by, list | tuple) else (by,)
         for selector in selectors:
             if selector not in SELECTORS:
                 raise ConfigError(

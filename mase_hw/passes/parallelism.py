@@ -11,7 +11,7 @@ from torch.fx import Node
 from mase_hw._registry import nearest
 from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import Call, TensorSpec
 from mase_hw.passes._insert import insert_after
@@ -105,9 +105,11 @@ def assign_parallelism_transform_pass(
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
     groups = Groups()
     for node in nodes:
+        limits = _limits(mg, node)
         for name, spec in _streams(mg, node).items():
             for dim in (0, 1):
-                groups.add((node, name, dim), spec.size[1 - dim])
+                size = spec.size[1 - dim]
+                groups.add((node, name, dim), min(size, limits.get((name, dim), size)))
     table = asked if isinstance(asked, Mapping) else {"default": asked}
     _fix(groups, nodes, table)
     _tie(mg, groups, nodes)
@@ -133,6 +135,13 @@ def _streams(mg: MaseGraph, node: Node) -> dict[str, TensorSpec]:
         return dict(known.results)
     operands = {name: known.operands[name] for name, _ in stream_operands(node)}
     return {**operands, **known.results}
+
+
+def _limits(mg: MaseGraph, node: Node) -> dict[tuple[str, int], int]:
+    if node.op == "placeholder":
+        return {}
+    call = mg.call(node)
+    return call.operator.limits(call)
 
 
 def _check_number(what: str, value: Any) -> None:
@@ -166,9 +175,9 @@ def _fix(groups: Groups, nodes: list[Node], table: Mapping[str, Any]) -> None:
                 )
             group = groups.find(legal[key])
             whole = [n for n in range(1, group.size + 1) if group.size % n == 0]
-            if not isinstance(value, int) or not 1 <= value <= group.size:
+            if type(value) is not int or not 1 <= value <= group.size:
                 raise ParallelismError(
-                    f"parallelism of {name}: {key} is {value!r} at {metadata(node).source}; "
+                    f"parallelism of {name}: {key} is {value!r} at {location(node)}; "
                     f"allowed: 1 to {group.size} ({', '.join(map(str, whole))} without padding)"
                 )
             group.fixed = value
@@ -185,7 +194,7 @@ def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
                 if not groups.compatible(slots[0], slot):
                     first, second = groups.find(slots[0]), groups.find(slot)
                     raise ParallelismError(
-                        f"parallelism of {node.name} at {metadata(node).source}: "
+                        f"parallelism of {node.name} at {location(node)}: "
                         f"{slots[0][1]}_dim_{slots[0][2]} and {slot[1]}_dim_{slot[2]} must be "
                         f"equal and at most {min(first.size, second.size)}, "
                         f"not {first.fixed} and {second.fixed}"

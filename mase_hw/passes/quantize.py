@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import operators
 from mase_hw.passes._configuration import Configuration
@@ -74,7 +75,7 @@ def quantize_transform_pass(
             if _wanted(node, configured) is None
         }
     for node in mg.nodes:
-        _set_result(node, configured, {**last, **explicit})
+        _set_result(mg, node, configured, {**last, **explicit})
     return insert_casts_transform_pass(mg, {})
 
 
@@ -128,7 +129,7 @@ def open_format(
             for key, value in _format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
             .to_dict()
             .items()
-            if key in ("width", "signed")
+            if key in cls.inherited
         }
     return cls, fields
 
@@ -138,20 +139,25 @@ def _format(
 ) -> Format:
     cls, fields = open_format(mg, node, name, groups, entry)
     try:
+        constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
+        if constant is not None:
+            return cls.fit_values(constant, **fields)
         low, high = _range(mg, node, name)
         return cls.fit(low, high, **fields)
     except FormatError as error:
-        raise FormatError(f"{name} of {node.name} ({metadata(node).source}): {error}") from error
+        raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
 
 
 def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:
-    constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
-    if constant is not None and constant.numel():
-        return float(constant.min()), float(constant.max())
     software = metadata(node).software
     if software is None or name not in software.ranges:
         return -1.0, 1.0
     found = software.ranges[name]
+    if not (math.isfinite(found.minimum) and math.isfinite(found.maximum)):
+        raise FormatError(
+            "its values on the example inputs are not all finite numbers, so no format can be "
+            "fitted to them; give other inputs, or a configuration with every frac_width"
+        )
     return found.minimum, found.maximum
 
 
@@ -178,6 +184,12 @@ def keeps_format(node: Node) -> bool:
     return operator is not None and operators()[operator].keeps_format
 
 
+def _own_format(mg: MaseGraph, node: Node) -> Format | None:
+    """Return the format of a result that no configuration chooses."""
+    operator = common(node).operator
+    return operators()[operator].result_format(mg.call(node)) if operator is not None else None
+
+
 def _wanted(node: Node, configured: set[Node]) -> Format | None:
     """Return the input format of the nearest configured consumer, None when there is none."""
     for user, name in consumers(node):
@@ -188,11 +200,19 @@ def _wanted(node: Node, configured: set[Node]) -> Format | None:
     return None
 
 
-def _set_result(node: Node, configured: set[Node], results: Mapping[Node, Format]) -> None:
+def _set_result(
+    mg: MaseGraph, node: Node, configured: set[Node], results: Mapping[Node, Format]
+) -> None:
     if node.op not in ("placeholder", "call_function"):
         return
     known = common(node)
-    if node.op == "placeholder" or node in configured:
+    own = _own_format(mg, node)
+    if own is not None:
+        given = common(stream_operands(node)[0][1]).results["data_out_0"].format
+        operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
+        known = replace(known, operands=operands)
+        result: Format | None = own
+    elif node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
     elif keeps_format(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format

@@ -314,7 +314,7 @@ class Noise(nn.Module):
         (nn.Linear(16, 2), "text", "hold a str"),
         (nn.Linear(16, 2), (), "are empty"),
         (nn.Linear(16, 2), {"input": [1.0]}, "hold a float"),
-        (torch.relu, torch.randn(2, 16), "is a torch.nn.Module, not a builtin"),
+        (torch.relu, torch.randn(2, 16), "is a torch.nn.Module, not builtin"),
     ],
 )
 def test_what_cannot_be_captured_is_one_clear_message(model, inputs, message, capfd):

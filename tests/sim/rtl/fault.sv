@@ -25,7 +25,9 @@ module fault #(
   logic [7:0] count_q;
   logic stalled_q;
   logic tenth;
+  logic moved;
   assign tenth = count_q == 8'd10;
+  assign moved = (data_out_valid && data_out_ready) || (data_in_valid && data_in_ready);
 
   always_comb begin
     data_out = data_in;
@@ -59,9 +61,7 @@ module fault #(
   always_ff @(posedge clk) begin
     stalled_q <= !rst && data_out_valid && !data_out_ready;
     if (rst) count_q <= '0;
-    else if (!(&count_q) && ((data_out_valid && data_out_ready) || (data_in_valid && data_in_ready))) begin
-      count_q <= count_q + 1'b1;
-    end
+    else if (moved && !(&count_q)) count_q <= count_q + 1'b1;
   end
 
 endmodule

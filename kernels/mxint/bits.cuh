@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MXINT8 decoded and encoded by moving bits; runs on the device and, for tests, on the host.
+
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__CUDACC__)
+#define MASE_HOST_DEVICE __host__ __device__ __forceinline__
+#else
+#define MASE_HOST_DEVICE inline
+#endif
+
+namespace mase::mxint8 {
+
+constexpr int kExponentNan = 255;
+constexpr int kDecodeBias = 133;  // E8M0 bias 127 plus six fraction bits
+
+MASE_HOST_DEVICE float as_float(std::uint32_t bits) {
+#if defined(__CUDA_ARCH__)
+  return __uint_as_float(bits);
+#else
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+#endif
+}
+
+MASE_HOST_DEVICE std::uint32_t as_bits(float value) {
+#if defined(__CUDA_ARCH__)
+  return __float_as_uint(value);
+#else
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+#endif
+}
+
+// Float32 bits of a decoded element; their upper half is the same value in bfloat16, exactly.
+//
+// Sign, shared exponent and the low six magnitude bits make a float whose implicit one is right
+// only when the magnitude's 0x40 bit is set. Otherwise a bias, the float of the same sign and
+// exponent and zero fraction, is subtracted; the difference is exact.
+MASE_HOST_DEVICE std::uint32_t decode(std::int8_t code, std::uint8_t exponent) {
+  if (exponent == kExponentNan) return 0x7FC00000u;
+  const std::uint32_t sign = code < 0 ? 0x80000000u : 0u;
+  const std::uint32_t magnitude = code < 0 ? -static_cast<int>(code) : static_cast<int>(code);
+  // Field 0 has no implicit one: there the magnitude is the subnormal's fraction.
+  if (exponent == 0) return sign | (magnitude << 16);
+  const std::uint32_t bias = sign | (static_cast<std::uint32_t>(exponent) << 23);
+  if (magnitude == 0x80) return bias + 0x00800000u;  // code -128: the next power of two
+  const std::uint32_t bits = bias | ((magnitude & 0x3Fu) << 17);
+  if (magnitude & 0x40u) return bits;
+  const std::uint32_t difference = as_bits(as_float(bits) - as_float(bias));
+  return code == 0 ? 0u : difference;
+}
+
+MASE_HOST_DEVICE float power_of_two(int power) {
+  return as_float(power >= -126 ? static_cast<std::uint32_t>(power + 127) << 23
+                                : std::uint32_t{1} << (power + 149));
+}
+
+// The code of a finite value under the exponent of its block, ties to even.
+MASE_HOST_DEVICE std::int8_t encode(float value, int exponent) {
+  // 2**(133 - exponent) leaves float32 for small exponents: two exact steps.
+  const int power = kDecodeBias - exponent;
+  const float scaled = value * power_of_two(power < 127 ? power : 127) *
+                       power_of_two(power > 127 ? power - 127 : 0);
+  // 1.5 * 2**23: adding it rounds to an integer.
+  const int code = static_cast<int>(as_bits(scaled + 12582912.0f) - 0x4B400000u);
+  return static_cast<std::int8_t>(code < -127 ? -127 : code > 127 ? 127 : code);
+}
+
+}  // namespace mase::mxint8

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MXINT8 on CUDA devices: launches behind a plain C interface. Every function returns the
+// cudaError_t of its launch.
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "bits.cuh"
+#include "dequantize.cuh"
+
+namespace {
+
+using namespace mase::mxint8;
+
+constexpr int kWarp = 32;
+constexpr int kWarpsPerCta = 8;
+
+template <class OutBits, bool kVector>
+__global__ void __launch_bounds__(256) dequantize_kernel(Problem problem, std::int64_t tiles_across) {
+  using Tile = DequantizeTile<OutBits, kVector>;
+  __shared__ alignas(16) std::int8_t shared_memory[Tile::kRows * Tile::kColumns];
+  const std::int64_t tile = blockIdx.x;
+  const Tile body{problem, tile / tiles_across, tile % tiles_across};
+  body.load(shared_memory, static_cast<int>(threadIdx.x));
+  __syncthreads();
+  body.store(shared_memory, static_cast<int>(threadIdx.x));
+}
+
+template <class OutBits, bool kVector>
+cudaError_t launch_dequantize(const Problem& problem, cudaStream_t stream) {
+  using Tile = DequantizeTile<OutBits, kVector>;
+  const std::int64_t down = ceil_div(problem.rows, Tile::kRows);
+  const std::int64_t across = ceil_div(problem.columns, Tile::kColumns);
+  const auto grid = static_cast<unsigned>(down * across);
+  dequantize_kernel<OutBits, kVector><<<grid, Tile::kThreads, 0, stream>>>(problem, across);
+  return cudaGetLastError();
+}
+
+template <class OutBits>
+cudaError_t dequantize(Problem problem, cudaStream_t stream) {
+  problem = widen(problem, DequantizeTile<OutBits, true>::kColumns);
+  return vectorizable(problem) ? launch_dequantize<OutBits, true>(problem, stream)
+                               : launch_dequantize<OutBits, false>(problem, stream);
+}
+
+__device__ std::uint32_t float_bits(const float* values, std::int64_t index) {
+  return as_bits(values[index]);
+}
+
+__device__ std::uint32_t float_bits(const std::uint16_t* values, std::int64_t index) {
+  return static_cast<std::uint32_t>(values[index]) << 16;
+}
+
+// One warp per block: the largest magnitude by a warp reduction, then the codes.
+template <class Value>
+__global__ void quantize_kernel(const Value* values, std::int8_t* codes, std::uint8_t* exponents,
+                                std::int64_t total, std::int64_t columns, std::int64_t block,
+                                std::int64_t blocks) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const std::int64_t index =
+      static_cast<std::int64_t>(blockIdx.x) * kWarpsPerCta + static_cast<int>(threadIdx.x) / kWarp;
+  if (index >= total) return;  // the whole warp leaves
+  const std::int64_t start = index % blocks * block;
+  const std::int64_t offset = index / blocks * columns + start;
+  const std::int64_t count = block < columns - start ? block : columns - start;
+  std::uint32_t largest = 0;
+  for (std::int64_t at = lane; at < count; at += kWarp) {
+    const std::uint32_t magnitude = float_bits(values, offset + at) & 0x7FFFFFFFu;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  largest = __reduce_max_sync(0xFFFFFFFFu, largest);
+  const int exponent = static_cast<int>(largest >> 23);
+  for (std::int64_t at = lane; at < count; at += kWarp) {
+    const float value = as_float(float_bits(values, offset + at));
+    codes[offset + at] = exponent == kExponentNan ? std::int8_t{0} : encode(value, exponent);
+  }
+  if (lane == 0) exponents[index] = static_cast<std::uint8_t>(exponent);
+}
+
+template <class Value>
+cudaError_t quantize(const Value* values, std::int8_t* codes, std::uint8_t* exponents,
+                     std::int64_t rows, std::int64_t columns, std::int64_t block,
+                     cudaStream_t stream) {
+  const std::int64_t blocks = ceil_div(columns, block);
+  const std::int64_t total = rows * blocks;
+  const auto grid = static_cast<unsigned>(ceil_div(total, kWarpsPerCta));
+  quantize_kernel<<<grid, kWarp * kWarpsPerCta, 0, stream>>>(values, codes, exponents, total,
+                                                            columns, block, blocks);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+extern "C" {
+
+int mase_mxint8_cuda_dequantize(const void* codes, const void* exponents, void* out,
+                                std::int64_t rows, std::int64_t columns, std::int64_t block,
+                                int out_bytes, void* stream) {
+  if (rows == 0 || columns == 0) return cudaSuccess;
+  const Problem problem{static_cast<const std::int8_t*>(codes),
+                        static_cast<const std::uint8_t*>(exponents),
+                        out,
+                        rows,
+                        columns,
+                        block,
+                        ceil_div(columns, block)};
+  const auto queue = static_cast<cudaStream_t>(stream);
+  return out_bytes == 2 ? dequantize<std::uint16_t>(problem, queue)
+                        : dequantize<std::uint32_t>(problem, queue);
+}
+
+int mase_mxint8_cuda_quantize(const void* values, void* codes, void* exponents, std::int64_t rows,
+                              std::int64_t columns, std::int64_t block, int value_bytes,
+                              void* stream) {
+  if (rows == 0 || columns == 0) return cudaSuccess;
+  auto* code = static_cast<std::int8_t*>(codes);
+  auto* exponent = static_cast<std::uint8_t*>(exponents);
+  const auto queue = static_cast<cudaStream_t>(stream);
+  return value_bytes == 2 ? quantize(static_cast<const std::uint16_t*>(values), code, exponent,
+                                     rows, columns, block, queue)
+                          : quantize(static_cast<const float*>(values), code, exponent, rows,
+                                     columns, block, queue);
+}
+
+const char* mase_mxint8_cuda_error(int code) {
+  return cudaGetErrorString(static_cast<cudaError_t>(code));
+}
+
+}  // extern "C"

@@ -1,0 +1,158 @@
+"""MXINT8 in Triton: dequantize, quantize, and linear layers fused with the dequantization.
+
+With `TRITON_INTERPRET=1` in the environment the same kernels run on CPU tensors.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mase_hw.kernels.mxint._checks import block_count
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE_TYPES = ("cpu",) if INTERPRETED else ("cuda",)
+# A GPU program per tile: small tiles in the decode shapes fill the chip, large ones in the
+# prefill shapes feed the matrix units.
+DECODE_ROWS = 16
+ELEMENTS_PER_PROGRAM = 4096
+_BITS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}
+
+
+def unavailable() -> str | None:
+    """Return why the kernels cannot run here, None when they can."""
+    if importlib.util.find_spec("triton") is None:
+        return "triton is not installed; pip install triton"
+    if not INTERPRETED and not torch.cuda.is_available():
+        return "no CUDA device, and TRITON_INTERPRET is not 1"
+    return None
+
+
+def quantize(values: Tensor, block: int) -> tuple[Tensor, Tensor]:
+    """Return codes and exponents; see `reference.quantize`."""
+    kernels = _kernels()
+    values = values.detach().contiguous()
+    columns = values.shape[-1]
+    blocks = block_count(columns, block)
+    codes = torch.empty(values.shape, dtype=torch.int8, device=values.device)
+    exponents = torch.empty((*values.shape[:-1], blocks), dtype=torch.uint8, device=values.device)
+    total = exponents.numel()
+    if total:
+        padded = kernels.next_power_of_2(block)
+        per_program = max(1, ELEMENTS_PER_PROGRAM // padded)
+        kernels.quantize[(-(-total // per_program),)](
+            values.view(_BITS[values.dtype]),
+            codes,
+            exponents,
+            total,
+            columns,
+            blocks,
+            block,
+            padded,
+            values.dtype == torch.bfloat16,
+            per_program,
+        )
+    return codes, exponents
+
+
+def dequantize(codes: Tensor, exponents: Tensor, block: int, dtype: torch.dtype) -> Tensor:
+    """Return values in `dtype`; see `reference.dequantize`."""
+    kernels = _kernels()
+    codes, exponents = codes.contiguous(), exponents.contiguous()
+    result = torch.empty(codes.shape, dtype=dtype, device=codes.device)
+    total = codes.numel()
+    if total:
+        columns = codes.shape[-1]
+        kernels.dequantize[(-(-total // ELEMENTS_PER_PROGRAM),)](
+            codes,
+            exponents,
+            result.view(_BITS[dtype]),
+            total,
+            columns,
+            exponents.shape[-1],
+            block,
+            columns % block == 0,
+            dtype == torch.bfloat16,
+            ELEMENTS_PER_PROGRAM,
+        )
+    return result
+
+
+def linear(
+    values: Tensor, codes: Tensor, exponents: Tensor, bias: Tensor | None, block: int
+) -> Tensor:
+    """Return the weight-only linear layer; see `reference.linear`."""
+    kernels = _kernels()
+    flat = values.detach().reshape(-1, values.shape[-1]).contiguous()
+    rows, columns = flat.shape
+    outputs = codes.shape[0]
+    result = torch.empty((rows, outputs), dtype=values.dtype, device=values.device)
+    if result.numel():
+        tile = _tile(rows)
+        grid = (-(-rows // tile["TILE_M"]) * -(-outputs // tile["TILE_N"]),)
+        kernels.linear[grid](
+            flat,
+            codes.contiguous(),
+            exponents.contiguous(),
+            flat if bias is None else bias.detach().contiguous(),
+            result,
+            rows,
+            outputs,
+            columns,
+            exponents.shape[-1],
+            block,
+            bias is not None,
+            values.dtype == torch.bfloat16,
+            INTERPRETED,
+            **tile,
+        )
+    return result.reshape(*values.shape[:-1], outputs)
+
+
+def linear_both(
+    values: Tensor, codes: Tensor, exponents: Tensor, bias: Tensor | None, block: int
+) -> Tensor:
+    """Return the linear layer with both operands in MXINT8; see `reference.linear_both`."""
+    kernels = _kernels()
+    flat = values.detach().reshape(-1, values.shape[-1])
+    value_codes, value_exponents = quantize(flat, block)
+    rows, columns = flat.shape
+    outputs = codes.shape[0]
+    result = torch.empty((rows, outputs), dtype=values.dtype, device=values.device)
+    if result.numel():
+        tile_m, tile_n = (16, 32) if rows <= DECODE_ROWS else (64, 64)
+        grid = (-(-rows // tile_m) * -(-outputs // tile_n),)
+        kernels.linear_both[grid](
+            value_codes,
+            value_exponents,
+            codes.contiguous(),
+            exponents.contiguous(),
+            value_codes if bias is None else bias.detach().contiguous(),
+            result,
+            rows,
+            outputs,
+            columns,
+            exponents.shape[-1],
+            block,
+            bias is not None,
+            tile_m,
+            tile_n,
+            max(32, kernels.next_power_of_2(block)),
+        )
+    return result.reshape(*values.shape[:-1], outputs)
+
+
+def _tile(rows: int) -> dict[str, int]:
+    if rows <= DECODE_ROWS:
+        return {"TILE_M": 16, "TILE_N": 32, "TILE_K": 128, "num_warps": 4, "num_stages": 4}
+    return {"TILE_M": 128, "TILE_N": 128, "TILE_K": 64, "num_warps": 8, "num_stages": 3}
+
+
+def _kernels() -> Any:
+    from mase_hw.kernels.mxint import _triton_kernels
+
+    return _triton_kernels

@@ -1,0 +1,123 @@
+"""What a measurement leaves behind: tables as text and CSV, a figure, and how it was made."""
+
+from __future__ import annotations
+
+import csv
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under named columns; units are in the columns' names.
+
+    Attributes:
+        name: stem of the CSV file.
+        title: one line above the table.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Cell]]
+
+    def write_csv(self, folder: Path) -> Path:
+        """Write `<name>.csv` with full precision."""
+        path = folder / f"{self.name}.csv"
+        with path.open("w", newline="") as handle:
+            writer = csv.writer(handle)
+            writer.writerow(self.columns)
+            writer.writerows(self.rows)
+        return path
+
+    def column(self, name: str) -> list[Any]:
+        """Return one column."""
+        index = self.columns.index(name)
+        return [row[index] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of one `mase-hw profile` command.
+
+    Attributes:
+        name: stem of the figure's file.
+        tables: the numbers.
+        notes: sentences that the numbers need.
+        draw: makes the figure.
+    """
+
+    name: str
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]
+    draw: Callable[[], Figure]
+    setting: dict[str, str] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write every table as CSV and the figure as PNG; return the files."""
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [table.write_csv(folder) for table in self.tables]
+        figure = self.draw()
+        path = folder / f"{self.name}.png"
+        figure.savefig(path, dpi=130)
+        setting = folder / f"{self.name}.txt"
+        lines = [f"{key}: {value}" for key, value in self.setting.items()]
+        setting.write_text("\n".join([*lines, "", *self.notes]) + "\n")
+        return [*paths, path, setting]
+
+
+def setting(command: str, device: torch.device) -> dict[str, str]:
+    """Return what a reader needs to judge the numbers: date, machine, versions, command."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    return {
+        "command": command,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "device": name,
+        "threads": str(torch.get_num_threads()),
+        "torch": torch.__version__,
+    }
+
+
+def new_figure(columns: int, width: float = 5.5, height: float = 4.2) -> tuple[Figure, Any]:
+    """Return a figure with a row of `columns` axes, without a window system."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * columns, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, columns, squeeze=False)[0]
+    for each in axes:
+        each.grid(True, alpha=0.3)
+        each.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def mebibytes(count: float) -> float:
+    """Return bytes as MiB."""
+    return count / 2**20
+
+
+def _processor() -> str:
+    """Return the processor's name and the number of its cores that this process may use."""
+    info = Path("/proc/cpuinfo")
+    names = (
+        [
+            line.split(":", 1)[1].strip()
+            for line in info.read_text().splitlines()
+            if "model name" in line
+        ]
+        if info.exists()
+        else []
+    )
+    return f"{names[0] if names else platform.processor()}, {len(names) or '?'} cores"

@@ -1,0 +1,178 @@
+"""`mase-hw profile WHAT MODEL`: measure compiling, fused attention, MXINT8 and the formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from mase_hw.kernels.profile._report import Report, Table
+
+app = typer.Typer(no_args_is_help=True, help="Measure a model: table, CSV and figure.")
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="minilm, smollm2-135m, a folder or hub id of transformers, or file.py:factory"
+    ),
+]
+Device = Annotated[str, typer.Option(help="cpu or cuda")]
+Out = Annotated[Path, typer.Option(help="folder for CSV and PNG files")]
+Batches = Annotated[str, typer.Option(help="batch sizes, separated by commas")]
+Lengths = Annotated[str, typer.Option(help="sequence lengths, separated by commas")]
+Length = Annotated[int, typer.Option(min=1, help="tokens per sequence")]
+Threads = Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves torch's choice")]
+
+DEFAULT_OUT = Path("profile")
+_SPREAD = "_spread"
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the command group to the main command."""
+    parent.add_typer(app, name="profile")
+
+
+@app.command("torch-compile")
+def torch_compile(
+    model: Model,
+    device: Device = "cpu",
+    batch_sizes: Batches = "1,2,4,8,16,32,64",
+    length: Length = 64,
+    threads: Threads = 0,
+    out: Out = DEFAULT_OUT,
+) -> None:
+    """Eager against torch.compile: first call, steady state, break-even, graph breaks."""
+
+    def measure() -> Report:
+        from mase_hw.kernels.profile.torch_compile import profile_torch_compile
+
+        return profile_torch_compile(model, device, _integers(batch_sizes), length)
+
+    _run(measure, threads, out)
+
+
+@app.command("sdpa")
+def sdpa(
+    model: Model,
+    device: Device = "cpu",
+    lengths: Lengths = "64,128,256,512,1024,2048",
+    threads: Threads = 0,
+    out: Out = DEFAULT_OUT,
+) -> None:
+    """Naive against fused attention: time, peak memory, which backend ran."""
+
+    def measure() -> Report:
+        from mase_hw.kernels.profile.sdpa import profile_sdpa
+
+        return profile_sdpa(model, device, _integers(lengths))
+
+    _run(measure, threads, out)
+
+
+@app.command("mxint8")
+def mxint8(
+    model: Model,
+    device: Device = "cpu",
+    batch_sizes: Batches = "1,4,16",
+    length: Length = 64,
+    embeddings: Annotated[bool, typer.Option(help="also convert embeddings")] = True,
+    quantize_values: Annotated[bool, typer.Option(help="also round activations")] = False,
+    threads: Threads = 0,
+    out: Out = DEFAULT_OUT,
+) -> None:
+    """Float against MXINT8: speed, error, and the memory term by term."""
+
+    def measure() -> Report:
+        from mase_hw.kernels.profile.mxint8 import profile_mxint8
+
+        batches = _integers(batch_sizes)
+        return profile_mxint8(model, device, batches, length, embeddings, quantize_values)
+
+    _run(measure, threads, out)
+
+
+@app.command("formats")
+def formats(
+    model: Model,
+    device: Device = "cpu",
+    length: Length = 64,
+    threads: Threads = 0,
+    out: Out = DEFAULT_OUT,
+) -> None:
+    """Every number format on the model's weights: bits, error, cost of rounding."""
+
+    def measure() -> Report:
+        from mase_hw.kernels.profile.formats import profile_formats
+
+        return profile_formats(model, device, length=length)
+
+    _run(measure, threads, out)
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
+        raise typer.BadParameter(f"{text!r}; allowed: positive integers separated by commas")
+    return numbers
+
+
+def _run(measure: Callable[[], Report], threads: int, out: Path) -> None:
+    from rich.console import Console
+
+    from mase_hw.errors import MaseError
+
+    console = Console()
+    try:
+        with console.status("measuring"):
+            if threads:
+                import torch
+
+                torch.set_num_threads(threads)
+            report = measure()
+    except MaseError as error:
+        Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False)
+        raise typer.Exit(1) from error
+    for table in report.tables:
+        console.print(_rich_table(table))
+    for note in report.notes:
+        console.print(f"- {note}", highlight=False)
+    console.print(", ".join(f"{key}: {value}" for key, value in report.setting.items()))
+    for path in report.save(out):
+        console.print(f"wrote {path}", highlight=False)
+
+
+def _rich_table(table: Table) -> object:
+    from rich import box
+    from rich.table import Table as RichTable
+
+    rich_table = RichTable(title=table.title, box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = [column for column in table.columns if _SPREAD not in column]
+    for column in shown:
+        rich_table.add_column(column.replace("_", " "), overflow="fold")
+    for row in table.rows:
+        cells = dict(zip(table.columns, row, strict=True))
+        rich_table.add_row(*(_with_spread(column, cells) for column in shown))
+    return rich_table
+
+
+def _with_spread(column: str, cells: Mapping[str, object]) -> str:
+    """Return a median with the spread that stands in a column of its own in the CSV file."""
+    stem, _, unit = column.rpartition("_")
+    spread = cells.get(f"{stem}{_SPREAD}_{unit}")
+    return _cell(cells[column]) + (f" ±{_cell(spread)}" if spread is not None else "")
+
+
+def _cell(cell: object) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    if not isinstance(cell, float):
+        return str(cell)
+    return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"

@@ -1,0 +1,255 @@
+"""The block core: elements that share a power-of-two scale.
+
+Along `axis`, `block_size` neighbours share a scale `2**X`; the last block of a row that the size
+does not divide is shorter (as if padded with zeros that are dropped again). With the largest
+magnitude `amax` of a block, `X = floor(log2(amax)) - emax`, bounded to what the scale's bits hold;
+`emax` is the exponent of the element's largest number. Elements are `value / 2**X` in the element's
+format, which saturates. A block of zeros takes the smallest `X`. Infinities count as the largest
+finite number of binary32, NaN does not count.
+
+Source of the rule: OCP Microscaling Formats (MX) 1.0, section 6.3.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mase_hw.errors import FormatError
+from mase_hw.formats import _binary_scale as binary
+from mase_hw.formats._base import Format, StreamField
+from mase_hw.formats._checks import check_integer
+from mase_hw.formats._float import FloatElement
+from mase_hw.formats._integer import IntegerElement
+
+MAX_BLOCK_SIZE = 1 << 16
+MAX_SCALE_BIAS = 250
+
+
+@dataclass(frozen=True)
+class PowerScale:
+    """A shared scale `2**(code - bias)`.
+
+    Attributes:
+        width: bits of the code.
+        bias: subtracted from the code.
+        codes: how many codes are scales; E8M0 leaves the last one to NaN.
+        nearest: whether the exponent of `amax` is rounded to nearest instead of down, which suits
+            elements without a mantissa.
+    """
+
+    width: int
+    bias: int
+    codes: int
+    nearest: bool = False
+
+    def of(self, magnitudes: Tensor, element: FloatElement | IntegerElement) -> Tensor:
+        """Return the exponents X for the largest magnitudes of blocks."""
+        exponents = binary.exponent_of(magnitudes)
+        if self.nearest:
+            power = binary.power_of_two(exponents.clamp(-100, 100), magnitudes.dtype)
+            # Rounding up must not leave binary32.
+            exponents = exponents + ((magnitudes >= 1.5 * power) & (exponents < 127))
+        return (exponents - element.exponent).clamp(-self.bias, self.codes - 1 - self.bias)
+
+    def of_integers(
+        self, magnitudes: Tensor, exponents: Tensor, element: FloatElement | IntegerElement
+    ) -> Tensor:
+        """Return X for blocks `[..., n]` of exact integers with exponents."""
+        top = binary.top_bit(magnitudes)
+        if self.nearest:
+            below = magnitudes >> (top - 1).clamp(min=0)
+            top = top + ((top > 0) & (below == 3))
+        places = torch.where(magnitudes == 0, -(1 << 20), top + exponents).amax(-1, keepdim=True)
+        return (places - element.exponent).clamp(-self.bias, self.codes - 1 - self.bias)
+
+
+@dataclass(frozen=True)
+class BlockFormat(Format):
+    """A block format. Subclasses set element and scale in their constructor.
+
+    A code is `scale code | element bits`.
+    """
+
+    inherited: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    @abstractmethod
+    def blocking(self) -> tuple[int, int]:
+        """Block size and axis."""
+
+    def _set(self, element: FloatElement | IntegerElement, scale: PowerScale) -> None:
+        block_size, axis = self.blocking
+        check_integer(self.name, "block_size", block_size, 1, MAX_BLOCK_SIZE)
+        check_integer(self.name, "axis", axis, -8, 7)
+        object.__setattr__(self, "_element", element)
+        object.__setattr__(self, "_scale", scale)
+
+    @property
+    def element(self) -> FloatElement | IntegerElement:
+        """Layout of the elements."""
+        found: FloatElement | IntegerElement = self.__dict__["_element"]
+        return found
+
+    @property
+    def scale(self) -> PowerScale:
+        """Layout of the shared scale."""
+        found: PowerScale = self.__dict__["_scale"]
+        return found
+
+    def __str__(self) -> str:
+        """Return a short name such as `mxint<8,32>` (element width, block size)."""
+        return f"{self.name}<{self.element.width},{self.blocking[0]}>"
+
+    @property
+    def bits_per_element(self) -> float:
+        """Bits of an element and its part of the scale."""
+        return self.element.width + self.scale.width / self.blocking[0]
+
+    def _blocks(self, values: Tensor) -> Tensor:
+        """Return `values` as `[..., blocks, block size]`, padded with zeros."""
+        size, axis = self.blocking
+        if values.ndim == 0:
+            values = values.reshape(1)
+        moved = values if axis in (-1, values.ndim - 1) else values.movedim(axis, -1)
+        padding = -moved.shape[-1] % size
+        if padding:
+            moved = F.pad(moved, (0, padding))
+        return moved.reshape(*moved.shape[:-1], moved.shape[-1] // size, size)
+
+    def _unblock(self, blocks: Tensor, shape: torch.Size) -> Tensor:
+        """Undo `_blocks`."""
+        axis = self.blocking[1]
+        if not shape:
+            return blocks.reshape(-1)[0]
+        flat = blocks.flatten(-2)[..., : shape[axis]]
+        return (flat if axis in (-1, len(shape) - 1) else flat.movedim(-1, axis)).reshape(shape)
+
+    def _scaled(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return blocks divided by their scales, and X `[..., blocks, 1]`."""
+        blocks = self._blocks(values.to(self.element.dtype(values)))
+        limit = torch.finfo(torch.float32).max
+        magnitudes = blocks.abs().nan_to_num(0.0, posinf=limit).amax(-1, keepdim=True)
+        exponents = self.scale.of(magnitudes, self.element)
+        return binary.scale(blocks, -exponents), exponents
+
+    def round_values(self, values: Tensor) -> Tensor:
+        """Return the nearest representable reals in each block's scale; NaN stays NaN."""
+        if not values.numel():
+            return values.clone()
+        scaled, exponents = self._scaled(values)
+        rounded = binary.scale(self.element.round(scaled), exponents)
+        return self._unblock(rounded, values.shape).to(values.dtype)
+
+    def in_range(self, values: Tensor) -> Tensor:
+        """Return true where an element is within half a step of its block's largest number."""
+        if not values.numel():
+            return torch.ones_like(values, dtype=torch.bool)
+        scaled, _ = self._scaled(values)
+        return self._unblock(scaled.abs() <= self.element.clip, values.shape)
+
+    def encode(self, values: Tensor) -> Tensor:
+        """Return int64 codes; NaN is refused where elements have none."""
+        if self.element.nan_code is None and bool(torch.isnan(values).any()):
+            raise FormatError(f"{self} has no code for NaN; the data holds at least one")
+        if not values.numel():
+            return torch.zeros(values.shape, dtype=torch.int64)
+        scaled, exponents = self._scaled(values.detach().double())
+        return self._pack(self.element.encode(scaled), exponents, values.shape)
+
+    def _pack(self, elements: Tensor, exponents: Tensor, shape: torch.Size) -> Tensor:
+        scales = exponents.to(torch.int64) + self.scale.bias
+        return self._unblock((scales << self.element.width) | elements, shape)
+
+    def split(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return element bits and the exponents X of codes."""
+        mask = (1 << self.element.width) - 1
+        return codes & mask, (codes >> self.element.width) - self.scale.bias
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """Return float64 values."""
+        elements, exponents = self.split(codes)
+        return binary.scale(self.element.decode(elements), exponents)
+
+    def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
+        """Round exact integers in blocks along the axis."""
+        return self.from_scaled(codes, torch.full_like(codes, -frac_width))
+
+    def from_scaled(self, integers: Tensor, exponents: Tensor) -> Tensor:
+        """Round exact `integers * 2**exponents` in blocks along the axis."""
+        if not integers.numel():
+            return integers.clone()
+        values, places = self._blocks(integers), self._blocks(exponents)
+        shared = self.scale.of_integers(values.abs(), places, self.element)
+        elements = self.element.from_scaled(values, places - shared)
+        return self._pack(elements, shared, integers.shape)
+
+    def scale_lanes(self, lanes: int, rows: int) -> int:
+        """Return the scales of a beat: one for each group of lanes that lies in one block."""
+        return lanes // math.gcd(lanes // rows, self.blocking[0])
+
+    def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
+        """Return the elements, and the scales that they share."""
+        return (
+            StreamField("", lanes, self.element.width),
+            StreamField("_exponent", self.scale_lanes(lanes, rows), self.scale.width),
+        )
+
+    def to_fields(self, codes: Tensor, rows: int = 1) -> dict[str, Tensor]:
+        """Split codes; the first element of a group gives the group's scale."""
+        lanes = codes.shape[1]
+        group = lanes // self.scale_lanes(lanes, rows)
+        width = self.element.width
+        return {"": codes & ((1 << width) - 1), "_exponent": codes[:, ::group] >> width}
+
+    def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
+        """Join elements and scales."""
+        elements, scales = fields[""], fields["_exponent"]
+        spread = scales.repeat_interleave(elements.shape[1] // scales.shape[1], dim=1)
+        return (spread << self.element.width) | elements
+
+    def operand_parameters(self) -> dict[str, int]:
+        """Return width, the element's layout, the scale's width and bias, and the block size."""
+        given = {
+            "PRECISION_0": self.element.width,
+            "PRECISION_1": self.scale.width,
+            "SCALE_BIAS": self.scale.bias,
+            "BLOCK_SIZE": self.blocking[0],
+        }
+        if isinstance(self.element, FloatElement):
+            given |= {
+                "KIND": 1,
+                "EXPONENT_WIDTH": self.element.exponent_width,
+                "EXPONENT_BIAS": self.element.bias,
+            }
+        return given
+
+    def result_parameters(self) -> dict[str, int]:
+        """Return the operand's, and the largest codes of scale and element."""
+        given = {**self.operand_parameters(), "SCALE_CODES": self.scale.codes}
+        if isinstance(self.element, FloatElement):
+            given["MAXIMUM_CODE"] = self.element.maximum_code
+        else:
+            given["SYMMETRIC"] = int(self.element.symmetric)
+        return given
+
+    def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        """Return uniform elements with one uniform scale in each block."""
+        elements = self.element.random_codes(tuple(shape), generator)
+        if not elements.numel():
+            return elements
+        blocks = self._blocks(elements)
+        scales = torch.randint(0, self.scale.codes, (*blocks.shape[:-1], 1), generator=generator)
+        return self._unblock((scales << self.element.width) | blocks, elements.shape)
+
+    @classmethod
+    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Self:
+        """Return the format; its scales follow the data by themselves."""
+        return cls(**fields)

@@ -1,0 +1,144 @@
+"""What every scalar float format shares: a `Format` around one float layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from mase_hw.errors import FormatError
+from mase_hw.formats._base import Format, StreamField
+from mase_hw.formats._checks import check_bool
+from mase_hw.formats._float import FloatElement
+
+MAX_WIDTH_BITS = 24
+MAX_EXPONENT_WIDTH = 8
+MAX_BIAS = 255
+
+
+def default_bias(exponent_width: int) -> int:
+    """Return the bias of IEEE 754, half the exponent codes."""
+    return (1 << (exponent_width - 1)) - 1
+
+
+@dataclass(frozen=True)
+class FloatFormat(Format):
+    """A scalar float format. Subclasses set `element` in their constructor."""
+
+    def _set_element(self, element: FloatElement) -> None:
+        object.__setattr__(self, "element", element)
+
+    @property
+    def layout(self) -> FloatElement:
+        """The float layout."""
+        element: FloatElement = self.__dict__["element"]
+        return element
+
+    def __str__(self) -> str:
+        """Return a short name such as `minifloat_denorm<8,4>` (width, exponent width)."""
+        return f"{self.name}<{self.layout.width},{self.layout.exponent_width}>"
+
+    @property
+    def bits_per_element(self) -> float:
+        """Bits of a code."""
+        return float(self.layout.width)
+
+    def round_values(self, values: Tensor) -> Tensor:
+        """Return the nearest representable reals; NaN stays NaN."""
+        return self.layout.round(values)
+
+    def in_range(self, values: Tensor) -> Tensor:
+        """Return true up to half a step beyond the largest number."""
+        return values.abs() <= self.layout.clip
+
+    def encode(self, values: Tensor) -> Tensor:
+        """Return int64 codes; NaN is refused where it has no code."""
+        if self.layout.nan_code is None and bool(torch.isnan(values).any()):
+            raise FormatError(f"{self} has no code for NaN; the data holds at least one")
+        return self.layout.encode(values.detach())
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """Return float64 values."""
+        return self.layout.decode(codes)
+
+    def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
+        """Round exact integers, once."""
+        return self.layout.from_scaled(codes, torch.full_like(codes, -frac_width))
+
+    def from_scaled(self, integers: Tensor, exponents: Tensor) -> Tensor:
+        """Round exact integers of their own exponents, once."""
+        return self.layout.from_scaled(integers, exponents)
+
+    @property
+    def integer_fraction(self) -> int:
+        """Fraction bits in which all numbers are integers."""
+        return -self.layout.lsb_exponent
+
+    def to_integers(self, codes: Tensor) -> Tensor:
+        """Return the values in units of `2**-integer_fraction`."""
+        return self.layout.integers(codes)
+
+    def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
+        """One field: the codes."""
+        return (StreamField("", lanes, self.layout.width),)
+
+    def to_fields(self, codes: Tensor, rows: int = 1) -> dict[str, Tensor]:
+        """Codes are bit patterns."""
+        return {"": codes}
+
+    def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
+        """Bit patterns are codes."""
+        return fields[""]
+
+    def operand_parameters(self) -> dict[str, int]:
+        """Return kind, width, exponent width and bias."""
+        return {
+            "KIND": 1,
+            "PRECISION_0": self.layout.width,
+            "EXPONENT_WIDTH": self.layout.exponent_width,
+            "EXPONENT_BIAS": self.layout.bias,
+        }
+
+    def result_parameters(self) -> dict[str, int]:
+        """Return the operand's, and the code that saturates."""
+        return {**self.operand_parameters(), "MAXIMUM_CODE": self.layout.maximum_code}
+
+    def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+        """Return uniform codes of finite numbers."""
+        return self.layout.random_codes(tuple(shape), generator)
+
+    @classmethod
+    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Self:
+        """Return the format; its range does not follow the data."""
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class FloatPreset(FloatFormat):
+    """A float layout without parameters.
+
+    Attributes:
+        saturate: whether overflow gives the largest number.
+    """
+
+    abbreviation: ClassVar[str] = "minifloat"
+    inherited: ClassVar[tuple[str, ...]] = ("saturate",)
+    preset: ClassVar[FloatElement]
+
+    saturate: bool = True
+
+    def __post_init__(self) -> None:
+        check_bool(self.name, "saturate", self.saturate)
+        base = self.preset
+        self._set_element(
+            FloatElement(
+                base.exponent_width, base.mantissa_width, base.bias, base.specials, self.saturate
+            )
+        )
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name

@@ -1,0 +1,55 @@
+"""Block log: powers of two with a sign, and zero, in blocks that share an exponent bias.
+
+Value set: `(-1)**s * 2**(e - bias) * 2**X` for stored exponents `e >= 1` of `width - 1` bits, and
+zero for `e = 0`; `X` of `exponent_bias_width` bits around zero. Block rule: as in
+`mase_hw.formats._block`, but the exponent of the largest magnitude is rounded to nearest as the
+elements are, so that the largest element never saturates where X is not at its bound. Elements
+round to the nearest value as in `log`; infinities saturate; NaN is refused.
+
+Source: the shared bias of Fox et al., "A Block Minifloat Representation for Training Deep Neural
+Networks" (ICLR 2021), on the logarithmic numbers of Miyashita et al. (2016), arXiv:1603.01025.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mase_hw.formats._block import BlockFormat, PowerScale
+from mase_hw.formats._checks import check_integer
+from mase_hw.formats._float import FloatElement
+from mase_hw.formats._minifloat import default_bias
+
+
+@dataclass(frozen=True)
+class BlockLog(BlockFormat):
+    """Block log.
+
+    Attributes:
+        width: bits of an element, sign included, 2 to 8.
+        exponent_bias_width: bits of the shared bias, 2 to 8.
+        block_size: elements that share a bias, from 1.
+        axis: dimension along which a block lies.
+    """
+
+    name: ClassVar[str] = "block_log"
+    abbreviation: ClassVar[str] = "mxfp"
+    inherited: ClassVar[tuple[str, ...]] = ("width", "exponent_bias_width", "block_size")
+
+    width: int = 5
+    exponent_bias_width: int = 8
+    block_size: int = 16
+    axis: int = -1
+
+    def __post_init__(self) -> None:
+        check_integer(self.name, "width", self.width, 2, 8)
+        check_integer(self.name, "exponent_bias_width", self.exponent_bias_width, 2, 8)
+        element = FloatElement(self.width - 1, 0, default_bias(self.width - 1))
+        shared = self.exponent_bias_width
+        scale = PowerScale(shared, default_bias(shared), 1 << shared, nearest=True)
+        self._set(element, scale)
+
+    @property
+    def blocking(self) -> tuple[int, int]:
+        """Block size and axis."""
+        return self.block_size, self.axis

@@ -1,0 +1,62 @@
+"""Minifloat as IEEE 754 lays it out: the largest exponent holds infinities and NaN.
+
+Value set: as `minifloat_denorm` for stored exponents below the largest one; the largest exponent
+with mantissa 0 is infinity, with any other NaN. Rounding is to nearest, ties to even. With
+`saturate` (the default) what exceeds the largest number becomes it, infinities too; without, it
+becomes infinity. NaN has a code. Both zeros have a code; denormals are kept.
+
+Source: IEEE 754-2019, sections 3.4 and 4.3; saturation as in OCP 8-bit Floating Point
+Specification (OFP8) 1.0, section 5.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mase_hw.formats._checks import check_bool, check_integer
+from mase_hw.formats._float import FloatElement
+from mase_hw.formats._minifloat import (
+    MAX_BIAS,
+    MAX_EXPONENT_WIDTH,
+    MAX_WIDTH_BITS,
+    FloatFormat,
+    default_bias,
+)
+
+
+@dataclass(frozen=True)
+class MinifloatIEEE(FloatFormat):
+    """Floats of any width with infinities and NaN.
+
+    Attributes:
+        width: bits of a code, 4 to 24.
+        exponent_width: bits of the exponent, from 2, one mantissa bit is left at least.
+        exponent_bias: half of the exponent codes when not given.
+        saturate: whether overflow gives the largest number, or infinity.
+
+    Example:
+        >>> MinifloatIEEE(8, 5).round_values(torch.tensor([1e6]))
+        tensor([57344.])
+    """
+
+    name: ClassVar[str] = "minifloat_ieee"
+    abbreviation: ClassVar[str] = "minifloat"
+    inherited: ClassVar[tuple[str, ...]] = ("width", "exponent_width", "exponent_bias", "saturate")
+
+    width: int = 8
+    exponent_width: int = 5
+    exponent_bias: int | None = None
+    saturate: bool = True
+
+    def __post_init__(self) -> None:
+        check_integer(self.name, "width", self.width, 4, MAX_WIDTH_BITS)
+        high = min(MAX_EXPONENT_WIDTH, self.width - 2)
+        check_integer(self.name, "exponent_width", self.exponent_width, 2, high)
+        check_bool(self.name, "saturate", self.saturate)
+        bias = default_bias(self.exponent_width)
+        if self.exponent_bias is not None:
+            check_integer(self.name, "exponent_bias", self.exponent_bias, -MAX_BIAS, MAX_BIAS)
+            bias = self.exponent_bias
+        mantissa = self.width - self.exponent_width - 1
+        self._set_element(FloatElement(self.exponent_width, mantissa, bias, "ieee", self.saturate))

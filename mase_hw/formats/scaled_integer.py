@@ -1,0 +1,199 @@
+"""Scaled integers: `value = (code - zero_point) * scale`, for a tensor or for each channel.
+
+Value set: codes of `width` bits, two's complement when `signed`; symmetric formats leave out the
+most negative signed code and have no zero point. `scale` and `zero_point` are numbers, or as many
+numbers as the dimension `channel_axis` has. Codes are `round(value / scale) + zero_point`, to
+nearest with ties to even, saturating. Zero is a value exactly; infinities saturate; NaN is refused.
+
+Source: Jacob et al., "Quantization and Training of Neural Networks for Efficient
+Integer-Arithmetic-Only Inference" (2018), arXiv:1712.05877.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.errors import FormatError
+from mase_hw.formats._checks import check_bool, check_integer, check_positive
+from mase_hw.formats._codes import CodeFormat
+
+Numbers = float | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ScaledInteger(CodeFormat):
+    """Integers with a real scale.
+
+    Attributes:
+        width: bits of a code, 2 to 24.
+        scale: the value of one step, or one for each channel.
+        zero_point: the code of zero, or one for each channel.
+        signed: two's complement when true.
+        symmetric: zero point 0 and as many negative as positive codes.
+        channel_axis: dimension of the channels; None for one scale.
+
+    Example:
+        >>> ScaledInteger(8, scale=0.1).encode(torch.tensor([1.04, -20.0]))
+        tensor([  10, -127])
+    """
+
+    name: ClassVar[str] = "scaled_integer"
+    abbreviation: ClassVar[str] = "scaled"
+    inherited: ClassVar[tuple[str, ...]] = ("width", "signed", "symmetric")
+
+    width: int = 8
+    scale: Numbers = 0.0625
+    zero_point: int | tuple[int, ...] = 0
+    signed: bool = True
+    symmetric: bool = True
+    channel_axis: int | None = None
+
+    def __post_init__(self) -> None:
+        check_integer(self.name, "width", self.width, 2, 24)
+        check_bool(self.name, "signed", self.signed)
+        check_bool(self.name, "symmetric", self.symmetric)
+        for field in ("scale", "zero_point"):
+            given = getattr(self, field)
+            if isinstance(given, list):
+                object.__setattr__(self, field, tuple(given))
+        for scale in self._each(self.scale):
+            check_positive(self.name, "scale", scale)
+        low, high = self.code_range
+        for point in self._each(self.zero_point):
+            check_integer(self.name, "zero_point", point, low, high)
+            if self.symmetric and point != 0:
+                raise FormatError(f"{self.name}: zero_point is {point}; symmetric allows only 0")
+        channels = [g for g in (self.scale, self.zero_point) if isinstance(g, tuple)]
+        if channels and self.channel_axis is None:
+            raise FormatError(f"{self.name}: scale for each channel needs channel_axis")
+        if self.channel_axis is not None:
+            check_integer(self.name, "channel_axis", self.channel_axis, -8, 7)
+        if len({len(item) for item in channels}) > 1:
+            raise FormatError(f"{self.name}: scale and zero_point differ in their channels")
+
+    @staticmethod
+    def _each(given: Any) -> Sequence[Any]:
+        return given if isinstance(given, tuple) else (given,)
+
+    def __str__(self) -> str:
+        """Return a short name such as `scaled_integer<8>`."""
+        channels = ",per channel" if isinstance(self.scale, tuple) else ""
+        return f"{self.name}<{self.width}{channels}>"
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of a code."""
+        return self.width
+
+    @property
+    def code_range(self) -> tuple[int, int]:
+        """The smallest and the largest code."""
+        if not self.signed:
+            return 0, (1 << self.width) - 1
+        high = (1 << (self.width - 1)) - 1
+        return -high - (not self.symmetric), high
+
+    def _parameter(self, given: Any, like: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return a scale or zero point, shaped to broadcast over `like`."""
+        tensor = torch.tensor(given, dtype=dtype, device=like.device)
+        if tensor.ndim == 0 or self.channel_axis is None:
+            return tensor
+        axis = self.channel_axis % max(like.ndim, 1)
+        if like.ndim <= axis or like.shape[axis] != len(tensor):
+            raise FormatError(
+                f"{self} has {len(tensor)} channels along dimension {self.channel_axis}; "
+                f"the data has shape {tuple(like.shape)}"
+            )
+        return tensor.reshape(-1, *[1] * (like.ndim - axis - 1))
+
+    def _codes(self, values: Tensor) -> Tensor:
+        steps = torch.round(values / self._parameter(self.scale, values, values.dtype))
+        point = self._parameter(self.zero_point, values, values.dtype)
+        return (steps + point).clamp(*self.code_range)
+
+    def round_values(self, values: Tensor) -> Tensor:
+        """Return the nearest representable reals; NaN stays NaN."""
+        work = values.double()
+        return self._values(self._codes(work), work.dtype).to(values.dtype)
+
+    def _values(self, codes: Tensor, dtype: torch.dtype) -> Tensor:
+        point = self._parameter(self.zero_point, codes, dtype)
+        return (codes.to(dtype) - point) * self._parameter(self.scale, codes, dtype)
+
+    def in_range(self, values: Tensor) -> Tensor:
+        """Return true within half a step of the range."""
+        scale = self._parameter(self.scale, values, values.dtype)
+        steps = values / scale + self._parameter(self.zero_point, values, values.dtype)
+        low, high = self.code_range
+        return (steps >= low - 0.5) & (steps <= high + 0.5)
+
+    def encode(self, values: Tensor) -> Tensor:
+        """Return int64 codes; refuses NaN."""
+        if bool(torch.isnan(values).any()):
+            raise FormatError(f"{self} has no code for NaN; the data holds at least one")
+        return self._codes(values.detach().double()).to(torch.int64)
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """Return float64 values."""
+        return self._values(codes, torch.float64)
+
+    def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
+        """Divide exact integers by the scale as a rational number and round once."""
+        scales = self._parameter(self.scale, codes, torch.float64).broadcast_to(codes.shape)
+        points = self._parameter(self.zero_point, codes, torch.int64).broadcast_to(codes.shape)
+        low, high = self.code_range
+        unit = Fraction(2) ** -frac_width
+        flat = [
+            min(max(round(code * unit / Fraction(scale)) + point, low), high)
+            for code, scale, point in zip(
+                codes.reshape(-1).tolist(),
+                scales.reshape(-1).tolist(),
+                points.reshape(-1).tolist(),
+                strict=True,
+            )
+        ]
+        return torch.tensor(flat, dtype=torch.int64).reshape(codes.shape)
+
+    def operand_parameters(self) -> dict[str, int]:
+        """Return width and sign; the scale is a real number, which no parameter holds."""
+        return {"PRECISION_0": self.width, "SIGNED": int(self.signed)}
+
+    @classmethod
+    def fit(cls, minimum: float, maximum: float, **fields: Any) -> ScaledInteger:
+        """Return the format whose codes just cover the range and zero."""
+        return cls.fit_values(torch.tensor([minimum, maximum]), **{**fields, "channel_axis": None})
+
+    @classmethod
+    def fit_values(cls, values: Tensor, **fields: Any) -> ScaledInteger:
+        """Return the format whose codes just cover `values`, each channel of its own."""
+        if "scale" in fields:
+            return cls(**fields)
+        shape = cls(**{key: value for key, value in fields.items() if key != "zero_point"})
+        axis, (low, high) = shape.channel_axis, shape.code_range
+        if axis is None or not values.numel():
+            rows = values.detach().double().reshape(1, -1)
+        else:
+            rows = values.detach().double().movedim(axis, 0).flatten(1)
+        if not rows.numel():
+            return cls(**fields)
+        least, most = rows.amin(1).clamp(max=0), rows.amax(1).clamp(min=0)
+        if shape.symmetric:
+            scales = torch.maximum(-least, most) / high
+        else:
+            scales = (most - least) / (high - low)
+        scales = scales.clamp(min=2.0**-100)
+        points = torch.zeros_like(scales)
+        if not shape.symmetric:
+            points = (low - torch.round(least / scales)).clamp(low, high)
+        given = {"scale": scales.tolist(), "zero_point": [int(point) for point in points.tolist()]}
+        if axis is None:
+            return cls(
+                **{**fields, "scale": given["scale"][0], "zero_point": given["zero_point"][0]}
+            )
+        return cls(**{**fields, **given})

@@ -1,0 +1,36 @@
+"""A residual network of eight layers on images of clothes, in 8-bit fixed point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import nn
+
+from mase_hw.models._base import RegisteredModel
+from mase_hw.models._formats import EIGHT_BITS
+from mase_hw.models._residual import ResidualBlock, normalized_conv
+
+
+class FashionResNet8(RegisteredModel):
+    """A convolution, three residual blocks of 8, 16 and 32 channels, a mean and a linear layer."""
+
+    name: ClassVar[str] = "fashion-resnet8"
+    data: ClassVar[str] = "fashion-mnist"
+    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
+    parallelism: ClassVar[int | str] = "auto"
+    epochs: ClassVar[int] = 4
+    batch_size: ClassVar[int] = 128
+
+    def build(self) -> nn.Module:
+        """Return the network."""
+        return nn.Sequential(
+            normalized_conv(1, 8, 3),
+            nn.ReLU(),
+            ResidualBlock(8, 8),
+            ResidualBlock(8, 16, stride=2),
+            ResidualBlock(16, 32, stride=2),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(32, 10),
+        )

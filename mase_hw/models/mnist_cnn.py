@@ -1,0 +1,38 @@
+"""A small residual and separable network on handwritten digits, in 8-bit fixed point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import nn
+
+from mase_hw.models._base import RegisteredModel
+from mase_hw.models._formats import EIGHT_BITS
+from mase_hw.models._residual import ResidualBlock, normalized_conv
+
+
+class MnistCNN(RegisteredModel):
+    """Batch normalisation, a residual block, and a depthwise beside a pointwise convolution."""
+
+    name: ClassVar[str] = "mnist-cnn"
+    data: ClassVar[str] = "mnist"
+    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
+    parallelism: ClassVar[int | str] = "auto"
+    epochs: ClassVar[int] = 10
+
+    def build(self) -> nn.Module:
+        """Return the network."""
+        return nn.Sequential(
+            normalized_conv(1, 16, 3, stride=2),
+            nn.ReLU(),
+            ResidualBlock(16, 16),
+            nn.MaxPool2d(2),
+            normalized_conv(16, 16, 3, groups=16),
+            nn.ReLU(),
+            normalized_conv(16, 32, 1),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(32, 10),
+        )

@@ -1,0 +1,73 @@
+"""Operators that copy rows and columns of a stream: padding, cropping, nearest upsampling."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
+from mase_hw.ops._window import ONE_PIXEL, Axis, Window
+
+
+class GatherRows(Operator):
+    """Copies elements through a buffer of a few rows; subclasses say which.
+
+    The function is torch's own, on codes.
+    """
+
+    keeps_format: ClassVar[bool] = True
+    casts: ClassVar[bool] = False
+
+    @abstractmethod
+    def axes(self, call: Call) -> tuple[Axis, Axis]:
+        """Return which rows and columns of the stream each row and column of the result shows."""
+
+    @abstractmethod
+    def copy(self, call: Call, codes: Tensor) -> Tensor:
+        """Return the result's codes."""
+
+    def fill(self, call: Call) -> int:
+        """Return the code of what lies outside."""
+        return 0
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> codes."""
+        return lambda codes: self.copy(call, codes)
+
+    def hardware(self, call: Call) -> Hardware:
+        """Return an instance with its tables."""
+        window = self.window(call)
+        parameters = {"PAD_CODE": self.fill(call), **window.parameters()}
+        return Hardware("mase_gather_fixed", parameters, (), window.tables(), rounds=False)
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """Elements stay in their lanes."""
+        return [[("data_in_0", 0), ("data_out_0", 0)]]
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        """One pixel at a time."""
+        return ONE_PIXEL
+
+    def window(self, call: Call) -> Window:
+        """Return a window of one element."""
+        tiles = self.pixel_beats(call)
+        return Window(*self.axes(call), tiles, tiles)
+
+    def pixel_beats(self, call: Call) -> int:
+        """Return how many beats an element of a row takes."""
+        return call.operands["data_in_0"].tiles[1]
+
+    def work_cycles(self, call: Call) -> int:
+        """Every beat in, or every beat out."""
+        return max(call.operands["data_in_0"].beats, call.result.beats)
+
+    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """A copy leaves 2 cycles after it entered."""
+        return self.window(call).schedule(arrivals["data_in_0"])
+
+    def operations(self, call: Call) -> int:
+        """None."""
+        return 0

@@ -1,0 +1,183 @@
+"""Pooling: the maximum or the mean over a window, channel by channel.
+
+A mean is an exact sum divided by the number of its pixels, rounded once. Where windows hold
+different numbers of pixels, sums are scaled to a common divisor first.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from math import lcm
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
+from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source
+from mase_hw.ops._fixed import fixed
+from mase_hw.ops._quotient import Quotient
+from mase_hw.ops._tensor import Order, TensorSpec
+from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders, pair
+
+
+class Pool(Operator):
+    """Pooling; subclasses say which pixels a window holds and how many it counts."""
+
+    dimensions: ClassVar[int]
+    maximum: ClassVar[bool] = False
+
+    @abstractmethod
+    def axes(self, call: Call) -> tuple[Axis, Axis]:
+        """Return the vertical and the horizontal axis."""
+
+    def counts(self, call: Call) -> tuple[list[int], list[int]]:
+        """Return what each row and each column of positions divides by."""
+        rows, columns = self.axes(call)
+        return [1] * rows.positions, [1] * columns.positions
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse a missing batch dimension, and sums beyond 62 bits."""
+        found = super().problems(call)
+        if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
+            found.append(f"its input has no batch dimension; give it {self.dimensions + 2} of them")
+        if found:
+            return found
+        factor = int(self._factors(call).max())
+        bits = self._sum_width(call) + factor.bit_length()
+        if factor.bit_length() > MAX_WIDTH_BITS or self._quotient(call).width(bits) > 62:
+            found.append("sums may exceed 62 bits; use narrower operands")
+        return found
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> codes."""
+        data, result = fixed(call.operands["data_in_0"]), call.result
+        gather = Gather(*self.axes(call), fill=data.minimum_code if self.maximum else 0)
+        factors, quotient = self._factors(call), self._quotient(call)
+
+        def compute(codes: Tensor) -> Tensor:
+            windows = gather(codes)
+            sums = windows.amax(2) if self.maximum else windows.sum(2)
+            return quotient(sums * factors).reshape(-1, *result.shape[1:])
+
+        return compute
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Channels last, on both sides."""
+        return image_orders(call)
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """Channels stay in their lanes."""
+        return [[("data_in_0", 0), ("data_out_0", 0)]]
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        """One pixel at a time."""
+        return ONE_PIXEL
+
+    def window(self, call: Call) -> Window:
+        """Return the window that slides over the image."""
+        return Window(*self.axes(call), call.operands["data_in_0"].tiles[1], 1)
+
+    def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
+        """A factor for every position, where they differ."""
+        if not self._scaled(call):
+            return {}
+        factors = self._factors(call)
+        width = max(2, int(factors.max()).bit_length())
+        return {
+            "factor": TensorSpec(
+                (factors.numel(), 1), call.result.dtype, Fixed(width, 0, signed=False)
+            )
+        }
+
+    def hardware(self, call: Call) -> Hardware:
+        """Return an instance with its tables, and a ROM of factors where they differ."""
+        window, scaled = self.window(call), self._scaled(call)
+        sources = []
+        if scaled:
+            sources = [Source("factor", self._factors(call).reshape(-1, 1), window.tiles)]
+        return Hardware(
+            "mase_pool_fixed",
+            {
+                "HAS_FACTOR": int(scaled),
+                "MAXIMUM": int(self.maximum),
+                "SUM_WIDTH": self._sum_width(call),
+                **self._quotient(call).parameters(),
+                **window.parameters(),
+            },
+            sources,
+            window.tables(),
+            absent=() if scaled else ("factor",),
+        )
+
+    def multipliers(self, call: Call) -> int:
+        """One per lane for the factor, one for the reciprocal."""
+        stages = int(self._scaled(call)) + self._quotient(call).stages - 1
+        return stages * call.result.lanes
+
+    def work_cycles(self, call: Call) -> int:
+        """Positions x window elements x tiles, or the pixels that enter where they are more."""
+        return self.window(call).work_cycles
+
+    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """A result follows the last element of its window."""
+        window = self.window(call)
+        met = window.schedule(arrivals["data_in_0"])
+        stages = 1 + int(self._scaled(call)) + self._quotient(call).stages
+        result: Cycles = met.reshape(-1, window.terms)[:, -1] + stages
+        return result
+
+    def operations(self, call: Call) -> int:
+        """One for each pixel of each window."""
+        rows, columns = self.axes(call)
+        return call.result.elements * rows.kernel * columns.kernel
+
+    def _divisors(self, call: Call) -> tuple[Tensor, int]:
+        """Return the divisor of every position, and their common multiple."""
+        rows, columns = self.counts(call)
+        divisors = torch.tensor(rows)[:, None] * torch.tensor(columns)
+        return divisors.flatten(), lcm(*rows) * lcm(*columns)
+
+    def _factors(self, call: Call) -> Tensor:
+        divisors, common = self._divisors(call)
+        return common // divisors
+
+    def _scaled(self, call: Call) -> bool:
+        return bool((self._factors(call) != 1).any())
+
+    def _quotient(self, call: Call) -> Quotient:
+        data = fixed(call.operands["data_in_0"])
+        return Quotient(data.frac_width, self._divisors(call)[1], fixed(call.result))
+
+    def _sum_width(self, call: Call) -> int:
+        data = fixed(call.operands["data_in_0"])
+        rows, columns = self.axes(call)
+        terms = 1 if self.maximum else rows.kernel * columns.kernel
+        return data.width + (not data.signed) + (terms - 1).bit_length()
+
+
+class SlidingPool(Pool):
+    """A pool with kernel, stride, padding and dilation."""
+
+    def axes(self, call: Call) -> tuple[Axis, Axis]:
+        """Slide over the image."""
+        vertical, horizontal = (
+            Axis.sliding(size, kernel, stride, dilation, before, positions)
+            for size, kernel, stride, dilation, before, positions in self.sides(call)
+        )
+        return vertical, horizontal
+
+    def sides(self, call: Call) -> list[tuple[int, int, int, int, int, int]]:
+        """Return (size, kernel, stride, dilation, padding, positions) of both axes."""
+        data, result = call.operands["data_in_0"], call.result
+        sizes = [(1, *spec.shape[2:])[-2:] for spec in (data, result)]
+        given = call.attributes
+        kernel = pair(given["kernel_size"], self.dimensions, 1)
+        stride = pair(given["stride"] or given["kernel_size"], self.dimensions, 1)
+        dilation = pair(given.get("dilation", 1), self.dimensions, 1)
+        padding = pair(given["padding"], self.dimensions, 0)
+        return [
+            (sizes[0][i], kernel[i], stride[i], dilation[i], padding[i], sizes[1][i])
+            for i in (0, 1)
+        ]

@@ -1,0 +1,317 @@
+"""A window that slides over an image: which pixels it shows, its buffer, and its cycles.
+
+An image streams with its channels last, a pixel as `tiles` beats. Along each axis a table says,
+for every position of the output and every element of the window, which row or column of the image
+it shows, or that it lies outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Call, Cycles, Table, one_per_cycle
+from mase_hw.ops._tensor import Order, TensorSpec
+
+OUTSIDE = -1
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a window.
+
+    Attributes:
+        size: rows or columns of the image.
+        places: for each position, for each element of the window, the row or column, or -1.
+    """
+
+    size: int
+    places: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def sliding(
+        cls, size: int, kernel: int, stride: int, dilation: int, before: int, positions: int
+    ) -> Axis:
+        """Return a window of `kernel` elements `dilation` apart that moves by `stride`.
+
+        Args:
+            size: elements of the image.
+            kernel: elements of the window.
+            stride: step from one position to the next.
+            dilation: step from one element to the next.
+            before: padding before the image.
+            positions: positions of the window.
+        """
+        return cls.of(
+            size,
+            [
+                [position * stride - before + element * dilation for element in range(kernel)]
+                for position in range(positions)
+            ],
+        )
+
+    @classmethod
+    def of(cls, size: int, places: Sequence[Sequence[int]]) -> Axis:
+        """Return an axis from indices, those outside `0..size-1` taken for padding."""
+        return cls(
+            size,
+            tuple(tuple(x if 0 <= x < size else OUTSIDE for x in window) for window in places),
+        )
+
+    @property
+    def positions(self) -> int:
+        """Positions of the window."""
+        return len(self.places)
+
+    @property
+    def kernel(self) -> int:
+        """Elements of the window."""
+        return len(self.places[0])
+
+    @cached_property
+    def indices(self) -> npt.NDArray[np.int64]:
+        """The table as an array `[positions, kernel]`."""
+        return np.array(self.places, dtype=np.int64).reshape(self.positions, self.kernel)
+
+    def first(self, default: int) -> Cycles:
+        """Return the first index that each position reads, or `default`."""
+        inside = np.where(self.indices == OUTSIDE, default, self.indices)
+        result: Cycles = inside.min(axis=1)
+        return result
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window over rows and columns, with its channel tiles.
+
+    Attributes:
+        rows: the vertical axis; of size 1 for a signal.
+        columns: the horizontal axis.
+        tiles: beats of a pixel.
+        block_tiles: beats of a pixel that one block shows.
+        block_repeats: blocks that show the same tiles.
+    """
+
+    rows: Axis
+    columns: Axis
+    tiles: int
+    block_tiles: int
+    block_repeats: int = 1
+
+    @property
+    def inputs(self) -> int:
+        """Beats of an image."""
+        return self.rows.size * self.columns.size * self.tiles
+
+    @property
+    def positions(self) -> int:
+        """Positions of the window."""
+        return self.rows.positions * self.columns.positions
+
+    @property
+    def terms(self) -> int:
+        """Beats of a block."""
+        return self.rows.kernel * self.columns.kernel * self.block_tiles
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a position."""
+        return self.tiles // self.block_tiles * self.block_repeats
+
+    @property
+    def beats(self) -> int:
+        """Beats that leave for an image."""
+        return self.positions * self.blocks * self.terms
+
+    @property
+    def work_cycles(self) -> int:
+        """Cycles that an image occupies the window."""
+        return max(self.beats, self.inputs)
+
+    @cached_property
+    def _needs(self) -> Cycles:
+        """The beat of the image that each beat out needs, `[positions, beats]`."""
+        row_beats = self.columns.size * self.tiles
+        rows = self.rows.indices[:, None, None, None, :, None, None]
+        columns = self.columns.indices[None, :, None, None, None, :, None]
+        starts = np.arange(0, self.tiles, self.block_tiles)[:, None, None, None, None]
+        tiles = np.arange(self.block_tiles)
+        places = rows * row_beats + columns * self.tiles + starts + tiles
+        outside = (rows == OUTSIDE) | (columns == OUTSIDE)
+        places = np.where(outside, 0, places)
+        shape = (*places.shape[:3], self.block_repeats, *places.shape[4:])
+        result: Cycles = np.broadcast_to(places, shape).reshape(self.positions, -1)
+        return result
+
+    @cached_property
+    def _free(self) -> Cycles:
+        """The first beat of the image that each position, or one after it, needs."""
+        current = self._row_current[:, None] + self._column_current[None, :]
+        free: Cycles = np.minimum(np.minimum(current, self.inputs), self._row_later[:, None])
+        return free.reshape(-1)
+
+    @cached_property
+    def _row_current(self) -> Cycles:
+        return self.rows.first(self.rows.size) * self.columns.size * self.tiles
+
+    @cached_property
+    def _column_current(self) -> Cycles:
+        first = self.columns.first(self.columns.size)
+        later: Cycles = np.minimum.accumulate(first[::-1])[::-1]
+        return later * self.tiles
+
+    @cached_property
+    def _row_later(self) -> Cycles:
+        """The first beat that later rows of positions need."""
+        first = np.append(self._row_current[1:], self.inputs) + self._column_current[0]
+        result: Cycles = np.minimum.accumulate(np.minimum(first, self.inputs)[::-1])[::-1]
+        return result
+
+    @cached_property
+    def depth(self) -> int:
+        """Beats of the buffer: what a position needs, and what the positions of the next row do.
+
+        A window one row high looks ahead by its width instead. The input then never waits for
+        the window longer than the window waits for it.
+        """
+        ahead = self.columns.positions if self.rows.kernel > 1 else self.columns.kernel
+        last = self._needs.max(axis=1)
+        last = np.concatenate([last, last + self.inputs, last + 2 * self.inputs])
+        count = self.positions
+        ahead = min(ahead, count)
+        windows = np.lib.stride_tricks.sliding_window_view(last, ahead + 1)[:count]
+        return max(self.tiles, int((windows.max(axis=1) - self._free).max()) + 1)
+
+    def parameters(self) -> dict[str, int]:
+        """Return the parameters of the module."""
+        return {
+            "TILES": self.tiles,
+            "INPUTS": self.inputs,
+            "ROWS": self.rows.positions,
+            "COLUMNS": self.columns.positions,
+            "KERNEL_ROWS": self.rows.kernel,
+            "KERNEL_COLUMNS": self.columns.kernel,
+            "BLOCK_TILES": self.block_tiles,
+            "BLOCK_REPEATS": self.block_repeats,
+            "DEPTH": self.depth,
+        }
+
+    def tables(self) -> tuple[Table, Table]:
+        """Return the tables of the module."""
+        row_beats = self.columns.size * self.tiles
+        bits = self._offset_bits
+        rows = [
+            self._word(places, row_beats, (int(current), int(later)))
+            for places, current, later in zip(
+                self.rows.places, self._row_current, self._row_later, strict=True
+            )
+        ]
+        columns = [
+            self._word(places, self.tiles, (int(current),))
+            for places, current in zip(self.columns.places, self._column_current, strict=True)
+        ]
+        place = 1 + bits + self._address_bits
+        return (
+            Table("rows", "ROW_FILE", self.rows.kernel * place + 2 * bits, rows),
+            Table("columns", "COLUMN_FILE", self.columns.kernel * place + bits, columns),
+        )
+
+    @property
+    def _offset_bits(self) -> int:
+        return self.inputs.bit_length()
+
+    @property
+    def _address_bits(self) -> int:
+        return max(1, (self.depth - 1).bit_length())
+
+    def _word(self, places: Sequence[int], step: int, bounds: Sequence[int]) -> int:
+        word, shift = 0, 0
+        fields: list[tuple[int, int]] = []
+        for place in places:
+            offset = 0 if place == OUTSIDE else place * step
+            fields.append((int(place != OUTSIDE), 1))
+            fields.append((offset, self._offset_bits))
+            fields.append((offset % self.depth, self._address_bits))
+        fields += [(bound, self._offset_bits) for bound in bounds]
+        for value, width in fields:
+            word |= value << shift
+            shift += width
+        return word
+
+    def schedule(self, offered: Cycles) -> Cycles:
+        """Return when each beat is offered, from idle, to a consumer that is ready.
+
+        Beats enter when there is room, which depends on what has left, which depends on what has
+        entered: the two are settled in turn.
+        """
+        images = offered.size // self.inputs
+        starts = np.arange(images)[:, None] * self.inputs
+        needs = (self._needs.reshape(1, -1) + starts).reshape(-1)
+        free = (self._free[None, :] + starts).reshape(-1)
+        limits = np.searchsorted(free, np.arange(offered.size) - self.depth, side="right")
+        accepted = one_per_cycle(offered)
+        while True:
+            taken = one_per_cycle(accepted[needs] + 1)
+            # Position p is reached the cycle after the last beat of p - 1 left.
+            reached = np.append(0, taken.reshape(free.size, -1)[:, -1] + 1)
+            settled = one_per_cycle(np.maximum(offered, reached[limits]))
+            if np.array_equal(settled, accepted):
+                return taken + 1
+            accepted = settled
+
+
+class Gather:
+    """Collects the windows of images: `[n, channels, ...]` to `[n, channels, window, positions]`.
+
+    Args:
+        rows: the vertical axis.
+        columns: the horizontal axis.
+        fill: what pixels outside are.
+    """
+
+    def __init__(self, rows: Axis, columns: Axis, fill: int = 0) -> None:
+        vertical, horizontal = torch.from_numpy(rows.indices), torch.from_numpy(columns.indices)
+        y, x = vertical[:, None, :, None], horizontal[None, :, None, :]
+        # A place outside reads one more pixel.
+        places = torch.where((y == OUTSIDE) | (x == OUTSIDE), rows.size * columns.size, 0)
+        places = torch.where(places == 0, y * columns.size + x, places)
+        self._places = places.permute(2, 3, 0, 1).reshape(rows.kernel * columns.kernel, -1)
+        self._pixels = rows.size * columns.size
+        self._fill = fill
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return the windows."""
+        flat = images.reshape(*images.shape[:2], self._pixels)
+        return torch.nn.functional.pad(flat, (0, 1), value=self._fill)[..., self._places]
+
+
+def image_size(spec: TensorSpec) -> tuple[int, int, int]:
+    """Return channels, height and width of `[1, channels, (height,) width]`."""
+    channels, *space = spec.shape[1:]
+    return (channels, 1, space[0]) if len(space) == 1 else (channels, space[0], space[1])
+
+
+def pair(value: Any, dimensions: int, neutral: int) -> tuple[int, int]:
+    """Return (vertical, horizontal) from what torch takes: a number or one per dimension."""
+    values = [value] if isinstance(value, int) else list(value)
+    if dimensions == 1:
+        return neutral, int(values[0])
+    return int(values[0]), int(values[-1])
+
+
+def image_orders(call: Call) -> dict[str, Order | None]:
+    """Return the orders of an image that goes in and an image that comes out."""
+    return {
+        "data_in_0": Order.channels_last(call.operands["data_in_0"].shape),
+        "data_out_0": Order.channels_last(call.result.shape),
+    }
+
+
+ONE_PIXEL = {("data_in_0", 1): 1, ("data_out_0", 1): 1}

@@ -1,0 +1,65 @@
+"""Index of the largest element along a dimension (torch.argmax); the first of equals.
+
+The result is a whole number without sign, of as many bits as the largest index takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.formats import Format, make_format
+from mase_hw.formats.fixed import MIN_WIDTH_BITS
+from mase_hw.ops._base import Apply, Call, Cycles, Example, Hardware, Reference, example_values
+from mase_hw.ops._reduce import Reduction
+
+
+class Argmax(Reduction):
+    """`y = min { i : x[i] = max x }`."""
+
+    name: ClassVar[str] = "argmax"
+    targets: ClassVar[tuple[str, ...]] = ("aten.argmax.default",)
+    casts: ClassVar[bool] = False
+
+    def result_format(self, call: Call) -> Format | None:
+        """Enough bits for the largest index."""
+        size = max(call.operands["data_in_0"].shape[dim] for dim in self.dims(call))
+        width = max(MIN_WIDTH_BITS, (size - 1).bit_length())
+        return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> indices."""
+        (dim,) = self.dims(call)
+        shape = call.result.shape
+
+        def compute(codes: Tensor) -> Tensor:
+            moved = codes.movedim(dim, -1)
+            size = moved.shape[-1]
+            largest = moved == moved.amax(-1, keepdim=True)
+            indices = torch.where(largest, torch.arange(size), size)
+            return indices.amin(-1).reshape(-1, *shape[1:])
+
+        return compute
+
+    def hardware(self, call: Call) -> Hardware:
+        """Return one instance."""
+        run = self.run(call)
+        return Hardware(
+            "mase_argmax_fixed",
+            {"ACROSS": int(run.across), "TERMS": run.terms, "INNER": run.inner},
+            rounds=False,
+        )
+
+    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """A result follows its last element by a cycle."""
+        return self.run(call).schedule(arrivals["data_in_0"], 1)
+
+    def examples(self) -> list[Example]:
+        """Over lanes, and over rows."""
+        return [
+            (Apply(lambda x: x.argmax(1)), (example_values(2, 10),)),
+            (Apply(lambda x: x.argmax(1, keepdim=True)), (example_values(2, 3, 4),)),
+        ]

@@ -1,0 +1,92 @@
+"""Padding of images and signals (torch.nn.functional.pad), in each of its four modes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._gather import GatherRows
+from mase_hw.ops._tensor import Order
+from mase_hw.ops._window import Axis, image_orders, image_size
+
+
+class Pad(GatherRows):
+    """Pads the space of images and signals; negative padding crops."""
+
+    name: ClassVar[str] = "pad"
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.pad.default",
+        "aten.constant_pad_nd.default",
+    )
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse padding of the batch and of channels."""
+        found = super().problems(call)
+        rank, padded = len(call.operands["data_in_0"].shape), len(self._amounts(call)) // 2
+        if not 3 <= rank <= 4 or (padded > rank - 2 and any(self._amounts(call)[2 * (rank - 2) :])):
+            found.append(
+                "only the dimensions behind the channels of [batch, channels, (height,) width] "
+                "can be padded"
+            )
+        return found
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Channels last, on both sides."""
+        return image_orders(call)
+
+    def fill(self, call: Call) -> int:
+        """Return the code of the constant."""
+        value = torch.tensor(float(call.attributes.get("value") or 0.0))
+        return int(call.result.quantized.encode(value))
+
+    def axes(self, call: Call) -> tuple[Axis, Axis]:
+        """Say which row and column each one shows."""
+        _, *sizes = image_size(call.operands["data_in_0"])
+        amounts = [*self._amounts(call), 0, 0, 0, 0]
+        mode = self._mode(call)
+        vertical, horizontal = (
+            _axis(size, before, after, mode)
+            for size, before, after in ((sizes[0], *amounts[2:4]), (sizes[1], *amounts[:2]))
+        )
+        return vertical, horizontal
+
+    def copy(self, call: Call, codes: Tensor) -> Tensor:
+        """Pad the codes."""
+        amounts, mode = self._amounts(call), self._mode(call)
+        if mode == "constant":
+            return torch.nn.functional.pad(codes, amounts, value=self.fill(call))
+        return torch.nn.functional.pad(codes.double(), amounts, mode=mode).to(torch.int64)
+
+    def examples(self) -> list[Example]:
+        """Every mode."""
+        pad = torch.nn.functional.pad
+        return [
+            (Apply(lambda x: pad(x, (1, 2, 0, 1))), (example_values(2, 3, 2, 4),)),
+            (Apply(lambda x: pad(x, (-1, 1), value=0.75)), (example_values(2, 2, 5),)),
+            (Apply(lambda x: pad(x, (2, 1, 1, 2), mode="reflect")), (example_values(2, 2, 3, 4),)),
+            (Apply(lambda x: pad(x, (2, 1), mode="replicate")), (example_values(2, 3, 4),)),
+            (Apply(lambda x: pad(x, (1, 1, 1, 1), mode="circular")), (example_values(2, 2, 3, 3),)),
+        ]
+
+    @staticmethod
+    def _amounts(call: Call) -> list[int]:
+        given = call.attributes.get("pad", call.attributes.get("padding"))
+        return [int(amount) for amount in given or ()]
+
+    @staticmethod
+    def _mode(call: Call) -> str:
+        return str(call.attributes.get("mode", "constant"))
+
+
+def _axis(size: int, before: int, after: int, mode: str) -> Axis:
+    indices = torch.arange(-before, size + after)
+    if mode == "replicate":
+        indices = indices.clamp(0, size - 1)
+    elif mode == "circular":
+        indices = indices % size
+    elif mode == "reflect":
+        indices = (size - 1 - (indices.abs() - (size - 1)).abs()).abs()
+    return Axis.of(size, indices[:, None].tolist())

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of integers with a shared scale out of exact values mantissa * 2**exponent.
+//
+// The scale of a block of BLOCK_SIZE neighbours in a row is floor(log2(largest magnitude)), bounded
+// to what its code holds; elements are rounded to nearest even and saturate. A block is held back
+// until its last tile is in: the first tile of a block is offered 2 cycles after its last one
+// entered. Throughput 1 beat per cycle without gaps: two blocks are stored.
+module mase_block_encode #(
+    parameter int unsigned ROWS = 1,
+    parameter int unsigned LANES = 4,
+    // Elements of a row, of which a row's last tile may hold fewer than LANES.
+    parameter int unsigned SIZE = 8,
+    parameter int unsigned BLOCK_SIZE = 4,
+    parameter int unsigned IN_WIDTH = 16,
+    parameter int unsigned EXPONENT_WIDTH = 12,
+    parameter int unsigned OUT_WIDTH = 8,
+    parameter int unsigned SCALE_WIDTH = 8,
+    parameter int SCALE_BIAS = 127,
+    parameter int unsigned SCALE_CODES = 255,
+    parameter bit SYMMETRIC = 1
+) (
+    input logic clk,
+    input logic rst,
+
+    input  logic [ROWS*LANES-1:0][      IN_WIDTH-1:0] mantissa,
+    input  logic [ROWS*LANES-1:0][EXPONENT_WIDTH-1:0] exponent,
+    input  logic                                      data_in_valid,
+    output logic                                      data_in_ready,
+
+    output logic [ROWS*LANES-1:0][  OUT_WIDTH-1:0] data_out,
+    output logic [      ROWS-1:0][SCALE_WIDTH-1:0] scale,
+    output logic                                   data_out_valid,
+    input  logic                                   data_out_ready
+);
+
+  localparam int unsigned Tiles = (SIZE + LANES - 1) / LANES;
+  localparam int unsigned Wanted = BLOCK_SIZE / LANES;
+  localparam int unsigned BlockTiles = (Wanted < Tiles) ? Wanted : Tiles;
+  localparam int unsigned Tail = SIZE - (Tiles - 1) * LANES;
+  localparam int unsigned Depth = 2 * BlockTiles;
+  localparam int unsigned TileWidth = (Tiles > 1) ? $clog2(Tiles) : 1;
+  localparam int unsigned BlockWidth = (BlockTiles > 1) ? $clog2(BlockTiles) : 1;
+  localparam int unsigned AddressWidth = $clog2(Depth);
+  localparam int unsigned LevelWidth = $clog2(Depth + 1);
+  localparam int unsigned Payload = ROWS * LANES * (IN_WIDTH + EXPONENT_WIDTH);
+  // One more bit than an exponent, and the place of the leading one.
+  localparam int unsigned PlaceWidth = EXPONENT_WIDTH + 2;
+  localparam int LowPlace = -SCALE_BIAS;
+  localparam int HighPlace = int'(SCALE_CODES) - 1 - SCALE_BIAS;
+
+  if (BLOCK_SIZE % LANES != 0 && Tiles > 1) begin : gen_block_check
+    $error("the tiles of a row must divide the blocks");
+  end
+
+  logic [Payload-1:0] memory[Depth];
+  logic [AddressWidth-1:0] write_q;
+  logic [AddressWidth-1:0] read_q;
+  logic [LevelWidth-1:0] level_q;
+  logic [1:0] blocks_q;
+  logic [TileWidth-1:0] tile_in_q;
+  logic [TileWidth-1:0] tile_out_q;
+  logic [BlockWidth-1:0] part_in_q;
+  logic [BlockWidth-1:0] part_out_q;
+  logic write;
+  logic read;
+  logic last_in;
+  logic last_out;
+  logic row_in;
+  logic row_out;
+
+  assign data_in_ready = level_q != LevelWidth'(Depth);
+  assign write = data_in_valid && data_in_ready;
+  assign read = (blocks_q != '0) && (!data_out_valid || data_out_ready);
+  assign row_in = tile_in_q == TileWidth'(Tiles - 1);
+  assign row_out = tile_out_q == TileWidth'(Tiles - 1);
+  assign last_in = row_in || part_in_q == BlockWidth'(BlockTiles - 1);
+  assign last_out = row_out || part_out_q == BlockWidth'(BlockTiles - 1);
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      write_q <= '0;
+      read_q <= '0;
+      level_q <= '0;
+      blocks_q <= '0;
+      tile_in_q <= '0;
+      tile_out_q <= '0;
+      part_in_q <= '0;
+      part_out_q <= '0;
+      data_out_valid <= 1'b0;
+    end else begin
+      if (!data_out_valid || data_out_ready) data_out_valid <= read;
+      level_q  <= level_q + LevelWidth'(write) - LevelWidth'(read);
+      blocks_q <= blocks_q + 2'(write && last_in) - 2'(read && last_out);
+      if (write) begin
+        write_q   <= (write_q == AddressWidth'(Depth - 1)) ? '0 : write_q + 1'b1;
+        tile_in_q <= row_in ? '0 : tile_in_q + 1'b1;
+        part_in_q <= last_in ? '0 : part_in_q + 1'b1;
+      end
+      if (read) begin
+        read_q <= (read_q == AddressWidth'(Depth - 1)) ? '0 : read_q + 1'b1;
+        tile_out_q <= row_out ? '0 : tile_out_q + 1'b1;
+        part_out_q <= last_out ? '0 : part_out_q + 1'b1;
+      end
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (write) memory[write_q] <= {exponent, mantissa};
+  end
+
+  logic [ROWS*LANES-1:0][IN_WIDTH-1:0] stored_mantissa;
+  logic [ROWS*LANES-1:0][EXPONENT_WIDTH-1:0] stored_exponent;
+  assign {stored_exponent, stored_mantissa} = memory[read_q];
+
+  for (genvar r = 0; r < ROWS; r++) begin : gen_row
+    // Largest place of a leading one in the block so far; of complete blocks, one a slot.
+    logic signed [PlaceWidth-1:0] beat_place;
+    logic signed [PlaceWidth-1:0] running_q;
+    logic signed [PlaceWidth-1:0] running;
+    logic signed [PlaceWidth-1:0] complete_q[Depth];
+    logic signed [PlaceWidth-1:0] shared;
+    logic [AddressWidth-1:0] block_in_q;
+    logic [AddressWidth-1:0] block_out_q;
+
+    always_comb begin
+      beat_place = PlaceWidth'(LowPlace);
+      for (int unsigned i = 0; i < LANES; i++) begin
+        logic signed [PlaceWidth-1:0] place;
+        logic [IN_WIDTH-1:0] magnitude;
+        magnitude = mantissa[r*LANES+i];
+        if (magnitude[IN_WIDTH-1]) magnitude = -magnitude;
+        place = PlaceWidth'(LowPlace);
+        for (int unsigned b = 0; b < IN_WIDTH; b++) begin
+          if (magnitude[b]) place = PlaceWidth'(signed'(exponent[r*LANES+i])) + PlaceWidth'(b);
+        end
+        if (place > beat_place && (!row_in || i < Tail)) beat_place = place;
+      end
+    end
+
+    assign running = (part_in_q != '0 && running_q > beat_place) ? running_q : beat_place;
+
+    always_ff @(posedge clk) begin
+      if (rst) begin
+        block_in_q  <= '0;
+        block_out_q <= '0;
+      end else begin
+        if (write && last_in) begin
+          block_in_q <= (block_in_q == AddressWidth'(Depth - 1)) ? '0 : block_in_q + 1'b1;
+        end
+        if (read && last_out) begin
+          block_out_q <= (block_out_q == AddressWidth'(Depth - 1)) ? '0 : block_out_q + 1'b1;
+        end
+      end
+    end
+
+    always_ff @(posedge clk) begin
+      if (write) running_q <= running;
+      if (write && last_in) begin
+        complete_q[block_in_q] <= (running > PlaceWidth'(HighPlace))
+            ? PlaceWidth'(HighPlace) : running;
+      end
+    end
+
+    assign shared = complete_q[block_out_q];
+
+    always_ff @(posedge clk) begin
+      if (read) scale[r] <= SCALE_WIDTH'(int'(shared) + SCALE_BIAS);
+    end
+
+    for (genvar i = 0; i < LANES; i++) begin : gen_lane
+      localparam logic [OUT_WIDTH-1:0] Lowest = {1'b1, {(OUT_WIDTH - 1) {1'b0}}};
+      logic signed [PlaceWidth-1:0] relative;
+      logic [OUT_WIDTH-1:0] element;
+
+      assign relative = PlaceWidth'(signed'(stored_exponent[r*LANES+i])) - shared;
+
+      mase_scaled_cast #(
+          .IN_WIDTH(IN_WIDTH),
+          .EXPONENT_WIDTH(PlaceWidth),
+          .OUT_WIDTH(OUT_WIDTH),
+          .OUT_FRACTION(int'(OUT_WIDTH) - 2)
+      ) u_cast (
+          .data_in (stored_mantissa[r*LANES+i]),
+          .exponent(relative),
+          .data_out(element)
+      );
+
+      always_ff @(posedge clk) begin
+        if (read) data_out[r*LANES+i] <= (SYMMETRIC && element == Lowest) ? Lowest + 1'b1 : element;
+      end
+    end
+  end
+
+endmodule

@@ -1,0 +1,168 @@
+"""What is peculiar to one format: compile, pitfalls, bad parameters, fitting, block rules."""
+
+import pytest
+import torch
+
+from mase_hw.errors import FormatError
+from mase_hw.formats import formats, make_format
+
+BLOCKS = [name for name in sorted(formats()) if "block_size" in formats()[name].field_names()]
+
+
+def make(name, **fields):
+    return make_format({"name": name, **fields})
+
+
+def test_training_compiles_without_a_graph_break():
+    # One graph for all formats: compiling each alone takes a minute.
+    numbers = [cls() for cls in formats().values()]
+
+    def step(values):
+        return sum((number.fake_quantize(values) ** 2).sum() for number in numbers)
+
+    values = torch.randn(8, 40, generator=torch.Generator().manual_seed(0))
+    eager, compiled = (values.clone().requires_grad_() for _ in range(2))
+    step(eager).backward()
+    torch._dynamo.reset()
+    torch.compile(step, fullgraph=True, backend="aot_eager")(compiled).backward()
+    assert torch.equal(eager.grad, compiled.grad)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(formats()))
+def test_generated_code_is_exact(name):
+    number = formats()[name]()
+    values = torch.randn(64, 96, generator=torch.Generator().manual_seed(0)) * 3
+    torch._dynamo.reset()
+    found = torch.compile(number.fake_quantize, fullgraph=True)(values)
+    assert torch.equal(found, number.fake_quantize(values))
+
+
+def test_carries_of_rounding_reach_the_exponent():
+    number = make("minifloat_denorm", width=8, exponent_width=4)
+    assert number.round_values(torch.tensor([1.96875, 500.0, 0.4999])).tolist() == [2.0, 480.0, 0.5]
+
+
+@pytest.mark.parametrize("name", ["block_minifloat", "block_fp", "block_log", "mxint", "mxfp4"])
+def test_small_weights_survive_in_blocks(name):
+    weights = torch.randn(64, 64, generator=torch.Generator().manual_seed(0)) * 0.05
+    number = formats()[name]()
+    error = (number.round_values(weights) - weights).norm() / weights.norm()
+    assert float(error) < (0.2 if name in ("block_log", "mxfp4") else 0.04)
+
+
+def test_logarithms_hold_zero_and_both_signs():
+    number = make("log", width=4)
+    assert number.encode(torch.tensor([0.0, 1.0, -1.0])).tolist() == [0, 3, 11]
+    assert number.round_values(torch.tensor([0.0, -0.7])).tolist() == [0.0, -0.5]
+
+
+def test_stochastic_bits_have_the_right_mean():
+    torch.manual_seed(0)
+    for bipolar, value in ((True, -0.4), (False, 0.3)):
+        rounded = make("binary", stochastic=True, bipolar=bipolar).round_values(
+            torch.full((20_000,), value)
+        )
+        assert set(rounded.tolist()) == ({-1.0, 1.0} if bipolar else {0.0, 1.0})
+        assert abs(float(rounded.mean()) - value) < 0.03
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize(("size", "axis"), [(4, -1), (3, 0), (8, 1), (1, 2)])
+def test_a_block_is_rounded_alone_along_its_axis(name, size, axis):
+    number = make(name, block_size=size, axis=axis)
+    values = torch.randn(5, 7, 11, generator=torch.Generator().manual_seed(4))
+    values *= torch.exp2(torch.arange(5.0) * 3)[:, None, None]
+    whole, alone = number.round_values(values), make(name, block_size=size)
+    for part, expected in zip(values.split(size, axis), whole.split(size, axis), strict=True):
+        rows = alone.round_values(part.movedim(axis, -1).contiguous()).movedim(-1, axis)
+        assert torch.equal(rows, expected)
+    assert torch.equal(number.decode(number.encode(values)).float(), whole)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_smallest_and_largest_scales_bound_a_block(name):
+    number = formats()[name]()
+    tiny = torch.full((32,), 2.0**-140)
+    assert torch.equal(number.decode(number.encode(tiny)).float(), number.round_values(tiny))
+    huge = torch.full((32,), 3.0e38)
+    assert bool(number.round_values(huge).isfinite().all())
+    assert torch.equal(number.decode(number.encode(huge)).float(), number.round_values(huge))
+
+
+def test_scaled_integers_fit_tensors_and_channels():
+    cls = formats()["scaled_integer"]
+    values = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+    values *= torch.arange(1.0, 7)[:, None]
+    for symmetric in (True, False):
+        for signed in (True, False):
+            if symmetric and not signed:
+                continue
+            fields = {"width": 8, "symmetric": symmetric, "signed": signed}
+            for axis in (None, 0, -1):
+                number = cls.fit_values(values, **fields, channel_axis=axis)
+                error = (number.round_values(values) - values).abs()
+                step = torch.as_tensor(number.scale, dtype=torch.float64)
+                step = step if axis is None else step.reshape((-1, 1) if axis == 0 else (1, -1))
+                assert bool((error <= step * 0.5000001 + 1e-6).all())
+                assert bool((number.encode(torch.zeros(6, 4)) == torch.as_tensor(
+                    number.zero_point).reshape(-1, *([1] if axis == 0 else []))).all())  # fmt: skip
+    whole = cls.fit_values(values, width=4)
+    channels = cls.fit_values(values, width=4, channel_axis=0)
+    errors = [(n.round_values(values) - values).norm() for n in (whole, channels)]
+    assert errors[1] < errors[0]
+    with pytest.raises(FormatError, match="6 channels along dimension 0"):
+        channels.encode(torch.zeros(3, 4))
+
+
+def test_fitted_scales_follow_the_data():
+    values = torch.tensor([0.5, -1.5, 1.0, 0.1])
+    assert formats()["binary_scaling"].fit_values(values).scale == pytest.approx(0.775)
+    assert formats()["binary_residual"].fit_values(values, levels=3).scale == pytest.approx(0.775)
+    ternary = formats()["ternary"].fit_values(values)
+    assert ternary.scale == pytest.approx(1.25)
+    assert ternary.threshold == pytest.approx(0.7 * 0.775)
+    assert formats()["log"].fit(-3.1, 2.0, width=4).round_values(torch.tensor(3.1)) == 4.0
+    nvfp4 = formats()["nvfp4"].fit(-3.0, 2.0)
+    assert float(nvfp4.round_values(torch.tensor([-3.0, 0, 0]))[0]) == pytest.approx(-3.0)
+
+
+@pytest.mark.parametrize("name", ["ternary", "binary_scaling", "binary_residual"])
+def test_scales_taken_from_the_data_have_no_codes(name):
+    number = make(name, scale=None)
+    values = torch.randn(100, generator=torch.Generator().manual_seed(0)) * 0.05
+    fitted = formats()[name].fit_values(values)
+    assert torch.allclose(number.round_values(values), fitted.round_values(values), rtol=1e-5)
+    with pytest.raises(FormatError, match="fixed scale"):
+        number.encode(values)
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"name": "minifloat_denorm", "width": 2}, "width is 2; allowed: an integer from 3"),
+        ({"name": "minifloat_denorm", "width": 4, "exponent_width": 3}, "from 1 to 2"),
+        ({"name": "minifloat_ieee", "exponent_width": 1}, "from 2 to 6"),
+        ({"name": "minifloat_denorm", "exponent_bias": 1000}, "exponent_bias is 1000"),
+        ({"name": "log", "width": 1}, "width is 1"),
+        ({"name": "mxint", "width": 1}, "width is 1"),
+        ({"name": "mxint", "block_size": 0}, "block_size is 0"),
+        ({"name": "mxint", "exponent_width": 9}, "exponent_width is 9"),
+        ({"name": "mxfp6", "element_format": "e4m1"}, "allowed: e2m3, e3m2"),
+        ({"name": "block_fp", "exponent_bias": 500}, "exponent_bias is 500"),
+        ({"name": "block_minifloat", "exponent_width": 7}, "exponent_width is 7"),
+        ({"name": "scaled_integer", "scale": 0.0}, "scale is 0.0"),
+        ({"name": "scaled_integer", "scale": float("nan")}, "a finite number above 0"),
+        ({"name": "scaled_integer", "zero_point": 3}, "symmetric allows only 0"),
+        ({"name": "scaled_integer", "scale": [0.1, 0.2]}, "needs channel_axis"),
+        ({"name": "ternary", "threshold": 2.0}, "below the scale"),
+        ({"name": "binary", "bipolar": "yes"}, "bipolar is 'yes'"),
+        ({"name": "binary_residual", "levels": 9}, "levels is 9"),
+        ({"name": "nvfp4", "tensor_scale": -1.0}, "tensor_scale is -1.0"),
+        ({"name": "fp8_e4m3", "width": 8}, "has no parameter 'width'"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused_with_what_is_allowed(description, message):
+    with pytest.raises(FormatError, match=message):
+        make_format(description)
