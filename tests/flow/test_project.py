@@ -1,0 +1,184 @@
+"""The emitted folder: the same bytes, clean, complete, and runnable without this package."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.emit.project import Project
+from mase_hw.sim.tools import find_verilator
+from tests.flow.perceptrons import JET_TAGGER, by_type, quantized, seeded
+
+GOLDEN = Path(__file__).with_name("golden")
+FILES = {
+    "design.json", "files.f", "model.mase", "top.sv", "sim/run.py", "sim/stream.py",
+    "sim/test_top.py", "sim/vectors.npz",
+}  # fmt: skip
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("project") / "jet"
+    return mase_hw.emit_verilog(*seeded(*JET_TAGGER), output=folder, parallelism=4)
+
+
+def test_the_same_input_gives_the_same_bytes(project: Project, tmp_path: Path) -> None:
+    """Also from another process, where sets and dictionaries hash otherwise."""
+    script = (
+        "import sys, mase_hw\n"
+        "from tests.flow.perceptrons import JET_TAGGER, seeded\n"
+        "mase_hw.emit_verilog(*seeded(*JET_TAGGER), output=sys.argv[1], parallelism=4)\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(root)}
+    again = tmp_path / "jet"
+    subprocess.run([sys.executable, "-c", script, str(again)], env=environment, check=True)
+    found, expected = contents(again), contents(project.folder)
+    assert found.keys() == expected.keys()
+    assert [name for name in found if found[name] != expected[name]] == []
+
+
+def test_the_folder_holds_what_it_needs_and_nothing_else(project: Project) -> None:
+    names = set(contents(project.folder))
+    listed = set((project.folder / "files.f").read_text().split())
+    assert listed <= names
+    assert {name for name in names if name.startswith("rtl/")} == listed - {"top.sv"}
+    images = {memory.file for memory in project.design.memories}
+    assert names == FILES | listed | images
+    assert not any(
+        str(project.folder).encode() in text for text in contents(project.folder).values()
+    )
+
+
+def test_only_modules_that_are_used_are_copied(project: Project) -> None:
+    text = "".join(path.read_text() for path in project.folder.rglob("*.sv"))
+    for path in (project.folder / "rtl").iterdir():
+        assert text.count(path.stem) > 1, path.stem
+
+
+def test_the_top_lints_clean(project: Project) -> None:
+    verilator = find_verilator()
+    words = ["--lint-only", "-Wall", "--top-module", "top", "-f", "files.f"]
+    result = subprocess.run(
+        [verilator.command, *words],
+        cwd=project.folder,
+        env=verilator.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stdout + result.stderr) == (0, "")
+
+
+def test_a_small_project_is_the_golden_one(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3, bias=False)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            count = torch.arange(parameter.numel(), dtype=torch.float32)
+            parameter.copy_(((count * 7 % 31 - 15) / 16).reshape(parameter.shape))
+    fields = {"data_in_width": 8, "data_in_frac_width": 3}
+    config = by_type(**fields, weight_width=6, bias_width=6)
+    example = torch.linspace(-1, 1, 4).reshape(1, 4)
+    emitted = mase_hw.emit_verilog(
+        model, example, output=tmp_path / "golden", config=config, parallelism=2, name="golden"
+    )
+    for name in ("top.sv", "design.json"):
+        found = (emitted.folder / name).read_text()
+        if request.config.getoption("--record"):
+            (GOLDEN / name).write_text(found)
+        assert found == (GOLDEN / name).read_text(), f"{name} differs; --record accepts it"
+
+
+def test_the_ports_and_parameters_of_the_top_have_the_known_names(project: Project) -> None:
+    top = (project.folder / "top.sv").read_text()
+    for line in (
+        "parameter int unsigned DATA_IN_0_PRECISION_0 = 8,",
+        "parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 16,",
+        "parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 4,",
+        "parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 5,",
+        "parameter int unsigned linear_0_DATA_OUT_0_TENSOR_SIZE_DIM_0 = 64,",
+        "parameter int unsigned linear_0_WEIGHT_PARALLELISM_DIM_1 = 4,",
+        "input logic clk,",
+        "input logic rst,",
+        "input  logic [3:0][7:0] data_in_0,",
+        "input  logic data_in_0_valid,",
+        "output logic data_in_0_ready,",
+        "output logic [3:0][7:0] data_out_0,",
+        ") linear_0_inst (",
+        ") linear_0_weight_source_0 (",
+        ") linear_0_bias_source_0 (",
+    ):
+        assert line in top, line
+
+
+def run_testbench(folder: Path, blocked: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the emitted testbench where `import mase_hw` fails."""
+    (blocked / "mase_hw").mkdir(parents=True, exist_ok=True)
+    (blocked / "mase_hw" / "__init__.py").write_text("raise ImportError('blocked')\n")
+    environment = {**os.environ, "PYTHONPATH": str(blocked)}
+    probe = subprocess.run(
+        [sys.executable, "-P", "-c", "import mase_hw"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ImportError: blocked" in probe.stderr
+    return subprocess.run(
+        [sys.executable, str(folder / "sim" / "run.py"), *arguments],
+        cwd=blocked,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_testbench_runs_without_this_package_and_finds_broken_rtl(tmp_path: Path) -> None:
+    emitted = mase_hw.emit_verilog(
+        quantized(6, 8, 5), output=tmp_path / "elsewhere" / "net", parallelism=2
+    )
+    folder = tmp_path / "moved net"
+    shutil.move(emitted.folder, folder)
+    good = run_testbench(folder, tmp_path / "blocked", "--stall", "0.3", "--seed", "5")
+    assert good.returncode == 0, good.stdout
+    assert "PASS=1 FAIL=0" in good.stdout
+    source = folder / "rtl" / "mase_fixed_cast.sv"
+    text = source.read_text()
+    broken = text.replace("half & (sticky | truncated[0])", "half | sticky")
+    assert broken != text
+    source.write_text(broken)
+    bad = run_testbench(folder, tmp_path / "blocked")
+    assert bad.returncode == 1, bad.stdout
+    assert "FAIL=1" in bad.stdout
+    assert "data_out_0: beat 0 of inference 0, lane" in bad.stdout
+
+
+def test_design_json_says_what_the_design_is(project: Project) -> None:
+    entry = json.loads((project.folder / "design.json").read_text())
+    assert (entry["version"], entry["name"], entry["top"]) == (1, "sequential", "top")
+    (entering,) = entry["inputs"]
+    assert (entering["shape"], entering["parallelism"], entering["beats"]) == ([1, 16], [1, 4], 4)
+    assert entering["format"]["name"] == "fixed"
+    (leaving,) = entry["outputs"]
+    assert (leaving["shape"], leaving["beats"]) == ([1, 5], 2)
+    assert entry["predicted"]["interval_cycles"] == 128
+    assert [node["multipliers"] for node in entry["nodes"]] == [16, 0, 16, 0, 16, 0, 16]
+    weight = next(m for m in entry["memories"] if m["file"] == "mem/linear_0_weight_source_0.mem")
+    assert (weight["width_bits"], weight["depth"]) == (8 * 16, 4 * 16)
