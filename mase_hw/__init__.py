@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mase_hw.api import emit_verilog, quantize, simulate, synthesize
+    from mase_hw.api import emit_verilog, prune, quantize, simulate, synthesize
     from mase_hw.errors import MaseError
     from mase_hw.graph import MaseGraph, trace
     from mase_hw.search import search
@@ -27,6 +27,7 @@ _VERBS = {
     "MaseError": "mase_hw.errors",
     "MaseGraph": "mase_hw.graph",
     "emit_verilog": "mase_hw.api",
+    "prune": "mase_hw.api",
     "quantize": "mase_hw.api",
     "search": "mase_hw.search",
     "simulate": "mase_hw.api",
@@ -38,6 +39,7 @@ __all__ = [
     "MaseError",
     "MaseGraph",
     "emit_verilog",
+    "prune",
     "quantize",
     "search",
     "simulate",

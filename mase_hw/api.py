@@ -14,11 +14,12 @@ from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, metadata, trace
 from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
+from mase_hw.passes.prune import prune_transform_pass
 from mase_hw.sim.cocotb_engine import write_testbench
 from mase_hw.sim.simulate import SimulationReport
 from mase_hw.sim.simulate import simulate as simulate_folder
 
-__all__ = ["emit_verilog", "quantize", "simulate", "synthesize"]
+__all__ = ["emit_verilog", "prune", "quantize", "simulate", "synthesize"]
 
 
 def emit_verilog(
@@ -62,6 +63,16 @@ def emit_verilog(
         mg = quantize(mg, config, data=data)
     mg = to_hardware(mg, parallelism=parallelism, multipliers=multipliers)
     return write_project(mg, Path(output), testbench=write_testbench)
+
+
+def prune(mg: MaseGraph, **options: Any) -> MaseGraph:
+    """Return the graph with a share of its weights at zero, where training leaves them.
+
+    Args:
+        mg: a captured or quantised graph.
+        options: see `mase_hw.passes.prune.prune_transform_pass`.
+    """
+    return prune_transform_pass(mg, options)[0]
 
 
 def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) -> SimulationReport:

@@ -81,7 +81,16 @@ def profile_formats(
 def _variants(cls: type[Format]) -> Sequence[dict[str, int]]:
     if "width" not in cls.field_names():
         return ({},)
-    return tuple({"width": width} for width in WIDTHS_BITS)
+    return tuple({"width": width} for width in WIDTHS_BITS if _legal(cls, width)) or ({},)
+
+
+def _legal(cls: type[Format], width: int) -> bool:
+    """Return true when the format's other fields have defaults that suit `width`."""
+    try:
+        cls(**{"width": width})
+    except FormatError:
+        return False
+    return True
 
 
 def _measure(

@@ -8,9 +8,13 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 
-def normalized_conv(inputs: int, outputs: int, kernel: int, **options: int) -> nn.Sequential:
+def normalized_conv(
+    inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1
+) -> nn.Sequential:
     """Return a convolution that keeps the size, without bias, and batch normalisation."""
-    conv = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False, **options)
+    conv = nn.Conv2d(
+        inputs, outputs, kernel, stride, padding=kernel // 2, groups=groups, bias=False
+    )
     return nn.Sequential(conv, nn.BatchNorm2d(outputs))
 
 

@@ -21,5 +21,4 @@ class Conv1d(Conv2d):
         """Stride and padding."""
         return [
             (nn.Conv1d(3, 4, 3, stride=2, padding=2), (example_values(2, 3, 9),)),
-            (nn.Conv1d(3, 2, 4, padding="same"), (example_values(2, 3, 5),)),
         ]

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 MAXIMUM_RETRIES = 2
 HEARTBEAT_SECONDS = 15
 LOCK_TIMEOUT_SECONDS = 60
-ERROR, WORKER, RETRIES, IDENTITY = "error", "worker", "retries", "identity"
+ERROR, WORKER, RETRIES, IDENTITY = "error", "worker", "retries", "task"
 
 
 @dataclass(frozen=True)

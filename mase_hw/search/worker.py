@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import mase_hw
 from mase_hw.errors import MaseError, SearchError
 from mase_hw.graph import MaseGraph
 from mase_hw.search._storage import WORKER, Store, recover, this_worker, used
@@ -133,7 +132,7 @@ def _start(shared: Path) -> subprocess.Popen[bytes]:
 
 def _environment() -> dict[str, str]:
     """Return the environment of a worker: one thread each, and the package that runs here."""
-    root = str(Path(mase_hw.__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), root]))
     return {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path}
 

@@ -219,15 +219,21 @@ def test_killing_a_worker_loses_no_finished_trial(tmp_path):
                 before.update({t.number: t.values for t in trials if t.state.name == "COMPLETE"})
                 return
 
-    result = run(tmp_path, {"trials": 60}, workers=2, progress=kill_one)
+    result = run(tmp_path, {"trials": 24}, workers=2, progress=kill_one)
     assert len(killed) == 1
     trials = {trial.number: trial for trial in stored(tmp_path)}
     assert len(before) >= 3
     assert all(trials[number].values == values for number, values in before.items())
-    assert result.trials == 60
-    assert sum(trial.state.name == "COMPLETE" for trial in trials.values()) == 60
+    assert result.trials == 24
+    assert sum(trial.state.name == "COMPLETE" for trial in trials.values()) == 24
     assert all(trial.state.is_finished() for trial in trials.values())
-    assert len({trial.user_attrs[WORKER] for trial in trials.values()}) == 3
+    # The kill may fall between two trials; then there is nothing to try again.
+    died = [trial for trial in trials.values() if trial.state.name == "FAIL"]
+    again = [trial for trial in trials.values() if trial.user_attrs.get("retries") == 1]
+    assert len(died) == len(again) <= 1
+    for first, second in zip(died, again, strict=True):
+        assert first.user_attrs[WORKER] == killed[0]
+        assert first.params.items() <= second.params.items()
 
 
 def test_a_trial_whose_process_is_gone_is_tried_again(tmp_path):
@@ -279,6 +285,6 @@ def test_the_result_on_rtl_is_the_trial_sample_for_sample(tmp_path):
     classes = outputs.reshape(len(samples.labels), -1).argmax(dim=1)
     quantized, _ = quantize_transform_pass(canonicalize(mg), file["quantize"])
     assert report.bit_exact
-    assert torch.equal(classes, score(quantized, samples.inputs).argmax(dim=1))
+    assert torch.equal(classes, score(quantized, samples.inputs).reshape(90, 3).argmax(dim=1))
     assert float((classes == samples.labels).double().mean()) == best.metrics["accuracy"]
     assert report.predicted_interval_cycles == best.metrics["interval_cycles"]

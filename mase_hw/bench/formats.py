@@ -1,0 +1,182 @@
+"""What number formats cost: fake quantisation, training steps, and look-up tables in hardware."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from mase_hw.bench._base import Benchmark, Row, median_seconds
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from mase_hw.emit.project import Project
+
+ELEMENTS = 1 << 26
+QUICK_ELEMENTS = 1 << 21
+STALL = 0.3
+SEED = 0
+# Formats whose step compares real values with a fixed grid, and the bar of all others.
+GRIDS = ("fixed", "scaled_integer")
+GRID_BAR, OTHER_BAR = 1.5, 2.5
+QUICK_STEPS = ("fixed", "mxint", "minifloat_denorm")
+
+DESIGNS: Mapping[str, Mapping[str, Any]] = {
+    **{f"fixed {w}": {"name": "fixed", "data_in_width": w, "weight_width": w} for w in (4, 6, 8)},
+    **{
+        f"mxint {w}": {"name": "mxint", "data_in_width": w, "data_in_block_size": 8}
+        for w in (4, 6, 8)
+    },
+    "fp4 e2m1": {"name": "fp4_e2m1"},
+    "fp6 e2m3": {"name": "fp6_e2m3"},
+    "fp6 e3m2": {"name": "fp6_e3m2"},
+    "fp8 e4m3": {"name": "fp8_e4m3"},
+    **{f"log {w}": {"name": "log", "data_in_width": w, "weight_width": w} for w in (4, 5)},
+    "ternary": {"name": "ternary", "data_in_scale": 1.0, "weight_scale": 1.0},
+    "binary": {"name": "binary"},
+}
+QUICK_DESIGNS = ("fixed 8", "mxint 8", "binary")
+
+
+class Formats(Benchmark):
+    """Time in software, area in hardware."""
+
+    name: ClassVar[str] = "formats"
+    title: ClassVar[str] = "number formats: one thread, compiled; Yosys xcup"
+
+    def rows(self, *, quick: bool = False) -> Iterator[Row]:
+        """Yield the figures."""
+        import torch
+
+        torch.set_num_threads(1)
+        torch.manual_seed(SEED)
+        yield from throughput(QUICK_ELEMENTS if quick else ELEMENTS)
+        yield from training_steps(quick)
+        yield from areas(quick)
+
+
+def throughput(elements: int) -> Iterator[Row]:
+    """Time fake quantisation beside `torch.clone`; results equal those that are not compiled."""
+    import torch
+
+    from mase_hw.formats import make_format
+
+    values = torch.randn(elements)
+    clone = median_seconds(values.clone)
+    for name in ("fixed", "mxint"):
+        number = make_format({"name": name})
+        torch._dynamo.reset()
+        compiled = torch.compile(number.fake_quantize, fullgraph=True)
+        _require(torch.equal(compiled(values), number.round_values(values)), f"{number} compiled")
+        seconds = median_seconds(partial(compiled, values))
+        share = clone / seconds
+        yield Row(
+            f"{number}: fake quantisation of {elements / 2**20:g} Mi elements",
+            f"{share:.2f} of clone's bandwidth ({elements / seconds / 1e6:,.0f} M elements/s)",
+            ">= 0.50",
+            share >= 0.5,
+        )
+
+
+def training_steps(quick: bool) -> Iterator[Row]:
+    """Time a compiled training step of a perceptron in every format, beside float32."""
+    import torch
+    from torch import nn
+
+    from mase_hw.formats import formats
+    from mase_hw.nn import layer_class
+
+    def perceptron(layer: Callable[..., nn.Module]) -> nn.Module:
+        return nn.Sequential(layer(784, 512), nn.ReLU(), layer(512, 512), nn.ReLU(), layer(512, 10))
+
+    inputs, labels = torch.randn(256, 784), torch.randint(0, 10, (256,))
+    plain = _step_seconds(perceptron(nn.Linear), inputs, labels)
+    for name in QUICK_STEPS if quick else sorted(formats()):
+        seconds = _step_seconds(perceptron(layer_class("Linear", name)), inputs, labels)
+        bar = GRID_BAR if name in GRIDS else OTHER_BAR
+        ratio = seconds / plain
+        yield Row(
+            f"{name}: training step of 784-512-512-10, batch 256",
+            f"{ratio:.2f} x float32 ({1e3 * seconds:.1f} ms)",
+            f"<= {bar} x",
+            ratio <= bar,
+        )
+
+
+def _step_seconds(model: nn.Module, inputs: Tensor, labels: Tensor) -> float:
+    """Return the median time of a training step, after checking that the loss falls."""
+    import torch
+    import torch.nn.functional as F
+
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda: F.cross_entropy(model(inputs), labels))
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = compiled()
+        torch.autograd.backward(loss)
+        optimizer.step()
+        return float(loss.detach())
+
+    _require(torch.isfinite(torch.tensor(step())).item() is True, "the loss")
+    return median_seconds(step)
+
+
+def areas(quick: bool) -> Iterator[Row]:
+    """Synthesize a layer whose one unit is a dot product of 8 lanes, in every format."""
+    from mase_hw.hardware.synth import synthesize
+
+    projects: dict[str, Project] = {}
+    luts: dict[str, int] = {}
+    with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
+        for name in QUICK_DESIGNS if quick else DESIGNS:
+            project = projects[name] = _layer(DESIGNS[name], Path(folder) / name.replace(" ", "_"))
+            without = synthesize(project.folder, dsp=False).total
+            luts[name] = without.lut
+            measured = f"{without.lut:,} LUT, {without.ff:,} FF"
+            if not quick:
+                with_dsp = synthesize(project.folder).total
+                measured += f"; with DSP {with_dsp.lut:,} LUT, {with_dsp.dsp} DSP"
+            yield Row(f"{name}: linear 64-16, dot product of 8 lanes", measured)
+        pair = [projects[name].design.interval_cycles for name in ("mxint 8", "fixed 8")]
+        yield Row(
+            "mxint 8 beside fixed 8, same parallelism: LUT ratio; cycles per inference",
+            f"{luts['mxint 8'] / luts['fixed 8']:.2f}; {pair[0]}, {pair[1]}",
+            "interval equal",
+            pair[0] == pair[1],
+        )
+
+
+def _layer(config: Mapping[str, Any], folder: Path) -> Project:
+    """Emit a layer without bias, and check its bits."""
+    import torch
+    from torch import nn
+
+    from mase_hw.api import emit_verilog, simulate
+
+    torch.manual_seed(SEED)
+    layer = nn.Linear(64, 16, bias=False)
+    with torch.no_grad():
+        # Weights of a size that formats without a scale hold.
+        layer.weight *= 16.0
+    project = emit_verilog(
+        layer,
+        (torch.randn(1, 64),),
+        output=folder,
+        config={"by": "type", "default": {"config": dict(config)}},
+        parallelism={"default": 1, "linear": {"data_in_0_dim_0": 8, "data_out_0_dim_0": 1}},
+    )
+    _require(simulate(project, samples=20, stall=STALL).bit_exact, "a bit-exact simulation")
+    return project
+
+
+def _require(holds: bool, what: str) -> None:
+    """Stop when the check before a figure fails."""
+    from mase_hw.errors import MaseError
+
+    if not holds:
+        raise MaseError(f"no figure without {what}: the check failed")

@@ -1,0 +1,154 @@
+"""`prune_transform_pass`: set weights to zero, and keep them zero while the graph is trained.
+
+Criteria: the magnitude (`l1`; Han et al. 2015, arXiv:1506.02626) or chance (`random`). Scope: each
+tensor by itself (`local`) or all selected tensors together (`global`). `n` out of `m` keeps the
+`n` best of every `m` consecutive elements of the last dimension (Mishra et al. 2021,
+arXiv:2104.08378).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError
+from mase_hw.graph.calls import tensor_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.masks import hold_masks
+from mase_hw.graph.metadata import update
+from mase_hw.ops import operator_for
+
+ARGUMENTS = ("sparsity", "criterion", "scope", "n", "m", "seed", "nodes")
+CRITERIA = ("l1", "random")
+SCOPES = ("local", "global")
+OPERAND = "weight"
+
+
+def prune_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Set a share of the weights to zero.
+
+    Args:
+        mg: the graph.
+        pass_args: `sparsity` in [0, 1), or `n` and `m`; `criterion` (`l1`, or `random` with
+            `seed`); `scope` (`local`, `global`); `nodes`, the names to prune, every node with a
+            weight of two dimensions or more when not given.
+
+    Returns:
+        A new graph, and `report_sparsity_analysis_pass`'s report.
+
+    Raises:
+        ConfigError: for an argument that is not legal, or a name that matches no node.
+    """
+    given = dict(pass_args or {})
+    _check(given)
+    mg = mg.copy()
+    weights = _selected(mg, given.get("nodes"))
+    generator = torch.Generator().manual_seed(int(given.get("seed", 0)))
+    scores = {
+        name: torch.rand(value.shape, generator=generator)
+        if given.get("criterion", "l1") == "random"
+        else value.detach().abs()
+        for name, (_, value) in weights.items()
+    }
+    # What is pruned already stays so, and counts.
+    scores = {name: score.where(weights[name][1] != 0, -1.0) for name, score in scores.items()}
+    if "n" in given:
+        masks = {name: _n_of_m(score, given["n"], given["m"]) for name, score in scores.items()}
+    elif given.get("scope", "local") == "global":
+        joined = _best(torch.cat([score.flatten() for score in scores.values()]), given["sparsity"])
+        parts = torch.split(joined, [score.numel() for score in scores.values()])
+        masks = {
+            name: part.reshape(score.shape)
+            for (name, score), part in zip(scores.items(), parts, strict=True)
+        }
+    else:
+        masks = {name: _best(score, given["sparsity"]) for name, score in scores.items()}
+    with torch.no_grad():
+        for name, (node, value) in weights.items():
+            value.mul_(masks[name])
+            update(node, pruned=True)
+    hold_masks(mg)
+    return report_sparsity_analysis_pass(mg)
+
+
+def report_sparsity_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Count the zeros of weights.
+
+    Returns:
+        The graph, and `{"sparsity": share over all weights, "nodes": {name: share}}`.
+    """
+    weights = {name: value for name, (_, value) in _weights(mg).items()}
+    zeros = sum(int((value == 0).sum()) for value in weights.values())
+    elements = sum(value.numel() for value in weights.values())
+    shares = {name: float((value == 0).double().mean()) for name, value in weights.items()}
+    return mg, {"sparsity": zeros / elements if elements else 0.0, "nodes": shares}
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    for key in given:
+        if key not in ARGUMENTS:
+            raise ConfigError(f"pruning has no {key!r}; {nearest(key, ARGUMENTS)}")
+    for key, legal in (("criterion", CRITERIA), ("scope", SCOPES)):
+        if given.get(key, legal[0]) not in legal:
+            raise ConfigError(f"pruning: {key} is {given[key]!r}; {nearest(given[key], legal)}")
+    if "n" in given or "m" in given:
+        n, m = given.get("n"), given.get("m")
+        if not isinstance(n, int) or not isinstance(m, int) or not 1 <= n <= m:
+            raise ConfigError(f"pruning: n of m is {n!r} of {m!r}; allowed: 1 <= n <= m")
+        if "sparsity" in given or given.get("scope") == "global":
+            raise ConfigError("pruning: n of m is local and sets the sparsity; give it alone")
+        return
+    sparsity = given.get("sparsity")
+    if not isinstance(sparsity, int | float) or not 0 <= sparsity < 1:
+        raise ConfigError(f"pruning: sparsity is {sparsity!r}; allowed: from 0 to below 1")
+
+
+def _weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
+    """Return every weight that is a parameter, and the node that reads it, by its user's name."""
+    found = {}
+    for node in mg.nodes:
+        operator = operator_for(node.target) if node.op == "call_function" else None
+        for name, value in tensor_arguments(node, operator.operand_names) if operator else ():
+            if name == OPERAND and isinstance(value, Node) and value.op == "get_attr":
+                constant = mg.constant(value)
+                if isinstance(constant, nn.Parameter) and constant.dim() >= 2:
+                    found[node.name] = (value, constant)
+    return found
+
+
+def _selected(mg: MaseGraph, names: Any) -> dict[str, tuple[Node, nn.Parameter]]:
+    weights = _weights(mg)
+    for name in names or ():
+        if name not in weights:
+            raise ConfigError(f"pruning: no node {name!r} has a weight; {nearest(name, weights)}")
+    chosen = {name: item for name, item in weights.items() if names is None or name in names}
+    if not chosen:
+        raise ConfigError(f"pruning: {mg.name} has no weights to prune")
+    return chosen
+
+
+def _best(scores: Tensor, sparsity: float) -> Tensor:
+    """Return 1 for all but the `sparsity` share of the smallest scores, 0 for those."""
+    mask = torch.ones(scores.numel())
+    count = round(sparsity * scores.numel())
+    mask[torch.argsort(scores.flatten(), stable=True)[:count]] = 0.0
+    return mask.reshape(scores.shape)
+
+
+def _n_of_m(scores: Tensor, n: int, m: int) -> Tensor:
+    """Return 1 for the `n` best of every `m` along the last dimension; a shorter tail keeps n."""
+    tail = -scores.shape[-1] % m
+    padded = nn.functional.pad(scores, (0, tail), value=-2.0)
+    groups = padded.reshape(*scores.shape[:-1], -1, m)
+    kept = groups.argsort(dim=-1, descending=True, stable=True)[..., :n]
+    mask = torch.zeros_like(groups).scatter_(-1, kept, 1.0)
+    return mask.reshape(padded.shape)[..., : scores.shape[-1]]

@@ -1,0 +1,87 @@
+"""Pruning: the right weights leave, and stay away through training, saving and quantisation."""
+
+import pytest
+import torch
+from torch import nn
+
+from mase_hw.emit.flow import quantize
+from mase_hw.errors import ConfigError
+from mase_hw.graph import MaseGraph, trace
+from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.passes.prune import prune_transform_pass, report_sparsity_analysis_pass
+from mase_hw.training import Trainer
+
+
+def graph():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 3))
+    return trace(model, torch.randn(8, 10), name="tiny")
+
+
+def weights(mg):
+    return [item.detach() for item in mg.model.parameters() if item.dim() == 2]
+
+
+@pytest.mark.parametrize("criterion", ["l1", "random"])
+@pytest.mark.parametrize("scope", ["local", "global"])
+def test_the_asked_share_leaves(criterion, scope):
+    arguments = {"sparsity": 0.7, "criterion": criterion, "scope": scope}
+    before = graph()
+    mg, info = prune_transform_pass(before, arguments)
+    assert info["sparsity"] == pytest.approx(0.7, abs=0.01)
+    assert report_sparsity_analysis_pass(before)[1]["sparsity"] == 0
+    if scope == "local":
+        assert all(share == pytest.approx(0.7, abs=0.02) for share in info["nodes"].values())
+    if (criterion, scope) == ("l1", "global"):
+        old, new = (torch.cat([w.flatten() for w in weights(item)]) for item in (before, mg))
+        assert old[new == 0].abs().max() <= old[new != 0].abs().min()
+
+
+def test_n_of_m_keeps_the_best_of_every_group():
+    before = graph()
+    mg, _ = prune_transform_pass(before, {"n": 2, "m": 4})
+    old, new = weights(before)[1].reshape(-1, 4), weights(mg)[1].reshape(-1, 4)
+    assert torch.equal((new != 0).sum(dim=1), torch.full((12,), 2))
+    expected = old.abs().topk(2, dim=1).indices.sort(dim=1).values
+    assert torch.equal(new.nonzero()[:, 1].reshape(-1, 2), expected)
+
+
+def test_masks_survive_training_saving_and_quantisation(tmp_path):
+    mg, _ = prune_transform_pass(graph(), {"sparsity": 0.5})
+    zeros = [item == 0 for item in weights(mg)]
+    inputs, labels = torch.randn(60, 10), torch.arange(60) % 3
+    before = [item.clone() for item in weights(mg)]
+    Trainer(epochs=3, learning_rate=1e-2).fit(mg.model, inputs, labels)
+    assert all((new != old).any() for new, old in zip(weights(mg), before, strict=True))
+    quantized = quantize(MaseGraph.load(mg.save(tmp_path / "tiny.mase")))
+    Trainer(epochs=3, learning_rate=1e-2).fit(QuantizedModel(quantized), inputs, labels)
+    for item, mask in zip(weights(quantized), zeros, strict=True):
+        assert torch.equal(item == 0, mask)
+
+
+def test_pruning_again_keeps_what_left():
+    mg, _ = prune_transform_pass(graph(), {"sparsity": 0.3, "criterion": "random"})
+    gone = [item == 0 for item in weights(mg)]
+    more, info = prune_transform_pass(mg, {"sparsity": 0.6, "criterion": "random", "seed": 5})
+    assert info["sparsity"] == pytest.approx(0.6, abs=0.02)
+    assert all(
+        bool((item[mask] == 0).all()) for item, mask in zip(weights(more), gone, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sparsity": 1.0}, "sparsity is 1.0; allowed: from 0 to below 1"),
+        ({"sparsity": -0.1}, "sparsity is -0.1"),
+        ({}, "sparsity is None"),
+        ({"sparsity": 0.5, "criterion": "l2"}, "criterion is 'l2'"),
+        ({"sparsity": 0.5, "nodes": ["linear_9"]}, "no node 'linear_9'"),
+        ({"n": 5, "m": 4}, "5 of 4"),
+        ({"n": 2, "m": 4, "sparsity": 0.5}, "give it alone"),
+        ({"sparsty": 0.5}, "did you mean sparsity"),
+    ],
+)
+def test_bad_pruning_is_refused(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        prune_transform_pass(graph(), arguments)
