@@ -54,7 +54,7 @@ def _table(entries: list[Entry]) -> Table:
 
     table = Table(title="Operators")
     for column in ("operator", "torch.ops", "formats", "module"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, no_wrap=column in ("operator", "module"), overflow="fold")
     for entry in entries:
         modules = ", ".join(entry.modules) or "(wire)"
         table.add_row(entry.operator, _names(entry), ", ".join(entry.formats), modules)
