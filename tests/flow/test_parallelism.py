@@ -1,0 +1,105 @@
+"""Parallelism per node and dimension, and under a budget of multipliers."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mase_hw
+from mase_hw.emit.flow import to_hardware
+from mase_hw.graph import MaseGraph, common, metadata
+from mase_hw.hardware.timing import predict
+from tests.flow.perceptrons import JET_TAGGER, assert_bit_exact, command, quantized
+
+TABLE = """
+[parallelism]
+default = 2
+
+[parallelism.linear_0]
+data_in_0_dim_0 = 4
+data_out_0_dim_0 = 3
+
+[parallelism.linear_2]
+data_in_0_dim_0 = 4
+"""
+FACTORY = """
+from tests.flow.perceptrons import seeded
+
+
+def factory():
+    model, inputs = seeded(8, 12, 5)
+    return model, (inputs,)
+"""
+
+
+def multipliers(mg: MaseGraph) -> int:
+    found = [metadata(node).hardware for node in mg.nodes]
+    return sum(item.multipliers for item in found if item is not None)
+
+
+def lanes(mg: MaseGraph, node: str) -> tuple[int, int]:
+    known = common(mg.node(node))
+    given, result = known.operands["data_in_0"], known.results["data_out_0"]
+    return given.parallelism[1], result.parallelism[1]
+
+
+def test_a_table_with_both_ends_of_an_edge_inserts_a_retile(tmp_path: Path) -> None:
+    asked = tomllib.loads(TABLE)["parallelism"]
+    project = mase_hw.emit_verilog(quantized(8, 12, 5), output=tmp_path / "out", parallelism=asked)
+    assert lanes(project.mg, "linear_0") == (4, 3)
+    assert lanes(project.mg, "linear_2") == (4, 2)
+    retiles = [node.name for node in project.mg.nodes if "retile" in node.name]
+    assert len(retiles) == 1
+    assert lanes(project.mg, retiles[0]) == (3, 4)
+    report = mase_hw.simulate(project, samples=50, stall=0.3, seed=1)
+    assert_bit_exact(report, 50 * 5)
+    free = mase_hw.simulate(project, samples=20)
+    assert free.interval_cycles == free.predicted_interval_cycles
+
+
+def test_the_command_reads_the_same_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(FACTORY)
+    (tmp_path / "p.toml").write_text(TABLE)
+    tops = []
+    for name in ("--parallelism", "--config"):
+        arguments = ["emit-verilog", "net.py:factory", "-o", f"out{name}", name, "p.toml"]
+        assert command(monkeypatch, capsys, *arguments)[0] == 0
+        tops.append((tmp_path / f"out{name}" / "top.sv").read_text())
+    assert tops[0] == tops[1]
+    assert "linear_0_DATA_OUT_0_PARALLELISM_DIM_0 = 3" in tops[0]
+
+
+def test_a_number_beyond_a_dimension_is_bounded_by_it() -> None:
+    mg = to_hardware(quantized(8, 12, 5), parallelism=10)
+    assert (lanes(mg, "linear_0"), lanes(mg, "linear_2")) == ((8, 10), (10, 5))
+
+
+@pytest.mark.parametrize("uniform", [1, 2, 3, 4, 8])
+def test_auto_is_within_the_budget_and_no_worse_than_uniform(uniform: int) -> None:
+    graph = quantized(*JET_TAGGER)
+    reference = to_hardware(graph, parallelism=uniform)
+    budget = multipliers(reference)
+    chosen = to_hardware(graph, parallelism="auto", multipliers=budget)
+    assert 0 < multipliers(chosen) <= budget
+    assert predict(chosen).interval_cycles <= predict(reference).interval_cycles
+
+
+def test_auto_uses_a_growing_budget() -> None:
+    graph = quantized(*JET_TAGGER)
+    intervals = [
+        predict(to_hardware(graph, parallelism="auto", multipliers=budget)).interval_cycles
+        for budget in (4, 16, 64, 256, 1024)
+    ]
+    assert intervals == sorted(intervals, reverse=True)
+    assert intervals[-1] < intervals[0] / 50
+
+
+def test_auto_keeps_what_the_user_fixed() -> None:
+    asked: dict[str, Any] = {"default": "auto", "linear_2": {"data_out_0_dim_0": 1}}
+    mg = to_hardware(quantized(8, 12, 5), parallelism=asked, multipliers=40)
+    assert lanes(mg, "linear_2")[1] == 1
+    assert multipliers(mg) <= 40
