@@ -138,7 +138,7 @@ def table(checks: Sequence[Check]) -> Table:
     from rich.table import Table
 
     rows = Table(title="Tools")
-    for heading in ("tool", "for", "needed", "found", "version", "where"):
+    for heading in ("tool", "for", "needed", "found", "version"):
         rows.add_column(heading, overflow="fold")
     for check in checks:
         rows.add_row(
@@ -147,7 +147,6 @@ def table(checks: Sequence[Check]) -> Table:
             "required" if check.required else "optional",
             "[green]yes[/]" if check.found else "[red]no[/]" if check.required else "no",
             check.version or "-",
-            check.location or "-",
         )
     return rows
 

@@ -19,6 +19,7 @@ from mase_hw.ops import operator_for, operators
 from mase_hw.ops._unary import Unary
 
 INFERENCES = 24
+SLOW = pytest.mark.slow
 
 
 class SideBySide(nn.Module):
@@ -147,8 +148,16 @@ def _slack(node, step):
     return whole if number_format.overflow == "wrap" else step
 
 
-@pytest.mark.parametrize("parallelism", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_hardware_equals_the_reference(quantized, parallelism, tmp_path):
+HARDWARE = [
+    pytest.param(name, parallelism, marks=[] if (name, parallelism) == ("8 bits", 1) else SLOW)
+    for name in CONFIGS
+    for parallelism in (1, 3)
+]
+
+
+@pytest.mark.parametrize(("name", "parallelism"), HARDWARE)
+def test_hardware_equals_the_reference(name, parallelism, tmp_path):
+    quantized = quantize(side_by_side(), CONFIGS[name])
     project = mase_hw.emit_verilog(quantized, output=tmp_path / "all", parallelism=parallelism)
     for stall in (0.0, 0.4):
         report = mase_hw.simulate(project, samples=INFERENCES, stall=stall, seed=7)
