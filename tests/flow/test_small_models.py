@@ -46,7 +46,10 @@ def exact_linear(model: nn.Linear, inputs: Tensor) -> list[list[int]]:
     return rows
 
 
-@pytest.mark.parametrize("parallelism", [1, 2, 4])
+@pytest.mark.parametrize(
+    "parallelism",
+    [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)],
+)
 def test_the_lab_design_with_negative_stimulus(parallelism: int, tmp_path: Path) -> None:
     torch.manual_seed(0)
     linear = nn.Linear(4, 8)
