@@ -1,1 +1,1 @@
-"""TODO."""
+"""Passes: functions `(mg, pass_args) -> (mg, info)` that annotate or rewrite a graph."""
