@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.fx import Node
 
 from mase_hw.formats import Format
 from mase_hw.ops._tensor import Order, TensorSpec
@@ -164,6 +165,8 @@ class Operator(ABC):
         role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
         formats: names of the number formats whose hardware this operator has.
         result_axis: dimension of `weight` that counts results, along which a scale may be folded.
+        shares_format: true when all operands and results are in one format, fitted to the result.
+        broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
     """
 
     name: ClassVar[str]
@@ -174,6 +177,8 @@ class Operator(ABC):
     role: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
     result_axis: ClassVar[int] = 0
+    shares_format: ClassVar[bool] = False
+    broadcasts: ClassVar[bool] = False
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:
@@ -290,8 +295,12 @@ class Operator(ABC):
             arguments: all its arguments by ATen name.
             operands: every tensor by operand name, constants as `prepare` returned them.
         """
+        # The members of a list are named data_in_0, data_in_1, ...
+        members = iter([operands[name] for name in sorted(operands, key=lambda n: (len(n), n))])
         given = {
-            name: operands.get(self.operand_names.get(name, name), value)
+            name: [next(members) for _ in value]
+            if isinstance(value, list | tuple) and value and isinstance(value[0], Node)
+            else operands.get(self.operand_names.get(name, name), value)
             for name, value in arguments.items()
         }
         result: Tensor = target(**given)
@@ -309,6 +318,16 @@ class Operator(ABC):
         """Return the composition that capture makes of this operator, if ATen has none for it.
 
         A pass raises it to `targets[0]`.
+        """
+        return None
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return every result written with other torch operators; None when there is hardware.
+
+        Args:
+            call: the call, with shapes; formats are not known yet.
+            operands: what stands for each tensor operand; torch operators called on it are
+                recorded.
         """
         return None
 

@@ -20,7 +20,9 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
+from mase_hw.ops._broadcast import broadcast_orders
 from mase_hw.ops._fixed import fixed
+from mase_hw.ops._tensor import Order
 
 
 class Binary(Operator):
@@ -30,6 +32,7 @@ class Binary(Operator):
     parameters beyond the standard ones.
     """
 
+    broadcasts: ClassVar[bool] = True
     module: ClassVar[str]
     parameters: ClassVar[Mapping[str, int | str]] = {}
 
@@ -52,20 +55,21 @@ class Binary(Operator):
         return self.combine_values(operands["data_in_0"], operands["data_in_1"])
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse scaled operands, streams of different shapes, and sums beyond 62 bits."""
+        """Also refuse scaled operands, two constants, and sums beyond 62 bits."""
         found = super().problems(call)
         if call.attributes.get("alpha", 1) != 1:
             found.append(f"alpha is {call.attributes['alpha']}; write the product out")
         if not call.streams:
             found.append("both operands are constant")
-        shapes = {spec.shape for spec in call.streams.values()}
-        if len(shapes) > 1:
-            found.append(f"streams of shapes {sorted(shapes)}: expand the smaller one first")
         if not found:
             width = self.exact(*self._formats(call))[1]
             if width > 62:
                 found.append(f"the exact result takes {width} bits, at most 62 are supported")
         return found
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """One order; a smaller stream takes it too, and is expanded on the way."""
+        return broadcast_orders(call)
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes; constants are encoded once."""
@@ -91,12 +95,13 @@ class Binary(Operator):
         return fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
 
     def examples(self) -> list[Example]:
-        """Two streams, a constant of one row, of one element, and a Python scalar."""
+        """Two streams, equal or not, a constant of one row, of one element, a Python scalar."""
         target = torch_target(self.targets[0])
         any_overload = torch_target(self.targets[0].rpartition(".")[0])
         row = example_values(7, seed=1)
         return [
             (Apply(target), (example_values(3, 7), example_values(3, 7, seed=1))),
+            (Apply(target), (example_values(3, 2, 1, 3), example_values(3, 1, 5, 1, seed=1))),
             (Apply(target, row), (example_values(3, 2, 7),)),
             (Apply(target, row[:1]), (example_values(3, 7),)),
             (Apply(lambda x: any_overload(x, 0.75)), (example_values(3, 7),)),

@@ -115,7 +115,8 @@ def calibrate_analysis_pass(
         for name, groups in _open_tensors(node, entry, configured):
             constant = name in mg.call(node).constants
             observer = observers["weight_observer" if constant else "observer"]
-            sample = seen[node.name].get(name, Sample(-1.0, 1.0))
+            tensor = "data_out_0" if quantize.shares_format(node) else name
+            sample = seen[node.name].get(tensor, Sample(-1.0, 1.0))
             cls, fields = quantize.open_format(mg, node, name, groups, entry)
             try:
                 chosen[name] = observer(

@@ -7,6 +7,7 @@ from typing import Any
 
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import HardwareMetadata, update
+from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.fifo import insert_fifos_transform_pass
 from mase_hw.passes.orders import assign_orders_transform_pass
 from mase_hw.passes.parallelism import assign_parallelism_transform_pass
@@ -26,6 +27,7 @@ def add_hardware_metadata_analysis_pass(
     if "max_parallelism" in given:
         given.setdefault("parallelism", given.pop("max_parallelism"))
     mg, ordered = assign_orders_transform_pass(mg)
+    mg, expanded = insert_broadcasts_transform_pass(mg)
     mg, info = assign_parallelism_transform_pass(mg, given)
     mg, queued = insert_fifos_transform_pass(mg)
     for node in mg.nodes:
@@ -45,4 +47,4 @@ def add_hardware_metadata_analysis_pass(
                 multipliers=call.operator.multipliers(call),
             ),
         )
-    return mg, {**ordered, **info, **queued}
+    return mg, {**ordered, **expanded, **info, **queued}

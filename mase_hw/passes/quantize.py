@@ -165,10 +165,14 @@ def _set_operands(mg: MaseGraph, node: Node, entry: Mapping[str, Any]) -> None:
     if entry.get("name") is None:
         return
     known = common(node)
-    operands = {
-        name: spec.with_format(_format(mg, node, name, words_for(name), entry))
-        for name, spec in known.operands.items()
-    }
+    if shares_format(node):
+        one = _format(mg, node, "data_out_0", ("data_in", "data_in_0", RESULT, "data_out_0"), entry)
+        operands = {name: spec.with_format(one) for name, spec in known.operands.items()}
+    else:
+        operands = {
+            name: spec.with_format(_format(mg, node, name, words_for(name), entry))
+            for name, spec in known.operands.items()
+        }
     update(node, common=replace(known, operands=operands))
 
 
@@ -182,6 +186,12 @@ def keeps_format(node: Node) -> bool:
     """Return true for a node whose result takes its operand's format unless configured."""
     operator = common(node).operator
     return operator is not None and operators()[operator].keeps_format
+
+
+def shares_format(node: Node) -> bool:
+    """Return true for a node whose operands and results are all in one format."""
+    operator = common(node).operator
+    return operator is not None and operators()[operator].shares_format
 
 
 def _own_format(mg: MaseGraph, node: Node) -> Format | None:
@@ -212,6 +222,8 @@ def _set_result(
         operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
         known = replace(known, operands=operands)
         result: Format | None = own
+    elif node in configured and shares_format(node):
+        result = common(node).operands["data_in_0"].format
     elif node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
     elif keeps_format(node):
