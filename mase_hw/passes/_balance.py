@@ -51,6 +51,7 @@ class Unit:
     groups: tuple[int, ...]
     measure: Callable[[Lanes], Iterable[Option]]
     _known: dict[Lanes, list[Option]] = field(default_factory=dict)
+    _costs: dict[tuple[Lanes, int], Cost] = field(default_factory=dict)
 
     def options(self, lanes: Sequence[int]) -> list[Option]:
         """Return the options worth having: more work only for fewer multipliers."""
@@ -71,10 +72,15 @@ class Unit:
 
     def cost(self, lanes: Sequence[int], interval: int) -> Cost:
         """Return what the chosen option costs."""
-        if not self.options(lanes):
-            return NEVER
-        option = self.choose(lanes, interval)
-        return max(0, option.work_cycles - interval), option.multipliers, option.width
+        key = tuple([lanes[group] for group in self.groups]), interval
+        if key not in self._costs:
+            cost = NEVER
+            if self.options(lanes):
+                option = self.choose(lanes, interval)
+                beyond = max(0, option.work_cycles - interval)
+                cost = beyond, option.multipliers, option.width
+            self._costs[key] = cost
+        return self._costs[key]
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,11 @@ class Balance:
 
     def best(self, budget: int) -> list[int] | None:
         """Return the lanes of the smallest interval; None where the budget allows none."""
-        narrow = [values[0] for values in self.candidates]
+        slowest = self._narrowest()
         found = None
-        low, high = 0, max((unit.options(narrow)[-1].work_cycles for unit in self.units), default=0)
+        # No unit multiplies less than in its narrowest lanes.
+        low = sum(option.work_cycles * option.multipliers for option in slowest) // max(1, budget)
+        high = max((option.work_cycles for option in slowest), default=0)
         while low <= high:
             interval = (low + high) // 2
             lanes = self._lanes(interval, budget)
@@ -103,8 +111,11 @@ class Balance:
 
     def least(self) -> int:
         """Return the multipliers of the narrowest lanes."""
+        return sum(option.multipliers for option in self._narrowest())
+
+    def _narrowest(self) -> list[Option]:
         narrow = [values[0] for values in self.candidates]
-        return sum(unit.options(narrow)[-1].multipliers for unit in self.units)
+        return [unit.options(narrow)[-1] for unit in self.units]
 
     def interval(self, lanes: Sequence[int], interval: int) -> int:
         """Return the cycles of the slowest unit when each keeps `interval` if it can."""
