@@ -19,6 +19,8 @@ from mase_hw.passes._balance import Balance, Lanes, Option, Unit, tile_sizes
 from mase_hw.passes._insert import insert_after
 
 ROLE = "retile"
+# An element more per cycle takes a port of a buffer and its address; a lane more takes a register.
+ELEMENT_WIDTH = 8
 
 Slot = tuple[Node, str, int]
 
@@ -303,7 +305,7 @@ def _unit(
                 yield Option(
                     whole.operator.work_cycles(whole),
                     whole.operator.multipliers(whole),
-                    sum(lanes) + elements,
+                    sum(lanes) + ELEMENT_WIDTH * elements,
                     unrolled,
                 )
 
