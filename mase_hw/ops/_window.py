@@ -189,10 +189,14 @@ class Window:
     def depth(self) -> int:
         """Beats of the buffer: what a position needs, and what the positions of the next row do.
 
-        A window one row high looks ahead by its width instead. The input then never waits for
-        the window longer than the window waits for it.
+        A window one row high that skips none looks ahead by its width instead, and one that is
+        faster than its input by two rows. The input then never waits for the window longer than
+        the window waits for it.
         """
-        ahead = self.columns.positions if self.rows.kernel > 1 else self.columns.kernel
+        one_row = self.rows.kernel == 1 and self.rows.positions == self.rows.size
+        ahead = self.columns.kernel if one_row else self.columns.positions
+        if self.beats < self.inputs:
+            ahead *= 2
         last = self._needs.max(axis=1)
         last = np.concatenate([last, last + self.inputs, last + 2 * self.inputs])
         count = self.positions

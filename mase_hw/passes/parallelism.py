@@ -348,9 +348,7 @@ def _check_unroll(call: Call, node: Node, name: str, value: int) -> None:
         )
 
 
-def _apply(
-    mg: MaseGraph, groups: Groups, nodes: list[Node], unrolls: Mapping[Slot, int]
-) -> None:
+def _apply(mg: MaseGraph, groups: Groups, nodes: list[Node], unrolls: Mapping[Slot, int]) -> None:
     for node in nodes:
         known, streams = common(node), _streams(mg, node)
         sized = {
