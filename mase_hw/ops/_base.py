@@ -219,6 +219,14 @@ class Operator(ABC):
         """
         return {}
 
+    def unrolling(self, call: Call) -> dict[str, range]:
+        """Return, by constant operand, how many of its elements along dimension 0 a cycle may take.
+
+        Empty for an operator that takes as many as its streams bring. The first value is the
+        default; the parallelism of the streams is known.
+        """
+        return {}
+
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
         """Return each constant operand as the stream that its ROM delivers.
 

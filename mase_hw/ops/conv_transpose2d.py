@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -54,6 +55,7 @@ class ConvTranspose2d(Convolution):
         ]
 
 
+@cache
 def _axis(size: int, kernel: int, stride: int, dilation: int, padding: int, positions: int) -> Axis:
     def place(position: int, element: int) -> int:
         index, rest = divmod(position + padding - element * dilation, stride)
