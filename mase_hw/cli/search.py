@@ -34,7 +34,7 @@ def search(
     trials: Annotated[int | None, typer.Option(min=1, help="Trials of the whole study.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler.")] = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Test samples per trial. [default: all]")
+        int | None, typer.Option(min=1, help="Validation samples per trial. [default: all]")
     ] = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
@@ -54,7 +54,9 @@ def search(
     if subject.split is not None:
         split = subject.split
         data = study.Samples(
-            split.test_inputs[:samples], split.test_labels[:samples], split.train_inputs
+            split.validation_inputs[:samples],
+            split.validation_labels[:samples],
+            split.train_inputs,
         )
     folder = output or Path("build") / f"{subject.mg.name}-search"
     with display.progress(f"searching {subject.mg.name}") as advance:

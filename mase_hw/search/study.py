@@ -53,7 +53,8 @@ class Samples:
     """What trials measure on.
 
     Attributes:
-        inputs: samples on which accuracy is measured.
+        inputs: samples on which accuracy is measured. A search chooses by them: give samples to
+            validate on, and keep those that the final report is made on away.
         labels: their classes.
         observed: samples on which ranges are observed; the example inputs without.
     """
