@@ -1,4 +1,4 @@
-"""What a command's MODEL argument means: a registered name, `file.py:factory` or a `.pt2` file."""
+"""What a command's MODEL means: a registered name, `file.py:factory`, a `.pt2` or `.mase` file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +37,27 @@ class Subject:
     parallelism: int | str = 1
 
 
-def load_subject(argument: str, display: Display) -> Subject:
-    """Return the model that `argument` names.
+def load_subject(argument: str, display: Display, weights: Path | None = None) -> Subject:
+    """Return the model that `argument` names, with the weights of a file where one is given.
 
     Raises:
-        CaptureError: when it is none of the three kinds, or cannot be captured.
+        CaptureError: when it is none of the four kinds, or cannot be captured.
+        DataError: when a file of weights cannot be read, or does not fit.
     """
+    subject = _load(argument, display)
+    if weights is None:
+        return subject
+    from mase_hw.graph.weights import load_weights
+
+    mg = load_weights(subject.mg, weights)
+    return replace(subject, mg=mg, config=None if mg.is_quantized else subject.config)
+
+
+def _load(argument: str, display: Display) -> Subject:
+    if argument.endswith(".mase"):
+        from mase_hw.graph import MaseGraph
+
+        return Subject(MaseGraph.load(argument))
     if argument.endswith(".pt2"):
         from mase_hw.graph import load_pt2
 
@@ -64,7 +79,8 @@ def _from_registry(name: str, display: Display) -> Subject:
             )
         raise CaptureError(
             f"no model is called {name!r}; {nearest(name, models())}; or give file.py:factory, "
-            "a function that returns (module, example_inputs), or a .pt2 file of torch.export.save"
+            "a function that returns (module, example_inputs), a .pt2 file of torch.export.save, "
+            "or a .mase file"
         )
     model = models()[name]
     with display.progress(f"training {name}") as advance:
