@@ -161,7 +161,10 @@ class Evaluator:
             check_samples(mg.model, *self._training_data(mg))
 
     def prepare(
-        self, mg: MaseGraph, prunings: Sequence[Mapping[str, Any]] = (), report: Report | None = None
+        self,
+        mg: MaseGraph,
+        prunings: Sequence[Mapping[str, Any]] = (),
+        report: Report | None = None,
     ) -> Candidate:
         """Train a canonical graph if the recipe says so, prune it, and observe its values.
 

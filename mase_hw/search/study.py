@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,8 @@ from mase_hw.training import Trainer
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
+
+logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 TABLES = (
@@ -277,6 +280,7 @@ class TrialResult:
         config: number formats, for `emit-verilog`.
         parallelism: likewise; empty when it was not searched.
         predictions: hash of the classes it gave to the samples.
+        parameters: what it proposed.
     """
 
     number: int
@@ -284,6 +288,7 @@ class TrialResult:
     config: Mapping[str, Any]
     parallelism: Mapping[str, Any]
     predictions: str
+    parameters: Mapping[str, Any]
 
     @classmethod
     def of(cls, trial: FrozenTrial) -> TrialResult:
@@ -295,6 +300,7 @@ class TrialResult:
             json.loads(known["config"]),
             json.loads(known["parallelism"]),
             known["predictions"],
+            dict(trial.params),
         )
 
     def write(self, path: Path) -> Path:
@@ -313,7 +319,8 @@ class SearchResult:
         best: the best trial; of several objectives the front, best in the first one first.
         trials: number of trials that finished.
         failed: error of every failed trial by number.
-        folder: where the files lie: `best.toml`, `front_<n>.toml`, `trials.csv`.
+        folder: where the files lie: `best.toml`, `front_<n>.toml`, `trials.csv`; where trials
+            change weights also `best.mase`, `front_<n>.mase`, the graphs in real numbers.
         storage: URL of the study, which optuna-dashboard reads.
     """
 
@@ -333,6 +340,8 @@ def search(
     samples: Samples | None = None,
     storage: str | Path | None = None,
     workers: int = 1,
+    dask: str | None = None,
+    builder: str | None = None,
     progress: Progress | None = None,
     lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
     heartbeat_seconds: int = HEARTBEAT_SECONDS,
@@ -345,12 +354,17 @@ def search(
     Args:
         model: a module with `example_inputs`, or a captured graph.
         config: `space` (see `mase_hw.search.space`), `objectives` and `constraints` (metric to
-            bound) out of `METRICS`, `sampler`, `sampler_options`, `trials`, `seed`, `observer`.
+            bound) out of `METRICS`, `sampler`, `sampler_options`, `pruner`, `pruner_options`,
+            `trials`, `seed`, `observer`; `training` and `finetuning`, arguments of `Trainer` for
+            the model before and the quantised graph after compression.
         output: folder of the results.
         example_inputs: see `mase_hw.trace`.
         samples: data; needed for accuracy.
         storage: SQLAlchemy URL or SQLite file; `study.db` in `output` when not given.
-        workers: processes on this machine.
+        workers: processes on this machine, or with `dask` on all.
+        dask: address of a Dask scheduler, whose workers run the trials.
+        builder: registered name or `file.py:factory` of the function whose arguments the table
+            `architecture` searches.
         progress: called with (finished trials, trials).
         lock_timeout_seconds: how long a locked SQLite file is waited for.
         heartbeat_seconds: how often a running trial shows other machines that it lives.
@@ -363,18 +377,22 @@ def search(
     if workers < 1:
         raise ConfigError(f"workers is {workers}; allowed: a number from 1")
     mg = model if isinstance(model, MaseGraph) else trace(model, example_inputs)
-    task = Task(mg, samples or Samples(), config)
+    task = Task(mg, samples or Samples(), config, builder)
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
     folder.mkdir(parents=True, exist_ok=True)
     study = store.open(task.objectives, task.identity())
-    from mase_hw.search.worker import run_processes, run_trials
+    from mase_hw.search.worker import FileTurn, run_processes, run_trials
 
     with reported(url):
         recover(study)
-        if workers == 1:
-            run_trials(task, study, folder / "study", progress)
+        if dask is not None:
+            from mase_hw.search.farm import run_farm
+
+            run_farm(task, store, study, dask, workers, progress)
+        elif workers == 1:
+            run_trials(task, study, FileTurn(folder / "study.lock"), progress)
         else:
             run_processes(task, store, study, folder, workers, progress)
         return _results(task, study, folder, url)
@@ -403,10 +421,29 @@ def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
             else f"all {len(failed)} trials failed; the last: {list(failed.values())[-1:]}"
         )
         raise SearchError(f"the search found nothing: {reason}")
-    best[0].write(folder / "best.toml")
-    for number, result in enumerate(best if len(task.objectives) > 1 else ()):
-        result.write(folder / f"front_{number}.toml")
+    names = {"best": best[0]}
+    if len(task.objectives) > 1:
+        names |= {f"front_{number}": result for number, result in enumerate(best)}
+    for name, result in names.items():
+        result.write(folder / f"{name}.toml")
+        if task.changes_weights:
+            _replay(task, result).save(folder / f"{name}.mase")
     return SearchResult(tuple(best), finished(study), failed, folder, url)
+
+
+def _replay(task: Task, result: TrialResult) -> MaseGraph:
+    """Return the graph of a trial, made again: it is trained where the trial was."""
+    from optuna.trial import FixedTrial
+
+    found, _ = task.measure(FixedTrial(dict(result.parameters)))
+    if found.digest != result.predictions:
+        logger.warning(
+            "trial %d, made again on this machine, gives other classes: %s for %s",
+            result.number,
+            found.values,
+            result.metrics,
+        )
+    return found.mg
 
 
 def _best(task: Task, study: Study) -> list[FrozenTrial]:
@@ -421,7 +458,9 @@ def _best(task: Task, study: Study) -> list[FrozenTrial]:
 
 
 def _write_table(task: Task, trials: list[FrozenTrial], path: Path) -> None:
-    dimensions = [dimension.name for dimension in task.space.dimensions]
+    # What depends on the architecture is in some trials only.
+    names = [dimension.name for dimension in task.space.dimensions]
+    dimensions = list(dict.fromkeys([*names, *(key for trial in trials for key in trial.params)]))
     metrics = sorted({key for trial in trials for key in trial.user_attrs.get("metrics", {})})
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
