@@ -102,7 +102,8 @@ def _from_factory(argument: str) -> Subject:
             f"{argument} returned {_kind(result)}; it must return (module, example_inputs), "
             "a torch.nn.Module and the tensors that it takes"
         )
-    return Subject(trace(result[0], result[1], name=re.sub(r"\W", "_", argument.rpartition(":")[2])))
+    name = argument.rpartition(":")[2]
+    return Subject(trace(result[0], result[1], name=re.sub(r"\W", "_", name)))
 
 
 def _kind(value: object) -> str:
