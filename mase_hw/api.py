@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from mase_hw.data import Split
 from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.errors import EmissionError
@@ -15,11 +16,26 @@ from mase_hw.graph import MaseGraph, check_finite, trace
 from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
 from mase_hw.passes.prune import prune_transform_pass
+from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
 from mase_hw.sim.cocotb_engine import write_testbench
 from mase_hw.sim.simulate import SimulationReport
 from mase_hw.sim.simulate import simulate as simulate_folder
 
-__all__ = ["emit_verilog", "prune", "quantize", "simulate", "synthesize"]
+__all__ = ["compress", "emit_verilog", "prune", "quantize", "simulate", "synthesize"]
+
+
+def compress(
+    mg: MaseGraph, config: Mapping[str, Any], split: Split, **options: Any
+) -> CompressionResult:
+    """Quantize, prune and fine-tune a graph in the order that `config` declares.
+
+    Args:
+        mg: a captured graph.
+        config: `steps`, `seed`, `parallelism`, see `CompressionPipeline`.
+        split: samples.
+        options: `output`, the folder of the results, and `progress`.
+    """
+    return CompressionPipeline.from_config(config)(mg, split, **options)
 
 
 def emit_verilog(

@@ -120,11 +120,6 @@ class Curve:
         return cls(accuracies, result)
 
 
-def standard_error(accuracy: float, samples: int) -> float:
-    """Return that of a share of independent samples: `sqrt(p (1 - p) / n)`."""
-    return math.sqrt(accuracy * (1 - accuracy) / samples)
-
-
 def mean_and_error(values: list[float]) -> tuple[float, float]:
     """Return the mean of several seeds and its standard error."""
     mean = sum(values) / len(values)

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
-from mase_hw.experiments._subject import Subject, standard_error, steps
+from mase_hw.experiments._subject import Subject, steps
+from mase_hw.training import standard_error
 
 QUICK: dict[str, Any] = {
     "trials": 10,

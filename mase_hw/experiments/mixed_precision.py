@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
-from mase_hw.experiments._subject import Subject, standard_error, steps
-from mase_hw.training import evaluate
+from mase_hw.experiments._subject import Subject, steps
+from mase_hw.training import evaluate, standard_error
 
 WIDTHS, FRACTIONS = [8, 16, 32], [2, 4, 8]
 ENTRY: dict[str, Any] = {

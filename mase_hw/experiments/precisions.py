@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import MARKERS, label, new_figure
-from mase_hw.experiments._subject import Curve, Subject, standard_error, steps
+from mase_hw.experiments._subject import Curve, Subject, steps
 from mase_hw.formats import Format, formats
+from mase_hw.training import standard_error
 
 WIDTHS = [4, 6, 8]
 ZOOMED = 6

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from mase_hw.emit.flow import quantize
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, new_figure
-from mase_hw.experiments._subject import Subject, standard_error, steps
+from mase_hw.experiments._subject import Subject, steps
 from mase_hw.graph.quantized import QuantizedModel
-from mase_hw.training import Trainer, evaluate
+from mase_hw.training import Trainer, evaluate, standard_error
 
 MODEL = "bert-tiny"
 QUICK_WIDTHS, WIDTHS = (4, 6, 8, 16, 32), tuple(range(4, 33, 2))

@@ -76,7 +76,7 @@ class RegisteredModel(ABC):
         return Trained(module.eval(), split)
 
     def _weights_path(self) -> Path:
-        sources = map(inspect.getsource, (type(self), train, Split.hold_out))
+        sources = [inspect.getsource(item) for item in (type(self), train, Split.hold_out)]
         parts = (*sources, torch.__version__)
         key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
         return cache_folder("models") / f"{self.name}-{key}.safetensors"
