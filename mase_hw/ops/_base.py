@@ -242,6 +242,10 @@ class Operator(ABC):
         """Return the result's format where the operator decides it, as for an index."""
         return None
 
+    def block_axis(self, name: str) -> int:
+        """Return the dimension along which blocks of an operand or a result lie by default."""
+        return -1
+
     def multipliers(self, call: Call) -> int:
         """Return the number of multipliers of the instance."""
         return 0
