@@ -21,7 +21,7 @@ from torch import Tensor
 
 from mase_hw.ops._accumulate import Bounds, exact_dtype
 from mase_hw.ops._base import Cycles
-from mase_hw.ops._blocks import BLOCKS, block, block_problems, check_tiles, is_block
+from mase_hw.ops._blocks import BLOCKS, block, check_tiles, is_block
 from mase_hw.ops._encode import result_problems
 from mase_hw.ops._product import Product
 
@@ -38,11 +38,9 @@ class BlockProduct(Product):
 
     def problems(self) -> list[str]:
         """Refuse other operands than blocks of one size, and sums beyond 62 bits."""
-        found = []
+        found = self.axis_problems()
         for name, spec in self.call.operands.items():
-            if is_block(spec):
-                found += block_problems(name, spec)
-            else:
+            if not is_block(spec):
                 found.append(
                     f"{name} is {spec.format}; beside blocks it must be one of {', '.join(BLOCKS)}"
                 )

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
 from mase_hw.ops._base import Call, Cycles, Hardware, Source, Table
+from mase_hw.ops._blocks import block_axis, is_block
 from mase_hw.ops._encode import offered, result_parameters, unread
 
 
@@ -55,6 +56,19 @@ class Product(ABC):
     @abstractmethod
     def complete(self, met: Cycles) -> Cycles:
         """Return when sums are complete, given when their last operands meet."""
+
+    def axis_problems(self) -> list[str]:
+        """Return which blocks do not lie along the dimension that the operator sums over."""
+        found = []
+        for name, spec in {**self.call.operands, **self.call.results}.items():
+            if is_block(spec):
+                legal = len(spec.shape) + self.call.operator.block_axis(name)
+                if (axis := block_axis(spec)) != legal:
+                    found.append(
+                        f"{name} has blocks along dimension {axis}; blocks of "
+                        f"{self.call.operator.name} must lie along dimension {legal}"
+                    )
+        return found
 
     def schedule(self, met: Cycles) -> Cycles:
         """Return when results are offered."""

@@ -26,7 +26,7 @@ class ScalarProduct(Product):
 
     def problems(self) -> list[str]:
         """Refuse odd scales, operands that are no scalars, and sums beyond 62 bits."""
-        found = []
+        found = self.axis_problems()
         for name, spec in self.call.operands.items():
             if not is_scalar(spec):
                 found.append(f"{name} is {spec.format}; beside scalars it must be one")

@@ -28,6 +28,8 @@ SCALARS = (
     "binary_scaling",
     "binary_residual",
 )
+# Integers with a real scale.
+SCALED = "scaled_integer"
 MAX_BITS = 62
 
 

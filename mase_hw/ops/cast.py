@@ -1,4 +1,8 @@
-"""Conversion of a stream to another number format; rounds and saturates as the result does."""
+"""Conversion of a stream to another number format; rounds and saturates as the result does.
+
+From or to integers with a real scale, the scale is rounded to a multiple of a power of two first,
+see `_requantize`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
+from mase_hw.ops import _requantize as scaled
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
 from mase_hw.ops._blocks import block_axis, block_order, block_problems, check_tiles, is_block
 from mase_hw.ops._encode import (
@@ -19,7 +24,7 @@ from mase_hw.ops._encode import (
     unread,
 )
 from mase_hw.ops._library import define_identity
-from mase_hw.ops._scalars import unit_problems
+from mase_hw.ops._scalars import SCALED, unit_problems
 from mase_hw.ops._tensor import Order
 
 define_identity("cast")
@@ -31,7 +36,7 @@ class Cast(Operator):
     name: ClassVar[str] = "cast"
     targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
     role: ClassVar[str | None] = "cast"
-    formats: ClassVar[tuple[str, ...]] = ANY
+    formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse odd scales, and blocks that hardware cannot stream."""
@@ -41,9 +46,14 @@ class Cast(Operator):
         data, result = call.operands["data_in_0"], call.result
         if is_block(data):
             found += block_problems("data_in_0", data)
+        elif scaled.is_scaled(data):
+            found += scaled.operand_problems("data_in_0", data)
         else:
             found += unit_problems("data_in_0", data.quantized)
-        found += result_problems(result)
+        if scaled.is_scaled(result):
+            found += scaled.operand_problems("data_out_0", result)
+        else:
+            found += result_problems(result)
         both = is_block(data) and is_block(result)
         if not found and both and block_axis(data) != block_axis(result):
             found.append("its blocks lie along different dimensions; cast to fixed point between")
@@ -59,6 +69,8 @@ class Cast(Operator):
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes of the result's format."""
         given, result = call.operands["data_in_0"].quantized, call.result.quantized
+        if scaled.is_scaled(call.operands["data_in_0"]) or scaled.is_scaled(call.result):
+            return scaled.cast_reference(given, result)
 
         def compute(codes: Tensor) -> Tensor:
             return result.from_scaled(*exact_values(given, codes))
@@ -74,7 +86,11 @@ class Cast(Operator):
             check_tiles(call.name, "data_in_0", data)
         return Hardware(
             "mase_cast_mixed",
-            {"DATA_IN_0_BLOCK": int(is_block(data)), **result_parameters(call.name, result)},
+            {
+                "DATA_IN_0_BLOCK": int(is_block(data)),
+                **scaled.cast_multiplier(data.quantized, result.quantized),
+                **result_parameters(call.name, result),
+            },
             zeros=() if is_block(data) else ("data_in_0_exponent",),
             open=unread(result),
         )

@@ -22,7 +22,10 @@ class ConvTranspose2d(ProductConvolution):
     targets: ClassVar[tuple[str, ...]] = ("aten.conv_transpose2d.input",)
     dimensions: ClassVar[int] = 2
     result_axis: ClassVar[int] = 1
-    weight_block_axis: ClassVar[int] = 0
+
+    def block_axis(self, name: str) -> int:
+        """Channels are the first dimension of the weight."""
+        return super().block_axis(name) - (name == "weight")
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
         """Say for each position which pixels its results come from."""

@@ -2,7 +2,7 @@
 
 Products and sums are exact; the result is rounded once. The accumulator is as wide as the worst
 case of the actual weights over all input codes. Blocks: see `_block_product`; other scalar formats:
-see `_scalar_product`. The result is of any format.
+see `_scalar_product`. The result is of any format. Integers with a real scale: see `_requantize`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mase_hw.ops import _requantize as scaled
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
 from mase_hw.ops._base import (
     Call,
@@ -32,6 +33,7 @@ from mase_hw.ops._encode import ANY
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._product import Product, all_fixed, rounded, same
 from mase_hw.ops._scalar_product import ScalarProduct
+from mase_hw.ops._scalars import SCALED
 from mase_hw.ops._tensor import Order, TensorSpec
 
 
@@ -40,13 +42,16 @@ class Linear(Operator):
 
     name: ClassVar[str] = "linear"
     targets: ClassVar[tuple[str, ...]] = ("aten.linear.default",)
-    formats: ClassVar[tuple[str, ...]] = ANY
+    formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse weights that stream, and accumulators beyond 63 bits."""
         found = super().problems(call)
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; it must be constant"]
+        if not found and scaled.serves(call):
+            found = scaled.problems(call, -1)
+            return found or scaled.accumulators_fit(self._sums(call)[1])
         if not found and not all_fixed(call):
             return self._product(call).problems()
         if not found and self._widest_sum(call) > 62:
@@ -57,6 +62,8 @@ class Linear(Operator):
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes, a matrix product in the narrowest dtype that is exact."""
+        if scaled.serves(call):
+            return scaled.reference(call, self.reference(self._sums(call)[0]), -1)
         if not all_fixed(call):
             return self._product_reference(call)
         weight, bias, fraction = self._aligned(call)
@@ -76,6 +83,9 @@ class Linear(Operator):
 
     def hardware(self, call: Call) -> Hardware:
         """Return an instance whose weights, and bias if any, come from ROMs."""
+        if scaled.serves(call):
+            sums, width = self._sums(call)
+            return scaled.hardware(call, "mase_linear_scaled", self.hardware(sums), width, -1)
         data = call.operands["data_in_0"]
         codes = {name: call.constant_codes(name) for name in call.constants}
         if data.order is not None:
@@ -100,6 +110,9 @@ class Linear(Operator):
 
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
         """Weights come as tiles of results x elements, biases as tiles of results."""
+        if scaled.serves(call):
+            sums = self.constant_streams(self._sums(call)[0])
+            return {**sums, **scaled.multiplier_stream(call, -1)}
         in_lanes, out_lanes = self._lanes(call)
         rows = {"weight": out_lanes, "bias": 1}
         columns = {"weight": in_lanes, "bias": out_lanes}
@@ -132,6 +145,8 @@ class Linear(Operator):
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """Replay every row once per result tile; a result follows its last operands."""
+        if scaled.serves(call):
+            return scaled.schedule(self.schedule(scaled.on_integers(call), arrivals))
         data, result = call.operands["data_in_0"], call.result
         in_tiles, out_tiles = data.tiles[1], result.tiles[1]
         rows = arrivals["data_in_0"].reshape(-1, 1, in_tiles)
@@ -145,6 +160,11 @@ class Linear(Operator):
     def operations(self, call: Call) -> int:
         """Two for each multiply-accumulate."""
         return 2 * call.result.elements * call.operands["data_in_0"].size[1]
+
+    def _sums(self, call: Call) -> tuple[Call, int]:
+        """Return the call on integers whose result are the exact sums, and their bits."""
+        width = max(2, self._accumulator(scaled.on_integers(call))[1])
+        return scaled.on_integers(call, min(width, scaled.MAX_WIDTH_BITS)), width
 
     @staticmethod
     def _product(call: Call) -> Product:

@@ -21,6 +21,7 @@ module mase_encode #(
     parameter int EXPONENT_BIAS = 7,
     parameter int unsigned MAXIMUM_CODE = 127,
     parameter bit SYMMETRIC = 1,
+    parameter int ZERO_POINT = 0,
     parameter int unsigned BLOCK_SIZE = 4,
     parameter int SCALE_BIAS = 127,
     parameter int unsigned SCALE_CODES = 255,
@@ -86,7 +87,9 @@ module mase_encode #(
           .OVERFLOW(OVERFLOW),
           .EXPONENT_WIDTH(EXPONENT_WIDTH),
           .EXPONENT_BIAS(EXPONENT_BIAS),
-          .MAXIMUM_CODE(MAXIMUM_CODE)
+          .MAXIMUM_CODE(MAXIMUM_CODE),
+          .SYMMETRIC(SYMMETRIC),
+          .ZERO_POINT(ZERO_POINT)
       ) u_cast (
           .data_in (mantissa[i]),
           .exponent(exponent[i]),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = data_in_0 in another format, from any to any: codes are decoded to exact values, see
-// mase_scalar_decode, and encoded again, see mase_encode, which sets the latency.
+// mase_scalar_decode, and encoded again, see mase_encode, which sets the latency. Between integers
+// with a real scale and other formats, values are multiplied by MULTIPLIER * 2**-MULTIPLIER_SHIFT.
 // Throughput 1 beat per cycle.
 module mase_cast_mixed #(
     parameter bit DATA_IN_0_BLOCK = 0,
@@ -10,12 +11,17 @@ module mase_cast_mixed #(
     parameter bit DATA_IN_0_SIGNED = 1,
     parameter int unsigned DATA_IN_0_EXPONENT_WIDTH = 4,
     parameter int DATA_IN_0_EXPONENT_BIAS = 7,
+    parameter int DATA_IN_0_ZERO_POINT = 0,
     parameter int DATA_IN_0_SCALE_BIAS = 127,
     parameter int unsigned DATA_IN_0_BLOCK_SIZE = 4,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 8,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 4,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
+
+    parameter int unsigned MULTIPLIER_WIDTH = 0,
+    parameter int unsigned MULTIPLIER = 1,
+    parameter int MULTIPLIER_SHIFT = 0,
 
     parameter bit DATA_OUT_0_BLOCK = 0,
     parameter int unsigned DATA_OUT_0_KIND = 0,
@@ -28,6 +34,7 @@ module mase_cast_mixed #(
     parameter int DATA_OUT_0_EXPONENT_BIAS = 7,
     parameter int unsigned DATA_OUT_0_MAXIMUM_CODE = 127,
     parameter int unsigned DATA_OUT_0_SYMMETRIC = 1,
+    parameter int DATA_OUT_0_ZERO_POINT = 0,
     parameter int unsigned DATA_OUT_0_BLOCK_SIZE = 4,
     parameter int DATA_OUT_0_SCALE_BIAS = 127,
     parameter int unsigned DATA_OUT_0_SCALE_CODES = 255,
@@ -60,6 +67,7 @@ module mase_cast_mixed #(
 
   localparam int unsigned Bits = (DATA_IN_0_KIND == 1)
       ? DATA_IN_0_PRECISION_0 - DATA_IN_0_EXPONENT_WIDTH + 1 : DATA_IN_0_PRECISION_0 + 2;
+  localparam int unsigned Wide = Bits + ((MULTIPLIER_WIDTH > 0) ? MULTIPLIER_WIDTH + 1 : 0);
   localparam int unsigned PlaceWidth = 12;
   // Exponent of the lowest step, of a block for the code 0 of the scale.
   localparam int FloatPlace = 2 + int'(DATA_IN_0_EXPONENT_WIDTH) - int'(DATA_IN_0_PRECISION_0)
@@ -67,7 +75,7 @@ module mase_cast_mixed #(
   localparam int IntegerPlace =
       DATA_IN_0_BLOCK ? 2 - int'(DATA_IN_0_PRECISION_0) : -DATA_IN_0_PRECISION_1;
   localparam int Place = ((DATA_IN_0_KIND == 1) ? FloatPlace : IntegerPlace)
-      - (DATA_IN_0_BLOCK ? DATA_IN_0_SCALE_BIAS : 0);
+      - (DATA_IN_0_BLOCK ? DATA_IN_0_SCALE_BIAS : 0) - MULTIPLIER_SHIFT;
 
   if (DATA_IN_0_TENSOR_SIZE_DIM_0 != DATA_OUT_0_TENSOR_SIZE_DIM_0
       || DATA_IN_0_TENSOR_SIZE_DIM_1 != DATA_OUT_0_TENSOR_SIZE_DIM_1
@@ -79,11 +87,12 @@ module mase_cast_mixed #(
     $error("the tiles of a row must divide the blocks");
   end
 
-  logic [Lanes-1:0][Bits-1:0] mantissa;
+  logic [Lanes-1:0][Wide-1:0] mantissa;
   logic [Lanes-1:0][PlaceWidth-1:0] exponent;
 
   for (genvar i = 0; i < Lanes; i++) begin : gen_lane
     localparam int unsigned Scale = DATA_IN_0_BLOCK ? i / Columns : 0;
+    logic signed [Bits-1:0] significand;
     logic [DATA_IN_0_EXPONENT_WIDTH-1:0] shift;
 
     mase_scalar_decode #(
@@ -94,9 +103,16 @@ module mase_cast_mixed #(
         .SIGNIFICAND_WIDTH(Bits)
     ) u_decode (
         .code(data_in_0[i]),
-        .significand(mantissa[i]),
+        .significand,
         .shift
     );
+    if (MULTIPLIER_WIDTH > 0) begin : gen_multiplier
+      logic signed [Bits-1:0] centred;
+      assign centred = significand - Bits'(DATA_IN_0_ZERO_POINT);
+      assign mantissa[i] = Wide'(centred) * Wide'(MULTIPLIER);
+    end else begin : gen_exact
+      assign mantissa[i] = significand;
+    end
     assign exponent[i] =
         PlaceWidth'(int'({1'b0, data_in_0_exponent[Scale]}) + int'({1'b0, shift}) + Place);
   end
@@ -105,7 +121,7 @@ module mase_cast_mixed #(
       .ROWS(Rows),
       .LANES(Columns),
       .SIZE(DATA_OUT_0_TENSOR_SIZE_DIM_0),
-      .IN_WIDTH(Bits),
+      .IN_WIDTH(Wide),
       .PLACE_WIDTH(PlaceWidth),
       .BLOCK(DATA_OUT_0_BLOCK),
       .KIND(DATA_OUT_0_KIND),
@@ -118,6 +134,7 @@ module mase_cast_mixed #(
       .EXPONENT_BIAS(DATA_OUT_0_EXPONENT_BIAS),
       .MAXIMUM_CODE(DATA_OUT_0_MAXIMUM_CODE),
       .SYMMETRIC(DATA_OUT_0_SYMMETRIC != 0),
+      .ZERO_POINT(DATA_OUT_0_ZERO_POINT),
       .BLOCK_SIZE(DATA_OUT_0_BLOCK_SIZE),
       .SCALE_BIAS(DATA_OUT_0_SCALE_BIAS),
       .SCALE_CODES(DATA_OUT_0_SCALE_CODES)
