@@ -126,12 +126,12 @@ class ScaledInteger(CodeFormat):
         point = self._parameter(self.zero_point, codes, dtype)
         return (codes.to(dtype) - point) * self._parameter(self.scale, codes, dtype)
 
-    def in_range(self, values: Tensor) -> Tensor:
-        """Return true within half a step of the range."""
+    def headroom(self, values: Tensor) -> Tensor:
+        """Count from half a step beyond the range, in steps."""
         scale = self._parameter(self.scale, values, values.dtype)
         steps = values / scale + self._parameter(self.zero_point, values, values.dtype)
         low, high = self.code_range
-        return (steps >= low - 0.5) & (steps <= high + 0.5)
+        return torch.minimum(steps - (low - 0.5), (high + 0.5) - steps)
 
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes; refuses NaN."""
