@@ -10,7 +10,7 @@ against it, cycle by cycle.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ TURNAROUND_CYCLES = 4
 # Cycles from the last beat of a burst to the burst that takes its turn, latency aside.
 REQUEST_CYCLES = 2
 MAX_BYTES = 1 << 32
+NEVER = 1 << 62
 
 Place = tuple[str, str]
 
@@ -97,13 +98,17 @@ class ExternalMemory:
         return max(1, (len(self.regions) - 1).bit_length())
 
     @property
+    def beats(self) -> int:
+        """Beats that one inference reads."""
+        return sum(item.rounds * item.beats for item in self.regions)
+
+    @property
     def cycles(self) -> int:
         """Cycles for which one inference keeps the port busy.
 
         Beats move at the memory's rate, unless too few bursts may be on their way.
         """
-        port, step = self.port, self.port.cycles_per_beat
-        beats = sum(item.rounds * item.beats for item in self.regions)
+        port, step, beats = self.port, self.port.cycles_per_beat, self.beats
         bursts = sum(item.rounds * item.bursts for item in self.regions)
         on_their_way = bursts * (port.latency_cycles + REQUEST_CYCLES - step) + beats * step
         return max(beats * step, -(-on_their_way // port.outstanding))
@@ -186,6 +191,7 @@ class _Source:
     Attributes:
         region: what it reads.
         read: when each word leaves for the operator, as far as that is known.
+        needed: beats of one inference; what follows is fetched ahead while there is room.
         requested: beats asked for.
         moved: when each beat left the buffer.
         cut: when each beat was cut into words.
@@ -194,9 +200,10 @@ class _Source:
 
     region: Region
     read: list[int]
-    requested: int
-    moved: list[int]
-    cut: list[int]
+    needed: int
+    requested: int = 0
+    moved: list[int] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
     turn: int = 0
 
     def burst(self) -> int:
@@ -231,21 +238,23 @@ def deliver(memory: ExternalMemory, taken: Mapping[Place, Cycles]) -> dict[Place
 
     Args:
         memory: the port and its regions.
-        taken: for each (node, operand), when each word of some inferences is taken. What is
+        taken: for each (node, operand), when each word of one inference is taken. What is
             offered later than that says that it cannot be.
     """
     port, step = memory.port, memory.port.cycles_per_beat
-    sources = [_Source(item, _read(item, taken[item.node, item.operand]), 0, [], []) for item in memory.regions]
-    wanted = [len(item.read) // item.region.words * item.region.beats for item in sources]
+    sources = [
+        _Source(item, _read(item, taken[item.node, item.operand]), item.rounds * item.beats)
+        for item in memory.regions
+    ]
     ended: list[int] = []
     cycle, last_beat, turn = -1, -step, 0
-    while any(item.requested < count for item, count in zip(sources, wanted, strict=True)):
-        open_ = [i for i, item in enumerate(sources) if item.requested < wanted[i]]
-        cycle = max(cycle + 1, min(sources[i].earliest() for i in open_))
+    while any(item.requested < item.needed for item in sources):
+        possible = [item.earliest() for item in sources]
+        cycle = max(cycle + 1, min(possible))
         if len(ended) >= port.outstanding:
             cycle = max(cycle, ended[-port.outstanding] + 1)
-        ready = [i for i in open_ if sources[i].earliest() <= cycle]
-        chosen = min(ready, key=lambda i: (i < turn, i))
+        ready = [number for number, first in enumerate(possible) if first <= cycle]
+        chosen = min(ready, key=lambda number: (number < turn, number))
         source, turn = sources[chosen], chosen + 1
         arrival = max(cycle + 1 + port.latency_cycles, last_beat + step)
         last_beat = source.take(arrival, step, port)
@@ -257,21 +266,23 @@ def deliver(memory: ExternalMemory, taken: Mapping[Place, Cycles]) -> dict[Place
 
 
 def _read(region: Region, taken: Cycles) -> list[int]:
-    """Return when words leave the gearbox: when they are taken, or stored to be repeated."""
+    """Return when words leave the gearbox: when they are taken, or stored to be repeated.
+
+    Words of the next inference leave never, but for rounds that are stored ahead: one beside the
+    first, and one in its place.
+    """
+    ahead = region.words * (2 + -(-region.buffer_beats // region.beats))
     if region.repeats == 1:
         found: list[int] = taken.tolist()
-        return found
-    rounds = taken.reshape(-1, region.repeats, region.words)
-    free = np.concatenate([np.full(2, -1), rounds[:-2, -1, -1]])[: len(rounds)]
-    stored: list[int] = np.broadcast_to(free[:, None], (len(rounds), region.words)).ravel().tolist()
-    return stored
+        return found + ahead * [NEVER]
+    return 2 * region.words * [0] + region.words * [int(taken[-1])] + ahead * [NEVER]
 
 
 def _offered(source: _Source, port: MemoryPort) -> Cycles:
-    """Return when each word is offered, from when beats were cut."""
+    """Return when each word of one inference is offered, from when beats were cut."""
     region = source.region
     last = -(-np.arange(1, region.words + 1) * region.width_bits // port.data_width) - 1
-    words = np.array(source.cut).reshape(-1, region.beats)[:, last] + 1
+    words = np.array(source.cut[: source.needed]).reshape(-1, region.beats)[:, last] + 1
     if region.repeats == 1:
         return words.reshape(-1)
     shape = (len(words), region.repeats, region.words)

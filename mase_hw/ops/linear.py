@@ -152,9 +152,9 @@ class Linear(Operator):
         return last + 3 + (data.parallelism[1] - 1).bit_length()
 
     def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
-        """Elements are stored as they come; weights are taken where they meet them."""
-        stored = one_per_cycle(arrivals["data_in_0"])
-        return {"data_in_0": stored, "weight": self._met(call, arrivals)}
+        """Elements are stored as they come, to be replayed; weights are taken as they meet."""
+        met, stored = self._met(call, arrivals), one_per_cycle(arrivals["data_in_0"])
+        return {"data_in_0": met if call.result.tiles[1] == 1 else stored, "weight": met}
 
     def repeats(self, call: Call) -> dict[str, int]:
         """Every row tile takes all weights."""
