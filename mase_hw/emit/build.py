@@ -17,11 +17,13 @@ from mase_hw.emit.design import (
     Queue,
     Stream,
 )
+from mase_hw.emit.external import pack_image, port_instance, source_instance
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
+from mase_hw.hardware.memory import ExternalMemory, Place
 from mase_hw.hardware.timing import Prediction, predict
 from mase_hw.ops import Call, Hardware, Source, TensorSpec
 
@@ -44,6 +46,8 @@ class _Builder:
     unused: list[str] = field(default_factory=list)
     queues: list[Queue] = field(default_factory=list)
     constants: list[Stream] = field(default_factory=list)
+    external: ExternalMemory | None = None
+    outside: dict[Place, list[int]] = field(default_factory=dict)
 
 
 Use = tuple[Node, str]
@@ -52,7 +56,7 @@ Use = tuple[Node, str]
 def build_design(mg: MaseGraph) -> Design:
     """Return the design of a graph that went through the hardware metadata pass."""
     prediction = predict(mg)
-    builder = _Builder()
+    builder = _Builder(external=prediction.memory)
     inputs = [
         Stream(f"data_in_{position}", node.name, spec(node))
         for position, node in enumerate(mg.inputs)
@@ -77,6 +81,10 @@ def build_design(mg: MaseGraph) -> Design:
         if node.op == "output":
             for stream in outputs:
                 builder.wires.append((stream, supplied[node, stream.name]))
+    image = b""
+    if builder.external is not None:
+        builder.instances.append(port_instance(builder.external))
+        image = pack_image(builder.external, builder.outside)
     return Design(
         mg.name,
         tuple(inputs),
@@ -93,6 +101,8 @@ def build_design(mg: MaseGraph) -> Design:
         tuple(builder.unused),
         tuple(builder.queues),
         tuple(builder.constants),
+        builder.external,
+        image,
     )
 
 
@@ -260,9 +270,19 @@ def _add_instance(
 def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -> None:
     number_format = stream.spec.quantized
     words = pack_words(number_format, source.beats, stream.spec.parallelism[0])
-    memory = Memory(f"{stream.name}_source_0", call.name, _payload_bits(stream), tuple(words))
-    builder.memories.append(memory)
     builder.constants.append(stream)
+    name = f"{stream.name}_source_0"
+    regions = builder.external.regions if builder.external else ()
+    for region in regions:
+        if (region.node, region.operand) == (call.name, source.operand):
+            assert builder.external is not None
+            payload = _payload(stream)
+            instance = source_instance(builder.external, region, name, payload, stream.name)
+            builder.instances.append(instance)
+            builder.outside[call.name, source.operand] = words
+            return
+    memory = Memory(name, call.name, _payload_bits(stream), tuple(words))
+    builder.memories.append(memory)
     builder.instances.append(
         Instance(
             memory.name,

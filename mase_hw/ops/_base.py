@@ -237,6 +237,13 @@ class Operator(ABC):
         result = call.result
         return {name: replace(result, format=call.operands[name].format) for name in call.constants}
 
+    def repeats(self, call: Call) -> dict[str, int]:
+        """Return how often one inference takes the whole of each constant that may lie outside.
+
+        Such a constant may come late: `schedule` and `consumption` then find it in `arrivals`.
+        """
+        return {}
+
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Return the order of every stream, given those that are offered in `call.operands`.
 
@@ -278,7 +285,8 @@ class Operator(ABC):
 
         Args:
             call: the call, with parallelism.
-            arrivals: for each streaming operand, the cycle at which each beat is offered.
+            arrivals: for each streaming operand, and each constant that does not lie on chip, the
+                cycle at which each beat is offered.
 
         The default is a unit of one register stage that moves beat for beat.
         """

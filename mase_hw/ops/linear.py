@@ -147,15 +147,29 @@ class Linear(Operator):
         """Replay every row once per result tile; a result follows its last operands."""
         if scaled.serves(call):
             return scaled.schedule(self.schedule(scaled.on_integers(call), arrivals))
-        data, result = call.operands["data_in_0"], call.result
-        in_tiles, out_tiles = data.tiles[1], result.tiles[1]
-        rows = arrivals["data_in_0"].reshape(-1, 1, in_tiles)
-        written = rows if out_tiles == 1 else _accepted(rows) + 2
-        met = one_per_cycle(np.broadcast_to(written, (len(rows), out_tiles, in_tiles)).reshape(-1))
-        last = met.reshape(-1, in_tiles)[:, -1]
+        data = call.operands["data_in_0"]
+        last = self._met(call, arrivals).reshape(-1, data.tiles[1])[:, -1]
         if not all_fixed(call):
             return self._product(call).schedule(last)
         return last + 3 + (data.parallelism[1] - 1).bit_length()
+
+    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
+        """Elements are stored as they come, to be replayed; weights are taken as they meet."""
+        met, stored = self._met(call, arrivals), one_per_cycle(arrivals["data_in_0"])
+        return {"data_in_0": met if call.result.tiles[1] == 1 else stored, "weight": met}
+
+    def repeats(self, call: Call) -> dict[str, int]:
+        """Every row tile takes all weights."""
+        data = call.operands["data_in_0"]
+        return {"weight": data.leading * data.tiles[0]}
+
+    def _met(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """Return when each tile of weights meets its elements."""
+        in_tiles, out_tiles = call.operands["data_in_0"].tiles[1], call.result.tiles[1]
+        rows = arrivals["data_in_0"].reshape(-1, 1, in_tiles)
+        written = rows if out_tiles == 1 else _accepted(rows) + 2
+        replayed = np.broadcast_to(written, (len(rows), out_tiles, in_tiles)).reshape(-1)
+        return one_per_cycle(np.maximum(replayed, arrivals.get("weight", replayed)))
 
     def operations(self, call: Call) -> int:
         """Two for each multiply-accumulate."""
