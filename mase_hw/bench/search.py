@@ -261,9 +261,10 @@ def quick_experiments(folder: Path) -> Iterator[Row]:
             times.append(elapsed)
             tables.append((place / f"{name}.csv").read_bytes())
         equal = tables[0] == tables[1]
+        second = "the same table" if equal else "ANOTHER table"
         yield Row(
             f"experiment {name} --quick: time (processor time); a second run",
-            f"{times[0].wall:.0f} s ({times[0].cpu:.0f} s); {'the same table' if equal else 'ANOTHER table'}",
+            f"{times[0].wall:.0f} s ({times[0].cpu:.0f} s); {second}",
             "<= 180 s on two cores, the same table",
             equal and times[0].wall <= EXPERIMENT_SECONDS,
         )
