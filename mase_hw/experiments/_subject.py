@@ -14,7 +14,7 @@ from torch import Tensor
 from mase_hw.data import Split
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models import models
-from mase_hw.search import Samples, SearchResult, search
+from mase_hw.search import Samples, SearchResult, TrialResult, search
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,16 @@ class Curve:
             best = max(best, float(trial.user_attrs.get("metrics", {}).get("accuracy", 0.0)))
             accuracies.append(best)
         return cls(accuracies, result)
+
+
+def chosen_architecture(best: TrialResult) -> str:
+    """Return what a trial chose of the table `architecture`, as a cell of a table."""
+    prefix = "architecture."
+    return ", ".join(
+        f"{key.removeprefix(prefix)} {value}"
+        for key, value in best.parameters.items()
+        if key.startswith(prefix)
+    )
 
 
 def mean_and_error(values: list[float]) -> tuple[float, float]:

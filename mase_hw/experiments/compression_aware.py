@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
-from mase_hw.experiments._subject import Subject, steps
+from mase_hw.experiments._subject import Subject, chosen_architecture, steps
+from mase_hw.passes.report_quantization import FLOAT_BITS
 from mase_hw.training import standard_error
 
 QUICK: dict[str, Any] = {
     "trials": 10,
-    "training": {"epochs": 3, "learning_rate": 3e-3},
+    "training": {"epochs": 8, "learning_rate": 3e-3},
     "space": {"architecture": {"first": [16, 32, 64], "second": [8, 16, 32, 64]}},
 }
 FULL: dict[str, Any] = {
@@ -57,8 +58,9 @@ class CompressionAware(Experiment):
             found = subject.search(config, folder / name.replace(", ", "-"), advance)
             best = found.result.best[0]
             curves[name] = found.accuracies
-            kilobits = best.metrics["memory_bits"] / 1000
-            rows.append((name, 100 * best.metrics["accuracy"], best.number + 1, kilobits))
+            bits = best.metrics["average_bits"] or FLOAT_BITS
+            chosen = chosen_architecture(best)
+            rows.append((name, 100 * best.metrics["accuracy"], best.number + 1, bits, chosen))
         count = len(subject.split.validation_labels)
         error = standard_error(curves["no compression"][-1], count)
         figure, (axes,) = new_figure()
@@ -68,4 +70,5 @@ class CompressionAware(Experiment):
             f"is fixed point of 4 bits and l1 sparsity {SPARSITY}; {count} validation samples, "
             f"standard error {100 * error:.1f} points (the bands)"
         )
-        return Outcome(("search", "best, %", "in trial", "weights, kbit"), rows, figure, note)
+        columns = ("search", "best, %", "in trial", "bits per weight", "architecture")
+        return Outcome(columns, rows, figure, note)

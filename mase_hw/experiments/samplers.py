@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
-from mase_hw.experiments._subject import Subject, steps
+from mase_hw.experiments._subject import Subject, chosen_architecture, steps
 from mase_hw.training import standard_error
 
 SAMPLERS = ("random", "grid", "tpe")
@@ -22,7 +22,7 @@ SPACE = {
 }
 QUICK: dict[str, Any] = {
     "trials": 10,
-    "training": {"epochs": 3, "learning_rate": 3e-3},
+    "training": {"epochs": 8, "learning_rate": 3e-3},
     "space": QUICK_SPACE,
 }
 FULL: dict[str, Any] = {
@@ -48,10 +48,7 @@ class Samplers(Experiment):
             found = subject.search(settings | {"sampler": name}, folder / name, advance)
             best = found.result.best[0]
             curves[name] = found.accuracies
-            chosen = ", ".join(
-                f"{key.removeprefix('architecture.')} {value}"
-                for key, value in best.parameters.items()
-            )
+            chosen = chosen_architecture(best)
             accuracy = 100 * best.metrics["accuracy"]
             rows.append((name, accuracy, best.number + 1, len(found.result.failed), chosen))
         count = len(subject.split.validation_labels)

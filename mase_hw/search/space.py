@@ -206,8 +206,8 @@ class Space:
             ConfigError: when a dimension is continuous, or what is searched differs from trial to
                 trial.
         """
-        others = len(self.dimensions) - len(self.architecture)
-        if others and any(isinstance(item, Dimension) for item in self.architecture.values()):
+        built = [item for item in self.architecture.values() if isinstance(item, Dimension)]
+        if 0 < len(built) < len(self.dimensions):
             raise ConfigError(
                 "a grid needs the same dimensions in every trial, and those of nodes depend on the "
                 "architecture; search one of the two, or give another sampler"
