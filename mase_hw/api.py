@@ -13,8 +13,10 @@ from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
+from mase_hw.graph.memory import ON_CHIP
 from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
+from mase_hw.passes.memory import Memory
 from mase_hw.passes.prune import prune_transform_pass
 from mase_hw.passes.prune_structure import prune_structure_transform_pass
 from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
@@ -47,6 +49,7 @@ def emit_verilog(
     config: Mapping[str, Any] | None = None,
     parallelism: int | str | Mapping[str, Any] = 1,
     multipliers: int = 64,
+    memory: Memory = ON_CHIP,
     data: Any = None,
     name: str | None = None,
 ) -> Project:
@@ -59,6 +62,8 @@ def emit_verilog(
         config: number formats, see `mase_hw.passes.quantize`; 8-bit fixed point when not given.
         parallelism: elements per beat: a number, `auto`, or a table per node.
         multipliers: the budget of `auto`.
+        memory: `on-chip`, or `external` for weights that come through one AXI4 port, or a table,
+            see `mase_hw.passes.memory`.
         data: batches of inputs that show the ranges of values, for fractions left open.
         name: the design's name.
 
@@ -78,7 +83,7 @@ def emit_verilog(
     check_finite(mg)
     if config is not None or not mg.is_quantized:
         mg = quantize(mg, config, data=data)
-    mg = to_hardware(mg, parallelism=parallelism, multipliers=multipliers)
+    mg = to_hardware(mg, parallelism=parallelism, multipliers=multipliers, memory=memory)
     return write_project(mg, Path(output), testbench=write_testbench)
 
 

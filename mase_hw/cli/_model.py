@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,49 +90,20 @@ def _from_factory(argument: str) -> Subject:
     from torch import nn
 
     from mase_hw.graph import trace
+    from mase_hw.models.builder import load_factory, reason
 
-    file, _, name = argument.rpartition(":")
-    path = Path(file)
-    if not path.is_file():
-        raise CaptureError(f"{file} is no file; MODEL file.py:factory needs one")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise CaptureError(f"{file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent.absolute()))
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise CaptureError(f"{file} cannot be imported: {_reason(error)}") from error
-    finally:
-        sys.path.pop(0)
-    factory = getattr(module, name, None)
-    if not callable(factory):
-        names = [
-            key
-            for key, value in vars(module).items()
-            if inspect.isfunction(value) and value.__module__ == module.__name__
-        ]
-        known = nearest(name, names) if names else "it defines no function"
-        raise CaptureError(f"{file} has no function {name!r}; {known}")
+    factory = load_factory(argument)
     try:
         result = factory()
     except (Exception, SystemExit) as error:
-        raise CaptureError(f"{argument} failed: {_reason(error)}") from error
+        raise CaptureError(f"{argument} failed: {reason(error)}") from error
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], nn.Module):
         raise CaptureError(
             f"{argument} returned {_kind(result)}; it must return (module, example_inputs), "
             "a torch.nn.Module and the tensors that it takes"
         )
+    name = argument.rpartition(":")[2]
     return Subject(trace(result[0], result[1], name=re.sub(r"\W", "_", name)))
-
-
-def _reason(error: BaseException) -> str:
-    from mase_hw.graph.source import location_of_error
-
-    where = location_of_error(error)
-    return f"{type(error).__name__}: {error}" + (f" (at {where})" if where.file else "")
 
 
 def _kind(value: object) -> str:
