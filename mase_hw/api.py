@@ -18,6 +18,7 @@ from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
 from mase_hw.passes.memory import Memory
 from mase_hw.passes.prune import prune_transform_pass
+from mase_hw.passes.prune_structure import prune_structure_transform_pass
 from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
 from mase_hw.sim.cocotb_engine import write_testbench
 from mase_hw.sim.simulate import SimulationReport
@@ -86,14 +87,17 @@ def emit_verilog(
     return write_project(mg, Path(output), testbench=write_testbench)
 
 
-def prune(mg: MaseGraph, **options: Any) -> MaseGraph:
+def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGraph:
     """Return the graph with a share of its weights at zero, where training leaves them.
 
     Args:
         mg: a captured or quantised graph.
-        options: see `mase_hw.passes.prune.prune_transform_pass`.
+        structured: take whole channels, filters and heads out instead: modules become smaller.
+        options: see `mase_hw.passes.prune.prune_transform_pass`, or
+            `mase_hw.passes.prune_structure.prune_structure_transform_pass`.
     """
-    return prune_transform_pass(mg, options)[0]
+    chosen = prune_structure_transform_pass if structured else prune_transform_pass
+    return chosen(mg, options)[0]
 
 
 def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) -> SimulationReport:

@@ -21,6 +21,7 @@ from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.passes.calibrate import calibrate_analysis_pass
 from mase_hw.passes.prune import prune_transform_pass
+from mase_hw.passes.prune_structure import prune_structure_transform_pass
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.schedule import sparsity_schedule
 from mase_hw.training import Trainer
@@ -115,6 +116,15 @@ def prune_step(state: State, context: Context, **arguments: Any) -> tuple[State,
     return replace(state, mg=mg), info
 
 
+def prune_structure_step(
+    state: State, context: Context, **arguments: Any
+) -> tuple[State, dict[str, Any]]:
+    """Take channels out of the graph: see `prune_structure_transform_pass`."""
+    given = {"seed": context.seed, **arguments}
+    mg, info = prune_structure_transform_pass(state.mg, given)
+    return replace(state, mg=mg), info
+
+
 def train_step(
     state: State, context: Context, *, trainer: str = "loop", **recipe: Any
 ) -> tuple[State, dict[str, Any]]:
@@ -156,6 +166,7 @@ def _trainers() -> dict[str, Callable[..., Any]]:
 STEPS: Mapping[str, Step] = {
     "quantize": quantize_step,
     "prune": prune_step,
+    "prune_structure": prune_structure_step,
     "train": train_step,
 }
 
