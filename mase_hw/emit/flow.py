@@ -17,8 +17,8 @@ from mase_hw.passes.fold import (
     fold_into_producer_transform_pass,
 )
 from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
-from mase_hw.passes.memory import Memory
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.memory import Memory
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
 from mase_hw.passes.remove_identity import remove_identity_transform_pass

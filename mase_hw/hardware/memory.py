@@ -260,9 +260,7 @@ def deliver(memory: ExternalMemory, taken: Mapping[Place, Cycles]) -> dict[Place
         last_beat = source.take(arrival, step, port)
         source.turn = cycle + 1
         ended.append(last_beat)
-    return {
-        (item.region.node, item.region.operand): _offered(item, port) for item in sources
-    }
+    return {(item.region.node, item.region.operand): _offered(item, port) for item in sources}
 
 
 def _read(region: Region, taken: Cycles) -> list[int]:

@@ -161,7 +161,9 @@ class Convolution(Operator):
     def _met(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """Return when each tile of weights meets its pixels."""
         shown = self.window(call).schedule(arrivals["data_in_0"])
-        return one_per_cycle(np.maximum(shown, arrivals["weight"])) if "weight" in arrivals else shown
+        return (
+            one_per_cycle(np.maximum(shown, arrivals["weight"])) if "weight" in arrivals else shown
+        )
 
     def operations(self, call: Call) -> int:
         """Two for each multiply-accumulate."""

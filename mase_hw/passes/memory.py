@@ -33,7 +33,7 @@ def place_constants(
     nodes = {key: entry for key, entry in table.items() if isinstance(entry, Mapping)}
     options = {key: item for key, item in table.items() if key != "default" and key not in nodes}
     chosen = {
-        name: {operand: default for operand in operands} for name, operands in movable.items()
+        name: dict.fromkeys(operands, default) for name, operands in movable.items()
     }
     for name, entry in nodes.items():
         if name not in movable:
