@@ -29,6 +29,7 @@ from mase_hw.ops import Call, Hardware, Source, TensorSpec
 
 ROM_MODULE = "mase_rom_source"
 FORK_MODULE = "mase_stream_fork"
+WIDTH_SUFFIX = "PRECISION_0"
 
 
 @dataclass
@@ -231,7 +232,9 @@ def _add_instance(
     constants = call.operator.constant_streams(call)
     sources = {source.operand: source for source in hardware.sources}
     for name, stream in operands.items():
-        parameters |= _tensor_parameters(builder, call, name, stream, rounds=False)
+        parameters |= _tensor_parameters(
+            builder, call, name, stream, rounds=False, moves=hardware.moves
+        )
         ports |= _stream_ports(name, stream)
     for name, source in sources.items():
         stream = Stream(f"{call.name}_{name}", call.name, constants[name])
@@ -247,7 +250,9 @@ def _add_instance(
         net = f"unused_{call.name}_{name}"
         builder.unused.append(net)
         ports[name] = net
-    parameters |= _tensor_parameters(builder, call, "data_out_0", result, rounds=hardware.rounds)
+    parameters |= _tensor_parameters(
+        builder, call, "data_out_0", result, rounds=hardware.rounds, moves=hardware.moves
+    )
     ports |= _stream_ports("data_out_0", result)
     for name, value in hardware.parameters.items():
         parameters[name] = _own_parameter(builder, call, name, value)
@@ -352,7 +357,8 @@ def _sized_parameters(spec: TensorSpec, rounds: bool) -> Iterable[tuple[str, str
 def _parameter_type(suffix: str) -> str:
     if suffix == "SIGNED":
         return "bit"
-    return "int" if suffix == "PRECISION_1" or suffix.endswith("_BIAS") else "int unsigned"
+    signed = suffix.endswith("_BIAS") or suffix in ("PRECISION_1", "ZERO_POINT")
+    return "int" if signed else "int unsigned"
 
 
 def _port_parameters(stream: Stream, rounds: bool) -> list[Parameter]:
@@ -363,7 +369,7 @@ def _port_parameters(stream: Stream, rounds: bool) -> list[Parameter]:
 
 
 def _tensor_parameters(
-    builder: _Builder, call: Call, name: str, stream: Stream, rounds: bool
+    builder: _Builder, call: Call, name: str, stream: Stream, rounds: bool, moves: bool = False
 ) -> dict[str, str]:
     """Add the top's parameters of one tensor of a node; return what the instance is given.
 
@@ -372,7 +378,10 @@ def _tensor_parameters(
     port = stream.name.upper() if stream.name.startswith("data_in_") else None
     given: dict[str, str] = {}
     beyond: list[str] = []
+    formats = _format_parameters(stream.spec, rounds)
     for kind, suffix, value in _sized_parameters(stream.spec, rounds):
+        if moves and suffix in formats and suffix != WIDTH_SUFFIX:
+            continue
         full = f"{call.name}_{name.upper()}_{suffix}"
         default = f"{port}_{suffix}" if port else str(value)
         builder.parameters.append(Parameter(kind, full, default))

@@ -32,9 +32,7 @@ def place_constants(
     movable = _movable(mg)
     nodes = {key: entry for key, entry in table.items() if isinstance(entry, Mapping)}
     options = {key: item for key, item in table.items() if key != "default" and key not in nodes}
-    chosen = {
-        name: dict.fromkeys(operands, default) for name, operands in movable.items()
-    }
+    chosen = {name: dict.fromkeys(operands, default) for name, operands in movable.items()}
     for name, entry in nodes.items():
         if name not in movable:
             raise ConfigError(
