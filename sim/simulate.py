@@ -62,6 +62,7 @@ class SimulationReport:
         violations: stream rules that ports of the design broke.
         waveform: path of the recorded waveform.
         queues: how full each queue became, when that was asked for.
+        memory: what the port of the external memory did, where there is one.
         outputs: codes of each output by stream name, the inferences along the batch dimension.
         values: the reals these codes stand for.
     """
@@ -84,12 +85,15 @@ class SimulationReport:
     violations: tuple[Violation, ...] = ()
     waveform: Path | None = None
     queues: tuple[QueueMark, ...] = ()
+    memory: MemoryState | None = None
     outputs: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     values: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description without the outputs."""
-        skipped = ("outputs", "values", "first_mismatch", "violations", "waveform", "queues")
+        skipped = (
+            "outputs", "values", "first_mismatch", "violations", "waveform", "queues", "memory",
+        )  # fmt: skip
         entry = {name: item for name, item in vars(self).items() if name not in skipped}
         first = self.first_mismatch
         return {
@@ -98,6 +102,7 @@ class SimulationReport:
             "violations": [str(item) for item in self.violations],
             "waveform": str(self.waveform) if self.waveform else None,
             "queues": [vars(mark) for mark in self.queues],
+            "memory": vars(self.memory) if self.memory else None,
         }
 
     def to_json(self) -> str:
@@ -412,6 +417,7 @@ def _report(
         violations=result.violations,
         waveform=result.waveform,
         queues=queue_marks(summary, result),
+        memory=result.memory,
         outputs=outputs,
         values=values,
     )

