@@ -189,20 +189,24 @@ class Window:
     def depth(self) -> int:
         """Beats of the buffer: what a position needs, and what the positions of the next row do.
 
-        A window one row high that skips none looks ahead by its width instead, and one that is
-        faster than its input by two rows. The input then never waits for the window longer than
-        the window waits for it.
+        A window one row high that skips none looks ahead by its width instead. The input then
+        never waits for the window longer than the window waits for it. One that is faster than
+        its input gets as many rows as keep the input from waiting at all.
         """
         one_row = self.rows.kernel == 1 and self.rows.positions == self.rows.size
         ahead = self.columns.kernel if one_row else self.columns.positions
-        if self.beats < self.inputs:
-            ahead *= 2
         last = self._needs.max(axis=1)
         last = np.concatenate([last, last + self.inputs, last + 2 * self.inputs])
         count = self.positions
         ahead = min(ahead, count)
         windows = np.lib.stride_tricks.sliding_window_view(last, ahead + 1)[:count]
-        return max(self.tiles, int((windows.max(axis=1) - self._free).max()) + 1)
+        depth = max(self.tiles, int((windows.max(axis=1) - self._free).max()) + 1)
+        steady = np.arange(4 * self.inputs)
+        while self.beats < self.inputs and not np.array_equal(
+            self._settled(steady, depth)[0], steady
+        ):
+            depth += self.columns.size * self.tiles
+        return depth
 
     def parameters(self) -> dict[str, int]:
         """Return the parameters of the module."""
@@ -261,7 +265,11 @@ class Window:
         return word
 
     def schedule(self, offered: Cycles) -> Cycles:
-        """Return when each beat is offered, from idle, to a consumer that is ready.
+        """Return when each beat is offered, from idle, to a consumer that is ready."""
+        return self._settled(offered, self.depth)[1] + 1
+
+    def _settled(self, offered: Cycles, depth: int) -> tuple[Cycles, Cycles]:
+        """Return when each beat enters a buffer of `depth`, and when each that leaves is read.
 
         Beats enter when there is room, which depends on what has left, which depends on what has
         entered: the two are settled in turn.
@@ -270,7 +278,7 @@ class Window:
         starts = np.arange(images)[:, None] * self.inputs
         needs = (self._needs.reshape(1, -1) + starts).reshape(-1)
         free = (self._free[None, :] + starts).reshape(-1)
-        limits = np.searchsorted(free, np.arange(offered.size) - self.depth, side="right")
+        limits = np.searchsorted(free, np.arange(offered.size) - depth, side="right")
         accepted = one_per_cycle(offered)
         while True:
             taken = one_per_cycle(accepted[needs] + 1)
@@ -278,7 +286,7 @@ class Window:
             reached = np.append(0, taken.reshape(free.size, -1)[:, -1] + 1)
             settled = one_per_cycle(np.maximum(offered, reached[limits]))
             if np.array_equal(settled, accepted):
-                return taken + 1
+                return accepted, taken
             accepted = settled
 
 
