@@ -81,8 +81,8 @@ def _read_result(request: RunRequest, folder: Path) -> RunResult:
             empty = np.zeros((0, layouts[words[0]].bytes), np.uint8)
             streams[words[0]] = Recording(empty, cycles, words[2] == "1", False)
         elif kind == "memory":
-            bursts, beats, waiting, asking = map(int, words)
-            memory = MemoryState(bursts, beats, waiting, bool(asking))
+            bursts, moved, waiting, asking = map(int, words)
+            memory = MemoryState(bursts, moved, waiting, bool(asking))
         elif kind in ("output", "probe"):
             name = words[0]
             beats = np.fromfile(folder / f"{name}.out", np.uint8).reshape(-1, layouts[name].bytes)

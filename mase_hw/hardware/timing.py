@@ -16,9 +16,9 @@ from mase_hw.ops import Call
 from mase_hw.ops._base import Cycles
 
 # Rounds in which late words and the words that are then taken late agree, or nearly so, and the
-# beats of the memory port that are replayed for that: a long inference is cut short.
-SETTLING_ROUNDS = 64
-SETTLING_BEATS = 4_000_000
+# cycles and beats that are replayed for that: the rounds of a long inference are fewer.
+SETTLING_ROUNDS = 256
+SETTLING_STEPS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,12 @@ def predict(mg: MaseGraph) -> Prediction:
     memory = external_memory(mg)
     if memory is not None:
         interval = max(interval, memory.cycles)
-    return Prediction(interval, _latency(mg, calls, memory), work, memory)
+    return Prediction(interval, _latency(mg, calls, memory, sum(work.values())), work, memory)
 
 
-def _latency(mg: MaseGraph, calls: Mapping[Node, Call], memory: ExternalMemory | None) -> int:
+def _latency(
+    mg: MaseGraph, calls: Mapping[Node, Call], memory: ExternalMemory | None, cycles: int
+) -> int:
     """Return the latency of an inference alone.
 
     Words that come late are taken late, and words that are taken late make room late: both are
@@ -62,7 +64,7 @@ def _latency(mg: MaseGraph, calls: Mapping[Node, Call], memory: ExternalMemory |
     words: dict[Place, Cycles] = {}
     offered = _offered(mg, calls, words)
     taken: dict[Place, Cycles] = {}
-    for _ in range(_settling_rounds(memory)):
+    for _ in range(_settling_rounds(memory, cycles)):
         assert memory is not None
         taken = _taken(calls, memory, offered, words)
         before, words = words, deliver(memory, taken)
@@ -72,10 +74,10 @@ def _latency(mg: MaseGraph, calls: Mapping[Node, Call], memory: ExternalMemory |
     return max(int(offered[node][-1]) for node in output_nodes(mg)) - _first_moved(mg, taken)
 
 
-def _settling_rounds(memory: ExternalMemory | None) -> int:
+def _settling_rounds(memory: ExternalMemory | None, cycles: int) -> int:
     if memory is None:
         return 0
-    return max(2, min(SETTLING_ROUNDS, SETTLING_BEATS // memory.beats))
+    return max(2, min(SETTLING_ROUNDS, SETTLING_STEPS // (memory.beats + cycles)))
 
 
 def _offered(
@@ -96,7 +98,7 @@ def _taken(
 ) -> dict[Place, Cycles]:
     """Return when each operand of the nodes that read the memory is taken."""
     users = {region.node for region in memory.regions}
-    taken = {}
+    taken: dict[Place, Cycles] = {}
     for node, call in calls.items():
         if node.name in users:
             used = call.operator.consumption(call, _arrivals(node, offered, words))

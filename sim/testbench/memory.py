@@ -25,7 +25,7 @@ SLAVE_ERROR, DECODE_ERROR = 2, 3
 
 def read_image(project: Path, entry: Mapping[str, Any]) -> bytes:
     """Return the image that `design.json` describes, which must have its size."""
-    path = project / entry["file"]
+    path: Path = project / entry["file"]
     found = path.read_bytes() if path.is_file() else None
     if found is None or len(found) != entry["bytes"]:
         state = "does not exist" if found is None else f"has {len(found)} bytes"
@@ -46,7 +46,8 @@ def memory_options(entry: Mapping[str, Any]) -> dict[str, int]:
         "error_beat": -1,
         "answered_beats": -1,
     }
-    return predicted | json.loads(os.environ.get("MASE_HW_MEMORY", "{}"))
+    asked: dict[str, int] = json.loads(os.environ.get("MASE_HW_MEMORY", "{}"))
+    return predicted | asked
 
 
 @dataclass
