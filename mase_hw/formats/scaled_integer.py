@@ -195,6 +195,8 @@ class ScaledInteger(CodeFormat):
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> ScaledInteger:
         """Return the format whose codes just cover the range and zero."""
+        if "scale" in fields:
+            return cls(**fields)
         return cls.fit_values(torch.tensor([minimum, maximum]), **{**fields, "channel_axis": None})
 
     @classmethod
