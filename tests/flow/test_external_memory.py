@@ -33,16 +33,31 @@ FORMATS = by_type(data_in_width=8, weight_width=6, bias_width=8)
 # A file of the project, what it says, what it is made to say, and the rule that breaks.
 PORT = "rtl/mase_axi_read_port.sv"
 BROKEN_RULES = {
-    "crosses": (PORT, "<= BASE_ADDRESS + offset;", "<= BASE_ADDRESS + offset + 4088;", "crosses 4 KiB"),
+    "crosses": (
+        PORT,
+        "<= BASE_ADDRESS + offset;",
+        "<= BASE_ADDRESS + offset + 4088;",
+        "crosses 4 KiB",
+    ),
     "size": (PORT, "3'($clog2(DATA_WIDTH / 8))", "3'd0", "not incremental in whole beats"),
-    "leaves": (PORT, "<= BASE_ADDRESS + offset;", "<= BASE_ADDRESS + offset + 65536;", "leaves the image"),
+    "leaves": (
+        PORT,
+        "<= BASE_ADDRESS + offset;",
+        "<= BASE_ADDRESS + offset + 65536;",
+        "leaves the image",
+    ),
     "falls": (
         PORT,
         "if (!m_axi_arvalid || m_axi_arready) m_axi_arvalid <= ask;",
         "m_axi_arvalid <= ask;",
         "arvalid fell",
     ),
-    "changes": (PORT, "if (ask) begin\n      m_axi_araddr", "begin\n      m_axi_araddr", "the burst changed"),
+    "changes": (
+        PORT,
+        "if (ask) begin\n      m_axi_araddr",
+        "begin\n      m_axi_araddr",
+        "the burst changed",
+    ),
     "many": (PORT, "&& outstanding_q != CountWidth'(OUTSTANDING)", "", "too many bursts"),
 }  # fmt: skip
 
