@@ -67,7 +67,9 @@ class Crop(GatherRows):
         """Return a window, or a shift of the lanes."""
         if not self._shifts(call):
             return super().hardware(call)
-        return Hardware("mase_crop_fixed", {"START": self.indices(call).start}, rounds=False)
+        return Hardware(
+            "mase_crop_fixed", {"START": self.indices(call).start}, rounds=False, moves=True
+        )
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A shifted beat follows the last of its lanes; the rest of a row comes a cycle later."""

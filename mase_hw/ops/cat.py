@@ -31,6 +31,7 @@ from mase_hw.ops._base import (
 )
 from mase_hw.ops._library import define_joining
 from mase_hw.ops._reduce import stream_axes
+from mase_hw.ops._scalars import SCALARS, SCALED
 from mase_hw.ops._tensor import Order, TensorSpec
 
 
@@ -78,6 +79,7 @@ class Cat(Operator):
     )
     keeps_format: ClassVar[bool] = True
     shares_format: ClassVar[bool] = True
+    formats: ClassVar[tuple[str, ...]] = (*SCALARS, SCALED)
 
     def dim(self, call: Call) -> int:
         """Return the dimension, counted from the front."""
@@ -148,7 +150,7 @@ class Cat(Operator):
             "SHIFT": rounds.shift,
             "WAIT": int("data_in_0" in call.constants),
         }
-        return Hardware("mase_cat_fixed", parameters, sources, rounds=False)
+        return Hardware("mase_cat_fixed", parameters, sources, rounds=False, moves=True)
 
     def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
         """A beat is taken when the beat of the result that begins with it is made."""

@@ -28,6 +28,7 @@ from mase_hw.ops._base import (
 )
 from mase_hw.ops._broadcast import aligned_order
 from mase_hw.ops._reduce import stream_axes
+from mase_hw.ops._scalars import SCALARS, SCALED
 from mase_hw.ops._tensor import Order
 
 STAGES = 3
@@ -40,6 +41,7 @@ class Expand(Operator):
     targets: ClassVar[tuple[str, ...]] = ("aten.expand.default", "aten.expand_as.default")
     keeps_format: ClassVar[bool] = True
     casts: ClassVar[bool] = False
+    formats: ClassVar[tuple[str, ...]] = (*SCALARS, SCALED)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Take the size of the other tensor as a number."""
@@ -104,7 +106,7 @@ class Expand(Operator):
             for number, stage in enumerate(stages)
             for word, value in zip(("BLOCK", "REPEATS"), stage, strict=True)
         }
-        return Hardware("mase_expand_fixed", parameters, rounds=False)
+        return Hardware("mase_expand_fixed", parameters, rounds=False, moves=True)
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """Each stage sends a beat 2 cycles after it entered, and again until it was sent enough."""

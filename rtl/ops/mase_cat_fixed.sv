@@ -6,24 +6,18 @@
 // Latency 1 cycle, throughput 1 beat per cycle.
 module mase_cat_fixed #(
     parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
-    parameter int DATA_IN_0_PRECISION_1 = 4,
-    parameter bit DATA_IN_0_SIGNED = 1,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 5,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 4,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
 
     parameter int unsigned DATA_IN_1_PRECISION_0 = 8,
-    parameter int DATA_IN_1_PRECISION_1 = 4,
-    parameter bit DATA_IN_1_SIGNED = 1,
     parameter int unsigned DATA_IN_1_TENSOR_SIZE_DIM_0 = 6,
     parameter int unsigned DATA_IN_1_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned DATA_IN_1_PARALLELISM_DIM_0 = 4,
     parameter int unsigned DATA_IN_1_PARALLELISM_DIM_1 = 1,
 
     parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int DATA_OUT_0_PRECISION_1 = 4,
-    parameter bit DATA_OUT_0_SIGNED = 1,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 11,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 4,
@@ -60,12 +54,8 @@ module mase_cat_fixed #(
   localparam int unsigned Beats = (SHIFT > 0) ? InnerBeats : Until;
   localparam int unsigned BeatBits = $clog2(BEATS_0 + BEATS_1 + 1);
 
-  if (DATA_IN_0_PRECISION_0 != Width || DATA_IN_1_PRECISION_0 != Width
-      || DATA_IN_0_PRECISION_1 != DATA_OUT_0_PRECISION_1
-      || DATA_IN_1_PRECISION_1 != DATA_OUT_0_PRECISION_1
-      || DATA_IN_0_SIGNED != DATA_OUT_0_SIGNED
-      || DATA_IN_1_SIGNED != DATA_OUT_0_SIGNED) begin : gen_format_check
-    $error("data_in_0, data_in_1 and data_out_0 must have one format");
+  if (DATA_IN_0_PRECISION_0 != Width || DATA_IN_1_PRECISION_0 != Width) begin : gen_format_check
+    $error("data_in_0, data_in_1 and data_out_0 must have one width");
   end
   if (DATA_IN_0_TENSOR_SIZE_DIM_0 * DATA_IN_0_TENSOR_SIZE_DIM_1
       + DATA_IN_1_TENSOR_SIZE_DIM_0 * DATA_IN_1_TENSOR_SIZE_DIM_1

@@ -4,16 +4,12 @@
 // first of the next. Latency 1 cycle, one more for what is left of a row; throughput 1 beat per cycle.
 module mase_crop_fixed #(
     parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
-    parameter int DATA_IN_0_PRECISION_1 = 4,
-    parameter bit DATA_IN_0_SIGNED = 1,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 10,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 4,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
 
     parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int DATA_OUT_0_PRECISION_1 = 4,
-    parameter bit DATA_OUT_0_SIGNED = 1,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 7,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 4,
@@ -45,10 +41,8 @@ module mase_crop_fixed #(
   localparam bit HasRest = Until > BeatsIn;
   localparam int unsigned BeatBits = $clog2(BeatsIn + 2);
 
-  if (DATA_IN_0_PRECISION_0 != DATA_OUT_0_PRECISION_0
-      || DATA_IN_0_PRECISION_1 != DATA_OUT_0_PRECISION_1
-      || DATA_IN_0_SIGNED != DATA_OUT_0_SIGNED) begin : gen_format_check
-    $error("data_in_0 and data_out_0 must have one format");
+  if (DATA_IN_0_PRECISION_0 != DATA_OUT_0_PRECISION_0) begin : gen_format_check
+    $error("data_in_0 and data_out_0 must have one width");
   end
   if (DATA_IN_0_PARALLELISM_DIM_1 != 1 || DATA_OUT_0_PARALLELISM_DIM_1 != 1
       || DATA_OUT_0_PARALLELISM_DIM_0 != Lanes) begin : gen_parallelism_check

@@ -4,16 +4,12 @@
 // Latency 2 cycles for each stage that repeats, throughput 1 beat per cycle.
 module mase_expand_fixed #(
     parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
-    parameter int DATA_IN_0_PRECISION_1 = 4,
-    parameter bit DATA_IN_0_SIGNED = 1,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 4,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 4,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
 
     parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int DATA_OUT_0_PRECISION_1 = 4,
-    parameter bit DATA_OUT_0_SIGNED = 1,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 4,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 6,
     parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 4,
@@ -48,10 +44,8 @@ module mase_expand_fixed #(
   localparam int unsigned BeatsIn = (DATA_IN_0_TENSOR_SIZE_DIM_0 + InColumns - 1) / InColumns;
   localparam int unsigned BeatsOut = (DATA_OUT_0_TENSOR_SIZE_DIM_0 + OutColumns - 1) / OutColumns;
 
-  if (DATA_IN_0_PRECISION_0 != DATA_OUT_0_PRECISION_0
-      || DATA_IN_0_PRECISION_1 != DATA_OUT_0_PRECISION_1
-      || DATA_IN_0_SIGNED != DATA_OUT_0_SIGNED) begin : gen_format_check
-    $error("data_in_0 and data_out_0 must have one format");
+  if (DATA_IN_0_PRECISION_0 != DATA_OUT_0_PRECISION_0) begin : gen_format_check
+    $error("data_in_0 and data_out_0 must have one width");
   end
   if ((InColumns != 1 && InColumns != OutColumns) || (InRows != 1 && InRows != OutRows))
   begin : gen_lanes_check
