@@ -88,7 +88,10 @@ def classifier(layers: int) -> torch.nn.Module:
     )
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return BertForSequenceClassification(config).eval()
+        model: Any = BertForSequenceClassification(config)
+    model.eval()
+    built: Module = model
+    return built
 
 
 def operators(mg: MaseGraph) -> Counter[str]:

@@ -116,5 +116,5 @@ def same(weight: Tensor) -> Tensor:
 
 def rounded(call: Call, sums: tuple[Tensor, Tensor], shape: Sequence[int]) -> Tensor:
     """Return the codes of exact sums in the result's format, in its shape."""
-    integers, exponents = (part.reshape(shape) for part in torch.broadcast_tensors(*sums))
+    integers, exponents = (part.reshape(shape) for part in torch.broadcast_tensors(*sums))  # type: ignore[no-untyped-call]
     return call.result.quantized.from_scaled(integers, exponents)

@@ -23,7 +23,8 @@ from torch import Tensor
 
 from mase_hw.formats import Format
 from mase_hw.formats import _binary_scale as binary
-from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
+from mase_hw.formats.fixed import MAX_WIDTH_BITS as MAX_WIDTH_BITS
+from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Call, Cycles, Hardware, Reference, Source
 from mase_hw.ops._encode import exact_values

@@ -29,7 +29,7 @@ class _LockTurn:
     def __init__(self, name: str) -> None:
         from distributed import Lock
 
-        self._lock: Any = Lock(name)
+        self._lock: Any = Lock(name)  # type: ignore[no-untyped-call]
         self._held = False
 
     def take(self) -> None:
@@ -73,7 +73,7 @@ def run_farm(
             "--dask needs Dask and Optuna's storage for it: pip install 'mase-hw[dask]'"
         ) from error
     try:
-        client: Any = Client(address, timeout=CONNECT_SECONDS)
+        client: Any = Client(address, timeout=CONNECT_SECONDS)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TimeoutError) as error:
         raise SearchError(
             f"no Dask scheduler answers at {address!r} ({error}); start one with `dask scheduler`, "
@@ -112,7 +112,8 @@ def _watch(futures: list[Any], study: Study, task: Task, progress: Progress | No
     pending: set[Any] = set(futures)
     while pending:
         try:
-            pending = set(wait(pending, timeout=POLL_SECONDS).not_done)
+            found: Any = wait(pending, timeout=POLL_SECONDS)  # type: ignore[no-untyped-call]
+            pending = set(found.not_done)
         except TimeoutError:
             pending = {future for future in pending if not future.done()}
         if progress:

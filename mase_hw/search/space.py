@@ -230,9 +230,11 @@ class Space:
         own = {name: item for name, item in self.prune.items() if isinstance(item, Mapping)}
         general = {name: item for name, item in self.prune.items() if name not in own}
         rest = [name for name in self.weights if name not in own and name not in skipped]
-        groups = [(entry, [name]) for name, entry in own.items() if name not in skipped]
+        groups: list[tuple[Any, list[str]]] = [
+            (entry, [name]) for name, entry in own.items() if name not in skipped
+        ]
         groups += [(general, rest)] if general and rest else []
-        return [{**_proposed(entry, trial), "nodes": names} for entry, names in groups]  # type: ignore[arg-type]
+        return [{**_proposed(entry, trial), "nodes": names} for entry, names in groups]
 
     def propose(
         self, trial: Proposer, skipped: Collection[str] = ()

@@ -179,7 +179,7 @@ class Task:
 
     @property
     def _prunes(self) -> bool:
-        return self.config.get("pruner", "none") != "none"
+        return bool(self.config.get("pruner", "none") != "none")
 
     def identity(self) -> dict[str, Any]:
         """Return what makes this search the same as another, number of trials and sampler aside."""
