@@ -90,7 +90,7 @@ def classifier(layers: int) -> torch.nn.Module:
         torch.manual_seed(0)
         model: Any = BertForSequenceClassification(config)
     model.eval()
-    built: Module = model
+    built: torch.nn.Module = model
     return built
 
 
