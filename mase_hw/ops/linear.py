@@ -178,7 +178,7 @@ class Linear(Operator):
     def _sums(self, call: Call) -> tuple[Call, int]:
         """Return the call on integers whose result are the exact sums, and their bits."""
         width = max(2, self._accumulator(scaled.on_integers(call))[1])
-        return scaled.on_integers(call, min(width, scaled.MAX_WIDTH_BITS)), width
+        return scaled.on_integers(call, width), width
 
     @staticmethod
     def _product(call: Call) -> Product:
