@@ -221,14 +221,18 @@ def _from_module(mg: MaseGraph, node: Node) -> None:
     layer.merge(safe_merge=True)
     base = layer.get_base_layer()
     made: dict[str, Node] = {}
+    read = {str(item.target) for item in mg.nodes if item.op == "get_attr"}
     for name, path in record.constants.items():
         value = getattr(base, name).detach().clone()
         frozen = bool(record.meta[path].get(FROZEN, False))
-        set_tensor(mg.model, path, nn.Parameter(value, requires_grad=not frozen))
+        # A weight that others read too, as an embedding does, stays theirs.
+        suffix = "_fused" if path in read else ""
+        target = f"{path}{suffix}"
+        set_tensor(mg.model, target, nn.Parameter(value, requires_grad=not frozen))
         with mg.fx_graph.inserting_before(node):
-            made[path] = mg.fx_graph.get_attr(path)
+            made[path] = mg.fx_graph.get_attr(target)
         made[path].meta = dict(record.meta[path])
-        made[path].name = record.names[path]
+        made[path].name = f"{record.names[path]}{suffix}"
     args = tuple(
         node.args[0] if kind == "stream" else made[value] if kind == "constant" else value
         for kind, value in record.args
