@@ -88,10 +88,8 @@ def classifier(layers: int) -> torch.nn.Module:
     )
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model: Any = BertForSequenceClassification(config)
-    model.eval()
-    built: torch.nn.Module = model
-    return built
+        model: torch.nn.Module = BertForSequenceClassification(config)
+    return model.train(False)
 
 
 def operators(mg: MaseGraph) -> Counter[str]:

@@ -238,6 +238,13 @@ class Linear(Operator):
         weight, bias, fraction = self._aligned(call)
         return fraction, width_for(self._bounds(call, weight, bias))
 
+    def as_module(self, call: Call) -> nn.Module | None:
+        """Return the layer, when its operands but the first are constant."""
+        if len(call.streams) != 1:
+            return None
+        results, features = call.operands["weight"].shape
+        return nn.Linear(features, results, bias="bias" in call.constants)
+
     def examples(self) -> list[Example]:
         """With and without bias, rank 2 to 4."""
         return [
