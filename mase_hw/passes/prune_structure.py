@@ -63,7 +63,7 @@ def prune_structure_transform_pass(
     removed = _chosen(channels, groups, scores, given)
     expected = _without(mg, channels, removed)
     before = _sizes(mg, channels, groups, set())
-    info = {
+    info: dict[str, Any] = {
         "channels": {
             name: [count, after]
             for (name, count), after in zip(
@@ -137,7 +137,7 @@ def _scores(
     for item in channels.slices:
         if item.begins:
             weight = mg.constant(item.constant).detach().abs().double().movedim(item.axis, 0)
-            for channel in item.channels.unique().tolist():
+            for channel in torch.unique(item.channels).tolist():
                 means[channel] = float(weight[item.channels == channel].mean())
     if given.get("scope", "local") == "global":
         layers = defaultdict(list)
