@@ -24,7 +24,7 @@ from mase_hw.graph.metadata import common, metadata
 from mase_hw.ops import operator_for
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 
-ARGUMENTS = ("rank", "alpha", "dropout", "nodes", "whole", "seed")
+ARGUMENTS = ("rank", "alpha", "drop_rate", "nodes", "whole", "seed")
 FOLDER = "adapted"
 ADAPTED, FROZEN = "adapted", "frozen"
 
@@ -56,9 +56,9 @@ def insert_lora_adapter_transform_pass(
     Args:
         mg: a graph without number formats.
         pass_args: `rank`, 8 when not given; `alpha`, its scale, the rank when not given;
-            `dropout`; `nodes`, the names of the layers, all that can have adapters when not given;
-            `whole`, names of nodes whose own parameters are trained too, such as a new
-            classifier; `seed` of the first adapters.
+            `drop_rate`, the share of adapter inputs that training drops; `nodes`, the names of the
+            layers, all that can have adapters when not given; `whole`, names of nodes whose own
+            parameters are trained too, such as a new classifier; `seed` of the first adapters.
 
     Returns:
         A new graph, and `trainable`, the elements of trained parameters before and after,
@@ -98,7 +98,7 @@ def insert_lora_adapter_transform_pass(
         config = peft.LoraConfig(
             r=rank,
             lora_alpha=given.get("alpha", rank),
-            lora_dropout=given.get("dropout", 0.0),
+            lora_dropout=given.get("drop_rate", 0.0),
             target_modules=[f"{FOLDER}.{name}" for name in names],
         )
         peft.inject_adapter_in_model(config, mg.model)
@@ -150,9 +150,9 @@ def _check(given: Mapping[str, Any]) -> None:
     rank = given.get("rank", 8)
     if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
         raise ConfigError(f"adapters: rank is {rank!r}; allowed: a number from 1")
-    dropout = given.get("dropout", 0.0)
-    if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-        raise ConfigError(f"adapters: dropout is {dropout!r}; allowed: from 0 to below 1")
+    drop_rate = given.get("drop_rate", 0.0)
+    if not isinstance(drop_rate, int | float) or not 0 <= drop_rate < 1:
+        raise ConfigError(f"adapters: drop_rate is {drop_rate!r}; allowed: from 0 to below 1")
 
 
 def _modules(mg: MaseGraph) -> dict[str, nn.Module]:

@@ -137,7 +137,7 @@ def _scores(
     for item in channels.slices:
         if item.begins:
             weight = mg.constant(item.constant).detach().abs().double().movedim(item.axis, 0)
-            for channel in sorted(set(item.channels.tolist())):
+            for channel in torch.unique(item.channels).tolist():
                 means[channel] = float(weight[item.channels == channel].mean())
     if given.get("scope", "local") == "global":
         layers = defaultdict(list)

@@ -94,7 +94,7 @@ def test_bert_with_adapters_is_fused_within_rounding():
     ("arguments", "message"),
     [
         ({"rank": 0}, "rank is 0; allowed: a number from 1"),
-        ({"dropout": 1.0}, r"dropout is 1\.0"),
+        ({"drop_rate": 1.0}, r"drop_rate is 1\.0"),
         ({"nodes": ["relu_1"]}, "'relu_1' cannot have any"),
         ({"whole": ["relu_1"]}, "relu_1 have no parameters"),
         ({"ranks": 2}, "did you mean rank"),
