@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Axis:
     places: tuple[tuple[int, ...], ...]
 
     @classmethod
+    @cache
     def sliding(
         cls, size: int, kernel: int, stride: int, dilation: int, before: int, positions: int
     ) -> Axis:
@@ -97,6 +98,7 @@ class Window:
         tiles: beats of a pixel.
         block_tiles: beats of a pixel that one block shows.
         block_repeats: blocks that show the same tiles.
+        elements: how many of a block leave at a time; the last beat of a block may be padded.
     """
 
     rows: Axis
@@ -104,6 +106,7 @@ class Window:
     tiles: int
     block_tiles: int
     block_repeats: int = 1
+    elements: int = 1
 
     @property
     def inputs(self) -> int:
@@ -116,9 +119,14 @@ class Window:
         return self.rows.positions * self.columns.positions
 
     @property
+    def block_elements(self) -> int:
+        """Elements of a block: pixels of the window times tiles."""
+        return self.rows.kernel * self.columns.kernel * self.block_tiles
+
+    @property
     def terms(self) -> int:
         """Beats of a block."""
-        return self.rows.kernel * self.columns.kernel * self.block_tiles
+        return -(-self.block_elements // self.elements)
 
     @property
     def blocks(self) -> int:
@@ -137,7 +145,7 @@ class Window:
 
     @cached_property
     def _needs(self) -> Cycles:
-        """The beat of the image that each beat out needs, `[positions, beats]`."""
+        """The last beat of the image that each beat out needs, `[positions, beats]`."""
         row_beats = self.columns.size * self.tiles
         rows = self.rows.indices[:, None, None, None, :, None, None]
         columns = self.columns.indices[None, :, None, None, None, :, None]
@@ -146,8 +154,11 @@ class Window:
         places = rows * row_beats + columns * self.tiles + starts + tiles
         outside = (rows == OUTSIDE) | (columns == OUTSIDE)
         places = np.where(outside, 0, places)
-        shape = (*places.shape[:3], self.block_repeats, *places.shape[4:])
-        result: Cycles = np.broadcast_to(places, shape).reshape(self.positions, -1)
+        blocks = places.reshape(self.positions, -1, 1, self.block_elements)
+        padding = self.terms * self.elements - self.block_elements
+        blocks = np.pad(blocks, ((0, 0), (0, 0), (0, 0), (0, padding)))
+        needs = blocks.reshape(*blocks.shape[:3], self.terms, self.elements).max(axis=-1)
+        result: Cycles = needs.repeat(self.block_repeats, axis=2).reshape(self.positions, -1)
         return result
 
     @cached_property
@@ -178,16 +189,24 @@ class Window:
     def depth(self) -> int:
         """Beats of the buffer: what a position needs, and what the positions of the next row do.
 
-        A window one row high looks ahead by its width instead. The input then never waits for
-        the window longer than the window waits for it.
+        A window one row high that skips none looks ahead by its width instead. The input then
+        never waits for the window longer than the window waits for it. One that is faster than
+        its input gets as many rows as keep the input from waiting at all.
         """
-        ahead = self.columns.positions if self.rows.kernel > 1 else self.columns.kernel
+        one_row = self.rows.kernel == 1 and self.rows.positions == self.rows.size
+        ahead = self.columns.kernel if one_row else self.columns.positions
         last = self._needs.max(axis=1)
         last = np.concatenate([last, last + self.inputs, last + 2 * self.inputs])
         count = self.positions
         ahead = min(ahead, count)
         windows = np.lib.stride_tricks.sliding_window_view(last, ahead + 1)[:count]
-        return max(self.tiles, int((windows.max(axis=1) - self._free).max()) + 1)
+        depth = max(self.tiles, int((windows.max(axis=1) - self._free).max()) + 1)
+        steady = np.arange(4 * self.inputs)
+        while self.beats < self.inputs and not np.array_equal(
+            self._settled(steady, depth)[0], steady
+        ):
+            depth += self.columns.size * self.tiles
+        return depth
 
     def parameters(self) -> dict[str, int]:
         """Return the parameters of the module."""
@@ -246,7 +265,11 @@ class Window:
         return word
 
     def schedule(self, offered: Cycles) -> Cycles:
-        """Return when each beat is offered, from idle, to a consumer that is ready.
+        """Return when each beat is offered, from idle, to a consumer that is ready."""
+        return self._settled(offered, self.depth)[1] + 1
+
+    def _settled(self, offered: Cycles, depth: int) -> tuple[Cycles, Cycles]:
+        """Return when each beat enters a buffer of `depth`, and when each that leaves is read.
 
         Beats enter when there is room, which depends on what has left, which depends on what has
         entered: the two are settled in turn.
@@ -255,7 +278,7 @@ class Window:
         starts = np.arange(images)[:, None] * self.inputs
         needs = (self._needs.reshape(1, -1) + starts).reshape(-1)
         free = (self._free[None, :] + starts).reshape(-1)
-        limits = np.searchsorted(free, np.arange(offered.size) - self.depth, side="right")
+        limits = np.searchsorted(free, np.arange(offered.size) - depth, side="right")
         accepted = one_per_cycle(offered)
         while True:
             taken = one_per_cycle(accepted[needs] + 1)
@@ -263,7 +286,7 @@ class Window:
             reached = np.append(0, taken.reshape(free.size, -1)[:, -1] + 1)
             settled = one_per_cycle(np.maximum(offered, reached[limits]))
             if np.array_equal(settled, accepted):
-                return taken + 1
+                return accepted, taken
             accepted = settled
 
 
