@@ -55,6 +55,7 @@ class Report:
             "project": str(self.project.folder),
             "predicted_interval_cycles": design.interval_cycles,
             "predicted_latency_cycles": design.latency_cycles,
+            "external_memory": design.external.to_dict() if design.external else None,
             "multipliers": sum(node.multipliers for node in design.nodes),
             "simulation": self.simulation.to_dict() if self.simulation else None,
             "accuracy": vars(self.accuracy) if self.accuracy else None,
@@ -222,6 +223,9 @@ def _cycle_rows(
         rows.append((f"{what}, predicted (cycles)", f"{predicted:,}"))
         if seen is not None:
             rows.append((f"{what}, simulated (cycles)", f"{seen:,}"))
+    if design.external is not None:
+        rows.append(("memory port, predicted (cycles)", f"{design.external.cycles:,}"))
+        rows.append(("external memory (bytes)", f"{design.external.bytes:,}"))
     return rows
 
 

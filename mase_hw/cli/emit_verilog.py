@@ -18,18 +18,25 @@ def register(app: typer.Typer) -> None:
 
 def emit_verilog(
     model: Annotated[
-        str, typer.Argument(help="A registered name, file.py:factory, or a .pt2 file.")
+        str, typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file.")
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write. [default: build/NAME]")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file of number formats (and parallelism).")
+        Path | None, typer.Option(help="TOML file of number formats, parallelism and memory.")
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Weights for MODEL: .mase (a whole graph), .safetensors or .pt."),
     ] = None,
     parallelism: Annotated[
         str | None, typer.Option(help="Elements per beat: a number, auto, or a TOML file.")
     ] = None,
     multipliers: Annotated[int, typer.Option(min=1, help="Budget of --parallelism auto.")] = 64,
+    memory: Annotated[
+        str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
+    ] = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -52,20 +59,24 @@ def emit_verilog(
     from mase_hw.cli._model import load_subject, read_config, read_parallelism
     from mase_hw.cli._report import check_tools, evaluate, print_report
     from mase_hw.emit.project import check_folder
+    from mase_hw.graph.memory import ON_CHIP
 
     display = Display(quiet=json_output)
-    formats, tiles = read_config(config)
+    given = read_config(config)
     asked = None if parallelism is None else read_parallelism(parallelism)
     if output is not None:
         check_folder(output.absolute())
     check_tools(engine if simulate else None, synth)
-    subject = load_subject(model, display)
+    subject = load_subject(model, display, weights)
     project = emit(
         subject.mg,
         output=output or Path("build") / subject.mg.name,
-        config=formats if formats is not None else subject.config,
-        parallelism=next(item for item in (asked, tiles, subject.parallelism) if item is not None),
+        config=given.quantize if given.quantize is not None else subject.config,
+        parallelism=next(
+            item for item in (asked, given.parallelism, subject.parallelism) if item is not None
+        ),
         multipliers=multipliers,
+        memory=next(item for item in (memory, given.memory, ON_CHIP) if item is not None),
     )
     report = evaluate(
         project,

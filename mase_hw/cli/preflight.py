@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def preflight(
     model: Annotated[
-        str, typer.Argument(help="A registered name, file.py:factory, or a .pt2 file.")
+        str, typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file.")
     ],
     config: Annotated[Path | None, typer.Option(help="TOML file of number formats.")] = None,
     json_output: Annotated[
@@ -29,12 +29,15 @@ def preflight(
     from mase_hw.cli._model import load_subject, read_config
     from mase_hw.emit.flow import quantize
     from mase_hw.emit.preflight import preflight as inspect
+    from mase_hw.passes.memory import place_constants
 
     display = Display(quiet=json_output)
     subject = load_subject(model, display)
-    formats, _ = read_config(config)
-    mg = quantize(subject.mg, formats if formats is not None else subject.config)
+    given = read_config(config)
+    mg = quantize(subject.mg, given.quantize if given.quantize is not None else subject.config)
     problems = inspect(mg)
+    if not problems and given.memory is not None:
+        place_constants(mg, given.memory)
     if json_output:
         typer.echo(json.dumps({"problems": [vars(problem) for problem in problems]}, indent=2))
     elif problems:

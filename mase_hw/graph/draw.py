@@ -153,6 +153,9 @@ def _constant_lines(mg: MaseGraph, node: Node) -> list[str]:
             continue
         if known is not None and name in known.operands:
             text = f"{name} {_spec_text(known.operands[name], parallelism=False)}"
+            hardware = metadata(node).hardware
+            if hardware is not None and hardware.interface.get(name) == "AXI":
+                text += " | external"
         elif isinstance(value, Node):
             text = f"{name} {' x '.join(map(str, mg.constant(value).shape)) or 'scalar'}"
         else:

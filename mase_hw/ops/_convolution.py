@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source
+from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source, one_per_cycle
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._tensor import Order, TensorSpec
 from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders
@@ -156,10 +156,26 @@ class Convolution(Operator):
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A result follows the last element of its window."""
         window = self.window(call)
-        met = window.schedule(arrivals["data_in_0"])
+        met = self._met(call, arrivals)
         levels = (self._dot_lanes(call) - 1).bit_length()
         result: Cycles = met.reshape(-1, window.terms)[:, -1] + 3 + levels
         return result
+
+    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
+        """Pixels are stored as they come; weights are taken where they meet them."""
+        stored = one_per_cycle(arrivals["data_in_0"])
+        return {"data_in_0": stored, "weight": self._met(call, arrivals)}
+
+    def repeats(self, call: Call) -> dict[str, int]:
+        """Every position takes all weights."""
+        return {"weight": call.result.elements // call.result.shape[1]}
+
+    def _met(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """Return when each tile of weights meets its pixels."""
+        shown = self.window(call).schedule(arrivals["data_in_0"])
+        if "weight" not in arrivals:
+            return shown
+        return one_per_cycle(np.maximum(shown, arrivals["weight"]))
 
     def operations(self, call: Call) -> int:
         """Two for each multiply-accumulate."""

@@ -1,0 +1,232 @@
+"""Searches that change weights: architecture, layers left out, sparsity, training, and pruners."""
+
+import tomllib
+
+import optuna
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.emit.flow import canonicalize
+from mase_hw.errors import CaptureError, ConfigError, DataError
+from mase_hw.graph import MaseGraph, trace
+from mase_hw.passes.prune import report_sparsity_analysis_pass
+from mase_hw.passes.skip import skip_transform_pass, skippable
+from mase_hw.search import Samples, search
+from mase_hw.search.objective import score
+from mase_hw.search.pruners import PRUNERS
+
+FORMATS = {
+    "by": "type",
+    "linear": {"config": {"name": "fixed", "data_in_width": 8, "weight_width": [3, 8]}},
+}
+FACTORY = """
+import torch
+from torch import nn
+
+
+def tiny(hidden=8, layers=1):
+    inner = [item for _ in range(layers) for item in (nn.Linear(hidden, hidden), nn.ReLU())]
+    model = nn.Sequential(nn.Linear(6, hidden), nn.ReLU(), *inner, nn.Linear(hidden, 3))
+    return model, torch.zeros(4, 6)
+"""
+
+
+def network(hidden=8):
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(6, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 3)
+    )
+
+
+def problem():
+    model = network()
+    inputs = torch.randn(120, 6)
+    with torch.no_grad():
+        labels = model(inputs).argmax(dim=1)
+    mg = trace(model, inputs[:16], name="tiny")
+    return mg, Samples(inputs[:60], labels[:60], inputs[:30], inputs[60:], labels[60:])
+
+
+def run(folder, config, **options):
+    mg, samples = problem()
+    return search(
+        mg, {"trials": 6, "sampler": "random"} | config, output=folder, samples=samples, **options
+    )
+
+
+def stored(folder):
+    return optuna.load_study(
+        study_name="tiny", storage=f"sqlite:///{folder / 'study.db'}"
+    ).get_trials()
+
+
+@pytest.fixture
+def factory(tmp_path):
+    path = tmp_path / "models.py"
+    path.write_text(FACTORY)
+    return f"{path}:tiny"
+
+
+def test_an_architecture_is_built_trained_and_handed_to_emission(tmp_path, factory):
+    space = {"architecture": {"hidden": [4, 8], "layers": [1, 2]}, "quantize": FORMATS}
+    config = {
+        "space": space,
+        "training": {"epochs": 4, "learning_rate": 0.02, "batch_size": 16},
+        "finetuning": {"epochs": 1, "learning_rate": 0.005},
+    }
+    result = run(tmp_path, config, builder=factory)
+    assert result.failed == {}
+    best = result.best[0]
+    mg = MaseGraph.load(tmp_path / "best.mase")
+    hidden = best.parameters["architecture.hidden"]
+    first = next(value for name, value in mg.model.named_parameters() if name.endswith("weight"))
+    assert first.shape == (hidden, 6)
+    tables = tomllib.loads((tmp_path / "best.toml").read_text())
+    _, samples = problem()
+    project = mase_hw.emit_verilog(mg, output=tmp_path / "rtl", config=tables["quantize"])
+    report = mase_hw.simulate(project, samples.inputs)
+    (outputs,) = report.outputs.values()
+    classes = outputs.reshape(len(samples.labels), -1).argmax(dim=1)
+    assert report.bit_exact
+    assert float((classes == samples.labels).double().mean()) == best.metrics["accuracy"]
+    # Deeper models have dimensions that the others lack.
+    names = [set(trial.params) for trial in stored(tmp_path)]
+    assert len({frozenset(item) for item in names}) == len(
+        {trial.params["architecture.layers"] for trial in stored(tmp_path)}
+    )
+
+
+def test_sparsity_and_layers_are_searched(tmp_path):
+    space = {
+        "quantize": FORMATS,
+        "skip": ["linear_2"],
+        "prune": {"criterion": "l1", "linear_0": {"sparsity": {"low": 0.1, "high": 0.9}}},
+    }
+    space["prune"]["sparsity"] = 0.5
+    result = run(tmp_path, {"space": space, "objectives": ["accuracy", "sparsity"], "trials": 8})
+    trials = stored(tmp_path)
+    assert {trial.params["skip.linear_2"] for trial in trials} == {False, True}
+    for trial in trials:
+        skipped = trial.params["skip.linear_2"]
+        assert ("linear_2.weight_width" in trial.params) != skipped
+    for number, item in enumerate(result.best):
+        mg = MaseGraph.load(tmp_path / f"front_{number}.mase")
+        shares = report_sparsity_analysis_pass(mg)[1]["nodes"]
+        wanted = item.parameters["prune.linear_0.sparsity"]
+        assert shares["linear_0"] == pytest.approx(wanted, abs=1 / 96)
+        assert shares["linear_4"] == pytest.approx(0.5, abs=1 / 48)
+        assert ("linear_2" in shares) != item.parameters["skip.linear_2"]
+
+
+def test_a_skipped_layer_leaves_its_operand():
+    mg = canonicalize(problem()[0])
+    assert skippable(mg) == ["linear_2"]
+    found, info = skip_transform_pass(mg, {"nodes": ["linear_2"]})
+    assert info == {"skipped": ["linear_2"]}
+    inputs = torch.randn(5, 6)
+    model = network()
+    assert torch.equal(found(inputs), model[4](model[3](model[1](model[0](inputs)))))
+    for name, words in (("linear_0", "shape of its operand"), ("linear_9", "no node")):
+        with pytest.raises(ConfigError, match=words):
+            skip_transform_pass(mg, {"nodes": [name]})
+
+
+def test_a_pruner_ends_trials_early(tmp_path):
+    config = {
+        "space": {
+            "quantize": {
+                **FORMATS,
+                "linear": {
+                    "config": FORMATS["linear"]["config"] | {"weight_width": {"low": 2, "high": 8}}
+                },
+            }
+        },
+        "pruner": "median",
+        "pruner_options": {"n_startup_trials": 2, "n_warmup_steps": 0},
+        "trials": 20,
+    }
+    result = run(tmp_path, config)
+    states = [trial.state.name for trial in stored(tmp_path)]
+    assert result.trials == 20
+    assert result.failed == {}
+    assert set(states) == {"COMPLETE", "PRUNED"}
+    for trial in stored(tmp_path):
+        full = len(trial.intermediate_values) == 4
+        assert full or trial.state.name == "PRUNED"
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+def test_every_pruner_can_be_made(name):
+    options = {"percentile": {"percentile": 25.0}, "threshold": {"lower": 0.1}}
+    from mase_hw.search.pruners import make_pruner
+
+    assert isinstance(make_pruner(name, options.get(name, {})), optuna.pruners.BasePruner)
+
+
+def test_a_trial_out_of_memory_fails_alone(tmp_path, factory):
+    config = {"space": {"architecture": {"hidden": [4, 10**9]}}, "trials": 8}
+    result = run(tmp_path, config, builder=factory)
+    assert result.trials == 8
+    assert 0 < len(result.failed) < 8
+    assert all("memory" in message for message in result.failed.values())
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ({"prune": {"sparsity": [0.5, 1.0]}}, "1.0; allowed: from 0 to below 1"),
+        ({"prune": {"sparsity": {"low": -0.1, "high": 0.5}}}, "-0.1; allowed"),
+        ({"prune": {"sparsty": [0.5]}}, "did you mean sparsity"),
+        ({"prune": {"linear_9": {"sparsity": [0.5]}}}, "'linear_9', neither"),
+        ({"skip": ["relu_1"]}, "'relu_1' matches no layer"),
+        ({"skip": ["("]}, "no expression"),
+        ({"architecture": {"hidden": [4, 8]}}, "a registered name or file.py:factory"),
+    ],
+)
+def test_bad_spaces_are_refused(tmp_path, space, message):
+    with pytest.raises(ConfigError, match=message):
+        run(tmp_path, {"space": space})
+    assert not (tmp_path / "study.db").exists()
+
+
+def test_bad_settings_are_refused(tmp_path, factory):
+    space = {"quantize": FORMATS}
+    for change, message in (
+        ({"pruner": "meridian"}, "did you mean median"),
+        ({"pruner": "median", "pruner_options": {"depth": 1}}, "pruner median: .*depth"),
+        ({"pruner": "median", "objectives": ["accuracy", "lut"]}, "allowed: accuracy alone"),
+        ({"training": {"epoch": 1}}, "did you mean epochs"),
+        ({"training": {"epochs": -1}}, "epochs is -1"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            run(tmp_path, {"space": space} | change)
+    with pytest.raises(ConfigError, match="no argument 'hiden'; did you mean hidden"):
+        run(tmp_path, {"space": {"architecture": {"hiden": [4]}}}, builder=factory)
+    with pytest.raises(ConfigError, match="depend on the architecture"):
+        mixed = {"architecture": {"hidden": [4, 8]}, "quantize": FORMATS}
+        run(tmp_path, {"space": mixed, "sampler": "grid"}, builder=factory)
+    with pytest.raises(CaptureError, match="no model is called"):
+        run(tmp_path, {"space": {"architecture": {"hidden": [4]}}}, builder="nothing")
+    mg, samples = problem()
+    with pytest.raises(DataError, match="training needs labelled samples"):
+        bare = Samples(samples.inputs, samples.labels)
+        search(mg, {"space": space, "training": {}}, output=tmp_path, samples=bare)
+
+
+def test_a_search_that_trains_repeats(tmp_path, factory):
+    space = {"architecture": {"hidden": [4, 6, 8]}, "prune": {"sparsity": [0.2, 0.6]}}
+    config = {"space": space, "training": {"epochs": 1}, "finetuning": {"epochs": 1}, "trials": 4}
+    for name in ("first", "second"):
+        run(tmp_path / name, config, builder=factory)
+    first, second = stored(tmp_path / "first"), stored(tmp_path / "second")
+    assert [trial.params for trial in first] == [trial.params for trial in second]
+    assert [trial.user_attrs["predictions"] for trial in first] == [
+        trial.user_attrs["predictions"] for trial in second
+    ]
+
+
+def test_scores_of_a_graph_without_formats_are_its_own():
+    mg, samples = problem()
+    assert torch.allclose(score(canonicalize(mg), samples.inputs), mg(samples.inputs), atol=1e-5)
