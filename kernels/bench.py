@@ -13,12 +13,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from mase_hw._figure import Row
 from mase_hw.errors import DataError
 from mase_hw.kernels.mxint import DEFAULT_BLOCK, convert_to_mxint8, cpu, cuda, triton, vectorized
 from mase_hw.kernels.mxint.reference import dequantize as dequantize_reference
@@ -31,23 +31,6 @@ DECODE_BATCHES = (1, 4, 16)
 PREFILL_BATCHES = (1024, 4096)
 MODELS = ("minilm", "smollm2-135m")
 MODEL_BAR = 0.27
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of `mase-hw bench kernels`.
-
-    Attributes:
-        what: the quantity.
-        measured: the figure with its unit, or why there is none.
-        bar: what it must reach.
-        met: whether it does; None when it was not measured.
-    """
-
-    what: str
-    measured: str
-    bar: str
-    met: bool | None
 
 
 def rows(

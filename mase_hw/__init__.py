@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mase_hw.api import emit_verilog, prune, quantize, simulate, synthesize
+    from mase_hw.api import compress, emit_verilog, prune, quantize, simulate, synthesize
     from mase_hw.errors import MaseError
     from mase_hw.graph import MaseGraph, trace
     from mase_hw.search import search
@@ -26,6 +26,7 @@ __version__ = "0.1.0"
 _VERBS = {
     "MaseError": "mase_hw.errors",
     "MaseGraph": "mase_hw.graph",
+    "compress": "mase_hw.api",
     "emit_verilog": "mase_hw.api",
     "prune": "mase_hw.api",
     "quantize": "mase_hw.api",
@@ -38,6 +39,7 @@ _VERBS = {
 __all__ = [
     "MaseError",
     "MaseGraph",
+    "compress",
     "emit_verilog",
     "prune",
     "quantize",

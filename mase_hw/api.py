@@ -8,18 +8,36 @@ from typing import Any
 
 from torch import nn
 
+from mase_hw.data import Split
 from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.errors import EmissionError
-from mase_hw.graph import MaseGraph, check_finite, metadata, trace
+from mase_hw.graph import MaseGraph, check_finite, trace
+from mase_hw.graph.memory import ON_CHIP
 from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
+from mase_hw.passes.memory import Memory
 from mase_hw.passes.prune import prune_transform_pass
+from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
 from mase_hw.sim.cocotb_engine import write_testbench
 from mase_hw.sim.simulate import SimulationReport
 from mase_hw.sim.simulate import simulate as simulate_folder
 
-__all__ = ["emit_verilog", "prune", "quantize", "simulate", "synthesize"]
+__all__ = ["compress", "emit_verilog", "prune", "quantize", "simulate", "synthesize"]
+
+
+def compress(
+    mg: MaseGraph, config: Mapping[str, Any], split: Split, **options: Any
+) -> CompressionResult:
+    """Quantize, prune and fine-tune a graph in the order that `config` declares.
+
+    Args:
+        mg: a captured graph.
+        config: `steps`, `seed`, `parallelism`, see `CompressionPipeline`.
+        split: samples.
+        options: `output`, the folder of the results, and `progress`.
+    """
+    return CompressionPipeline.from_config(config)(mg, split, **options)
 
 
 def emit_verilog(
@@ -30,6 +48,7 @@ def emit_verilog(
     config: Mapping[str, Any] | None = None,
     parallelism: int | str | Mapping[str, Any] = 1,
     multipliers: int = 64,
+    memory: Memory = ON_CHIP,
     data: Any = None,
     name: str | None = None,
 ) -> Project:
@@ -42,6 +61,8 @@ def emit_verilog(
         config: number formats, see `mase_hw.passes.quantize`; 8-bit fixed point when not given.
         parallelism: elements per beat: a number, `auto`, or a table per node.
         multipliers: the budget of `auto`.
+        memory: `on-chip`, or `external` for weights that come through one AXI4 port, or a table,
+            see `mase_hw.passes.memory`.
         data: batches of inputs that show the ranges of values, for fractions left open.
         name: the design's name.
 
@@ -59,9 +80,9 @@ def emit_verilog(
     else:
         mg = trace(model, example_inputs, name=name)
     check_finite(mg)
-    if config is not None or not _is_quantized(mg):
+    if config is not None or not mg.is_quantized:
         mg = quantize(mg, config, data=data)
-    mg = to_hardware(mg, parallelism=parallelism, multipliers=multipliers)
+    mg = to_hardware(mg, parallelism=parallelism, multipliers=multipliers, memory=memory)
     return write_project(mg, Path(output), testbench=write_testbench)
 
 
@@ -94,8 +115,3 @@ def synthesize(project: Project | str | Path, target: str = "xcup") -> Synthesis
 
 def _folder(project: Project | str | Path) -> Path:
     return project.folder if isinstance(project, Project) else Path(project)
-
-
-def _is_quantized(mg: MaseGraph) -> bool:
-    known = [metadata(node).common for node in mg.inputs]
-    return all(item is not None and item.results["data_out_0"].format for item in known)

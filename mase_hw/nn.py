@@ -6,6 +6,8 @@ this module, made when it is first asked for: `LinearInteger`, `LinearMXInt`, `C
 
     >>> from mase_hw.nn import LinearMXInt
     >>> layer = LinearMXInt(64, 32, config={"data_in_width": 8, "weight_width": 4})
+
+`quantize_layers` replaces the layers of a whole model.
 """
 
 from __future__ import annotations
@@ -153,6 +155,26 @@ def layer_class(base: str, family: str) -> type[QuantizedLayer]:
     """
     cls: type[QuantizedLayer] = globals()["__getattr__"](base + _spelled(family))
     return cls
+
+
+def quantize_layers(
+    model: nn.Module, family: str, config: Mapping[str, Any] | None = None
+) -> nn.Module:
+    """Replace every `Linear`, `Conv1d` and `Conv2d` inside `model` in place, and return it.
+
+    Parameters are shared, not copied. Subclasses of the three are left as they are.
+
+    Args:
+        model: any module; itself one of the three, the replacement is returned.
+        family: name or alias of a format.
+        config: what `QuantizedLayer` takes.
+    """
+    bases = {base: name for name, base in BASES.items()}
+    if type(model) in bases:
+        return layer_class(bases[type(model)], family).from_float(model, config)
+    for name, child in model.named_children():
+        setattr(model, name, quantize_layers(child, family, config))
+    return model
 
 
 def _spelled(word: str) -> str:

@@ -26,9 +26,11 @@ import jinja2
 
 from mase_hw._resources import sim_folder
 from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.emit.external import ADDRESS_SIGNALS, DATA_SIGNALS
 from mase_hw.errors import SimulationError, ToolError
 from mase_hw.sim._cache import build_once, content_key, file_digest
 from mase_hw.sim.layout import StreamLayout
+from mase_hw.sim.memory import PORT as MEMORY_PORT
 from mase_hw.sim.tools import (
     Compiler,
     Verilator,
@@ -61,6 +63,7 @@ SOURCE_GROUPS = {
 # Its functions serve designs that call C, of which there are none.
 UNUSED_RUNTIME = ("verilated_dpi.cpp",)
 SHOWN_LINES = 20
+MEMORY_SIGNALS = (*ADDRESS_SIGNALS, *DATA_SIGNALS, "error")
 
 
 @dataclass(frozen=True)
@@ -242,6 +245,8 @@ def _control_file(summary: DesignSummary, probes: Sequence[Stream]) -> str:
     names = ["clk", "rst"]
     for stream in (*summary.inputs, *summary.outputs):
         names += [*_signals(stream)]
+    if summary.external is not None:
+        names += [f"{MEMORY_PORT}_{name}" for name in MEMORY_SIGNALS]
     lines = ["`verilator_config"]
     lines += [f'public_flat_rw -module "top" -var "{name}"' for name in names]
     ports = {stream.name for stream in (*summary.inputs, *summary.outputs)}
@@ -274,7 +279,9 @@ def _ports_header(summary: DesignSummary, probes: Sequence[Stream]) -> str:
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     ).from_string(text)
     names = {group: [item["type"] for item in items] for group, items in groups.items()}
-    return template.render(streams=[item for items in groups.values() for item in items], **names)
+    streams = [item for items in groups.values() for item in items]
+    memory = summary.external.port if summary.external else None
+    return template.render(streams=streams, memory=memory, **names)
 
 
 def _describe(

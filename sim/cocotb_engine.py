@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from mase_hw.sim._process import died, run_simulator, waiting
 from mase_hw.sim.build import build_model
 from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation
 from mase_hw.sim.layout import Bytes, StreamLayout
+from mase_hw.sim.memory import MemoryState
 from mase_hw.sim.native_engine import keep_waveform
 
-TESTBENCH_FILES = ("stream.py", "test_top.py", "run.py")
+TESTBENCH_FILES = ("memory.py", "stream.py", "test_top.py", "run.py")
 
 
 def run_cocotb(request: RunRequest) -> RunResult:
@@ -123,6 +125,7 @@ def _environment(request: RunRequest, folder: Path) -> dict[str, str]:
         "MASE_HW_STALL": str(request.stall),
         "MASE_HW_SEED": str(request.seed),
         "MASE_HW_PROBES": ",".join(stream.name for stream in request.probes),
+        "MASE_HW_MEMORY": json.dumps(asdict(request.memory) if request.memory else {}),
     }
 
 
@@ -136,5 +139,11 @@ def _read_results(request: RunRequest, folder: Path) -> RunResult:
     violations = tuple(Violation(**item) for item in summary["violations"])
     waveform = keep_waveform(request, folder / "waves.vcd")
     return RunResult(
-        summary["cycles"], summary["seconds"], summary["hung"], streams, violations, waveform
+        summary["cycles"],
+        summary["seconds"],
+        summary["hung"],
+        streams,
+        violations,
+        waveform,
+        MemoryState(*summary["memory"]) if summary["memory"] else None,
     )

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.sim.layout import Bytes, Integers
+from mase_hw.sim.memory import MemoryModel, MemoryState
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class RunRequest:
         stall: probability that a port pauses in a cycle.
         probes: internal streams to record.
         waves: write a waveform.
+        memory: the memory behind the AXI4 port, where the design has one.
     """
 
     project: Path
@@ -36,6 +38,7 @@ class RunRequest:
     stall: float = 0.0
     probes: tuple[Stream, ...] = ()
     waves: bool = False
+    memory: MemoryModel | None = None
 
     @property
     def quiet_limit(self) -> int:
@@ -92,6 +95,7 @@ class RunResult:
         streams: every input, output and probe by name.
         violations: broken stream rules.
         waveform: the file, when one was asked for.
+        memory: what the memory port did, where there is one.
     """
 
     cycles: int
@@ -100,6 +104,7 @@ class RunResult:
     streams: Mapping[str, Recording]
     violations: tuple[Violation, ...]
     waveform: Path | None
+    memory: MemoryState | None = None
 
 
 class Engine(Protocol):

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <deque>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -265,6 +266,117 @@ class Probe {
   bool ready_ = false;
 };
 
+// The memory behind an AXI4 read port: accepts bursts, answers them in order, and checks them.
+template <class Port>
+class Memory {
+ public:
+  Memory(Job& job, std::uint64_t stream)
+      : threshold_(job.threshold()), random_(job.seed * 1000003 + stream) {
+    std::ifstream options(job.folder + "/memory.txt");
+    options >> latency_ >> step_ >> error_beat_ >> answered_beats_ >> outstanding_ >> std::ws;
+    std::string path;
+    std::getline(options, path);
+    std::ifstream file(path, std::ios::binary);
+    image_.assign(std::istreambuf_iterator<char>(file), {});
+  }
+
+  void start(Vtop& top) {
+    Port::accept(top, true);
+    Port::valid(top, false);
+  }
+
+  // Before the falling edge: be ready for a burst or not, and offer the beat that is due.
+  template <bool kStall>
+  void drive(Vtop& top, std::uint64_t cycle) {
+    accepts_ = !kStall || !random_.below(threshold_);
+    if (kStall) Port::accept(top, accepts_);
+    if (valid_ || bursts_.empty() || beats_ == answered_beats_) return;
+    const Burst& burst = bursts_.front();
+    if (cycle < burst.due || (beats_ > 0 && cycle < last_ + step_)) return;
+    if (kStall && random_.below(threshold_)) return;
+    const std::uint64_t place = burst.address + burst.done * Port::kBytes;
+    const bool inside = place + Port::kBytes <= image_.size();
+    const unsigned char* data = inside ? image_.data() + place : nothing_.data();
+    const unsigned response = !inside ? 3 : beats_ == error_beat_ ? 2 : 0;
+    Port::put(top, data, burst.id, response, burst.done + 1 == burst.beats);
+    Port::valid(top, true);
+    valid_ = true;
+  }
+
+  // Before the rising edge; true when a beat moves.
+  bool sample(const Vtop& top, std::uint64_t cycle, Violations& violations) {
+    const auto rule = [&](bool kept, const char* text) {
+      if (!kept) violations.add(Port::kName, text, cycle, asked_);
+    };
+    asks_ = Port::asks(top);
+    rule(!waiting_ || asks_, "arvalid fell before the burst was accepted");
+    const auto burst = Port::burst(top);
+    rule(!waiting_ || !asks_ || burst == held_, "the burst changed before it was accepted");
+    waiting_ = asks_ && !accepts_;
+    held_ = burst;
+    if (asks_ && accepts_) {
+      const std::uint64_t bytes = (burst[2] + 1) * Port::kBytes;
+      rule((std::uint64_t{1} << burst[3]) == Port::kBytes && burst[4] == 1,
+           "the burst is not incremental in whole beats");
+      rule(burst[0] % Port::kBytes == 0, "the burst does not start on a beat");
+      rule(burst[0] / 4096 == (burst[0] + bytes - 1) / 4096, "the burst crosses 4 KiB");
+      rule(burst[0] + bytes <= image_.size(), "the burst leaves the image");
+      rule(bursts_.size() < outstanding_, "too many bursts are on their way");
+      accepted_ = {burst[0], burst[1], burst[2] + 1, 0, cycle + latency_};
+    }
+    if (Port::error(top) && !error_) rule(false, "m_axi_error: the memory answered with an error");
+    error_ = Port::error(top);
+    moved_ = valid_ && Port::ready(top);
+    return moved_;
+  }
+
+  // After the rising edge.
+  void advance(Vtop& top, std::uint64_t cycle) {
+    if (moved_) {
+      ++beats_;
+      last_ = cycle;
+      if (++bursts_.front().done == bursts_.front().beats) bursts_.pop_front();
+      valid_ = false;
+      Port::valid(top, false);
+    }
+    if (asks_ && accepts_) {
+      bursts_.push_back(accepted_);
+      ++asked_;
+    }
+  }
+
+  void write(std::ostream& result) const {
+    result << "memory " << asked_ << ' ' << beats_ << ' ' << bursts_.size() << ' ' << waiting_
+           << '\n';
+  }
+
+ private:
+  struct Burst {
+    std::uint64_t address, id, beats, done, due;
+  };
+  std::uint64_t threshold_;
+  Random random_;
+  std::uint64_t latency_ = 0;
+  std::uint64_t step_ = 1;
+  std::int64_t error_beat_ = -1;
+  std::int64_t answered_beats_ = -1;
+  std::uint64_t outstanding_ = 0;
+  std::vector<unsigned char> image_;
+  std::array<unsigned char, Port::kBytes> nothing_{};
+  std::deque<Burst> bursts_;
+  Burst accepted_{};
+  std::array<std::uint64_t, 5> held_{};
+  std::int64_t beats_ = 0;
+  std::uint64_t asked_ = 0;
+  std::uint64_t last_ = 0;
+  bool accepts_ = true;
+  bool asks_ = false;
+  bool waiting_ = false;
+  bool valid_ = false;
+  bool moved_ = false;
+  bool error_ = false;
+};
+
 template <template <class> class Role, class Ports>
 struct EachOfPorts;
 template <template <class> class Role, class... Ports>
@@ -291,6 +403,7 @@ class Simulation {
         top_(&context),
         drivers_(EachOfPorts<Driver, Inputs>::make(job, streams_)),
         consumers_(EachOfPorts<Consumer, Outputs>::make(job, streams_)),
+        memories_(EachOfPorts<Memory, Memories>::make(job, streams_)),
         probes_(EachOfPorts<Probe, Probes>::make(job)) {
 #if VM_TRACE
     if (job.waves) {
@@ -323,6 +436,7 @@ class Simulation {
     for_each(drivers_, [&](auto& item) { item.write(job_, result); });
     for_each(consumers_, [&](auto& item) { item.write(job_, result); });
     for_each(probes_, [&](auto& item) { item.write(job_, result); });
+    for_each(memories_, [&](auto& item) { item.write(result); });
     for (const Violation& item : violations_.found()) {
       result << "violation " << item.port << ' ' << item.cycle << ' ' << item.beat << ' '
              << item.rule << '\n';
@@ -349,6 +463,7 @@ class Simulation {
     }
     top_.rst = 0;
     for_each(consumers_, [&](auto& item) { item.start(top_); });
+    for_each(memories_, [&](auto& item) { item.start(top_); });
   }
 
   template <bool kStall>
@@ -375,16 +490,19 @@ class Simulation {
   bool step() {
     for_each(drivers_, [&](auto& item) { item.template drive<kStall>(top_); });
     for_each(consumers_, [&](auto& item) { item.template drive<kStall>(top_); });
+    for_each(memories_, [&](auto& item) { item.template drive<kStall>(top_, cycle_); });
     top_.clk = 0;
     if (kStall && cycle_ % kProbeCycles == 0) check_combinational();
     eval_dump(2 * (cycle_ + kResetCycles));
     bool moved = false;
     for_each(drivers_, [&](auto& item) { moved |= item.sample(top_); });
     for_each(consumers_, [&](auto& item) { moved |= item.sample(top_, cycle_, violations_); });
+    for_each(memories_, [&](auto& item) { moved |= item.sample(top_, cycle_, violations_); });
     for_each(probes_, [&](auto& item) { item.sample(top_, cycle_, violations_); });
     top_.clk = 1;
     eval_dump(2 * (cycle_ + kResetCycles) + 1);
     for_each(drivers_, [&](auto& item) { item.advance(top_, cycle_); });
+    for_each(memories_, [&](auto& item) { item.advance(top_, cycle_); });
     return moved;
   }
 
@@ -419,6 +537,7 @@ class Simulation {
   std::uint64_t streams_ = 0;
   EachOf<Driver, Inputs> drivers_;
   EachOf<Consumer, Outputs> consumers_;
+  EachOf<Memory, Memories> memories_;
   EachOf<Probe, Probes> probes_;
 #if VM_TRACE
   std::unique_ptr<VerilatedVcdC> trace_;

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from mase_hw.sim._process import died, run_simulator, waiting
 from mase_hw.sim.build import build_model
 from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation
 from mase_hw.sim.layout import Bytes, Integers, StreamLayout
+from mase_hw.sim.memory import MemoryState
 
 
 def run_native(request: RunRequest) -> RunResult:
@@ -52,6 +54,10 @@ def _write_job(request: RunRequest, folder: Path) -> None:
     streams = (*summary.inputs, *summary.outputs, *request.probes)
     numbers += [stream.spec.beats for stream in streams]
     (folder / "job.txt").write_text(" ".join(map(str, numbers)) + "\n")
+    if request.memory is not None and summary.external is not None:
+        options = [*astuple(request.memory), summary.external.port.outstanding]
+        image = request.project / summary.external.file
+        (folder / "memory.txt").write_text(" ".join(map(str, options)) + f"\n{image}\n")
 
 
 def _read_result(request: RunRequest, folder: Path) -> RunResult:
@@ -62,6 +68,7 @@ def _read_result(request: RunRequest, folder: Path) -> RunResult:
     numbers: dict[str, float] = {}
     streams: dict[str, Recording] = {}
     violations: list[Violation] = []
+    memory = None
     for line in (folder / "result.txt").read_text().splitlines():
         kind, *words = line.split(" ")
         if kind == "violation":
@@ -73,6 +80,9 @@ def _read_result(request: RunRequest, folder: Path) -> RunResult:
             cycles = _read_cycles(folder, words[0])
             empty = np.zeros((0, layouts[words[0]].bytes), np.uint8)
             streams[words[0]] = Recording(empty, cycles, words[2] == "1", False)
+        elif kind == "memory":
+            bursts, beats, waiting, asking = map(int, words)
+            memory = MemoryState(bursts, beats, waiting, bool(asking))
         elif kind in ("output", "probe"):
             name = words[0]
             beats = np.fromfile(folder / f"{name}.out", np.uint8).reshape(-1, layouts[name].bytes)
@@ -88,6 +98,7 @@ def _read_result(request: RunRequest, folder: Path) -> RunResult:
         streams,
         tuple(violations),
         waveform,
+        memory,
     )
 
 

@@ -20,6 +20,7 @@ from mase_hw.sim.cocotb_engine import run_cocotb
 from mase_hw.sim.engine import Engine, RunRequest, RunResult, Violation
 from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
 from mase_hw.sim.layout import StreamLayout
+from mase_hw.sim.memory import PORT, MemoryState, memory_model
 from mase_hw.sim.native_engine import run_native
 from mase_hw.sim.queues import QueueMark, queue_marks, queue_streams
 from mase_hw.sim.tools import find_cocotb, find_compiler, find_verilator
@@ -126,6 +127,7 @@ def simulate(
     probes: Sequence[str] = (),
     queues: bool = False,
     outputs: Path | str | None = None,
+    memory: Mapping[str, Any] | None = None,
     reference: Reference | None = None,
 ) -> SimulationReport:
     """Stream inputs through an emitted project and compare its outputs with the reference.
@@ -142,6 +144,8 @@ def simulate(
         probes: names of nodes or streams inside the design to compare as well.
         queues: record how full each queue becomes.
         outputs: where to save `codes` and `values` of the outputs (`.npz`).
+        memory: how the external memory differs from what the prediction assumes, as
+            `mase_hw.sim.memory.MemoryModel` takes it (`{"latency_cycles": 200}`).
         reference: the integer reference; by default rebuilt from the project's saved graph.
 
     Raises:
@@ -153,10 +157,12 @@ def simulate(
     _check_options(engine, stall, seed, outputs)
     inside = (*probes, *queue_streams(summary)) if queues else probes
     chosen = _choose_probes(summary, inside)
+    model_of_memory = memory_model(folder, summary, memory)
     codes = _codes(summary, inputs, samples, seed)
     model = reference if reference is not None else load_reference(folder)
     expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
     request = make_request(folder, summary, codes, expected, seed, stall, chosen, waves)
+    request = replace(request, memory=model_of_memory)
     result = ENGINES[engine](request)
     checks = _check(request, result, expected)
     if any(check.mismatches for check in checks):
@@ -348,6 +354,7 @@ def _explain_hang(
             lines.append(
                 f"  {stream.name} has no valid beat (beat {len(recording.cycles)} of {total})"
             )
+    lines += _explain_memory(result.memory)
     streams = _choose_probes(summary, [item.node for item in summary.streams])
     if streams:
         inside = engine(replace(request, probes=streams, waves=False)).streams
@@ -362,6 +369,17 @@ def _explain_hang(
     if result.waveform:
         lines.append(f"  waveform {result.waveform}")
     return "\n".join(lines)
+
+
+def _explain_memory(state: MemoryState | None) -> list[str]:
+    """Say whether the memory is what everything waits for."""
+    if state is None or not (state.waiting or state.asking):
+        return []
+    what = "does not accept a burst" if state.asking else "does not answer"
+    return [
+        f"  the memory behind {PORT} {what}: {state.waiting} of {state.bursts} bursts wait for "
+        f"beats, {state.beats} beats came"
+    ]
 
 
 def _report(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 # A layer imports only its own rank and the ranks before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_cache", "_registry", "_resources", "rtl", "templates"),
+    ("errors", "_figure", "_cache", "_registry", "_resources", "rtl", "templates"),
     ("formats",),
     ("ops",),
     ("graph",),
@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("emit",),
     ("sim",),
     ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
-    ("api", "bench", "doctor", "cli", "__init__"),
+    ("api", "experiments", "bench", "doctor", "cli", "__init__"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.

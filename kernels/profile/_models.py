@@ -1,9 +1,9 @@
-"""The MODEL argument of the commands: pretrained weights, or a factory in a file."""
+"""The MODEL argument of the commands: a registered or pretrained model, or a factory in a file."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw.errors import ConfigError
+from mase_hw.models import models
 from mase_hw.models.hub import load_pretrained
 
 
@@ -50,8 +51,9 @@ def load_subject(model: str, device: torch.device, length: int = 64) -> Subject:
     """Return the subject that `model` names.
 
     Args:
-        model: `minilm`, `smollm2-135m`, a folder or hub id of transformers, or `file.py:factory`
-            where the factory returns `(module, example_inputs)` with the batch first.
+        model: a registered model such as `digits-mlp`, `minilm`, `smollm2-135m`, a folder or hub
+            id of transformers, or `file.py:factory` where the factory returns
+            `(module, example_inputs)` with the batch first.
         device: where the module and its inputs go.
         length: tokens per sequence for language models.
 
@@ -62,6 +64,9 @@ def load_subject(model: str, device: torch.device, length: int = 64) -> Subject:
     path, _, factory = model.partition(":")
     if path.endswith(".py"):
         return _from_factory(model, Path(path), factory, device)
+    if model in models():
+        trained = models()[model].load()
+        return _of_examples(model, trained.module, trained.example_inputs, device)
     pretrained = load_pretrained(model)
 
     def inputs(batch: int, tokens: int) -> dict[str, Tensor]:
@@ -90,7 +95,12 @@ def _from_factory(model: str, path: Path, factory: str, device: torch.device) ->
     if not hasattr(loaded, factory):
         raise ConfigError(f"model {model!r}: {path} defines no {factory!r}")
     module, examples = getattr(loaded, factory)()
+    return _of_examples(model, module, examples, device)
 
+
+def _of_examples(
+    model: str, module: nn.Module, examples: Sequence[Tensor], device: torch.device
+) -> Subject:
     def inputs(batch: int, tokens: int) -> tuple[Tensor, ...]:
         return tuple(_with_batch(example, batch).to(device) for example in examples)
 

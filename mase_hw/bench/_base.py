@@ -13,22 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-
-@dataclass(frozen=True)
-class Row:
-    """One figure.
-
-    Attributes:
-        what: what was measured, with its conditions.
-        measured: the figure, with its unit.
-        bar: what it should reach; empty for a figure that is only reported.
-        met: whether it does; None when there is no bar, or it could not be measured.
-    """
-
-    what: str
-    measured: str
-    bar: str = ""
-    met: bool | None = None
+from mase_hw._figure import Row as Row
 
 
 class Benchmark(ABC):

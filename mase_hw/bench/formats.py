@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mase_hw.bench._base import Benchmark, Row, median_seconds
+from mase_hw.bench._base import Benchmark, Row
+from mase_hw.bench._training_steps import training_steps
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
     from mase_hw.emit.project import Project
 
 ELEMENTS = 1 << 26
 QUICK_ELEMENTS = 1 << 21
 STALL = 0.3
 SEED = 0
-# Formats whose step compares real values with a fixed grid, and the bar of all others.
-GRIDS = ("fixed", "scaled_integer")
-GRID_BAR, OTHER_BAR = 1.5, 2.5
-QUICK_STEPS = ("fixed", "mxint", "minifloat_denorm")
 
 DESIGNS: Mapping[str, Mapping[str, Any]] = {
     **{f"fixed {w}": {"name": "fixed", "data_in_width": w, "weight_width": w} for w in (4, 6, 8)},
@@ -63,67 +58,23 @@ def throughput(elements: int) -> Iterator[Row]:
     import torch
 
     from mase_hw.formats import make_format
+    from mase_hw.kernels.profile._measure import interleaved
 
     values = torch.randn(elements)
-    clone = median_seconds(values.clone)
     for name in ("fixed", "mxint"):
         number = make_format({"name": name})
         torch._dynamo.reset()
         compiled = torch.compile(number.fake_quantize, fullgraph=True)
         _require(torch.equal(compiled(values), number.round_values(values)), f"{number} compiled")
-        seconds = median_seconds(partial(compiled, values))
-        share = clone / seconds
+        times = interleaved({"clone": values.clone, "ours": partial(compiled, values)})
+        seconds = times["ours"].median_s
+        share = times["clone"].median_s / seconds
         yield Row(
             f"{number}: fake quantisation of {elements / 2**20:g} Mi elements",
             f"{share:.2f} of clone's bandwidth ({elements / seconds / 1e6:,.0f} M elements/s)",
             ">= 0.50",
             share >= 0.5,
         )
-
-
-def training_steps(quick: bool) -> Iterator[Row]:
-    """Time a compiled training step of a perceptron in every format, beside float32."""
-    import torch
-    from torch import nn
-
-    from mase_hw.formats import formats
-    from mase_hw.nn import layer_class
-
-    def perceptron(layer: Callable[..., nn.Module]) -> nn.Module:
-        return nn.Sequential(layer(784, 512), nn.ReLU(), layer(512, 512), nn.ReLU(), layer(512, 10))
-
-    inputs, labels = torch.randn(256, 784), torch.randint(0, 10, (256,))
-    plain = _step_seconds(perceptron(nn.Linear), inputs, labels)
-    for name in QUICK_STEPS if quick else sorted(formats()):
-        seconds = _step_seconds(perceptron(layer_class("Linear", name)), inputs, labels)
-        bar = GRID_BAR if name in GRIDS else OTHER_BAR
-        ratio = seconds / plain
-        yield Row(
-            f"{name}: training step of 784-512-512-10, batch 256",
-            f"{ratio:.2f} x float32 ({1e3 * seconds:.1f} ms)",
-            f"<= {bar} x",
-            ratio <= bar,
-        )
-
-
-def _step_seconds(model: nn.Module, inputs: Tensor, labels: Tensor) -> float:
-    """Return the median time of a training step, after checking that the loss falls."""
-    import torch
-    import torch.nn.functional as F
-
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    torch._dynamo.reset()
-    compiled = torch.compile(lambda: F.cross_entropy(model(inputs), labels))
-
-    def step() -> float:
-        optimizer.zero_grad()
-        loss = compiled()
-        torch.autograd.backward(loss)
-        optimizer.step()
-        return float(loss.detach())
-
-    _require(torch.isfinite(torch.tensor(step())).item() is True, "the loss")
-    return median_seconds(step)
 
 
 def areas(quick: bool) -> Iterator[Row]:

@@ -1,13 +1,10 @@
-"""What a command's MODEL argument means: a registered name, `file.py:factory` or a `.pt2` file."""
+"""What a command's MODEL means: a registered name, `file.py:factory`, a `.pt2` or `.mase` file."""
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
 import re
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +34,27 @@ class Subject:
     parallelism: int | str = 1
 
 
-def load_subject(argument: str, display: Display) -> Subject:
-    """Return the model that `argument` names.
+def load_subject(argument: str, display: Display, weights: Path | None = None) -> Subject:
+    """Return the model that `argument` names, with the weights of a file where one is given.
 
     Raises:
-        CaptureError: when it is none of the three kinds, or cannot be captured.
+        CaptureError: when it is none of the four kinds, or cannot be captured.
+        DataError: when a file of weights cannot be read, or does not fit.
     """
+    subject = _load(argument, display)
+    if weights is None:
+        return subject
+    from mase_hw.graph.weights import load_weights
+
+    mg = load_weights(subject.mg, weights)
+    return replace(subject, mg=mg, config=None if mg.is_quantized else subject.config)
+
+
+def _load(argument: str, display: Display) -> Subject:
+    if argument.endswith(".mase"):
+        from mase_hw.graph import MaseGraph
+
+        return Subject(MaseGraph.load(argument))
     if argument.endswith(".pt2"):
         from mase_hw.graph import load_pt2
 
@@ -64,7 +76,8 @@ def _from_registry(name: str, display: Display) -> Subject:
             )
         raise CaptureError(
             f"no model is called {name!r}; {nearest(name, models())}; or give file.py:factory, "
-            "a function that returns (module, example_inputs), or a .pt2 file of torch.export.save"
+            "a function that returns (module, example_inputs), a .pt2 file of torch.export.save, "
+            "or a .mase file"
         )
     model = models()[name]
     with display.progress(f"training {name}") as advance:
@@ -77,49 +90,20 @@ def _from_factory(argument: str) -> Subject:
     from torch import nn
 
     from mase_hw.graph import trace
+    from mase_hw.models.builder import load_factory, reason
 
-    file, _, name = argument.rpartition(":")
-    path = Path(file)
-    if not path.is_file():
-        raise CaptureError(f"{file} is no file; MODEL file.py:factory needs one")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise CaptureError(f"{file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent.absolute()))
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise CaptureError(f"{file} cannot be imported: {_reason(error)}") from error
-    finally:
-        sys.path.pop(0)
-    factory = getattr(module, name, None)
-    if not callable(factory):
-        names = [
-            key
-            for key, value in vars(module).items()
-            if inspect.isfunction(value) and value.__module__ == module.__name__
-        ]
-        known = nearest(name, names) if names else "it defines no function"
-        raise CaptureError(f"{file} has no function {name!r}; {known}")
+    factory = load_factory(argument)
     try:
         result = factory()
     except (Exception, SystemExit) as error:
-        raise CaptureError(f"{argument} failed: {_reason(error)}") from error
+        raise CaptureError(f"{argument} failed: {reason(error)}") from error
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], nn.Module):
         raise CaptureError(
             f"{argument} returned {_kind(result)}; it must return (module, example_inputs), "
             "a torch.nn.Module and the tensors that it takes"
         )
+    name = argument.rpartition(":")[2]
     return Subject(trace(result[0], result[1], name=re.sub(r"\W", "_", name)))
-
-
-def _reason(error: BaseException) -> str:
-    from mase_hw.graph.source import location_of_error
-
-    where = location_of_error(error)
-    return f"{type(error).__name__}: {error}" + (f" (at {where})" if where.file else "")
 
 
 def _kind(value: object) -> str:

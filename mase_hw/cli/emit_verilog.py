@@ -18,13 +18,17 @@ def register(app: typer.Typer) -> None:
 
 def emit_verilog(
     model: Annotated[
-        str, typer.Argument(help="A registered name, file.py:factory, or a .pt2 file.")
+        str, typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file.")
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write. [default: build/NAME]")
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file of number formats (and parallelism).")
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Weights for MODEL: .mase (a whole graph), .safetensors or .pt."),
     ] = None,
     parallelism: Annotated[
         str | None, typer.Option(help="Elements per beat: a number, auto, or a TOML file.")
@@ -59,7 +63,7 @@ def emit_verilog(
     if output is not None:
         check_folder(output.absolute())
     check_tools(engine if simulate else None, synth)
-    subject = load_subject(model, display)
+    subject = load_subject(model, display, weights)
     project = emit(
         subject.mg,
         output=output or Path("build") / subject.mg.name,

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def preflight(
     model: Annotated[
-        str, typer.Argument(help="A registered name, file.py:factory, or a .pt2 file.")
+        str, typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file.")
     ],
     config: Annotated[Path | None, typer.Option(help="TOML file of number formats.")] = None,
     json_output: Annotated[

@@ -16,7 +16,8 @@ app = typer.Typer(no_args_is_help=True, help="Measure a model: table, CSV and fi
 Model = Annotated[
     str,
     typer.Argument(
-        help="minilm, smollm2-135m, a folder or hub id of transformers, or file.py:factory"
+        help="a registered model such as digits-mlp, minilm, smollm2-135m, a folder or hub id of "
+        "transformers, or file.py:factory"
     ),
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda")]

@@ -1,4 +1,4 @@
-"""`search`: number formats and parallelism for a model, by trial."""
+"""`search`: number formats, parallelism, sparsity and architecture for a model, by trial."""
 
 from __future__ import annotations
 
@@ -30,11 +30,16 @@ def search(
     storage: Annotated[
         str | None, typer.Option(help="SQLite file or SQLAlchemy URL. [default: OUTPUT/study.db]")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes on this machine.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes on this machine; with --dask, on all.")
+    ] = 1,
+    dask: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://HOST:8786.")
+    ] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Trials of the whole study.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler.")] = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Test samples per trial. [default: all]")
+        int | None, typer.Option(min=1, help="Validation samples per trial. [default: all]")
     ] = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
@@ -54,7 +59,11 @@ def search(
     if subject.split is not None:
         split = subject.split
         data = study.Samples(
-            split.test_inputs[:samples], split.test_labels[:samples], split.train_inputs
+            split.validation_inputs[:samples],
+            split.validation_labels[:samples],
+            split.train_inputs,
+            split.train_inputs,
+            split.train_labels,
         )
     folder = output or Path("build") / f"{subject.mg.name}-search"
     with display.progress(f"searching {subject.mg.name}") as advance:
@@ -65,6 +74,8 @@ def search(
             samples=data,
             storage=storage,
             workers=workers,
+            dask=dask,
+            builder=None if Path(model).suffix in (".pt2", ".mase") else model,
             progress=advance,
         )
     if json_output:
@@ -93,5 +104,7 @@ def _show(result: SearchResult, model: str, display: Display) -> None:
     for item in result.best:
         table.add_row(str(item.number), *(f"{item.metrics[name]:.6g}" for name in names))
     display.console.print(table)
-    path = result.folder / "best.toml"
-    display.console.print(f"mase-hw emit-verilog {model} --config {path} --simulate", markup=False)
+    command = f"mase-hw emit-verilog {model} --config {result.folder / 'best.toml'}"
+    weights = result.folder / "best.mase"
+    command += f" --weights {weights}" if weights.is_file() else ""
+    display.console.print(f"{command} --simulate", markup=False)

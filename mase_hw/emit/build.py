@@ -17,16 +17,19 @@ from mase_hw.emit.design import (
     Queue,
     Stream,
 )
+from mase_hw.emit.external import pack_image, port_instance, source_instance
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
+from mase_hw.hardware.memory import ExternalMemory, Place
 from mase_hw.hardware.timing import Prediction, predict
 from mase_hw.ops import Call, Hardware, Source, Table, TensorSpec
 
 ROM_MODULE = "mase_rom_source"
 FORK_MODULE = "mase_stream_fork"
+WIDTH_SUFFIX = "PRECISION_0"
 
 
 @dataclass
@@ -44,6 +47,8 @@ class _Builder:
     unused: list[str] = field(default_factory=list)
     queues: list[Queue] = field(default_factory=list)
     constants: list[Stream] = field(default_factory=list)
+    external: ExternalMemory | None = None
+    outside: dict[Place, list[int]] = field(default_factory=dict)
 
 
 Use = tuple[Node, str]
@@ -52,7 +57,7 @@ Use = tuple[Node, str]
 def build_design(mg: MaseGraph) -> Design:
     """Return the design of a graph that went through the hardware metadata pass."""
     prediction = predict(mg)
-    builder = _Builder()
+    builder = _Builder(external=prediction.memory)
     inputs = [
         Stream(f"data_in_{position}", node.name, spec(node))
         for position, node in enumerate(mg.inputs)
@@ -77,6 +82,10 @@ def build_design(mg: MaseGraph) -> Design:
         if node.op == "output":
             for stream in outputs:
                 builder.wires.append((stream, supplied[node, stream.name]))
+    image = b""
+    if builder.external is not None:
+        builder.instances.append(port_instance(builder.external))
+        image = pack_image(builder.external, builder.outside)
     return Design(
         mg.name,
         tuple(inputs),
@@ -93,6 +102,8 @@ def build_design(mg: MaseGraph) -> Design:
         tuple(builder.unused),
         tuple(builder.queues),
         tuple(builder.constants),
+        builder.external,
+        image,
     )
 
 
@@ -222,7 +233,9 @@ def _add_instance(
     constants = call.operator.constant_streams(call)
     sources = {source.operand: source for source in hardware.sources}
     for name, stream in operands.items():
-        parameters |= _tensor_parameters(builder, call, name, stream, rounds=False)
+        parameters |= _tensor_parameters(
+            builder, call, name, stream, rounds=False, moves=hardware.moves
+        )
         ports |= _stream_ports(name, stream)
     for name, source in sources.items():
         stream = Stream(f"{call.name}_{name}", call.name, constants[name])
@@ -238,7 +251,9 @@ def _add_instance(
         net = f"unused_{call.name}_{name}"
         builder.unused.append(net)
         ports[name] = net
-    parameters |= _tensor_parameters(builder, call, "data_out_0", result, rounds=hardware.rounds)
+    parameters |= _tensor_parameters(
+        builder, call, "data_out_0", result, rounds=hardware.rounds, moves=hardware.moves
+    )
     ports |= _stream_ports("data_out_0", result)
     for name, value in hardware.parameters.items():
         parameters[name] = _own_parameter(builder, call, name, value)
@@ -262,9 +277,19 @@ def _add_table(builder: _Builder, call: Call, table: Table) -> Memory:
 def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -> None:
     number_format = stream.spec.quantized
     words = pack_words(number_format, source.beats, stream.spec.parallelism[0])
-    memory = Memory(f"{stream.name}_source_0", call.name, _payload_bits(stream), tuple(words))
-    builder.memories.append(memory)
     builder.constants.append(stream)
+    name = f"{stream.name}_source_0"
+    regions = builder.external.regions if builder.external else ()
+    for region in regions:
+        if (region.node, region.operand) == (call.name, source.operand):
+            assert builder.external is not None
+            payload = _payload(stream)
+            instance = source_instance(builder.external, region, name, payload, stream.name)
+            builder.instances.append(instance)
+            builder.outside[call.name, source.operand] = words
+            return
+    memory = Memory(name, call.name, _payload_bits(stream), tuple(words))
+    builder.memories.append(memory)
     builder.instances.append(
         Instance(
             memory.name,
@@ -339,7 +364,8 @@ def _sized_parameters(spec: TensorSpec, rounds: bool) -> Iterable[tuple[str, str
 def _parameter_type(suffix: str) -> str:
     if suffix == "SIGNED":
         return "bit"
-    return "int" if suffix == "PRECISION_1" or suffix.endswith("_BIAS") else "int unsigned"
+    signed = suffix.endswith("_BIAS") or suffix in ("PRECISION_1", "ZERO_POINT")
+    return "int" if signed else "int unsigned"
 
 
 def _port_parameters(stream: Stream, rounds: bool) -> list[Parameter]:
@@ -350,7 +376,7 @@ def _port_parameters(stream: Stream, rounds: bool) -> list[Parameter]:
 
 
 def _tensor_parameters(
-    builder: _Builder, call: Call, name: str, stream: Stream, rounds: bool
+    builder: _Builder, call: Call, name: str, stream: Stream, rounds: bool, moves: bool = False
 ) -> dict[str, str]:
     """Add the top's parameters of one tensor of a node; return what the instance is given.
 
@@ -359,7 +385,10 @@ def _tensor_parameters(
     port = stream.name.upper() if stream.name.startswith("data_in_") else None
     given: dict[str, str] = {}
     beyond: list[str] = []
+    formats = _format_parameters(stream.spec, rounds)
     for kind, suffix, value in _sized_parameters(stream.spec, rounds):
+        if moves and suffix in formats and suffix != WIDTH_SUFFIX:
+            continue
         full = f"{call.name}_{name.upper()}_{suffix}"
         default = f"{port}_{suffix}" if port else str(value)
         builder.parameters.append(Parameter(kind, full, default))

@@ -9,12 +9,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mase_hw.errors import EmissionError
 from mase_hw.formats import StreamField
+from mase_hw.hardware.memory import ExternalMemory
 from mase_hw.ops import TensorSpec
 
 DESIGN_VERSION = 1
@@ -166,6 +167,8 @@ class Design:
         unused: nets that only take outputs nobody reads.
         queues: queues of computed depth.
         constants: streams of memories to the nodes that take them.
+        external: constants that lie outside the chip.
+        image: the bytes of that memory.
     """
 
     name: str
@@ -183,6 +186,8 @@ class Design:
     unused: tuple[str, ...] = ()
     queues: tuple[Queue, ...] = ()
     constants: tuple[Stream, ...] = ()
+    external: ExternalMemory | None = None
+    image: bytes = field(default=b"", repr=False)
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -240,6 +245,7 @@ class Design:
             "repeated": [asdict(item) for item in self.repeated],
             "nodes": [asdict(node) for node in self.nodes],
             "queues": [asdict(queue) for queue in self.queues],
+            "external_memory": self.external.to_dict() if self.external else None,
             "predicted": {
                 "interval_cycles": self.interval_cycles,
                 "latency_cycles": self.latency_cycles,
@@ -260,6 +266,7 @@ class DesignSummary:
     interval_cycles: int
     latency_cycles: int
     queues: tuple[Queue, ...] = ()
+    external: ExternalMemory | None = None
     repeated: tuple[Repeated, ...] = ()
 
     @classmethod
@@ -293,6 +300,7 @@ class DesignSummary:
 
     @classmethod
     def _read(cls, entry: Mapping[str, Any]) -> DesignSummary:
+        external = entry["external_memory"]
         return cls(
             entry["name"],
             tuple(Stream.from_dict(item) for item in entry["inputs"]),
@@ -302,5 +310,6 @@ class DesignSummary:
             entry["predicted"]["interval_cycles"],
             entry["predicted"]["latency_cycles"],
             tuple(Queue(**item) for item in entry["queues"]),
+            ExternalMemory.from_dict(external) if external else None,
             tuple(Repeated(item["module"], tuple(item["ports"])) for item in entry["repeated"]),
         )

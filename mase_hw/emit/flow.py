@@ -10,6 +10,7 @@ from torch import Tensor
 from mase_hw.emit.preflight import check
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.memory import ON_CHIP
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.fold import (
     fold_constants_transform_pass,
@@ -17,6 +18,7 @@ from mase_hw.passes.fold import (
 )
 from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.memory import Memory
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
 from mase_hw.passes.remove_identity import remove_identity_transform_pass
@@ -64,7 +66,11 @@ def quantize(
 
 
 def to_hardware(
-    mg: MaseGraph, *, parallelism: int | str | Mapping[str, Any] = 1, multipliers: int = 64
+    mg: MaseGraph,
+    *,
+    parallelism: int | str | Mapping[str, Any] = 1,
+    multipliers: int = 64,
+    memory: Memory = ON_CHIP,
 ) -> MaseGraph:
     """Return a quantised graph with parallelism and hardware metadata, checked.
 
@@ -73,7 +79,7 @@ def to_hardware(
     """
     check(mg)
     mg, _ = add_hardware_metadata_analysis_pass(
-        mg, {"parallelism": parallelism, "multipliers": multipliers}
+        mg, {"parallelism": parallelism, "multipliers": multipliers, "memory": memory}
     )
     mg, _ = verify_analysis_pass(mg, {})
     return mg

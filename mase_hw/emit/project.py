@@ -123,6 +123,8 @@ def _write(mg: MaseGraph, design: Design, folder: Path) -> None:
         (folder / "rtl" / file.name).write_bytes(file.read_bytes())
     for memory in design.memories:
         (folder / memory.file).write_text(memory.render())
+    if design.external is not None:
+        (folder / design.external.file).write_bytes(design.image)
     names = [*(f"rtl/{file.name}" for file in files), "top.sv"]
     (folder / "files.f").write_text("".join(f"{name}\n" for name in names))
     mg.save(folder / GRAPH_FILE)

@@ -34,13 +34,18 @@ class _StraightThrough(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, number_format: Format) -> Tensor:
-        ctx.save_for_backward(number_format.in_range(values))
+        ctx.save_for_backward(values)
+        ctx.number_format = number_format
         return number_format.round_values(values)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (mask,) = ctx.saved_tensors
-        return gradients[0] * mask, None
+        (values,) = ctx.saved_tensors
+        # One where there is room, else zero; a float all the way, because a compiled graph would
+        # store a comparison's result as bytes, which takes longer than everything else here.
+        steep = ctx.number_format.headroom(values) / torch.finfo(values.dtype).tiny
+        mask = torch.fmax(steep + 1, torch.zeros((), dtype=values.dtype, device=values.device))
+        return gradients[0] * mask.clamp(max=1), None
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,15 @@ class Format(ABC):
         """Return the nearest representable reals, same shape and dtype as `values`."""
 
     @abstractmethod
+    def headroom(self, values: Tensor) -> Tensor:
+        """Return how far `values` are from where they saturate: negative beyond, NaN for NaN.
+
+        The unit is the format's choice, the dtype that of `values`.
+        """
+
     def in_range(self, values: Tensor) -> Tensor:
         """Return a bool tensor: true where `values` does not saturate (the gradient passes)."""
+        return self.headroom(values) >= 0
 
     @abstractmethod
     def encode(self, values: Tensor) -> Tensor:

@@ -148,12 +148,12 @@ class BlockFormat(Format):
         rounded = binary.scale(self.element.round(scaled), exponents)
         return self._unblock(rounded, values.shape).to(values.dtype)
 
-    def in_range(self, values: Tensor) -> Tensor:
-        """Return true where an element is within half a step of its block's largest number."""
+    def headroom(self, values: Tensor) -> Tensor:
+        """Count from half a step beyond the largest number of the block, in its scale."""
         if not values.numel():
-            return torch.ones_like(values, dtype=torch.bool)
+            return torch.zeros_like(values)
         scaled, _ = self._scaled(values)
-        return self._unblock(scaled.abs() <= self.element.clip, values.shape)
+        return self._unblock(self.element.clip - scaled.abs(), values.shape)
 
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes; NaN is refused where elements have none."""

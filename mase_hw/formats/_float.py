@@ -140,9 +140,19 @@ class FloatElement:
 
     def integers(self, codes: Tensor) -> Tensor:
         """Return the values as int64 multiples of `2**lsb_exponent`."""
+        significand, exponent = self.significands(codes)
+        return significand << exponent
+
+    def significands(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return signed significands, and their exponents above `lsb_exponent`."""
         significand, exponent = self._parts(codes)
-        magnitude = significand << exponent
-        return torch.where(codes & self.sign != 0, -magnitude, magnitude)
+        return torch.where(codes & self.sign != 0, -significand, significand), exponent
+
+    def scaled(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return int64 significands with a sign, and exponents: `significand * 2**exponent`."""
+        significand, exponent = self._parts(codes)
+        signed = torch.where(codes & self.sign != 0, -significand, significand)
+        return signed, exponent + self.lsb_exponent
 
     def _parts(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Return significand and exponent above the denormals' of the magnitude."""

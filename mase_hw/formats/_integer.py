@@ -76,6 +76,11 @@ class IntegerElement:
         sign = 1 << (self.width - 1)
         return (codes ^ sign) - sign
 
+    def significands(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return signed integers, and zeros: their exponents above `lsb_exponent`."""
+        integers = self.integers(codes)
+        return integers, torch.zeros_like(integers)
+
     def from_scaled(self, integers: Tensor, exponents: Tensor) -> Tensor:
         """Return the bit patterns nearest to `integers * 2**exponents`, exact in int64."""
         steps = binary.scaled_integer(integers.abs(), exponents - self.lsb_exponent, self.width)

@@ -50,9 +50,9 @@ class FloatFormat(Format):
         """Return the nearest representable reals; NaN stays NaN."""
         return self.layout.round(values)
 
-    def in_range(self, values: Tensor) -> Tensor:
-        """Return true up to half a step beyond the largest number."""
-        return values.abs() <= self.layout.clip
+    def headroom(self, values: Tensor) -> Tensor:
+        """Count from half a step beyond the largest number."""
+        return self.layout.clip - values.abs()
 
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes; NaN is refused where it has no code."""

@@ -68,9 +68,9 @@ class SignFormat(CodeFormat):
         rounded = (steps * (unit * 2.0 ** (1 - self.level_count))).to(values.dtype)
         return torch.where(torch.isnan(values), values, rounded)
 
-    def in_range(self, values: Tensor) -> Tensor:
-        """Return true up to 1 and up to the scale."""
-        return values.abs() <= max(1.0, self.unit or 0.0)
+    def headroom(self, values: Tensor) -> Tensor:
+        """Count from 1, or from the scale where it is larger."""
+        return max(1.0, self.unit or 0.0) - values.abs()
 
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes; refuses NaN."""

@@ -68,11 +68,9 @@ class Binary(SignFormat):
         rounded = self._low + upper * (1.0 - self._low)
         return torch.where(torch.isnan(values), values, rounded)
 
-    def in_range(self, values: Tensor) -> Tensor:
-        """Return true from -1 to 1, or from -0.5 to 1.5."""
-        if self.bipolar:
-            return values.abs() <= 1.0
-        return (values >= -0.5) & (values <= 1.5)
+    def headroom(self, values: Tensor) -> Tensor:
+        """Count from -1 and 1, or from -0.5 and 1.5."""
+        return 1.0 - (values if self.bipolar else values - 0.5).abs()
 
     def _steps(self, values: Tensor, unit: float | Tensor) -> Tensor:
         return (values >= (0.0 if self.bipolar else 0.5)).to(values.dtype)

@@ -93,13 +93,13 @@ class Fixed(Format):
         codes = self._bound(_round(work * scale, self.rounding))
         return (codes / scale).to(values.dtype)
 
-    def in_range(self, values: Tensor) -> Tensor:
-        """Return true where `values` lies within half a step of the range."""
+    def headroom(self, values: Tensor) -> Tensor:
+        """Count from half a step beyond the range; nothing saturates where codes wrap."""
         if self.overflow == "wrap":
-            return torch.ones_like(values, dtype=torch.bool)
+            return torch.zeros_like(values)
         scale = 2.0**-self.frac_width
         low, high = (self.minimum_code - 0.5) * scale, (self.maximum_code + 0.5) * scale
-        return (values >= low) & (values <= high)
+        return torch.minimum(values - low, high - values)
 
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes; refuses NaN."""

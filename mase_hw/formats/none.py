@@ -44,9 +44,9 @@ class Unquantized(Format):
         """Return the values."""
         return values.clone()
 
-    def in_range(self, values: Tensor) -> Tensor:
-        """Return true."""
-        return torch.ones_like(values, dtype=torch.bool)
+    def headroom(self, values: Tensor) -> Tensor:
+        """Nothing saturates."""
+        return torch.zeros_like(values)
 
     def encode(self, values: Tensor) -> Tensor:
         """Return the bit patterns of binary32."""

@@ -73,12 +73,12 @@ class NVFP4(BlockFormat):
         rounded = ELEMENT.round(scaled) * scales * self.tensor_scale
         return self._unblock(rounded, values.shape).to(values.dtype)
 
-    def in_range(self, values: Tensor) -> Tensor:
-        """Return true where an element is within half a step of its block's largest number."""
+    def headroom(self, values: Tensor) -> Tensor:
+        """Count from half a step beyond the largest number of the block, in its scale."""
         if not values.numel():
-            return torch.ones_like(values, dtype=torch.bool)
+            return torch.zeros_like(values)
         scaled, _ = self._divided(values)
-        return self._unblock(scaled.abs() <= ELEMENT.clip, values.shape)
+        return self._unblock(ELEMENT.clip - scaled.abs(), values.shape)
 
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes: the scale's above the element's."""

@@ -126,12 +126,12 @@ class ScaledInteger(CodeFormat):
         point = self._parameter(self.zero_point, codes, dtype)
         return (codes.to(dtype) - point) * self._parameter(self.scale, codes, dtype)
 
-    def in_range(self, values: Tensor) -> Tensor:
-        """Return true within half a step of the range."""
+    def headroom(self, values: Tensor) -> Tensor:
+        """Count from half a step beyond the range, in steps."""
         scale = self._parameter(self.scale, values, values.dtype)
         steps = values / scale + self._parameter(self.zero_point, values, values.dtype)
         low, high = self.code_range
-        return (steps >= low - 0.5) & (steps <= high + 0.5)
+        return torch.minimum(steps - (low - 0.5), (high + 0.5) - steps)
 
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes; refuses NaN."""
@@ -160,9 +160,37 @@ class ScaledInteger(CodeFormat):
         ]
         return torch.tensor(flat, dtype=torch.int64).reshape(codes.shape)
 
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The scale, or that of each channel."""
+        return self.scale if isinstance(self.scale, tuple) else (self.scale,)
+
+    @property
+    def zero_points(self) -> tuple[int, ...]:
+        """The zero point, or that of each channel."""
+        return self.zero_point if isinstance(self.zero_point, tuple) else (self.zero_point,)
+
+    @property
+    def centred(self) -> bool:
+        """Whether the code 0 is zero everywhere."""
+        return not any(self.zero_points)
+
+    def steps(self, codes: Tensor) -> Tensor:
+        """Return the values of codes in steps of their scale, int64."""
+        return codes - self._parameter(self.zero_point, codes, torch.int64)
+
     def operand_parameters(self) -> dict[str, int]:
-        """Return width and sign; the scale is a real number, which no parameter holds."""
-        return {"PRECISION_0": self.width, "SIGNED": int(self.signed)}
+        """Return width, sign and zero; the scale is a real number, which no parameter holds."""
+        return {
+            "PRECISION_0": self.width,
+            "PRECISION_1": 0,
+            "SIGNED": int(self.signed),
+            "ZERO_POINT": self.zero_points[0],
+        }
+
+    def result_parameters(self) -> dict[str, int]:
+        """Return the operand's, and whether the most negative code is left out."""
+        return {**self.operand_parameters(), "KIND": 4, "SYMMETRIC": int(self.symmetric)}
 
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> ScaledInteger:

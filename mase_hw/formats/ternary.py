@@ -87,9 +87,9 @@ class Ternary(CodeFormat):
         signs = (work > border).to(work.dtype) - (work < -border).to(work.dtype)
         return torch.where(torch.isnan(work), work, signs * scale).to(values.dtype)
 
-    def in_range(self, values: Tensor) -> Tensor:
-        """Return true up to 1 and up to one and a half times the scale."""
-        return values.abs() <= max(1.0, 1.5 * (self.scale or 0.0))
+    def headroom(self, values: Tensor) -> Tensor:
+        """Count from 1, or from one and a half times the scale where that is larger."""
+        return max(1.0, 1.5 * (self.scale or 0.0)) - values.abs()
 
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes -1, 0, 1; refuses NaN."""

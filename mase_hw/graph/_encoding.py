@@ -19,7 +19,7 @@ from mase_hw.graph.metadata import (
     SourceLocation,
     ValueRange,
 )
-from mase_hw.ops import TensorSpec
+from mase_hw.ops import TensorSpec, operators
 
 _TORCH_KINDS: tuple[tuple[str, type], ...] = (
     ("dtype", torch.dtype),
@@ -96,6 +96,7 @@ def decode_target(op: str, target: str) -> Any:
     """
     if op != "call_function":
         return target
+    operators()  # Registers those that torch does not have.
     found: Any = operator if target.startswith("operator.") else torch.ops
     for part in target.removeprefix("operator.").split("."):
         found = getattr(found, part, None)

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from mase_hw.errors import MaseError
 from mase_hw.graph import calls
 from mase_hw.graph._rebuild import drop_unused_state, get_tensor, rebuild
+from mase_hw.graph.metadata import metadata
 from mase_hw.graph.table import graph_table, render
 from mase_hw.ops import Call
 
@@ -61,6 +62,12 @@ class MaseGraph:
     def inputs(self) -> list[Node]:
         """The input nodes in order."""
         return [node for node in self.nodes if node.op == "placeholder"]
+
+    @property
+    def is_quantized(self) -> bool:
+        """True when every input has a number format."""
+        known = [metadata(node).common for node in self.inputs]
+        return all(item is not None and item.results["data_out_0"].format for item in known)
 
     def node(self, name: str) -> Node:
         """Return the node called `name`.

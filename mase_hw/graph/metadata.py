@@ -66,9 +66,10 @@ class HardwareMetadata:
         parameters: the module's parameters.
         toolchain: `INTERNAL_RTL` for a module of the library.
         dependence_files: library files the module needs, relative to the library.
-        interface: constant operand to where it is stored (`BRAM`).
+        interface: constant operand to where it is stored (`BRAM`, `AXI`).
         work_cycles: cycles one inference occupies the instance.
         multipliers: multipliers in the instance.
+        memory: options of the `MemoryPort` through which what is `AXI` in `interface` comes.
     """
 
     module: str | None
@@ -78,6 +79,7 @@ class HardwareMetadata:
     interface: Mapping[str, str]
     work_cycles: int
     multipliers: int
+    memory: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

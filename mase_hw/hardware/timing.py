@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,14 @@ from torch.fx import Node
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
+from mase_hw.hardware.memory import ExternalMemory, Place, deliver, external_memory
+from mase_hw.ops import Call
 from mase_hw.ops._base import Cycles
+
+# Rounds in which late words and the words that are then taken late agree, or nearly so, and the
+# beats of the memory port that are replayed for that: a long inference is cut short.
+SETTLING_ROUNDS = 64
+SETTLING_BEATS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -18,30 +26,100 @@ class Prediction:
     """Cycles of a design.
 
     Attributes:
-        interval_cycles: cycles per inference in steady state: the work of the slowest node, or
-            the beats of the longest port.
+        interval_cycles: cycles per inference in steady state: the work of the slowest node, the
+            beats of the longest port, or the cycles of the memory port.
         latency_cycles: cycles from the first beat in to the last beat out, from idle, with inputs
-            that are always there and outputs that are always taken.
+            that are always there and outputs that are always taken. It includes the first words
+            from an external memory, whose port the next inference does not share yet.
         work_cycles: cycles that one inference occupies each node.
+        memory: what lies outside the chip.
     """
 
     interval_cycles: int
     latency_cycles: int
     work_cycles: dict[str, int]
+    memory: ExternalMemory | None = None
 
 
 def predict(mg: MaseGraph) -> Prediction:
     """Return the prediction for a graph with parallelism."""
-    offered: dict[Node, Cycles] = {}
-    work: dict[str, int] = {}
-    for node in mg.nodes:
-        if node.op == "placeholder":
-            offered[node] = np.arange(spec(node).beats)
-            work[node.name] = spec(node).beats
-        elif node.op == "call_function":
-            call = mg.call(node)
-            arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
-            offered[node] = call.operator.schedule(call, arrivals)
-            work[node.name] = call.operator.work_cycles(call)
-    latency = max(int(offered[node][-1]) for node in output_nodes(mg))
-    return Prediction(max(work.values()), latency, work)
+    calls = {node: mg.call(node) for node in mg.nodes if node.op == "call_function"}
+    work = {node.name: spec(node).beats for node in mg.inputs}
+    work |= {node.name: call.operator.work_cycles(call) for node, call in calls.items()}
+    interval = max(work.values())
+    memory = external_memory(mg)
+    if memory is not None:
+        interval = max(interval, memory.cycles)
+    return Prediction(interval, _latency(mg, calls, memory), work, memory)
+
+
+def _latency(mg: MaseGraph, calls: Mapping[Node, Call], memory: ExternalMemory | None) -> int:
+    """Return the latency of an inference alone.
+
+    Words that come late are taken late, and words that are taken late make room late: both are
+    computed in turn until they agree.
+    """
+    words: dict[Place, Cycles] = {}
+    offered = _offered(mg, calls, words)
+    taken: dict[Place, Cycles] = {}
+    for _ in range(_settling_rounds(memory)):
+        assert memory is not None
+        taken = _taken(calls, memory, offered, words)
+        before, words = words, deliver(memory, taken)
+        if before and all(np.array_equal(before[place], words[place]) for place in words):
+            break
+        offered = _offered(mg, calls, words)
+    return max(int(offered[node][-1]) for node in output_nodes(mg)) - _first_moved(mg, taken)
+
+
+def _settling_rounds(memory: ExternalMemory | None) -> int:
+    if memory is None:
+        return 0
+    return max(2, min(SETTLING_ROUNDS, SETTLING_BEATS // memory.beats))
+
+
+def _offered(
+    mg: MaseGraph, calls: Mapping[Node, Call], words: Mapping[Place, Cycles]
+) -> dict[Node, Cycles]:
+    """Return when each result's beats are offered; `words` are what comes from outside."""
+    offered = {node: np.arange(spec(node).beats) for node in mg.inputs}
+    for node, call in calls.items():
+        offered[node] = call.operator.schedule(call, _arrivals(node, offered, words))
+    return offered
+
+
+def _taken(
+    calls: Mapping[Node, Call],
+    memory: ExternalMemory,
+    offered: Mapping[Node, Cycles],
+    words: Mapping[Place, Cycles],
+) -> dict[Place, Cycles]:
+    """Return when each operand of the nodes that read the memory is taken."""
+    users = {region.node for region in memory.regions}
+    taken = {}
+    for node, call in calls.items():
+        if node.name in users:
+            used = call.operator.consumption(call, _arrivals(node, offered, words))
+            taken |= {(node.name, operand): cycles for operand, cycles in used.items()}
+    return taken
+
+
+def _arrivals(
+    node: Node, offered: Mapping[Node, Cycles], words: Mapping[Place, Cycles]
+) -> dict[str, Cycles]:
+    outside = {operand: item for (name, operand), item in words.items() if name == node.name}
+    return {name: offered[producer] for name, producer in stream_operands(node)} | outside
+
+
+def _first_moved(mg: MaseGraph, taken: Mapping[Place, Cycles]) -> int:
+    """Return the cycle in which the first input beat moves: an operator may wait for a constant."""
+    starts = []
+    for node in mg.inputs:
+        ends = [
+            int(taken[user.name, name][0])
+            for user in node.users
+            for name, producer in (stream_operands(user) if user.op == "call_function" else ())
+            if producer is node and (user.name, name) in taken
+        ]
+        starts.append(max(ends, default=0))
+    return min(starts)

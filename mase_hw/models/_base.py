@@ -63,7 +63,7 @@ class RegisteredModel(ABC):
         Args:
             progress: called with (epochs done, epochs) while training.
         """
-        split = dataset(self.data).load()
+        split = dataset(self.data).load().hold_out()
         with torch.random.fork_rng():
             torch.manual_seed(0)
             module = self.build()
@@ -76,7 +76,8 @@ class RegisteredModel(ABC):
         return Trained(module.eval(), split)
 
     def _weights_path(self) -> Path:
-        parts = (inspect.getsource(type(self)), inspect.getsource(train), torch.__version__)
+        sources = [inspect.getsource(item) for item in (type(self), train, Split.hold_out)]
+        parts = (*sources, torch.__version__)
         key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
         return cache_folder("models") / f"{self.name}-{key}.safetensors"
 

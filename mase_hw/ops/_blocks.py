@@ -1,4 +1,4 @@
-"""What operators on block formats share: the encoder's timing, and the tiles that it takes."""
+"""What operators on block formats share: which there are, the encoder's timing, and its tiles."""
 
 from __future__ import annotations
 
@@ -6,38 +6,50 @@ import numpy as np
 
 from mase_hw.errors import ParallelismError, UnsupportedError
 from mase_hw.formats._block import BlockFormat
-from mase_hw.formats._integer import IntegerElement
 from mase_hw.ops._base import Cycles, one_per_cycle
-from mase_hw.ops._tensor import TensorSpec
+from mase_hw.ops._tensor import Order, TensorSpec
 
 # Formats whose blocks are integers with a shared scale, in hardware one and the same.
 INTEGER_BLOCKS = ("mxint", "block_fp")
+FLOAT_BLOCKS = ("mxfp4", "mxfp6", "mxfp8", "block_minifloat", "block_log")
+BLOCKS = (*INTEGER_BLOCKS, *FLOAT_BLOCKS)
 
 
 def block(spec: TensorSpec) -> BlockFormat:
-    """Return the block format of a tensor whose elements are integers.
+    """Return the block format of a tensor.
 
     Raises:
         UnsupportedError: when the tensor has another format, or none.
     """
-    if not isinstance(spec.format, BlockFormat) or not isinstance(
-        spec.format.element, IntegerElement
-    ):
-        raise UnsupportedError(f"{spec.format} is no block of integers")
+    if not isinstance(spec.format, BlockFormat) or not is_block(spec):
+        raise UnsupportedError(f"{spec.format} is no block with a power of two as its scale")
     return spec.format
 
 
 def is_block(spec: TensorSpec) -> bool:
-    """Return whether a tensor comes in blocks of integers."""
-    return spec.format is not None and spec.format.name in INTEGER_BLOCKS
+    """Return whether a tensor comes in blocks whose scale is a power of two."""
+    return spec.format is not None and spec.format.name in BLOCKS
+
+
+def block_axis(spec: TensorSpec) -> int:
+    """Return the dimension of a tensor along which its blocks lie, from 0."""
+    axis = block(spec).blocking[1]
+    return axis % len(spec.shape) if -len(spec.shape) <= axis < len(spec.shape) else axis
 
 
 def block_problems(name: str, spec: TensorSpec) -> list[str]:
     """Return why a tensor's blocks cannot be streamed; empty when they can."""
-    axis = block(spec).blocking[1]
-    if axis != -1 and axis != len(spec.shape) - 1:
-        return [f"{name} has blocks along dimension {axis}; blocks must lie along the last one"]
-    return []
+    axis, last = block_axis(spec), len(spec.shape) - 1
+    if axis == last or (axis == 1 and last > 1):
+        return []
+    legal = "the last one" if last < 2 else "the last one, or along the channels, dimension 1"
+    return [f"{name} has blocks along dimension {axis}; blocks must lie along {legal}"]
+
+
+def block_order(spec: TensorSpec) -> Order | None:
+    """Return the order in which the blocks of a tensor come whole."""
+    channels = block_axis(spec) != len(spec.shape) - 1
+    return Order.channels_last(spec.shape) if channels else None
 
 
 def check_tiles(node: str, name: str, spec: TensorSpec) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
 from mase_hw.ops._base import Call, Cycles, Hardware, Reference, one_per_cycle
+from mase_hw.ops._elementwise import is_all_fixed
 from mase_hw.ops._real_math import RealMath
 from mase_hw.ops._unary import Attributes, Unary, fixed_formats
 
@@ -79,6 +80,8 @@ class Clamp(Unary):
         return one_per_cycle(arrivals["data_in_0"]) + 1
 
     def _code_bounds(self, call: Call) -> CodeBounds | None:
+        if not is_all_fixed(call):
+            return None
         operand, result = fixed_formats(call)
         return code_bounds(self.bounds(call.attributes), operand, result)
 

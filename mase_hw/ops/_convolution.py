@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source
+from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source, one_per_cycle
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._tensor import Order, TensorSpec
 from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders
@@ -104,6 +104,7 @@ class Convolution(Operator):
                 "HAS_BIAS": int("bias" in call.constants),
                 "SEPARATE": int(self._separate(call)),
                 "ACCUMULATOR_WIDTH": self._accumulator(call),
+                "ELEMENTS": window.elements,
                 **window.parameters(),
             },
             sources,
@@ -112,19 +113,31 @@ class Convolution(Operator):
         )
 
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
-        """Weights come as tiles of results x channels in the order of use, biases as tiles."""
-        in_lanes, out_lanes = self._lanes(call)
-        shape = tuple(self._tiled_weight(call).shape)
-        rows, columns = (1, out_lanes) if self._separate(call) else (out_lanes, in_lanes)
+        """Weights come as tiles of results x elements of the window, biases as tiles."""
+        out_lanes, terms = self._lanes(call)[1], self.window(call).terms
+        dot_lanes = self._dot_lanes(call)
         specs = {
-            "weight": replace(call.operands["weight"], shape=shape, parallelism=(rows, columns))
+            "weight": replace(
+                call.operands["weight"],
+                shape=(call.result.shape[1], terms * dot_lanes),
+                parallelism=(out_lanes, dot_lanes),
+            )
         }
         if "bias" in call.constants:
             specs["bias"] = call.operands["bias"].with_parallelism(1, out_lanes)
         return specs
 
+    def unrolling(self, call: Call) -> dict[str, range]:
+        """A sum takes whole tiles of channels, at most the whole window at a time."""
+        lanes, window = self._element_lanes(call), self._window(call)
+        return {"weight": range(lanes, lanes * window.block_elements + 1, lanes)}
+
     def window(self, call: Call) -> Window:
         """Return the window that slides over the image."""
+        elements = max(1, call.operands["weight"].parallelism[1] // self._element_lanes(call))
+        return replace(self._window(call), elements=elements)
+
+    def _window(self, call: Call) -> Window:
         rows, columns = self.axes(call)
         tiles, out_tiles = call.operands["data_in_0"].tiles[1], call.result.tiles[1]
         if self._separate(call):
@@ -133,21 +146,36 @@ class Convolution(Operator):
         return Window(rows, columns, tiles, tiles // groups, out_tiles // groups)
 
     def multipliers(self, call: Call) -> int:
-        """One for each pair of a channel and a result of a tile."""
-        in_lanes, out_lanes = self._lanes(call)
-        return out_lanes if self._separate(call) else in_lanes * out_lanes
+        """One for each pair of a result and an element of its sum."""
+        return self._lanes(call)[1] * self._dot_lanes(call)
 
     def work_cycles(self, call: Call) -> int:
-        """Positions x window elements x tiles, or the pixels that enter where they are more."""
+        """Positions x beats of the window x tiles, or the pixels that enter where they are more."""
         return self.window(call).work_cycles
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A result follows the last element of its window."""
         window = self.window(call)
-        met = window.schedule(arrivals["data_in_0"])
-        levels = 0 if self._separate(call) else (self._lanes(call)[0] - 1).bit_length()
+        met = self._met(call, arrivals)
+        levels = (self._dot_lanes(call) - 1).bit_length()
         result: Cycles = met.reshape(-1, window.terms)[:, -1] + 3 + levels
         return result
+
+    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
+        """Pixels are stored as they come; weights are taken where they meet them."""
+        stored = one_per_cycle(arrivals["data_in_0"])
+        return {"data_in_0": stored, "weight": self._met(call, arrivals)}
+
+    def repeats(self, call: Call) -> dict[str, int]:
+        """Every position takes all weights."""
+        return {"weight": call.result.elements // call.result.shape[1]}
+
+    def _met(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """Return when each tile of weights meets its pixels."""
+        shown = self.window(call).schedule(arrivals["data_in_0"])
+        if "weight" not in arrivals:
+            return shown
+        return one_per_cycle(np.maximum(shown, arrivals["weight"]))
 
     def operations(self, call: Call) -> int:
         """Two for each multiply-accumulate."""
@@ -156,6 +184,14 @@ class Convolution(Operator):
     @staticmethod
     def _lanes(call: Call) -> tuple[int, int]:
         return call.operands["data_in_0"].parallelism[1], call.result.parallelism[1]
+
+    def _element_lanes(self, call: Call) -> int:
+        """Return how many channels of an element of the window a result sums."""
+        return 1 if self._separate(call) else self._lanes(call)[0]
+
+    def _dot_lanes(self, call: Call) -> int:
+        """Return how many products a result sums in a cycle."""
+        return self.window(call).elements * self._element_lanes(call)
 
     @staticmethod
     def _separate(call: Call) -> bool:
@@ -186,21 +222,16 @@ class Convolution(Operator):
 
     def _tiled_weight(self, call: Call) -> Tensor:
         """Return weight codes as a matrix whose tiles, in row-major order, are used in turn."""
-        weight = self._filters(call)
-        in_lanes, out_lanes = self._lanes(call)
-        results, _, height, width = weight.shape
-        if self._separate(call):
-            tiles = call.result.tiles[1]
-            padded = weight.new_zeros(tiles * out_lanes, height * width)
-            padded[:results] = weight.reshape(results, -1)
-            return padded.reshape(tiles, out_lanes, -1).transpose(1, 2).flatten(1)
-        groups = int(call.attributes["groups"])
-        if self._block_groups(call) != groups:
+        weight, groups = self._filters(call), int(call.attributes["groups"])
+        if not self._separate(call) and self._block_groups(call) != groups:
             weight = _block_diagonal(weight, groups)
-        channels = weight.shape[1]
-        padded = weight.new_zeros(results, height, width, -(-channels // in_lanes) * in_lanes)
-        padded[..., :channels] = weight.permute(0, 2, 3, 1)
-        return padded.flatten(1)
+        window, lanes = self.window(call), self._element_lanes(call)
+        results, channels = weight.shape[:2]
+        padded = torch.nn.functional.pad(
+            weight.permute(0, 2, 3, 1), (0, -channels % lanes)
+        ).flatten(1)
+        beyond = window.terms * window.elements - window.block_elements
+        return torch.nn.functional.pad(padded, (0, beyond * lanes)).reshape(results, -1)
 
     def _aligned(self, call: Call) -> tuple[Tensor, Tensor | None, int]:
         """Return weight and bias codes aligned to the accumulator, and its fraction bits."""

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Table, one_per_cycle
 from mase_hw.ops._reorder import ReorderPlan, is_wire, plan_reorder
+from mase_hw.ops._scalars import SCALARS, SCALED
 from mase_hw.ops._tensor import TensorSpec
 
 
@@ -28,6 +29,7 @@ class Layout(Operator):
 
     keeps_format: ClassVar[bool] = True
     casts: ClassVar[bool] = False
+    formats: ClassVar[tuple[str, ...]] = (*SCALARS, SCALED)
 
     @abstractmethod
     def move(self, call: Call, tensor: Tensor) -> Tensor:
@@ -78,6 +80,7 @@ class Layout(Operator):
                 Table("reads", "READ_FILE", read_bits, reads),
             ),
             rounds=False,
+            moves=True,
         )
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:

@@ -28,6 +28,8 @@ SCALARS = (
     "binary_scaling",
     "binary_residual",
 )
+# Integers with a real scale.
+SCALED = "scaled_integer"
 MAX_BITS = 62
 
 
@@ -60,10 +62,17 @@ def limits(number: Format) -> tuple[int, int]:
     return low, high
 
 
-def scalar_problems(name: str, number: Format, *, result: bool) -> list[str]:
-    """Return why hardware cannot handle an operand or a result; empty when it can."""
+def unit_problems(name: str, number: Format) -> list[str]:
+    """Return why values have no unit; empty when they have one."""
     if number.integer_fraction is None:
         return [f"{name} is {number}; hardware needs a scale that is a power of two"]
+    return []
+
+
+def scalar_problems(name: str, number: Format, *, result: bool) -> list[str]:
+    """Return why hardware cannot handle an operand or a result; empty when it can."""
+    if found := unit_problems(name, number):
+        return found
     if not result:
         low, high = limits(number)
         if max(abs(low), high).bit_length() > MAX_BITS:

@@ -1,7 +1,8 @@
 """The base of element-wise functions of one operand: an operator is its equation and its knots.
 
-Operands of up to 12 bits index a table of correctly rounded results. Wider ones go through
-piecewise quadratics whose result is at most one step from the correctly rounded one. The integer
+Fixed-point operands of up to 12 bits index a table of correctly rounded results. Wider ones go
+through piecewise quadratics whose result is at most one step from the correctly rounded one. For
+floats see `_elementwise_minifloat`, for blocks of integers `_elementwise_mxint`. The integer
 reference reads the same memories as the module, so both agree on every bit.
 """
 
@@ -16,7 +17,11 @@ import torch
 from torch import Tensor
 
 from mase_hw.errors import UnsupportedError
+from mase_hw.formats import Format
+from mase_hw.formats._block import BlockFormat
 from mase_hw.formats.fixed import Fixed
+from mase_hw.ops import _elementwise_minifloat as minifloat
+from mase_hw.ops import _elementwise_mxint as mxint
 from mase_hw.ops._base import (
     Apply,
     Call,
@@ -30,13 +35,16 @@ from mase_hw.ops._base import (
     one_per_cycle,
     torch_target,
 )
+from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._library import NAMESPACE, define
 from mase_hw.ops._real_math import FAST, RealMath
+from mase_hw.ops._tensor import Order
 from mase_hw.ops._unary_piecewise import GUARD_BITS, MAX_KNOTS, Piecewise, fit
 from mase_hw.ops._unary_table import MAX_TABLE_INPUT_BITS, FunctionTable
 
 Attributes = Mapping[str, Any]
+Evaluator = FunctionTable | Piecewise | minifloat.PatternTable | mxint.BlockFunction
 PIECEWISE_STAGES = 4
 
 
@@ -55,6 +63,7 @@ class Unary(Operator):
         ...         return x * x * x
     """
 
+    formats: ClassVar[tuple[str, ...]] = ELEMENTWISE
     required_attributes: ClassVar[Attributes] = {}
 
     def __init__(self) -> None:
@@ -94,9 +103,7 @@ class Unary(Operator):
         """Return where, zero aside, the function or its slope is not continuous: two at most."""
         return ()
 
-    def evaluator(
-        self, operand: Fixed, result: Fixed, attributes: Attributes
-    ) -> FunctionTable | Piecewise:
+    def evaluator(self, operand: Format, result: Format, attributes: Attributes) -> Evaluator:
         """Return the integer arithmetic of this function between two formats, cached."""
         return _evaluator(self, operand, result, tuple(sorted(attributes.items())))
 
@@ -107,6 +114,10 @@ class Unary(Operator):
     def hardware(self, call: Call) -> Hardware | None:
         """Return the table's or the polynomial's instance."""
         evaluator = self._evaluator_of(call)
+        if isinstance(evaluator, mxint.BlockFunction):
+            return mxint.unary_hardware(call, evaluator)
+        if isinstance(evaluator, minifloat.PatternTable):
+            return minifloat.unary_hardware(evaluator)
         if isinstance(evaluator, FunctionTable):
             table = Table("table", "TABLE_FILE", evaluator.result.width, evaluator.words)
             return Hardware("mase_unary_table_fixed", tables=(table,))
@@ -117,12 +128,22 @@ class Unary(Operator):
     def problems(self, call: Call) -> list[str]:
         """Add what the choice of formats makes impossible."""
         found = super().problems(call)
+        if not found and mxint.serves(call):
+            found = mxint.problems(call)
+        elif not found and not is_all_fixed(call):
+            found = minifloat.unary_problems(call)
         if not found:
             try:
-                self.hardware(call)
+                self._evaluator_of(call)
             except UnsupportedError as error:
                 found.append(str(error))
         return found
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Blocks come in torch's own order, anything else in any."""
+        if mxint.serves(call):
+            return dict.fromkeys([*call.streams, *call.results])
+        return super().orders(call)
 
     def multipliers(self, call: Call) -> int:
         """Two per lane for the quadratic, none for a table."""
@@ -130,16 +151,18 @@ class Unary(Operator):
         return 2 * call.result.lanes if wide else 0
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """Beat for beat, after one stage of a table or four of the polynomial."""
+        """Beat for beat, after one stage of a table or four of the polynomial; or in blocks."""
+        if mxint.serves(call):
+            return mxint.unary_schedule(call, one_per_cycle(arrivals["data_in_0"]))
         stages = PIECEWISE_STAGES if self._is_piecewise(call) else 1
         return one_per_cycle(arrivals["data_in_0"]) + stages
 
-    def _evaluator_of(self, call: Call) -> FunctionTable | Piecewise:
-        operand, result = fixed_formats(call)
+    def _evaluator_of(self, call: Call) -> Evaluator:
+        operand, result = call.operands["data_in_0"].quantized, call.result.quantized
         return self.evaluator(operand, result, call.attributes)
 
     def _is_piecewise(self, call: Call) -> bool:
-        return fixed_formats(call)[0].width > MAX_TABLE_INPUT_BITS
+        return is_all_fixed(call) and fixed_formats(call)[0].width > MAX_TABLE_INPUT_BITS
 
 
 def fixed_formats(call: Call) -> tuple[Fixed, Fixed]:
@@ -149,13 +172,18 @@ def fixed_formats(call: Call) -> tuple[Fixed, Fixed]:
 
 @lru_cache(maxsize=256)
 def _evaluator(
-    operator: Unary, operand: Fixed, result: Fixed, items: tuple[tuple[str, Any], ...]
-) -> FunctionTable | Piecewise:
+    operator: Unary, operand: Format, result: Format, items: tuple[tuple[str, Any], ...]
+) -> Evaluator:
     attributes = dict(items)
 
     def function(x: Any, math: RealMath) -> Any:
         return operator.equation(x, math, attributes)
 
+    if isinstance(operand, BlockFormat) and isinstance(result, BlockFormat):
+        knots = operator.knots(attributes)
+        return mxint.BlockFunction.fit(function, knots, operand, result, operator.name)
+    if not isinstance(operand, Fixed) or not isinstance(result, Fixed):
+        return minifloat.PatternTable.tabulate(function, operand, result)
     if operand.width <= MAX_TABLE_INPUT_BITS:
         return FunctionTable.tabulate(function, operand, result)
     return fit(function, operator.knots(attributes), operand, result, operator.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Axis:
     places: tuple[tuple[int, ...], ...]
 
     @classmethod
+    @cache
     def sliding(
         cls, size: int, kernel: int, stride: int, dilation: int, before: int, positions: int
     ) -> Axis:
@@ -97,6 +98,7 @@ class Window:
         tiles: beats of a pixel.
         block_tiles: beats of a pixel that one block shows.
         block_repeats: blocks that show the same tiles.
+        elements: how many of a block leave at a time; the last beat of a block may be padded.
     """
 
     rows: Axis
@@ -104,6 +106,7 @@ class Window:
     tiles: int
     block_tiles: int
     block_repeats: int = 1
+    elements: int = 1
 
     @property
     def inputs(self) -> int:
@@ -116,9 +119,14 @@ class Window:
         return self.rows.positions * self.columns.positions
 
     @property
+    def block_elements(self) -> int:
+        """Elements of a block: pixels of the window times tiles."""
+        return self.rows.kernel * self.columns.kernel * self.block_tiles
+
+    @property
     def terms(self) -> int:
         """Beats of a block."""
-        return self.rows.kernel * self.columns.kernel * self.block_tiles
+        return -(-self.block_elements // self.elements)
 
     @property
     def blocks(self) -> int:
@@ -137,7 +145,7 @@ class Window:
 
     @cached_property
     def _needs(self) -> Cycles:
-        """The beat of the image that each beat out needs, `[positions, beats]`."""
+        """The last beat of the image that each beat out needs, `[positions, beats]`."""
         row_beats = self.columns.size * self.tiles
         rows = self.rows.indices[:, None, None, None, :, None, None]
         columns = self.columns.indices[None, :, None, None, None, :, None]
@@ -146,8 +154,11 @@ class Window:
         places = rows * row_beats + columns * self.tiles + starts + tiles
         outside = (rows == OUTSIDE) | (columns == OUTSIDE)
         places = np.where(outside, 0, places)
-        shape = (*places.shape[:3], self.block_repeats, *places.shape[4:])
-        result: Cycles = np.broadcast_to(places, shape).reshape(self.positions, -1)
+        blocks = places.reshape(self.positions, -1, 1, self.block_elements)
+        padding = self.terms * self.elements - self.block_elements
+        blocks = np.pad(blocks, ((0, 0), (0, 0), (0, 0), (0, padding)))
+        needs = blocks.reshape(*blocks.shape[:3], self.terms, self.elements).max(axis=-1)
+        result: Cycles = needs.repeat(self.block_repeats, axis=2).reshape(self.positions, -1)
         return result
 
     @cached_property
@@ -178,10 +189,14 @@ class Window:
     def depth(self) -> int:
         """Beats of the buffer: what a position needs, and what the positions of the next row do.
 
-        A window one row high looks ahead by its width instead. The input then never waits for
-        the window longer than the window waits for it.
+        A window one row high that skips none looks ahead by its width instead, and one that is
+        faster than its input by two rows. The input then never waits for the window longer than
+        the window waits for it.
         """
-        ahead = self.columns.positions if self.rows.kernel > 1 else self.columns.kernel
+        one_row = self.rows.kernel == 1 and self.rows.positions == self.rows.size
+        ahead = self.columns.kernel if one_row else self.columns.positions
+        if self.beats < self.inputs:
+            ahead *= 2
         last = self._needs.max(axis=1)
         last = np.concatenate([last, last + self.inputs, last + 2 * self.inputs])
         count = self.positions

@@ -1,4 +1,8 @@
-"""Conversion of a stream to another number format; rounds and saturates as the result does."""
+"""Conversion of a stream to another number format; rounds and saturates as the result does.
+
+From or to integers with a real scale, the scale is rounded to a multiple of a power of two first,
+see `_requantize`.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,20 @@ from typing import ClassVar
 from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
+from mase_hw.ops import _requantize as scaled
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
-from mase_hw.ops._blocks import (
-    INTEGER_BLOCKS,
-    block,
-    block_problems,
-    check_tiles,
-    encoded,
-    is_block,
+from mase_hw.ops._blocks import block_axis, block_order, block_problems, check_tiles, is_block
+from mase_hw.ops._encode import (
+    ANY,
+    exact_values,
+    offered,
+    result_parameters,
+    result_problems,
+    unread,
 )
 from mase_hw.ops._library import define_identity
-from mase_hw.ops._scalars import SCALARS, integer_fraction, limits, scalar_problems
+from mase_hw.ops._scalars import SCALED, unit_problems
+from mase_hw.ops._tensor import Order
 
 define_identity("cast")
 
@@ -29,68 +36,68 @@ class Cast(Operator):
     name: ClassVar[str] = "cast"
     targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
     role: ClassVar[str | None] = "cast"
-    formats: ClassVar[tuple[str, ...]] = (*SCALARS, *INTEGER_BLOCKS)
+    formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse blocks that do not lie along the last dimension, and odd scales."""
+        """Also refuse odd scales, and blocks that hardware cannot stream."""
         found = super().problems(call)
         if found:
             return found
-        specs = {**call.operands, **call.results}
-        blocks = any(is_block(spec) for spec in specs.values())
-        for name, spec in specs.items():
-            if is_block(spec):
-                found += block_problems(name, spec)
-            elif blocks and not isinstance(spec.format, Fixed):
-                found.append(f"{name} is {spec.format}; blocks are cast to and from fixed point")
-            else:
-                found += scalar_problems(name, spec.quantized, result=name == "data_out_0")
+        data, result = call.operands["data_in_0"], call.result
+        if is_block(data):
+            found += block_problems("data_in_0", data)
+        elif scaled.is_scaled(data):
+            found += scaled.operand_problems("data_in_0", data)
+        else:
+            found += unit_problems("data_in_0", data.quantized)
+        if scaled.is_scaled(result):
+            found += scaled.operand_problems("data_out_0", result)
+        else:
+            found += result_problems(result)
+        both = is_block(data) and is_block(result)
+        if not found and both and block_axis(data) != block_axis(result):
+            found.append("its blocks lie along different dimensions; cast to fixed point between")
         return found
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Blocks come whole; scalars in any order."""
+        for spec in (call.operands["data_in_0"], call.result):
+            if is_block(spec):
+                return dict.fromkeys(("data_in_0", "data_out_0"), block_order(spec))
+        return super().orders(call)
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes of the result's format."""
-        given, result = call.operands["data_in_0"], call.result.quantized
-        if isinstance(given.format, Fixed):
-            fraction = given.format.frac_width
-            return lambda codes: result.from_fixed(codes, fraction)
-        if not is_block(given):
-            scalar, fraction = given.quantized, integer_fraction(given.quantized)
-            return lambda codes: result.from_fixed(scalar.to_integers(codes), fraction)
-        number = block(given)
+        given, result = call.operands["data_in_0"].quantized, call.result.quantized
+        if scaled.is_scaled(call.operands["data_in_0"]) or scaled.is_scaled(call.result):
+            return scaled.cast_reference(given, result)
 
         def compute(codes: Tensor) -> Tensor:
-            bits, exponents = number.split(codes)
-            integers = number.element.integers(bits)
-            return result.from_scaled(integers, exponents + number.element.lsb_exponent)
+            return result.from_scaled(*exact_values(given, codes))
 
         return compute
 
     def hardware(self, call: Call) -> Hardware:
-        """Return one cast per lane and a register stage, or an encoder of blocks."""
-        given, result = call.operands["data_in_0"], call.result
-        for name, spec in (("data_in_0", given), ("data_out_0", result)):
-            if is_block(spec):
-                check_tiles(call.name, name, spec)
-        if is_block(given):
-            return Hardware(
-                "mase_cast_mxint_mxint" if is_block(result) else "mase_cast_mxint_fixed"
-            )
-        if is_block(result):
-            return Hardware("mase_cast_fixed_mxint")
-        if isinstance(given.format, Fixed) and isinstance(result.format, Fixed):
+        """Return one decoder and one encoder for each lane or block."""
+        data, result = call.operands["data_in_0"], call.result
+        if isinstance(data.format, Fixed) and isinstance(result.format, Fixed):
             return Hardware("mase_cast_fixed")
-        low, high = limits(given.quantized)
-        parameters = {
-            "SUM_WIDTH": max(-low, high).bit_length() + 1,
-            "SUM_FRACTION": integer_fraction(given.quantized),
-        }
-        return Hardware("mase_cast_minifloat", parameters)
+        if is_block(data):
+            check_tiles(call.name, "data_in_0", data)
+        return Hardware(
+            "mase_cast_mixed",
+            {
+                "DATA_IN_0_BLOCK": int(is_block(data)),
+                **scaled.cast_multiplier(data.quantized, result.quantized),
+                **result_parameters(call.name, result),
+            },
+            zeros=() if is_block(data) else ("data_in_0_exponent",),
+            open=unread(result),
+        )
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A block waits for its last tile."""
-        if is_block(call.result):
-            return encoded(call.result, arrivals["data_in_0"])
-        return super().schedule(call, arrivals)
+        return offered(call.result, arrivals["data_in_0"])
 
     def operations(self, call: Call) -> int:
         """None: no arithmetic of the model."""

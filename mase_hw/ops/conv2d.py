@@ -7,11 +7,11 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
-from mase_hw.ops._convolution import Convolution
+from mase_hw.ops._product_convolution import ProductConvolution
 from mase_hw.ops._window import Axis, image_size, pair
 
 
-class Conv2d(Convolution):
+class Conv2d(ProductConvolution):
     """Cross-correlation with stride, padding, dilation and groups."""
 
     name: ClassVar[str] = "conv2d"

@@ -6,22 +6,27 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import ClassVar
 
 from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
-from mase_hw.ops._convolution import Convolution
+from mase_hw.ops._product_convolution import ProductConvolution
 from mase_hw.ops._window import OUTSIDE, Axis, image_size, pair
 
 
-class ConvTranspose2d(Convolution):
+class ConvTranspose2d(ProductConvolution):
     """A window over the image with zeros between its pixels, which the tables leave out."""
 
     name: ClassVar[str] = "conv_transpose2d"
     targets: ClassVar[tuple[str, ...]] = ("aten.conv_transpose2d.input",)
     dimensions: ClassVar[int] = 2
     result_axis: ClassVar[int] = 1
+
+    def block_axis(self, name: str) -> int:
+        """Channels are the first dimension of the weight."""
+        return super().block_axis(name) - (name == "weight")
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
         """Say for each position which pixels its results come from."""
@@ -54,6 +59,7 @@ class ConvTranspose2d(Convolution):
         ]
 
 
+@cache
 def _axis(size: int, kernel: int, stride: int, dilation: int, padding: int, positions: int) -> Axis:
     def place(position: int, element: int) -> int:
         index, rest = divmod(position + padding - element * dilation, stride)

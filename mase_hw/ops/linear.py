@@ -1,8 +1,8 @@
 """Linear layer: `y = x W^T + b` over the last dimension (torch.nn.functional.linear).
 
 Products and sums are exact; the result is rounded once. The accumulator is as wide as the worst
-case of the actual weights over all input codes. Blocks of integers: see `_linear_mxint`;
-other scalar formats: see `_linear_scalar`.
+case of the actual weights over all input codes. Blocks: see `_block_product`; other scalar formats:
+see `_scalar_product`. The result is of any format. Integers with a real scale: see `_requantize`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mase_hw.formats.fixed import Fixed
-from mase_hw.ops import _linear_mxint as mxint
-from mase_hw.ops import _linear_scalar as scalar
+from mase_hw.ops import _requantize as scaled
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
 from mase_hw.ops._base import (
     Call,
@@ -29,9 +27,13 @@ from mase_hw.ops._base import (
     example_values,
     one_per_cycle,
 )
-from mase_hw.ops._blocks import INTEGER_BLOCKS
+from mase_hw.ops._block_product import BlockProduct
+from mase_hw.ops._blocks import is_block
+from mase_hw.ops._encode import ANY
 from mase_hw.ops._fixed import fixed
-from mase_hw.ops._scalars import SCALARS
+from mase_hw.ops._product import Product, all_fixed, rounded, same
+from mase_hw.ops._scalar_product import ScalarProduct
+from mase_hw.ops._scalars import SCALED
 from mase_hw.ops._tensor import Order, TensorSpec
 
 
@@ -40,23 +42,18 @@ class Linear(Operator):
 
     name: ClassVar[str] = "linear"
     targets: ClassVar[tuple[str, ...]] = ("aten.linear.default",)
-    formats: ClassVar[tuple[str, ...]] = (*SCALARS, *INTEGER_BLOCKS)
+    formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse weights that stream, and accumulators beyond 63 bits."""
         found = super().problems(call)
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; it must be constant"]
-        if not found and mxint.serves(call):
-            return mxint.problems(call)
-        if not found and scalar.serves(call):
-            return scalar.problems(call)
-        if not found:
-            found = [
-                f"{name} is {spec.format}; a scalar beside blocks needs blocks of integers"
-                for name, spec in {**call.operands, **call.results}.items()
-                if not isinstance(spec.format, Fixed)
-            ]
+        if not found and scaled.serves(call):
+            found = scaled.problems(call, -1)
+            return found or scaled.accumulators_fit(self._sums(call)[1])
+        if not found and not all_fixed(call):
+            return self._product(call).problems()
         if not found and self._widest_sum(call) > 62:
             found.append(
                 "sums may exceed 62 bits; use narrower operands or a shorter bias fraction"
@@ -65,10 +62,10 @@ class Linear(Operator):
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes, a matrix product in the narrowest dtype that is exact."""
-        if mxint.serves(call):
-            return mxint.reference(call)
-        if scalar.serves(call):
-            return scalar.reference(call)
+        if scaled.serves(call):
+            return scaled.reference(call, self.reference(self._sums(call)[0]), -1)
+        if not all_fixed(call):
+            return self._product_reference(call)
         weight, bias, fraction = self._aligned(call)
         dtype = exact_dtype(self._bounds(call, weight, bias))
         result = call.result.quantized
@@ -86,6 +83,9 @@ class Linear(Operator):
 
     def hardware(self, call: Call) -> Hardware:
         """Return an instance whose weights, and bias if any, come from ROMs."""
+        if scaled.serves(call):
+            sums, width = self._sums(call)
+            return scaled.hardware(call, "mase_linear_scaled", self.hardware(sums), width, -1)
         data = call.operands["data_in_0"]
         codes = {name: call.constant_codes(name) for name in call.constants}
         if data.order is not None:
@@ -95,10 +95,9 @@ class Linear(Operator):
             Source(name, spec.to_beats(codes[name]))
             for name, spec in self.constant_streams(call).items()
         ]
-        if mxint.serves(call):
-            return mxint.hardware(call, sources)
-        if scalar.serves(call):
-            return scalar.hardware(call, sources)
+        if not all_fixed(call):
+            product = self._product(call)
+            return product.hardware(f"mase_linear_{product.abbreviation}", sources)
         return Hardware(
             "mase_linear_fixed",
             {
@@ -111,6 +110,9 @@ class Linear(Operator):
 
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
         """Weights come as tiles of results x elements, biases as tiles of results."""
+        if scaled.serves(call):
+            sums = self.constant_streams(self._sums(call)[0])
+            return {**sums, **scaled.multiplier_stream(call, -1)}
         in_lanes, out_lanes = self._lanes(call)
         rows = {"weight": out_lanes, "bias": 1}
         columns = {"weight": in_lanes, "bias": out_lanes}
@@ -123,9 +125,7 @@ class Linear(Operator):
         """Features of a single row may come in any order: the columns of the weights follow."""
         data = call.operands["data_in_0"]
         single = (
-            not mxint.serves(call)
-            and data.order is not None
-            and data.stream_shape[-1] == data.elements
+            not is_block(data) and data.order is not None and data.stream_shape[-1] == data.elements
         )
         return {"data_in_0": data.order if single else None, "data_out_0": None}
 
@@ -145,19 +145,55 @@ class Linear(Operator):
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """Replay every row once per result tile; a result follows its last operands."""
-        data, result = call.operands["data_in_0"], call.result
-        in_tiles, out_tiles = data.tiles[1], result.tiles[1]
+        if scaled.serves(call):
+            return scaled.schedule(self.schedule(scaled.on_integers(call), arrivals))
+        data = call.operands["data_in_0"]
+        last = self._met(call, arrivals).reshape(-1, data.tiles[1])[:, -1]
+        if not all_fixed(call):
+            return self._product(call).schedule(last)
+        return last + 3 + (data.parallelism[1] - 1).bit_length()
+
+    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
+        """Elements are stored as they come, to be replayed; weights are taken as they meet."""
+        met, stored = self._met(call, arrivals), one_per_cycle(arrivals["data_in_0"])
+        return {"data_in_0": met if call.result.tiles[1] == 1 else stored, "weight": met}
+
+    def repeats(self, call: Call) -> dict[str, int]:
+        """Every row tile takes all weights."""
+        data = call.operands["data_in_0"]
+        return {"weight": data.leading * data.tiles[0]}
+
+    def _met(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """Return when each tile of weights meets its elements."""
+        in_tiles, out_tiles = call.operands["data_in_0"].tiles[1], call.result.tiles[1]
         rows = arrivals["data_in_0"].reshape(-1, 1, in_tiles)
         written = rows if out_tiles == 1 else _accepted(rows) + 2
-        met = one_per_cycle(np.broadcast_to(written, (len(rows), out_tiles, in_tiles)).reshape(-1))
-        last = met.reshape(-1, in_tiles)[:, -1]
-        if mxint.serves(call):
-            return mxint.schedule(call, last)
-        return last + 3 + (data.parallelism[1] - 1).bit_length()
+        replayed = np.broadcast_to(written, (len(rows), out_tiles, in_tiles)).reshape(-1)
+        return one_per_cycle(np.maximum(replayed, arrivals.get("weight", replayed)))
 
     def operations(self, call: Call) -> int:
         """Two for each multiply-accumulate."""
         return 2 * call.result.elements * call.operands["data_in_0"].size[1]
+
+    def _sums(self, call: Call) -> tuple[Call, int]:
+        """Return the call on integers whose result are the exact sums, and their bits."""
+        width = max(2, self._accumulator(scaled.on_integers(call))[1])
+        return scaled.on_integers(call, min(width, scaled.MAX_WIDTH_BITS)), width
+
+    @staticmethod
+    def _product(call: Call) -> Product:
+        data = call.operands["data_in_0"]
+        return (BlockProduct if is_block(data) else ScalarProduct)(call, same, data.shape[-1])
+
+    def _product_reference(self, call: Call) -> Reference:
+        product = self._product(call)
+        sums = product.sums()
+
+        def compute(codes: Tensor) -> Tensor:
+            rows = product.plain(codes).reshape(-1, codes.shape[-1])
+            return rounded(call, sums(rows), (*codes.shape[:-1], -1))
+
+        return compute
 
     @staticmethod
     def _lanes(call: Call) -> tuple[int, int]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Call, Cycles
 from mase_hw.ops._binary import Binary
 
 
@@ -17,6 +15,7 @@ class Mul(Binary):
 
     name: ClassVar[str] = "mul"
     targets: ClassVar[tuple[str, ...]] = ("aten.mul.Tensor", "aten.mul.Scalar")
+    operation: ClassVar[str] = "multiply"
     module: ClassVar[str] = "mase_mul_fixed"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
@@ -31,11 +30,3 @@ class Mul(Binary):
         """Fractions and widths add; an unsigned operand takes one bit more."""
         width = first.width + second.width + (not first.signed) + (not second.signed)
         return first.frac_width + second.frac_width, width
-
-    def multipliers(self, call: Call) -> int:
-        """One per lane."""
-        return call.result.lanes
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """Two register stages: the product, and the rounded result."""
-        return super().schedule(call, arrivals) + 1

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.memory import ON_CHIP
 from mase_hw.graph.metadata import HardwareMetadata, update
 from mase_hw.passes.fifo import insert_fifos_transform_pass
+from mase_hw.passes.memory import place_constants
 from mase_hw.passes.orders import assign_orders_transform_pass
 from mase_hw.passes.parallelism import assign_parallelism_transform_pass
 
@@ -20,11 +23,13 @@ def add_hardware_metadata_analysis_pass(
     Args:
         mg: a quantised graph.
         pass_args: `parallelism` and `multipliers`, as `assign_parallelism_transform_pass` takes
-            them; `max_parallelism` is another name for a number.
+            them; `max_parallelism` is another name for a number. `memory` says where constants lie,
+            as `place_constants` takes it.
     """
     given = dict(pass_args or {})
     if "max_parallelism" in given:
         given.setdefault("parallelism", given.pop("max_parallelism"))
+    port, outside = place_constants(mg, given.pop("memory", ON_CHIP))
     mg, ordered = assign_orders_transform_pass(mg)
     mg, info = assign_parallelism_transform_pass(mg, given)
     mg, queued = insert_fifos_transform_pass(mg)
@@ -40,9 +45,13 @@ def add_hardware_metadata_analysis_pass(
                 parameters=dict(hardware.parameters) if hardware else {},
                 toolchain="INTERNAL_RTL",
                 dependence_files=(f"ops/{hardware.module}.sv",) if hardware else (),
-                interface={item.operand: "BRAM" for item in hardware.sources} if hardware else {},
+                interface={
+                    item.operand: "AXI" if item.operand in outside.get(node.name, ()) else "BRAM"
+                    for item in (hardware.sources if hardware else ())
+                },
                 work_cycles=call.operator.work_cycles(call),
                 multipliers=call.operator.multipliers(call),
+                memory=asdict(port) if node.name in outside else {},
             ),
         )
     return mg, {**ordered, **info, **queued}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from torch.fx import Node
@@ -14,9 +15,12 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import Call, TensorSpec
+from mase_hw.passes._balance import Balance, Lanes, Option, Unit, tile_sizes
 from mase_hw.passes._insert import insert_after
 
 ROLE = "retile"
+# An element more per cycle takes a port of a buffer and its address; a lane more takes a register.
+ELEMENT_WIDTH = 8
 
 Slot = tuple[Node, str, int]
 
@@ -94,8 +98,9 @@ def assign_parallelism_transform_pass(
         pass_args: `parallelism` is a number, applied to the last dimension of every stream and
             bounded by its size; or `auto`, the smallest interval within `multipliers`; or a
             table with a `default` number and an entry per node, whose keys are
-            `data_in_0_dim_0`, `data_out_0_dim_1`, ... Where the two sides of an edge are asked
-            to differ, a retiling node is inserted.
+            `data_in_0_dim_0`, `data_out_0_dim_1`, ..., and `weight_dim_0` where an operator can
+            take more elements of a sum per cycle than its stream brings. Where the two sides
+            of an edge are asked to differ, a retiling node is inserted.
 
     Raises:
         ParallelismError: for a node, key or value that is not legal; the message lists what is.
@@ -111,18 +116,18 @@ def assign_parallelism_transform_pass(
                 size = spec.size[1 - dim]
                 groups.add((node, name, dim), min(size, limits.get((name, dim), size)))
     table = asked if isinstance(asked, Mapping) else {"default": asked}
-    _fix(groups, nodes, table)
+    unrolls = _fix(mg, groups, nodes, table)
     _tie(mg, groups, nodes)
     split = _join_edges(groups, nodes)
     default = table.get("default", 1)
     if default == "auto":
-        _balance(mg, groups, int((pass_args or {}).get("multipliers", 64)))
+        unrolls = _balance(mg, groups, unrolls, int((pass_args or {}).get("multipliers", 64)))
     else:
         _check_number("parallelism", default)
         for group in groups.all():
             only_rows = all(dim == 1 for _, _, dim in group.slots)
             group.value = group.fixed or (1 if only_rows else min(int(default), group.size))
-    _apply(mg, groups, nodes)
+    _apply(mg, groups, nodes, unrolls)
     retiles = [_retile(mg, node, name, producer) for node, name, producer in split]
     refresh_output(mg)
     mg.recompile()
@@ -149,7 +154,11 @@ def _check_number(what: str, value: Any) -> None:
         raise ParallelismError(f"{what} is {value!r}; allowed: a number from 1, or auto")
 
 
-def _fix(groups: Groups, nodes: list[Node], table: Mapping[str, Any]) -> None:
+def _fix(
+    mg: MaseGraph, groups: Groups, nodes: list[Node], table: Mapping[str, Any]
+) -> dict[Slot, int]:
+    """Note what the table asks for; return the unrolled constants."""
+    unrolls: dict[Slot, int] = {}
     by_name = {node.name: node for node in nodes}
     for name, entry in table.items():
         if name == "default":
@@ -164,14 +173,20 @@ def _fix(groups: Groups, nodes: list[Node], table: Mapping[str, Any]) -> None:
             for (owner, stream, dim) in groups.parent
             if owner is node
         }
+        unrolled = {f"{operand}_dim_0": (node, operand, 0) for operand in _unrolling(mg, node)}
         if not isinstance(entry, Mapping):
             raise ParallelismError(
-                f"parallelism of {name} is {entry!r}; allowed: a table of {', '.join(legal)}"
+                f"parallelism of {name} is {entry!r}; "
+                f"allowed: a table of {', '.join({**legal, **unrolled})}"
             )
         for key, value in entry.items():
+            if key in unrolled:
+                unrolls[unrolled[key]] = value
+                continue
             if key not in legal:
                 raise ParallelismError(
-                    f"parallelism of {name}: unknown key {key!r}; {nearest(key, legal)}"
+                    f"parallelism of {name}: unknown key {key!r}; "
+                    f"{nearest(key, {**legal, **unrolled})}"
                 )
             group = groups.find(legal[key])
             whole = [n for n in range(1, group.size + 1) if group.size % n == 0]
@@ -181,6 +196,14 @@ def _fix(groups: Groups, nodes: list[Node], table: Mapping[str, Any]) -> None:
                     f"allowed: 1 to {group.size} ({', '.join(map(str, whole))} without padding)"
                 )
             group.fixed = value
+    return unrolls
+
+
+def _unrolling(mg: MaseGraph, node: Node) -> Iterable[str]:
+    if node.op == "placeholder":
+        return ()
+    call = mg.call(node)
+    return call.operator.unrolling(call)
 
 
 def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
@@ -216,78 +239,123 @@ def _join_edges(groups: Groups, nodes: list[Node]) -> list[tuple[Node, str, Node
     return split
 
 
-def _balance(mg: MaseGraph, groups: Groups, budget: int) -> None:
-    """Raise the parallelism of the slowest node's dimensions while the budget lasts.
-
-    Each step takes, of the dimensions that shorten the slowest node, the one that costs the
-    fewest multipliers.
-    """
-    for group in groups.all():
-        group.value = group.fixed or 1
-    calls = {node: mg.call(node) for node in mg.nodes if node.op == "call_function"}
-
-    def sized(node: Node) -> Call:
-        return _with_values(calls[node], node, groups)
-
-    def work(node: Node) -> int:
-        call = sized(node)
-        return call.operator.work_cycles(call)
-
-    def cost(touched: Iterable[Node]) -> int:
-        return sum(call.operator.multipliers(call) for call in map(sized, touched))
-
-    spent = cost(calls)
-    if spent > budget:
+def _balance(
+    mg: MaseGraph, groups: Groups, unrolls: Mapping[Slot, int], budget: int
+) -> dict[Slot, int]:
+    """Set the lanes of every group for the smallest interval; return the unrolled constants."""
+    order = list(groups.all())
+    index = {id(group): number for number, group in enumerate(order)}
+    units = {
+        node: _unit(mg, node, groups, index, unrolls)
+        for node in mg.nodes
+        if node.op == "call_function"
+    }
+    candidates = [
+        tile_sizes(group.size) if group.fixed is None else [group.fixed] for group in order
+    ]
+    balance = Balance(list(units.values()), candidates)
+    lanes = balance.best(budget)
+    if lanes is None:
         raise ParallelismError(
-            f"parallelism: {budget} multipliers are too few; this model takes at least {spent}"
+            f"parallelism: {budget} multipliers are too few; "
+            f"this model takes at least {balance.least()}"
         )
-    while calls:
-        slowest = max(calls, key=work)
-        current, best = work(slowest), None
-        names = _streams(mg, slowest)
-        for group in {
-            id(g): g for n in names for d in (0, 1) for g in [groups.find((slowest, n, d))]
-        }.values():
-            if group.fixed is not None:
-                continue
-            touched = {node for node, _, _ in group.slots if node in calls}
-            before, kept = cost(touched), group.value
-            for value in range(kept + 1, group.size + 1):
-                group.value = value
-                if work(slowest) < current:
-                    extra = cost(touched) - before
-                    if spent + extra <= budget and (best is None or extra < best[0]):
-                        best = (extra, group, value)
-                    break
-            group.value = kept
-        if best is None:
-            return
-        spent += best[0]
-        best[1].value = best[2]
+    for group, value in zip(order, lanes, strict=True):
+        group.value = value
+    interval = balance.smallest_interval(lanes, budget)
+    return {
+        (node, name, 0): value
+        for node, unit in units.items()
+        for name, value in unit.choose(lanes, interval).unrolled.items()
+    }
 
 
-def _with_values(call: Call, node: Node, groups: Groups) -> Call:
-    def sized(name: str, spec: TensorSpec) -> TensorSpec:
-        if name in call.constants:
-            return spec
-        dim_0, dim_1 = (groups.find((node, name, dim)).value for dim in (0, 1))
-        return spec.with_parallelism(dim_1, dim_0)
+def _unit(
+    mg: MaseGraph,
+    node: Node,
+    groups: Groups,
+    index: Mapping[int, int],
+    unrolls: Mapping[Slot, int],
+) -> Unit:
+    """Return what the search for the smallest interval sees of a node."""
+    call = mg.call(node)
+    slots = [(name, dim) for name in _streams(mg, node) for dim in (0, 1)]
+    places = [index[id(groups.find((node, name, dim)))] for name, dim in slots]
+    seen = tuple(dict.fromkeys(places))
+    asked = {name: value for (owner, name, _), value in unrolls.items() if owner is node}
+    narrow = _sized(call, {slot: groups.find((node, *slot)).fixed or 1 for slot in slots})
+    for name, value in asked.items():
+        _check_unroll(narrow, node, name, value)
 
-    return replace(
-        call,
-        operands={name: sized(name, spec) for name, spec in call.operands.items()},
-        results={name: sized(name, spec) for name, spec in call.results.items()},
-    )
+    def measure(lanes: Lanes) -> Iterator[Option]:
+        values = dict(zip(seen, lanes, strict=True))
+        sized = _sized(call, {s: values[p] for s, p in zip(slots, places, strict=True)})
+        legal = sized.operator.unrolling(sized)
+        tried = [
+            [asked[name]]
+            if name in asked
+            else [allowed[count - 1] for count in tile_sizes(len(allowed))]
+            for name, allowed in legal.items()
+        ]
+        for chosen in product(*tried):
+            unrolled = dict(zip(legal, chosen, strict=True))
+            if all(value in legal[name] for name, value in unrolled.items()):
+                whole = _unrolled(sized, unrolled)
+                elements = sum(value // legal[name].step for name, value in unrolled.items())
+                yield Option(
+                    whole.operator.work_cycles(whole),
+                    whole.operator.multipliers(whole),
+                    sum(lanes) + ELEMENT_WIDTH * elements,
+                    unrolled,
+                )
+
+    return Unit(seen, measure)
 
 
-def _apply(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
+def _sized(call: Call, lanes: Mapping[tuple[str, int], int]) -> Call:
+    """Return the call with the lanes of its streams."""
+
+    def sized(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
+        return {
+            name: spec.with_parallelism(lanes[name, 1], lanes[name, 0])
+            if (name, 0) in lanes
+            else spec
+            for name, spec in specs.items()
+        }
+
+    return replace(call, operands=sized(call.operands), results=sized(call.results))
+
+
+def _unrolled(call: Call, elements: Mapping[str, int]) -> Call:
+    """Return the call with the elements of its constants that a cycle takes."""
+    operands = {
+        name: spec.with_parallelism(1, elements[name]) if name in elements else spec
+        for name, spec in call.operands.items()
+    }
+    return replace(call, operands=operands)
+
+
+def _check_unroll(call: Call, node: Node, name: str, value: int) -> None:
+    """Raise unless a cycle may take `value` elements of a constant."""
+    allowed = call.operator.unrolling(call)[name]
+    if type(value) is not int or value not in allowed:
+        count = len(allowed)
+        whole = [allowed[n - 1] for n in range(1, count + 1) if count % n == 0]
+        raise ParallelismError(
+            f"parallelism of {node.name}: {name}_dim_0 is {value!r} at {location(node)}; "
+            f"allowed: multiples of {allowed.step} up to {allowed[-1]} "
+            f"({', '.join(map(str, whole))} without padding)"
+        )
+
+
+def _apply(mg: MaseGraph, groups: Groups, nodes: list[Node], unrolls: Mapping[Slot, int]) -> None:
     for node in nodes:
-        known = common(node)
+        known, streams = common(node), _streams(mg, node)
         sized = {
             name: spec.with_parallelism(
                 groups.find((node, name, 1)).value, groups.find((node, name, 0)).value
             )
-            for name, spec in _streams(mg, node).items()
+            for name, spec in streams.items()
         }
         update(
             node,
@@ -297,6 +365,18 @@ def _apply(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
                 results={name: sized[name] for name in known.results},
             ),
         )
+        if node.op == "call_function":
+            _unroll(mg, node, unrolls)
+
+
+def _unroll(mg: MaseGraph, node: Node, unrolls: Mapping[Slot, int]) -> None:
+    call = mg.call(node)
+    elements = {}
+    for name, allowed in call.operator.unrolling(call).items():
+        elements[name] = unrolls.get((node, name, 0), allowed[0])
+        _check_unroll(call, node, name, elements[name])
+    operands = {**common(node).operands, **_unrolled(call, elements).operands}
+    update(node, common=replace(common(node), operands=operands))
 
 
 def _retile(mg: MaseGraph, node: Node, name: str, producer: Node) -> Node:

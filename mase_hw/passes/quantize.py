@@ -15,7 +15,7 @@ from mase_hw.formats import Format, format_class
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
-from mase_hw.ops import operators
+from mase_hw.ops import Operator, operators
 from mase_hw.passes._configuration import Configuration
 from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
@@ -32,8 +32,9 @@ def quantize_transform_pass(
     operand `data_in` means every operand that streams, `data_in_1` one of them. `name` is the
     format of all operands, `<operand>_name` of one. A fraction that is not given is fitted to the
     values: of the constant itself, or as observed on the example inputs. Without `data_out_*` a
-    result takes its consumer's input format, and the graph's output the last operator's.
-    Operators that keep a format need no entry.
+    result takes its consumer's input format, and the graph's output the last operator's. An
+    operator that has no hardware for its consumer's format gives a result with the fields of its
+    own operand's format, which is cast. Operators that keep a format need no entry.
 
     Args:
         mg: a graph with common metadata.
@@ -65,7 +66,7 @@ def quantize_transform_pass(
     last = {
         node: _format(mg, node, "data_out_0", ("data_in", "data_in_0"), entries[node])
         for node in configured
-        if _wanted(node, configured) is None
+        if not _gives(mg, node, _wanted(node, configured))
     }
     if config.default.get("name") is not None:
         # An input that only layout operators read.
@@ -131,6 +132,8 @@ def open_format(
             .items()
             if key in cls.inherited
         }
+    if "axis" in cls.field_names() and "axis" not in fields and node.op == "call_function":
+        fields["axis"] = mg.call(node).operator.block_axis(name)
     return cls, fields
 
 
@@ -184,6 +187,10 @@ def keeps_format(node: Node) -> bool:
     return operator is not None and operators()[operator].keeps_format
 
 
+def _operator(node: Node) -> Operator:
+    return operators()[str(common(node).operator)]
+
+
 def _own_format(mg: MaseGraph, node: Node) -> Format | None:
     """Return the format of a result that no configuration chooses."""
     operator = common(node).operator
@@ -196,8 +203,19 @@ def _wanted(node: Node, configured: set[Node]) -> Format | None:
         if user in configured:
             return common(user).operands[name].format
         if keeps_format(user) and (found := _wanted(user, configured)) is not None:
-            return found
+            return found if found.name in _operator(user).formats else None
     return None
+
+
+def _gives(mg: MaseGraph, node: Node, wanted: Format | None) -> bool:
+    """Return true when a node's operator has hardware for a result in the format `wanted`."""
+    if wanted is None:
+        return False
+    if wanted.name == common(node).operands["data_in_0"].quantized.name:
+        return True
+    call = mg.call(node)
+    results = {name: spec.with_format(wanted) for name, spec in call.results.items()}
+    return not call.operator.problems(replace(call, results=results))
 
 
 def _set_result(

@@ -3,35 +3,101 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mase_hw.emit.flow import canonicalize, to_hardware
+from mase_hw.emit.flow import to_hardware
 from mase_hw.errors import DataError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.graph.reference import IntegerReference, spec
+from mase_hw.hardware.estimate import estimate
 from mase_hw.hardware.timing import predict
-from mase_hw.passes.calibrate import calibrate_analysis_pass, observe
+from mase_hw.passes.calibrate import Observations, calibrate_analysis_pass, observe
+from mase_hw.passes.prune import prune_transform_pass, report_sparsity_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.report_quantization import storage
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
-from mase_hw.training import accuracy, check_samples
+from mase_hw.training import EVALUATION_BATCH, Trainer, check_samples, evaluate
 
 # What can be asked for, and whether more of it is better.
 METRICS: Mapping[str, str] = {
     "accuracy": "maximize",
     "average_bits": "minimize",
     "memory_bits": "minimize",
+    "sparsity": "maximize",
     "interval_cycles": "minimize",
     "latency_cycles": "minimize",
     "multipliers": "minimize",
+    "lut": "minimize",
+    "dsp": "minimize",
+    "bram": "minimize",
+    "energy_pj": "minimize",
 }
-HARDWARE = ("interval_cycles", "latency_cycles", "multipliers")
+HARDWARE = (
+    "interval_cycles",
+    "latency_cycles",
+    "multipliers",
+    "lut",
+    "dsp",
+    "bram",
+    "energy_pj",
+)
+# Parts in which samples are scored when a pruner looks on.
+PARTS = 4
+
+# Called with a step and the accuracy so far; it may raise to end the trial.
+Report = Callable[[int, float], None]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What trials measure on.
+
+    Attributes:
+        inputs: samples on which accuracy is measured. A search chooses by them: give samples to
+            validate on, and keep those that the final report is made on away.
+        labels: their classes.
+        observed: samples on which ranges are observed; the example inputs without.
+        training_inputs: samples to train on, for searches that train.
+        training_labels: their classes.
+    """
+
+    inputs: Tensor | None = None
+    labels: Tensor | None = None
+    observed: Tensor | None = None
+    training_inputs: Tensor | None = None
+    training_labels: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a trial does beside choosing formats.
+
+    Attributes:
+        training: how the model is trained first; None for a model that is trained.
+        finetuning: how the quantised graph is trained at the end, if it is.
+    """
+
+    training: Trainer | None = None
+    finetuning: Trainer | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trained graph, ready for number formats.
+
+    Attributes:
+        mg: canonical, with observed ranges.
+        observations: values of every operand and result.
+    """
+
+    mg: MaseGraph
+    observations: Observations
 
 
 @dataclass(frozen=True)
@@ -42,11 +108,13 @@ class Measurement:
         values: metrics by name.
         config: number formats with every field given, as `emit-verilog` takes them.
         predictions: class of every sample; None without samples.
+        mg: the graph in real numbers with the weights that were measured.
     """
 
     values: Mapping[str, float]
     config: Mapping[str, Any]
     predictions: Tensor | None
+    mg: MaseGraph
 
     @property
     def digest(self) -> str:
@@ -56,86 +124,181 @@ class Measurement:
 
 
 class Evaluator:
-    """Measures configurations of one model; what does not depend on the trial is done once.
+    """Measures configurations of graphs.
 
     Args:
-        mg: a captured graph.
-        inputs: samples on which accuracy is measured.
-        labels: their classes.
-        observed: samples on which ranges are observed.
         metrics: the names that `measure` returns.
+        samples: data.
         observer: see `calibrate_analysis_pass`.
-
-    Raises:
-        DataError: when accuracy is asked for and there are no samples, or a label is no class.
+        recipe: what is trained.
     """
 
     def __init__(
         self,
-        mg: MaseGraph,
         metrics: tuple[str, ...],
-        inputs: Tensor | None = None,
-        labels: Tensor | None = None,
-        observed: Tensor | None = None,
+        samples: Samples,
         observer: str = "minmax",
+        recipe: Recipe | None = None,
     ) -> None:
-        self.mg = canonicalize(mg)
-        self.mg, _ = add_software_metadata_analysis_pass(self.mg, {})
         self._metrics, self._observer = metrics, observer
-        data = self.mg.example_inputs if observed is None else (observed,)
-        self._observations = observe(self.mg, [data])
-        self._inputs, self._labels = inputs, labels
-        if "accuracy" in metrics:
-            if inputs is None or labels is None:
+        self._samples, self._recipe = samples, recipe or Recipe()
+
+    def check(self, mg: MaseGraph) -> None:
+        """Refuse data that a canonical graph cannot be measured on, or trained.
+
+        Raises:
+            DataError: when samples are missing or none, or a label is no class.
+        """
+        data, recipe = self._samples, self._recipe
+        if "accuracy" in self._metrics:
+            if data.inputs is None or data.labels is None:
                 raise DataError(
                     f"accuracy needs labelled samples, and {mg.name} comes with none; give data, "
                     "or objectives without accuracy"
                 )
-            check_samples(self.mg.model, inputs, labels)
+            check_samples(mg.model, data.inputs, data.labels)
+        if recipe.training or recipe.finetuning:
+            check_samples(mg.model, *self._training_data(mg))
 
-    def measure(self, config: Mapping[str, Any], parallelism: Mapping[str, Any]) -> Measurement:
-        """Return what one configuration gives."""
+    def prepare(
+        self,
+        mg: MaseGraph,
+        prunings: Sequence[Mapping[str, Any]] = (),
+        report: Report | None = None,
+    ) -> Candidate:
+        """Train a canonical graph if the recipe says so, prune it, and observe its values.
+
+        Args:
+            mg: what is trained in place.
+            prunings: arguments of `prune_transform_pass`, one after the other.
+            report: told of the accuracy after every epoch.
+        """
+        if self._recipe.training:
+            self._fit(self._recipe.training, mg, mg.model, 0, report)
+        for arguments in prunings:
+            mg, _ = prune_transform_pass(mg, arguments)
+        observed = self._samples.observed
+        mg, _ = add_software_metadata_analysis_pass(mg, {})
+        return Candidate(mg, observe(mg, [mg.example_inputs if observed is None else (observed,)]))
+
+    def measure(
+        self,
+        candidate: Candidate,
+        config: Mapping[str, Any],
+        parallelism: Mapping[str, Any],
+        report: Report | None = None,
+    ) -> Measurement:
+        """Return what one configuration gives.
+
+        Args:
+            candidate: what `prepare` returned; it is left as it was.
+            config: number formats.
+            parallelism: see `assign_parallelism_transform_pass`.
+            report: told of the accuracy so far.
+        """
+        mg = candidate.mg
         arguments = {
             "config": config,
-            "observations": self._observations,
+            "observations": candidate.observations,
             "observer": self._observer,
         }
-        _, info = calibrate_analysis_pass(self.mg, arguments)
+        _, info = calibrate_analysis_pass(mg, arguments)
         resolved = info["config"]
-        quantized, _ = quantize_transform_pass(self.mg, resolved)
+        quantized, _ = quantize_transform_pass(mg, resolved)
+        recipe = self._recipe
+        if recipe.finetuning:
+            start = recipe.training.epochs if recipe.training else 0
+            self._fit(recipe.finetuning, mg, QuantizedModel(quantized), start, report)
+            mg = mg.copy()
+            mg.model.load_state_dict(quantized.model.state_dict())
         sums = storage(quantized)
         values = {
             "average_bits": sums["average_weight_bits"],
             "memory_bits": sums["memory_bits"],
         }
+        if "sparsity" in self._metrics:
+            values["sparsity"] = report_sparsity_analysis_pass(mg)[1]["sparsity"]
         predictions = None
-        if self._inputs is not None and self._labels is not None:
-            scores = score(quantized, self._inputs)
-            predictions = scores.reshape(len(scores), -1).argmax(dim=1)
-            values["accuracy"] = accuracy(scores, self._labels)
+        if self._samples.inputs is not None and self._samples.labels is not None:
+            trains = recipe.training is not None or recipe.finetuning is not None
+            predictions = self._predict(quantized, None if trains else report)
+            values["accuracy"] = _share(predictions, self._samples.labels)
         if any(name in self._metrics for name in HARDWARE):
             values |= hardware_metrics(quantized, parallelism)
-        return Measurement({key: values[key] for key in self._metrics}, resolved, predictions)
+        chosen = {key: values[key] for key in self._metrics}
+        return Measurement(chosen, resolved, predictions, mg)
+
+    def _predict(self, quantized: MaseGraph, report: Report | None) -> Tensor:
+        """Return the class of every sample; with `report`, scored in parts."""
+        inputs, labels = self._samples.inputs, self._samples.labels
+        assert inputs is not None and labels is not None
+        run = runner(quantized)
+        size = -(-len(inputs) // PARTS) if report else EVALUATION_BATCH
+        found: list[Tensor] = []
+        for step, part in enumerate(torch.split(inputs, size)):
+            found.append(run(part).reshape(len(part), -1).argmax(dim=1))
+            if report:
+                classes = torch.cat(found)
+                report(step, _share(classes, labels[: len(classes)]))
+        return torch.cat(found)
+
+    def _fit(
+        self, trainer: Trainer, mg: MaseGraph, module: Any, start: int, report: Report | None
+    ) -> None:
+        inputs, labels = self._samples.inputs, self._samples.labels
+
+        def advance(epoch: int, total: int) -> None:
+            if report and inputs is not None and labels is not None:
+                report(start + epoch - 1, evaluate(module, inputs, labels))
+
+        replace(trainer, progress=advance).fit(module, *self._training_data(mg))
+
+    def _training_data(self, mg: MaseGraph) -> tuple[Tensor, Tensor]:
+        inputs, labels = self._samples.training_inputs, self._samples.training_labels
+        if inputs is None or labels is None:
+            raise DataError(
+                f"training needs labelled samples, and {mg.name} comes with none; give data, or "
+                "leave training and finetuning out"
+            )
+        return inputs, labels
+
+
+def _share(classes: Tensor, labels: Tensor) -> float:
+    return float((classes == labels).double().mean())
 
 
 def score(mg: MaseGraph, inputs: Tensor) -> Tensor:
-    """Return the outputs of a quantised graph, as its hardware computes them.
+    """Return the outputs of a quantised graph, as its hardware computes them."""
+    return runner(mg)(inputs)
+
+
+def runner(mg: MaseGraph) -> Callable[[Tensor], Tensor]:
+    """Return the function from inputs to outputs that the hardware of a quantised graph computes.
 
     A graph without an integer reference is run in rounded floating point.
     """
     try:
         reference = IntegerReference(mg)
     except UnsupportedError:
-        with torch.no_grad():
-            rounded: Tensor = QuantizedModel(mg)(inputs)
+        model = QuantizedModel(mg)
+
+        def rounded(inputs: Tensor) -> Tensor:
+            with torch.no_grad():
+                result: Tensor = model(inputs)
+            return result
+
         return rounded
     entry, output = spec(reference.inputs[0]), reference.outputs[0]
-    codes = entry.quantized.encode(inputs).reshape(-1, *entry.shape)
-    return spec(output).quantized.decode(reference([codes])[output.name])
+
+    def exact(inputs: Tensor) -> Tensor:
+        codes = entry.quantized.encode(inputs).reshape(-1, *entry.shape)
+        return spec(output).quantized.decode(reference([codes])[output.name])
+
+    return exact
 
 
 def hardware_metrics(mg: MaseGraph, parallelism: Mapping[str, Any]) -> dict[str, float]:
-    """Return predicted cycles and the multipliers of a quantised graph."""
+    """Return predicted cycles, multipliers, and estimated resources of a quantised graph."""
     mg = to_hardware(mg, parallelism=dict(parallelism) or 1)
     prediction = predict(mg)
     calls = [mg.call(node) for node in mg.nodes if node.op == "call_function"]
@@ -143,4 +306,5 @@ def hardware_metrics(mg: MaseGraph, parallelism: Mapping[str, Any]) -> dict[str,
         "interval_cycles": float(prediction.interval_cycles),
         "latency_cycles": float(prediction.latency_cycles),
         "multipliers": float(sum(call.operator.multipliers(call) for call in calls)),
+        **asdict(estimate(mg)),
     }

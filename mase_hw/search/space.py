@@ -2,12 +2,17 @@
 
 A list is a choice; `{low, high}` with integers is a range of integers, `step` apart when given;
 with a real number it is a continuous range. Every node of the graph gets dimensions of its own.
+
+The tables are `quantize` and `parallelism`, as `emit-verilog` takes them; `prune`, arguments of
+`prune_transform_pass` and tables of them by node; `skip`, expressions for layers that a trial may
+leave out; and `architecture`, arguments of the function that builds the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mase_hw._registry import nearest
@@ -16,7 +21,10 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.passes import quantize
 from mase_hw.passes._configuration import Configuration
+from mase_hw.passes.prune import ARGUMENTS, report_sparsity_analysis_pass
+from mase_hw.passes.skip import skippable
 
+TABLES = ("quantize", "parallelism", "prune", "skip", "architecture")
 RANGE_KEYS = ("low", "high", "step")
 Value = bool | int | float | str
 
@@ -39,7 +47,7 @@ class Dimension:
     """One value that is searched.
 
     Attributes:
-        name: `<node>.<key>`, or `parallelism.<node>.<key>`.
+        name: `<node>.<key>`, or with the table in front, as `parallelism.<node>.<key>`.
         choices: what it may be, None for a range.
         low: smallest value of a range.
         high: largest value.
@@ -113,30 +121,42 @@ class Space:
         quantize: entry by node; a value is a constant or a dimension.
         default: family of the entry of all other nodes, as a configuration.
         parallelism: `default` and entries by node, likewise.
+        prune: arguments of pruning, and those of single nodes by name.
+        skip: a dimension, true or false, for each layer that may be left out.
+        architecture: arguments of the function that builds the model.
+        weights: names of the nodes that can be pruned.
     """
 
     quantize: Mapping[str, Mapping[str, Value | Dimension]]
     default: Mapping[str, Any]
     parallelism: Mapping[str, Value | Dimension | Mapping[str, Value | Dimension]]
+    prune: Mapping[str, Value | Dimension | Mapping[str, Value | Dimension]] = field(
+        default_factory=dict
+    )
+    skip: Mapping[str, Dimension] = field(default_factory=dict)
+    architecture: Mapping[str, Value | Dimension] = field(default_factory=dict)
+    weights: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, mg: MaseGraph, tables: Mapping[str, Any]) -> Space:
-        """Read the tables `quantize` and `parallelism` for a graph.
+    def parse(cls, mg: MaseGraph, tables: Mapping[str, Any], known: Collection[str] = ()) -> Space:
+        """Read the tables of a space for a graph.
 
         Args:
             mg: a canonical graph with common metadata.
-            tables: `quantize` in the shape that `quantize_transform_pass` takes, `parallelism` in
-                that of `assign_parallelism_transform_pass`.
+            tables: see `mase_hw.search.space`.
+            known: names that may be given although this graph has no such node, because another
+                architecture has.
 
         Raises:
             ConfigError: for a name that matches no node, an unknown key, or a bad range.
         """
-        unknown = sorted(set(tables) - {"quantize", "parallelism"})
+        unknown = sorted(set(tables) - set(TABLES))
         if unknown:
-            raise ConfigError(f"space: unknown table {unknown[0]!r}; known: quantize, parallelism")
+            raise ConfigError(f"space: unknown table {unknown[0]!r}; known: {', '.join(TABLES)}")
         nodes = [node for node in mg.nodes if node.op == "call_function"]
         names = [node.name for node in nodes]
-        config = Configuration.parse(tables.get("quantize", {}), names)
+        absent = [name for name in known if name not in names]
+        config = Configuration.parse(tables.get("quantize", {}), [*names, *absent])
         entries: dict[str, dict[str, Value | Dimension]] = {}
         for node in nodes:
             if not quantize.casts(node):
@@ -150,8 +170,17 @@ class Space:
             }
         family = config.default.get("name")
         default = {"name": family} if isinstance(family, str) else {}
-        tiles = tables.get("parallelism", {})
-        return cls(entries, default, _parallelism(tiles, [*names, *(n.name for n in mg.inputs)]))
+        inputs = [node.name for node in mg.inputs]
+        weights = tuple(report_sparsity_analysis_pass(mg)[1]["nodes"])
+        return cls(
+            entries,
+            default,
+            _parallelism(tables.get("parallelism", {}), [*names, *inputs], absent),
+            _prune(tables.get("prune", {}), weights, absent),
+            _skip(tables.get("skip", ()), skippable(mg), absent),
+            architecture(tables),
+            weights,
+        )
 
     @property
     def dimensions(self) -> list[Dimension]:
@@ -162,17 +191,27 @@ class Space:
             for value in entry.values()
             if isinstance(value, Dimension)
         ]
-        for item in self.parallelism.values():
+        for item in (*self.parallelism.values(), *self.prune.values()):
             members = item.values() if isinstance(item, Mapping) else [item]
             found += [value for value in members if isinstance(value, Dimension)]
-        return found
+        found += self.skip.values()
+        return found + [
+            value for value in self.architecture.values() if isinstance(value, Dimension)
+        ]
 
     def grid(self) -> dict[str, tuple[Value, ...]]:
         """Return every value of every dimension.
 
         Raises:
-            ConfigError: when a dimension is continuous.
+            ConfigError: when a dimension is continuous, or what is searched differs from trial to
+                trial.
         """
+        others = len(self.dimensions) - len(self.architecture)
+        if others and any(isinstance(item, Dimension) for item in self.architecture.values()):
+            raise ConfigError(
+                "a grid needs the same dimensions in every trial, and those of nodes depend on the "
+                "architecture; search one of the two, or give another sampler"
+            )
         values = {dimension.name: dimension.values for dimension in self.dimensions}
         for name, found in values.items():
             if found is None:
@@ -182,16 +221,48 @@ class Space:
                 )
         return {name: found for name, found in values.items() if found is not None}
 
-    def propose(self, trial: Proposer) -> tuple[dict[str, Any], dict[str, Any]]:
+    def propose_skips(self, trial: Proposer) -> list[str]:
+        """Return the names of the layers that a trial leaves out."""
+        return [name for name, dimension in self.skip.items() if dimension.propose(trial)]
+
+    def propose_prunings(self, trial: Proposer, skipped: Collection[str] = ()) -> list[Any]:
+        """Return the arguments of every pruning of a trial."""
+        own = {name: item for name, item in self.prune.items() if isinstance(item, Mapping)}
+        general = {name: item for name, item in self.prune.items() if name not in own}
+        rest = [name for name in self.weights if name not in own and name not in skipped]
+        groups = [(entry, [name]) for name, entry in own.items() if name not in skipped]
+        groups += [(general, rest)] if general and rest else []
+        return [{**_proposed(entry, trial), "nodes": names} for entry, names in groups]  # type: ignore[arg-type]
+
+    def propose(
+        self, trial: Proposer, skipped: Collection[str] = ()
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the configuration of number formats and the parallelism of a trial."""
         config: dict[str, Any] = {"by": "name", "default": {"config": dict(self.default)}}
         for name, entry in self.quantize.items():
-            config[name] = {"config": _proposed(entry, trial)}
+            if name not in skipped:
+                config[name] = {"config": _proposed(entry, trial)}
         tiles = {
             name: _proposed(item, trial) if isinstance(item, Mapping) else _value(item, trial)
             for name, item in self.parallelism.items()
+            if name not in skipped
         }
         return config, tiles
+
+
+def architecture(tables: Mapping[str, Any]) -> dict[str, Value | Dimension]:
+    """Return the arguments of the function that builds the model, constants and dimensions."""
+    given = tables.get("architecture", {})
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"space: architecture is {given!r}; allowed: a table")
+    return {key: _parsed(f"architecture.{key}", value) for key, value in given.items()}
+
+
+def propose_architecture(
+    given: Mapping[str, Value | Dimension], trial: Proposer
+) -> dict[str, Value]:
+    """Return the arguments that a trial builds the model with."""
+    return _proposed(given, trial)
 
 
 def _parsed(name: str, value: Any) -> Value | Dimension:
@@ -208,19 +279,75 @@ def _proposed(entry: Mapping[str, Value | Dimension], trial: Proposer) -> dict[s
     return {key: _value(item, trial) for key, item in entry.items()}
 
 
-def _parallelism(tiles: Any, names: list[str]) -> dict[str, Any]:
+def _parallelism(tiles: Any, names: list[str], absent: list[str]) -> dict[str, Any]:
     table = tiles if isinstance(tiles, Mapping) and "low" not in tiles else {"default": tiles}
     found: dict[str, Any] = {}
     for name, value in table.items():
         where = f"parallelism.{name}"
         if name == "default":
             found[name] = _parsed(where, value)
-        elif name not in names:
+        elif name not in names and name not in absent:
             raise ConfigError(f"space: parallelism of {name!r}, no node; {nearest(name, names)}")
         elif not isinstance(value, Mapping):
             raise ConfigError(
                 f"space: {where} is {value!r}; allowed: a table such as data_in_0_dim_0"
             )
-        else:
+        elif name in names:
             found[name] = {key: _parsed(f"{where}.{key}", item) for key, item in value.items()}
+    return found
+
+
+def _prune(table: Any, weights: tuple[str, ...], absent: list[str]) -> dict[str, Any]:
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"space: prune is {table!r}; allowed: a table such as sparsity")
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        where = f"prune.{key}"
+        if key in ARGUMENTS:
+            found[key] = _pruning(where, key, value)
+        elif key not in weights and key not in absent:
+            raise ConfigError(
+                f"space: prune has no {key!r}, neither an argument nor a node with a weight; "
+                f"{nearest(key, (*ARGUMENTS, *weights))}"
+            )
+        elif not isinstance(value, Mapping) or not set(value) <= set(ARGUMENTS):
+            raise ConfigError(
+                f"space: {where} is {value!r}; allowed: a table of {', '.join(ARGUMENTS)}"
+            )
+        elif key in weights:
+            found[key] = {
+                name: _pruning(f"{where}.{name}", name, item) for name, item in value.items()
+            }
+    return found
+
+
+def _pruning(where: str, key: str, value: Any) -> Value | Dimension:
+    parsed = _parsed(where, value)
+    if key == "sparsity":
+        choices = (parsed,) if not isinstance(parsed, Dimension) else parsed.choices
+        for number in choices or (parsed.low, parsed.high):  # type: ignore[union-attr]
+            if isinstance(number, bool | str | Dimension) or not 0 <= number < 1:
+                raise ConfigError(
+                    f"space: {where} may be {number!r}; allowed: from 0 to below 1 (a range of "
+                    "real numbers, such as low = 0.0, is continuous)"
+                )
+    return parsed
+
+
+def _skip(patterns: Any, names: list[str], absent: list[str]) -> dict[str, Dimension]:
+    """Return a dimension for each layer that a list of regular expressions selects."""
+    given = [patterns] if isinstance(patterns, str) else list(patterns)
+    found: dict[str, Dimension] = {}
+    for pattern in given:
+        try:
+            chosen = [name for name in names if re.fullmatch(pattern, name)]
+            elsewhere = any(re.fullmatch(pattern, name) for name in absent)
+        except (re.error, TypeError) as error:
+            raise ConfigError(f"space: skip {pattern!r} is no expression: {error}") from error
+        if not chosen and not elsewhere:
+            raise ConfigError(
+                f"space: skip {pattern!r} matches no layer that can be left out; "
+                f"{nearest(pattern, names)}"
+            )
+        found |= {name: Dimension(f"skip.{name}", (False, True)) for name in chosen}
     return found

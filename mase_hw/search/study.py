@@ -5,17 +5,21 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mase_hw._registry import nearest
+from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
+from mase_hw.models.builder import build, check_arguments
+from mase_hw.passes.skip import skip_transform_pass
 from mase_hw.pipelines.config_file import write_config
 from mase_hw.search._storage import (
     ERROR,
@@ -27,40 +31,43 @@ from mase_hw.search._storage import (
     storage_url,
     used,
 )
-from mase_hw.search.objective import METRICS, Evaluator
+from mase_hw.search.objective import (
+    METRICS,
+    Candidate,
+    Evaluator,
+    Measurement,
+    Recipe,
+    Report,
+    Samples,
+)
+from mase_hw.search.pruners import make_pruner
 from mase_hw.search.samplers import sampler_factory
-from mase_hw.search.space import Space
+from mase_hw.search.space import Proposer, Space, propose_architecture
+from mase_hw.training import Trainer
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
+logger = logging.getLogger(__name__)
+
 Progress = Callable[[int, int], None]
 TABLES = (
     "sampler",
     "sampler_options",
+    "pruner",
+    "pruner_options",
     "trials",
     "seed",
     "objectives",
     "constraints",
     "observer",
     "space",
+    "training",
+    "finetuning",
 )
-
-
-@dataclass(frozen=True)
-class Samples:
-    """What trials measure on.
-
-    Attributes:
-        inputs: samples on which accuracy is measured.
-        labels: their classes.
-        observed: samples on which ranges are observed; the example inputs without.
-    """
-
-    inputs: Tensor | None = None
-    labels: Tensor | None = None
-    observed: Tensor | None = None
+# Graphs of other architectures that a process keeps.
+KEPT_GRAPHS = 16
 
 
 @dataclass(frozen=True)
@@ -71,13 +78,17 @@ class Task:
         mg: the captured model.
         samples: data.
         config: the search's configuration.
+        builder: name of the model whose architecture is searched, see `load_builder`.
     """
 
     mg: MaseGraph
     samples: Samples
     config: Mapping[str, Any]
+    builder: str | None = None
     evaluator: Evaluator = field(init=False)
     space: Space = field(init=False)
+    _graphs: dict[str, MaseGraph] = field(init=False, default_factory=dict)
+    _candidate: Candidate | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.config) - set(TABLES))
@@ -91,19 +102,27 @@ class Task:
         if not isinstance(self.trials, int) or self.trials < 1:
             raise ConfigError(f"search: trials is {self.trials!r}; allowed: a number from 1")
         metrics = tuple(dict.fromkeys((*self.objectives, *self.constraints, *self.recorded)))
-        evaluator = Evaluator(
-            self.mg,
-            metrics,
-            self.samples.inputs,
-            self.samples.labels,
-            self.samples.observed,
-            str(self.config.get("observer", "minmax")),
-        )
+        recipe = Recipe(*(self._trainer(name) for name in ("training", "finetuning")))
+        observer = str(self.config.get("observer", "minmax"))
+        evaluator = Evaluator(metrics, self.samples, observer, recipe)
+        graph = canonicalize(self.mg)
+        evaluator.check(graph)
         object.__setattr__(self, "evaluator", evaluator)
-        object.__setattr__(self, "space", Space.parse(evaluator.mg, self.config.get("space", {})))
+        object.__setattr__(self, "space", Space.parse(graph, self.config.get("space", {})))
+        self._graphs["{}"] = graph
         if not self.space.dimensions:
             raise ConfigError("search: the space has no dimension; give a list or a range")
+        if self.space.architecture:
+            if self.builder is None:
+                raise ConfigError(
+                    "search: the space has an architecture, and the model is a graph of one; give "
+                    "a registered name or file.py:factory"
+                )
+            check_arguments(self.builder, self.space.architecture)
         self.sampler()
+        self.pruner()
+        if not self.changes_weights:
+            object.__setattr__(self, "_candidate", evaluator.prepare(graph))
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -120,6 +139,13 @@ class Task:
         """Metrics that cost nothing and are always recorded."""
         labelled = self.samples.labels is not None
         return (*(("accuracy",) if labelled else ()), "average_bits", "memory_bits")
+
+    @property
+    def changes_weights(self) -> bool:
+        """True when a trial's weights are not those of the model that was given."""
+        tables = self.config.get("space", {})
+        trains = "training" in self.config or "finetuning" in self.config
+        return trains or any(tables.get(name) for name in ("architecture", "skip", "prune"))
 
     @property
     def trials(self) -> int:
@@ -141,28 +167,53 @@ class Task:
             self.config.get("sampler_options", {}),
         )
 
+    def pruner(self) -> Any:
+        """Return what ends trials early."""
+        if self._prunes and self.objectives != ("accuracy",):
+            raise ConfigError(
+                f"search: a pruner compares accuracies while a trial runs, and the objectives are "
+                f"{', '.join(self.objectives)}; allowed: accuracy alone"
+            )
+        name = str(self.config.get("pruner", "none"))
+        return make_pruner(name, self.config.get("pruner_options", {}))
+
+    @property
+    def _prunes(self) -> bool:
+        return self.config.get("pruner", "none") != "none"
+
     def identity(self) -> dict[str, Any]:
         """Return what makes this search the same as another, number of trials and sampler aside."""
         digest = hashlib.sha256()
         for name, value in sorted(self.mg.model.state_dict().items()):
             digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
-        for value in (self.samples.inputs, self.samples.labels, self.samples.observed):
+        for value in vars(self.samples).values():
             if value is not None:
                 digest.update(value.contiguous().numpy().tobytes())
-        return {
+        space = json.dumps(self.config.get("space", {}), sort_keys=True, default=list)
+        known = {
             "model": self.mg.name,
             "weights and samples": digest.hexdigest()[:16],
             "objectives": list(self.objectives),
             "constraints": self.constraints,
             "observer": self.config.get("observer", "minmax"),
-            "space": json.dumps(self.config.get("space", {}), sort_keys=True, default=list),
+            "space": space,
         }
+        trained = {key: self.config.get(key) for key in ("training", "finetuning")}
+        return known | {key: dict(value) for key, value in trained.items() if value is not None}
 
     def run_trial(self, trial: Any) -> tuple[float, ...]:
         """Measure what a trial proposes; an error is recorded and fails the trial."""
+        import optuna
+
+        def report(step: int, value: float) -> None:
+            trial.report(value, step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
         try:
-            config, parallelism = self.space.propose(trial)
-            found = self.evaluator.measure(config, parallelism)
+            found, parallelism = self.measure(trial, report if self._prunes else None)
+        except optuna.TrialPruned:
+            raise
         except Exception as error:
             trial.set_user_attr(ERROR, f"{type(error).__name__}: {error}")
             raise
@@ -175,6 +226,49 @@ class Task:
             trial.set_constraint(name, sign * (found.values[name] - bound))
         return tuple(found.values[name] for name in self.objectives)
 
+    def measure(
+        self, trial: Proposer, report: Report | None = None
+    ) -> tuple[Measurement, dict[str, Any]]:
+        """Return what a trial's proposals give, and their parallelism."""
+        if self._candidate is not None:
+            config, parallelism = self.space.propose(trial)
+            return self.evaluator.measure(self._candidate, config, parallelism, report), parallelism
+        mg, space = self._architecture(trial)
+        skipped = space.propose_skips(trial)
+        mg = skip_transform_pass(mg, {"nodes": skipped})[0]
+        candidate = self.evaluator.prepare(mg, space.propose_prunings(trial, skipped), report)
+        config, parallelism = space.propose(trial, skipped)
+        return self.evaluator.measure(candidate, config, parallelism, report), parallelism
+
+    def _architecture(self, trial: Proposer) -> tuple[MaseGraph, Space]:
+        """Return the canonical graph of a trial's architecture, and its space."""
+        if not self.space.architecture:
+            return self._graphs["{}"], self.space
+        assert self.builder is not None
+        arguments = propose_architecture(self.space.architecture, trial)
+        key = json.dumps(arguments, sort_keys=True)
+        if key not in self._graphs:
+            module = build(self.builder, arguments)
+            if len(self._graphs) > KEPT_GRAPHS:
+                self._graphs.pop(list(self._graphs)[1])
+            self._graphs[key] = canonicalize(
+                trace(module, self.mg.example_inputs, name=self.mg.name)
+            )
+        known = [node.name for node in self._graphs["{}"].nodes]
+        return self._graphs[key], Space.parse(self._graphs[key], self.config["space"], known)
+
+    def _trainer(self, name: str) -> Trainer | None:
+        table = self.config.get(name)
+        if table is None:
+            return None
+        legal = ("epochs", "learning_rate", "batch_size", "seed")
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"search: {name} is {table!r}; allowed: a table of {legal}")
+        for key in table:
+            if key not in legal:
+                raise ConfigError(f"search: {name} has no {key!r}; {nearest(key, legal)}")
+        return Trainer(**table)
+
 
 @dataclass(frozen=True)
 class TrialResult:
@@ -186,6 +280,7 @@ class TrialResult:
         config: number formats, for `emit-verilog`.
         parallelism: likewise; empty when it was not searched.
         predictions: hash of the classes it gave to the samples.
+        parameters: what it proposed.
     """
 
     number: int
@@ -193,6 +288,7 @@ class TrialResult:
     config: Mapping[str, Any]
     parallelism: Mapping[str, Any]
     predictions: str
+    parameters: Mapping[str, Any]
 
     @classmethod
     def of(cls, trial: FrozenTrial) -> TrialResult:
@@ -204,6 +300,7 @@ class TrialResult:
             json.loads(known["config"]),
             json.loads(known["parallelism"]),
             known["predictions"],
+            dict(trial.params),
         )
 
     def write(self, path: Path) -> Path:
@@ -222,7 +319,8 @@ class SearchResult:
         best: the best trial; of several objectives the front, best in the first one first.
         trials: number of trials that finished.
         failed: error of every failed trial by number.
-        folder: where the files lie: `best.toml`, `front_<n>.toml`, `trials.csv`.
+        folder: where the files lie: `best.toml`, `front_<n>.toml`, `trials.csv`; where trials
+            change weights also `best.mase`, `front_<n>.mase`, the graphs in real numbers.
         storage: URL of the study, which optuna-dashboard reads.
     """
 
@@ -242,6 +340,8 @@ def search(
     samples: Samples | None = None,
     storage: str | Path | None = None,
     workers: int = 1,
+    dask: str | None = None,
+    builder: str | None = None,
     progress: Progress | None = None,
     lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
     heartbeat_seconds: int = HEARTBEAT_SECONDS,
@@ -254,12 +354,17 @@ def search(
     Args:
         model: a module with `example_inputs`, or a captured graph.
         config: `space` (see `mase_hw.search.space`), `objectives` and `constraints` (metric to
-            bound) out of `METRICS`, `sampler`, `sampler_options`, `trials`, `seed`, `observer`.
+            bound) out of `METRICS`, `sampler`, `sampler_options`, `pruner`, `pruner_options`,
+            `trials`, `seed`, `observer`; `training` and `finetuning`, arguments of `Trainer` for
+            the model before and the quantised graph after compression.
         output: folder of the results.
         example_inputs: see `mase_hw.trace`.
         samples: data; needed for accuracy.
         storage: SQLAlchemy URL or SQLite file; `study.db` in `output` when not given.
-        workers: processes on this machine.
+        workers: processes on this machine, or with `dask` on all.
+        dask: address of a Dask scheduler, whose workers run the trials.
+        builder: registered name or `file.py:factory` of the function whose arguments the table
+            `architecture` searches.
         progress: called with (finished trials, trials).
         lock_timeout_seconds: how long a locked SQLite file is waited for.
         heartbeat_seconds: how often a running trial shows other machines that it lives.
@@ -272,18 +377,22 @@ def search(
     if workers < 1:
         raise ConfigError(f"workers is {workers}; allowed: a number from 1")
     mg = model if isinstance(model, MaseGraph) else trace(model, example_inputs)
-    task = Task(mg, samples or Samples(), config)
+    task = Task(mg, samples or Samples(), config, builder)
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
     folder.mkdir(parents=True, exist_ok=True)
     study = store.open(task.objectives, task.identity())
-    from mase_hw.search.worker import run_processes, run_trials
+    from mase_hw.search.worker import FileTurn, run_processes, run_trials
 
     with reported(url):
         recover(study)
-        if workers == 1:
-            run_trials(task, study, folder / "study", progress)
+        if dask is not None:
+            from mase_hw.search.farm import run_farm
+
+            run_farm(task, store, study, dask, workers, progress)
+        elif workers == 1:
+            run_trials(task, study, FileTurn(folder / "study.lock"), progress)
         else:
             run_processes(task, store, study, folder, workers, progress)
         return _results(task, study, folder, url)
@@ -312,10 +421,29 @@ def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
             else f"all {len(failed)} trials failed; the last: {list(failed.values())[-1:]}"
         )
         raise SearchError(f"the search found nothing: {reason}")
-    best[0].write(folder / "best.toml")
-    for number, result in enumerate(best if len(task.objectives) > 1 else ()):
-        result.write(folder / f"front_{number}.toml")
+    names = {"best": best[0]}
+    if len(task.objectives) > 1:
+        names |= {f"front_{number}": result for number, result in enumerate(best)}
+    for name, result in names.items():
+        result.write(folder / f"{name}.toml")
+        if task.changes_weights:
+            _replay(task, result).save(folder / f"{name}.mase")
     return SearchResult(tuple(best), finished(study), failed, folder, url)
+
+
+def _replay(task: Task, result: TrialResult) -> MaseGraph:
+    """Return the graph of a trial, made again: it is trained where the trial was."""
+    from optuna.trial import FixedTrial
+
+    found, _ = task.measure(FixedTrial(dict(result.parameters)))
+    if found.digest != result.predictions:
+        logger.warning(
+            "trial %d, made again on this machine, gives other classes: %s for %s",
+            result.number,
+            found.values,
+            result.metrics,
+        )
+    return found.mg
 
 
 def _best(task: Task, study: Study) -> list[FrozenTrial]:
@@ -330,7 +458,9 @@ def _best(task: Task, study: Study) -> list[FrozenTrial]:
 
 
 def _write_table(task: Task, trials: list[FrozenTrial], path: Path) -> None:
-    dimensions = [dimension.name for dimension in task.space.dimensions]
+    # What depends on the architecture is in some trials only.
+    names = [dimension.name for dimension in task.space.dimensions]
+    dimensions = list(dict.fromkeys([*names, *(key for trial in trials for key in trial.params)]))
     metrics = sorted({key for trial in trials for key in trial.user_attrs.get("metrics", {})})
     with path.open("w", newline="") as file:
         rows = csv.writer(file)

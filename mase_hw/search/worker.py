@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mase_hw.errors import MaseError, SearchError
 from mase_hw.graph import MaseGraph
@@ -25,33 +25,49 @@ POLL_SECONDS = 0.2
 DEATHS_PER_WORKER = 3
 
 
-class _Turn:
+class Turn(Protocol):
     """A lock between workers that dies with its holder."""
+
+    def take(self) -> None:
+        """Wait for the turn."""
+
+    def give(self) -> None:
+        """Let another worker have it; nothing when it is not held."""
+
+    def close(self) -> None:
+        """Give it back for good."""
+
+
+class FileTurn:
+    """The turn of workers that share a file."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w")
 
     def take(self) -> None:
+        """Wait for the turn."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def give(self) -> None:
+        """Let another worker have it."""
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
+        """Give it back for good."""
         self._file.close()
 
 
-def run_trials(task: Task, study: Study, lock: Path, progress: Progress | None = None) -> None:
+def run_trials(task: Task, study: Study, turn: Turn, progress: Progress | None = None) -> None:
     """Run trials until the study has its number; an error of a trial does not end them.
 
     Args:
         task: the search.
         study: its study.
-        lock: file, shared by the workers, under which trials are counted and begun.
+        turn: held by the worker that counts trials and begins one.
         progress: called with (finished trials, trials).
     """
     sampler, total = task.sampler(), task.trials
-    turn = _Turn(lock.with_suffix(".lock"))
+    study.pruner = task.pruner()
 
     def objective(trial: Any) -> tuple[float, ...]:
         trial.set_user_attr(WORKER, this_worker())
@@ -86,7 +102,7 @@ def run_processes(
     deaths = 0
     with tempfile.TemporaryDirectory(prefix="mase-hw-search-") as name:
         shared = Path(name)
-        _write_task(task, store, shared)
+        write_task(task, store, shared)
         alive = [_start(shared) for _ in range(workers)]
         try:
             while alive:
@@ -114,10 +130,11 @@ def run_processes(
             recover(study)
 
 
-def _write_task(task: Task, store: Store, shared: Path) -> None:
+def write_task(task: Task, store: Store, shared: Path) -> None:
+    """Write what a worker reads with `read_task`."""
     task.mg.save(shared / "graph.mase")
     save_samples(task.samples, shared / "samples.pt")
-    description = {"config": task.config, "store": vars(store)}
+    description = {"config": task.config, "store": vars(store), "builder": task.builder}
     (shared / "task.json").write_text(json.dumps(description))
 
 
@@ -142,13 +159,20 @@ def _last_words(shared: Path, process: int) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
-def main(shared: Path) -> None:
-    """Work on the task in a folder until it is done."""
+def read_task(shared: Path) -> tuple[Task, Store]:
+    """Return what `write_task` wrote."""
     description = json.loads((shared / "task.json").read_text())
     samples = load_samples(shared / "samples.pt")
-    task = Task(MaseGraph.load(shared / "graph.mase"), samples, description["config"])
-    store = Store(**description["store"])
-    run_trials(task, store.open(task.objectives, task.identity()), shared / "study")
+    graph = MaseGraph.load(shared / "graph.mase")
+    task = Task(graph, samples, description["config"], description["builder"])
+    return task, Store(**description["store"])
+
+
+def main(shared: Path) -> None:
+    """Work on the task in a folder until it is done."""
+    task, store = read_task(shared)
+    study = store.open(task.objectives, task.identity())
+    run_trials(task, study, FileTurn(shared / "study.lock"))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ parameters are the graph's own.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -147,6 +148,11 @@ def evaluate(module: Callable[[Tensor], Tensor], inputs: Tensor, labels: Tensor)
     with torch.no_grad():
         scores = [module(part) for part in torch.split(inputs, EVALUATION_BATCH)]
     return accuracy(torch.cat(scores), labels)
+
+
+def standard_error(share: float, samples: int) -> float:
+    """Return the standard error `sqrt(p (1 - p) / n)` of a share of independent samples."""
+    return math.sqrt(max(0.0, share * (1.0 - share)) / samples)
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> float:

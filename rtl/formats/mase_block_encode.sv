@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of integers with a shared scale out of exact values mantissa * 2**exponent.
+// Blocks with a shared scale out of exact values mantissa * 2**exponent.
 //
-// The scale of a block of BLOCK_SIZE neighbours in a row is floor(log2(largest magnitude)), bounded
-// to what its code holds; elements are rounded to nearest even and saturate. A block is held back
+// KIND 0 gives integers with one bit before the point, 1 floats, see mase_float_cast. The scale of a
+// block of BLOCK_SIZE neighbours in a row is the exponent of its largest magnitude, less that of the
+// largest element, bounded to what its code holds. The exponent is rounded down, to nearest where
+// floats have no mantissa. Elements are rounded to nearest even and saturate. A block is held back
 // until its last tile is in: the first tile of a block is offered 2 cycles after its last one
 // entered. Throughput 1 beat per cycle without gaps: two blocks are stored.
 module mase_block_encode #(
@@ -12,8 +14,12 @@ module mase_block_encode #(
     parameter int unsigned SIZE = 8,
     parameter int unsigned BLOCK_SIZE = 4,
     parameter int unsigned IN_WIDTH = 16,
-    parameter int unsigned EXPONENT_WIDTH = 12,
+    parameter int unsigned PLACE_WIDTH = 12,
+    parameter int unsigned KIND = 0,
     parameter int unsigned OUT_WIDTH = 8,
+    parameter int unsigned EXPONENT_WIDTH = 4,
+    parameter int EXPONENT_BIAS = 7,
+    parameter int unsigned MAXIMUM_CODE = 127,
     parameter int unsigned SCALE_WIDTH = 8,
     parameter int SCALE_BIAS = 127,
     parameter int unsigned SCALE_CODES = 255,
@@ -22,10 +28,10 @@ module mase_block_encode #(
     input logic clk,
     input logic rst,
 
-    input  logic [ROWS*LANES-1:0][      IN_WIDTH-1:0] mantissa,
-    input  logic [ROWS*LANES-1:0][EXPONENT_WIDTH-1:0] exponent,
-    input  logic                                      data_in_valid,
-    output logic                                      data_in_ready,
+    input  logic [ROWS*LANES-1:0][   IN_WIDTH-1:0] mantissa,
+    input  logic [ROWS*LANES-1:0][PLACE_WIDTH-1:0] exponent,
+    input  logic                                   data_in_valid,
+    output logic                                   data_in_ready,
 
     output logic [ROWS*LANES-1:0][  OUT_WIDTH-1:0] data_out,
     output logic [      ROWS-1:0][SCALE_WIDTH-1:0] scale,
@@ -42,11 +48,15 @@ module mase_block_encode #(
   localparam int unsigned BlockWidth = (BlockTiles > 1) ? $clog2(BlockTiles) : 1;
   localparam int unsigned AddressWidth = $clog2(Depth);
   localparam int unsigned LevelWidth = $clog2(Depth + 1);
-  localparam int unsigned Payload = ROWS * LANES * (IN_WIDTH + EXPONENT_WIDTH);
+  localparam int unsigned Payload = ROWS * LANES * (IN_WIDTH + PLACE_WIDTH);
   // One more bit than an exponent, and the place of the leading one.
-  localparam int unsigned PlaceWidth = EXPONENT_WIDTH + 2;
-  localparam int LowPlace = -SCALE_BIAS;
-  localparam int HighPlace = int'(SCALE_CODES) - 1 - SCALE_BIAS;
+  localparam int unsigned PlaceWidth = PLACE_WIDTH + 2;
+  localparam int unsigned Mantissa = (KIND == 1) ? OUT_WIDTH - 1 - EXPONENT_WIDTH : 0;
+  localparam bit Nearest = KIND == 1 && Mantissa == 0;
+  // Exponent of the largest element.
+  localparam int Largest = (KIND == 1) ? int'(MAXIMUM_CODE >> Mantissa) - EXPONENT_BIAS : 0;
+  localparam int LowPlace = Largest - SCALE_BIAS;
+  localparam int HighPlace = LowPlace + int'(SCALE_CODES) - 1;
 
   if (BLOCK_SIZE % LANES != 0 && Tiles > 1) begin : gen_block_check
     $error("the tiles of a row must divide the blocks");
@@ -109,7 +119,7 @@ module mase_block_encode #(
   end
 
   logic [ROWS*LANES-1:0][IN_WIDTH-1:0] stored_mantissa;
-  logic [ROWS*LANES-1:0][EXPONENT_WIDTH-1:0] stored_exponent;
+  logic [ROWS*LANES-1:0][PLACE_WIDTH-1:0] stored_exponent;
   assign {stored_exponent, stored_mantissa} = memory[read_q];
 
   for (genvar r = 0; r < ROWS; r++) begin : gen_row
@@ -131,7 +141,10 @@ module mase_block_encode #(
         if (magnitude[IN_WIDTH-1]) magnitude = -magnitude;
         place = PlaceWidth'(LowPlace);
         for (int unsigned b = 0; b < IN_WIDTH; b++) begin
-          if (magnitude[b]) place = PlaceWidth'(signed'(exponent[r*LANES+i])) + PlaceWidth'(b);
+          if (magnitude[b]) begin
+            place = PlaceWidth'(signed'(exponent[r*LANES+i])) + PlaceWidth'(b);
+            if (Nearest && b > 0 && magnitude[(b>0)?b-1 : 0]) place = place + 1'b1;
+          end
         end
         if (place > beat_place && (!row_in || i < Tail)) beat_place = place;
       end
@@ -164,21 +177,25 @@ module mase_block_encode #(
     assign shared = complete_q[block_out_q];
 
     always_ff @(posedge clk) begin
-      if (read) scale[r] <= SCALE_WIDTH'(int'(shared) + SCALE_BIAS);
+      if (read) scale[r] <= SCALE_WIDTH'(int'(shared) - LowPlace);
     end
 
     for (genvar i = 0; i < LANES; i++) begin : gen_lane
-      localparam logic [OUT_WIDTH-1:0] Lowest = {1'b1, {(OUT_WIDTH - 1) {1'b0}}};
       logic signed [PlaceWidth-1:0] relative;
       logic [OUT_WIDTH-1:0] element;
 
-      assign relative = PlaceWidth'(signed'(stored_exponent[r*LANES+i])) - shared;
+      assign relative = PlaceWidth'(signed'(stored_exponent[r*LANES+i])) - shared
+          + PlaceWidth'(Largest);
 
-      mase_scaled_cast #(
+      mase_scalar_cast #(
           .IN_WIDTH(IN_WIDTH),
-          .EXPONENT_WIDTH(PlaceWidth),
+          .PLACE_WIDTH(PlaceWidth),
+          .KIND((KIND == 0 && SYMMETRIC) ? 3 : KIND),
           .OUT_WIDTH(OUT_WIDTH),
-          .OUT_FRACTION(int'(OUT_WIDTH) - 2)
+          .OUT_FRACTION(int'(OUT_WIDTH) - 2),
+          .EXPONENT_WIDTH(EXPONENT_WIDTH),
+          .EXPONENT_BIAS(EXPONENT_BIAS),
+          .MAXIMUM_CODE(MAXIMUM_CODE)
       ) u_cast (
           .data_in (stored_mantissa[r*LANES+i]),
           .exponent(relative),
@@ -186,7 +203,7 @@ module mase_block_encode #(
       );
 
       always_ff @(posedge clk) begin
-        if (read) data_out[r*LANES+i] <= (SYMMETRIC && element == Lowest) ? Lowest + 1'b1 : element;
+        if (read) data_out[r*LANES+i] <= element;
       end
     end
   end

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code nearest to in * 2**-IN_FRACTION, on one element.
+// The code nearest to in * 2**exponent, on one element.
 // KIND 0 fixed point (ROUNDING and OVERFLOW as in mase_fixed_cast), 1 float with denormals, ties to
 // even, which saturates at MAXIMUM_CODE, 2 signs of levels with OUT_FRACTION fraction bits, half way
-// up, 3 fixed point without its most negative code. Two's complement input. Combinational.
+// up, 3 fixed point without its most negative code, 4 integers around ZERO_POINT, to nearest even,
+// without the most negative code if SYMMETRIC. Two's complement input. Combinational.
 module mase_scalar_cast #(
     parameter int unsigned IN_WIDTH = 16,
-    parameter int IN_FRACTION = 8,
+    parameter int unsigned PLACE_WIDTH = 12,
     parameter int unsigned KIND = 0,
     parameter int unsigned OUT_WIDTH = 8,
     parameter int OUT_FRACTION = 4,
@@ -14,68 +15,72 @@ module mase_scalar_cast #(
     parameter int unsigned OVERFLOW = 0,
     parameter int unsigned EXPONENT_WIDTH = 4,
     parameter int EXPONENT_BIAS = 7,
-    parameter int unsigned MAXIMUM_CODE = 127
+    parameter int unsigned MAXIMUM_CODE = 127,
+    parameter bit SYMMETRIC = 1,
+    parameter int ZERO_POINT = 0
 ) (
-    input  logic [ IN_WIDTH-1:0] data_in,
-    output logic [OUT_WIDTH-1:0] data_out
+    input  logic        [   IN_WIDTH-1:0] data_in,
+    input  logic signed [PLACE_WIDTH-1:0] exponent,
+    output logic        [  OUT_WIDTH-1:0] data_out
 );
 
   if (KIND == 1) begin : gen_float
-    localparam int unsigned Mantissa = OUT_WIDTH - 1 - EXPONENT_WIDTH;
-    // The leading one of the smallest normal number.
-    localparam int Lowest = IN_FRACTION + 1 - EXPONENT_BIAS;
-    localparam int unsigned PlaceWidth = 12;
-
-    logic [IN_WIDTH-1:0] magnitude;
-    logic signed [PlaceWidth-1:0] place;
-    logic [Mantissa+2:0] steps;
+    mase_float_cast #(
+        .IN_WIDTH(IN_WIDTH),
+        .PLACE_WIDTH(PLACE_WIDTH),
+        .OUT_WIDTH(OUT_WIDTH),
+        .EXPONENT_WIDTH(EXPONENT_WIDTH),
+        .EXPONENT_BIAS(EXPONENT_BIAS),
+        .MAXIMUM_CODE(MAXIMUM_CODE)
+    ) u_cast (
+        .data_in,
+        .exponent,
+        .data_out
+    );
+  end else if (KIND == 2 && OUT_WIDTH == 1) begin : gen_sign
+    assign data_out = ~data_in[IN_WIDTH-1];
+    logic unused_bits;
+    assign unused_bits = ^{data_in, exponent};
+  end else if (KIND == 4) begin : gen_zero_point
+    // Wide enough that what saturates is beyond every code, wherever zero is.
+    localparam int unsigned Wide = OUT_WIDTH + 2;
+    localparam int High = OUT_SIGNED ? (1 << (OUT_WIDTH - 1)) - 1 : (1 << OUT_WIDTH) - 1;
+    localparam int Low = OUT_SIGNED ? -High - (SYMMETRIC ? 0 : 1) : 0;
+    logic [Wide-1:0] rounded;
     int code;
 
-    assign magnitude = data_in[IN_WIDTH-1] ? -data_in : data_in;
-
-    always_comb begin
-      place = PlaceWidth'(Lowest);
-      for (int b = 0; b < int'(IN_WIDTH); b++) begin
-        if (magnitude[b] && b > Lowest) place = PlaceWidth'(b);
-      end
-    end
-
     mase_scaled_cast #(
-        .IN_WIDTH(IN_WIDTH + 1),
-        .EXPONENT_WIDTH(PlaceWidth),
-        .OUT_WIDTH(Mantissa + 3),
-        .OUT_FRACTION(int'(Mantissa))
-    ) u_round (
-        .data_in ({1'b0, magnitude}),
-        .exponent(-place),
-        .data_out(steps)
+        .IN_WIDTH(IN_WIDTH),
+        .EXPONENT_WIDTH(PLACE_WIDTH),
+        .OUT_WIDTH(Wide),
+        .OUT_FRACTION(0)
+    ) u_cast (
+        .data_in,
+        .exponent,
+        .data_out(rounded)
     );
 
     always_comb begin
-      code = ((int'(place) - Lowest) <<< Mantissa) + int'({1'b0, steps});
-      if (code > int'(MAXIMUM_CODE)) code = int'(MAXIMUM_CODE);
+      code = int'(signed'(rounded)) + ZERO_POINT;
+      if (code < Low) code = Low;
+      if (code > High) code = High;
     end
-    assign data_out = {data_in[IN_WIDTH-1], (OUT_WIDTH - 1)'(code)};
-  end else if (KIND == 2 && OUT_WIDTH == 1) begin : gen_sign
-    assign data_out = ~data_in[IN_WIDTH-1];
-    if (IN_WIDTH > 1) begin : gen_unused
-      logic unused_bits;
-      assign unused_bits = |data_in[IN_WIDTH-2:0];
-    end
+    assign data_out = OUT_WIDTH'(code);
   end else begin : gen_fixed
     localparam logic [OUT_WIDTH-1:0] Top = OUT_WIDTH'(1) << (OUT_WIDTH - 1);
     logic [OUT_WIDTH-1:0] rounded;
 
-    mase_fixed_cast #(
+    mase_scaled_cast #(
         .IN_WIDTH(IN_WIDTH),
-        .IN_FRACTION(IN_FRACTION),
+        .EXPONENT_WIDTH(PLACE_WIDTH),
         .OUT_WIDTH(OUT_WIDTH),
         .OUT_FRACTION((KIND == 2) ? OUT_FRACTION - 1 : OUT_FRACTION),
         .OUT_SIGNED((KIND == 0) ? OUT_SIGNED : 1'b1),
         .ROUNDING((KIND == 2) ? 2 : ROUNDING),
         .OVERFLOW((KIND == 0) ? OVERFLOW : 0)
     ) u_cast (
-        .data_in (data_in),
+        .data_in,
+        .exponent,
         .data_out(rounded)
     );
 

@@ -3,12 +3,14 @@
 // data_out_0[y, x, o] = cast(bias[o] + the sum over ky, kx, c of weight[o, ky, kx, c] times the pixel
 // that the tables name), every product and sum exact, rounded once. Pixels outside are zero.
 //
-// Weights come as tiles [results, channels] in the order of use (tile of results, ky, kx, tile of
-// channels), the same for every position, and one bias tile per tile of results. With SEPARATE each
-// channel is convolved for itself: as many results as channels, weights as tiles of channels.
-// Work: positions x BLOCKS x KERNEL_ROWS x KERNEL_COLUMNS x BLOCK_TILES cycles, without gaps.
-// A result is offered 5 + ceil(log2(DATA_IN_0_PARALLELISM_DIM_0)) cycles after the last pixel it
-// needs entered, 5 with SEPARATE.
+// The dot products take ELEMENTS tiles of channels of the window in a cycle, whatever the number of
+// lanes that stream. Weights come as tiles [results, elements x channels] in the order of use (tile of
+// results, ky, kx, tile of channels), zero beyond the window, the same for every position, and one
+// bias tile per tile of results. With SEPARATE each channel is convolved for itself: as many results
+// as channels, weights as tiles [results, elements].
+// Work: positions x blocks x ceil(KERNEL_ROWS x KERNEL_COLUMNS x BLOCK_TILES / ELEMENTS) cycles,
+// without gaps. A result is offered 5 + ceil(log2(WEIGHT_PARALLELISM_DIM_0)) cycles after the last
+// pixel it needs entered.
 module mase_convolution_fixed #(
     parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
     parameter int DATA_IN_0_PRECISION_1 = 4,
@@ -22,7 +24,7 @@ module mase_convolution_fixed #(
     parameter int WEIGHT_PRECISION_1 = 4,
     parameter bit WEIGHT_SIGNED = 1,
     parameter int unsigned WEIGHT_TENSOR_SIZE_DIM_0 = 9,
-    parameter int unsigned WEIGHT_TENSOR_SIZE_DIM_1 = 16,
+    parameter int unsigned WEIGHT_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned WEIGHT_PARALLELISM_DIM_0 = 1,
     parameter int unsigned WEIGHT_PARALLELISM_DIM_1 = 1,
 
@@ -45,6 +47,7 @@ module mase_convolution_fixed #(
     parameter int unsigned KERNEL_COLUMNS = 3,
     parameter int unsigned BLOCK_TILES = 1,
     parameter int unsigned BLOCK_REPEATS = 1,
+    parameter int unsigned ELEMENTS = 1,
     parameter int unsigned DEPTH = 16,
     parameter string ROW_FILE = "",
     parameter string COLUMN_FILE = "",
@@ -61,7 +64,7 @@ module mase_convolution_fixed #(
 
     localparam int unsigned InLanes = DATA_IN_0_PARALLELISM_DIM_0,
     localparam int unsigned OutLanes = DATA_OUT_0_PARALLELISM_DIM_0,
-    localparam int unsigned DotLanes = SEPARATE ? 1 : InLanes
+    localparam int unsigned DotLanes = ELEMENTS * (SEPARATE ? 1 : InLanes)
 ) (
     input logic clk,
     input logic rst,
@@ -85,6 +88,9 @@ module mase_convolution_fixed #(
 
   localparam int unsigned OutTiles = (DATA_OUT_0_TENSOR_SIZE_DIM_0 + OutLanes - 1) / OutLanes;
 
+  localparam int unsigned BlockElements = KERNEL_ROWS * KERNEL_COLUMNS * BLOCK_TILES;
+  localparam int unsigned Terms = (BlockElements + ELEMENTS - 1) / ELEMENTS;
+
   if (DATA_IN_0_PARALLELISM_DIM_1 != 1 || DATA_OUT_0_PARALLELISM_DIM_1 != 1) begin : gen_rows_check
     $error("an image streams one pixel at a time: PARALLELISM_DIM_1 must be 1");
   end
@@ -96,10 +102,10 @@ module mase_convolution_fixed #(
       || OutTiles != TILES / BLOCK_TILES * BLOCK_REPEATS) begin : gen_output_check
     $error("ROWS, COLUMNS and blocks disagree with the size of data_out_0");
   end
-  if (WEIGHT_PARALLELISM_DIM_0 * WEIGHT_PARALLELISM_DIM_1 != OutLanes * DotLanes
-      || WEIGHT_TENSOR_SIZE_DIM_0 * WEIGHT_TENSOR_SIZE_DIM_1
-      < OutTiles * KERNEL_ROWS * KERNEL_COLUMNS * BLOCK_TILES) begin : gen_weight_check
-    $error("weights must come as tiles of results x channels");
+  if (WEIGHT_PARALLELISM_DIM_0 != DotLanes || WEIGHT_PARALLELISM_DIM_1 != OutLanes
+      || WEIGHT_TENSOR_SIZE_DIM_0 != Terms * DotLanes
+      || WEIGHT_TENSOR_SIZE_DIM_1 != DATA_OUT_0_TENSOR_SIZE_DIM_0) begin : gen_weight_check
+    $error("weights must come as tiles of results x elements of the window");
   end
   if (SEPARATE && (InLanes != OutLanes
       || DATA_IN_0_TENSOR_SIZE_DIM_0 != DATA_OUT_0_TENSOR_SIZE_DIM_0)) begin : gen_separate_check
@@ -111,7 +117,8 @@ module mase_convolution_fixed #(
     $error("bias must be one row of results, a tile of results per beat");
   end
 
-  logic [InLanes-1:0][DATA_IN_0_PRECISION_0-1:0] data;
+  logic [ELEMENTS-1:0][InLanes-1:0][DATA_IN_0_PRECISION_0-1:0] elements;
+  logic [ELEMENTS*InLanes-1:0][DATA_IN_0_PRECISION_0-1:0] data;
   logic data_valid;
   logic data_ready;
 
@@ -126,6 +133,7 @@ module mase_convolution_fixed #(
       .KERNEL_COLUMNS(KERNEL_COLUMNS),
       .BLOCK_TILES(BLOCK_TILES),
       .BLOCK_REPEATS(BLOCK_REPEATS),
+      .ELEMENTS(ELEMENTS),
       .DEPTH(DEPTH),
       .ROW_FILE(ROW_FILE),
       .COLUMN_FILE(COLUMN_FILE)
@@ -135,13 +143,20 @@ module mase_convolution_fixed #(
       .data_in(data_in_0),
       .data_in_valid(data_in_0_valid),
       .data_in_ready(data_in_0_ready),
-      .data_out(data),
+      .data_out(elements),
       .data_out_valid(data_valid),
       .data_out_ready(data_ready)
   );
 
+  for (genvar e = 0; e < ELEMENTS; e++) begin : gen_element
+    for (genvar c = 0; c < InLanes; c++) begin : gen_channel
+      localparam int unsigned Place = SEPARATE ? c * ELEMENTS + e : e * InLanes + c;
+      assign data[Place] = elements[e][c];
+    end
+  end
+
   mase_multiply_accumulate #(
-      .TERMS(KERNEL_ROWS * KERNEL_COLUMNS * BLOCK_TILES),
+      .TERMS(Terms),
       .ROWS(1),
       .IN_LANES(DotLanes),
       .OUT_LANES(OutLanes),

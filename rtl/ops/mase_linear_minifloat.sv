@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// data_out_0 = cast(data_in_0 * weight^T + bias), every product and sum exact, rounded once, with
-// operands and result of any scalar formats, see mase_scalar_decode and mase_scalar_cast.
+// data_out_0 = encode(data_in_0 * weight^T + bias), every product and sum exact, rounded once, with
+// operands of any scalar formats, see mase_scalar_accumulate, and a result of any format.
 //
-// Sums are in units of 2**-SUM_FRACTION; products and biases are shifted to it. A result is offered
-// 3 + ceil(log2(DATA_IN_0_PARALLELISM_DIM_0)) cycles after its last operands met, see
-// mase_linear_control.
+// Work per row tile: tiles of the row x tiles of results. A sum is complete
+// 2 + ceil(log2(DATA_IN_0_PARALLELISM_DIM_0)) cycles after its last operands met; with more than one
+// tile of results, rows meet their weights 2 cycles after they were offered.
 module mase_linear_minifloat #(
     parameter int unsigned DATA_IN_0_KIND = 0,
     parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
@@ -45,15 +45,20 @@ module mase_linear_minifloat #(
     parameter int unsigned DOT_SHIFT = 0,
     parameter int unsigned BIAS_SHIFT = 4,
 
+    parameter bit DATA_OUT_0_BLOCK = 0,
     parameter int unsigned DATA_OUT_0_KIND = 0,
     parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
     parameter int DATA_OUT_0_PRECISION_1 = 4,
     parameter bit DATA_OUT_0_SIGNED = 1,
-    parameter int unsigned DATA_OUT_0_EXPONENT_WIDTH = 4,
-    parameter int DATA_OUT_0_EXPONENT_BIAS = 7,
     parameter int unsigned DATA_OUT_0_ROUNDING = 0,
     parameter int unsigned DATA_OUT_0_OVERFLOW = 0,
+    parameter int unsigned DATA_OUT_0_EXPONENT_WIDTH = 4,
+    parameter int DATA_OUT_0_EXPONENT_BIAS = 7,
     parameter int unsigned DATA_OUT_0_MAXIMUM_CODE = 127,
+    parameter int unsigned DATA_OUT_0_SYMMETRIC = 1,
+    parameter int unsigned DATA_OUT_0_BLOCK_SIZE = 4,
+    parameter int DATA_OUT_0_SCALE_BIAS = 127,
+    parameter int unsigned DATA_OUT_0_SCALE_CODES = 255,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 8,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 1,
     parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 4,
@@ -61,33 +66,35 @@ module mase_linear_minifloat #(
 
     localparam int unsigned Rows = DATA_IN_0_PARALLELISM_DIM_1,
     localparam int unsigned InLanes = DATA_IN_0_PARALLELISM_DIM_0,
-    localparam int unsigned OutLanes = DATA_OUT_0_PARALLELISM_DIM_0
+    localparam int unsigned OutLanes = DATA_OUT_0_PARALLELISM_DIM_0,
+    localparam int unsigned OutScales = DATA_OUT_0_BLOCK ? Rows : 1,
+    localparam int unsigned OutScaleWidth = DATA_OUT_0_BLOCK ? unsigned'(DATA_OUT_0_PRECISION_1) : 1
 ) (
     input logic clk,
     input logic rst,
 
-    input  logic [Rows*InLanes-1:0][DATA_IN_0_PRECISION_0-1:0] data_in_0,
-    input  logic                                               data_in_0_valid,
-    output logic                                               data_in_0_ready,
+    input logic [Rows*InLanes-1:0][DATA_IN_0_PRECISION_0-1:0] data_in_0,
+    input logic data_in_0_valid,
+    output logic data_in_0_ready,
 
-    input  logic [OutLanes*InLanes-1:0][WEIGHT_PRECISION_0-1:0] weight,
-    input  logic                                                weight_valid,
-    output logic                                                weight_ready,
+    input logic [OutLanes*InLanes-1:0][WEIGHT_PRECISION_0-1:0] weight,
+    input logic weight_valid,
+    output logic weight_ready,
 
-    input  logic [OutLanes-1:0][BIAS_PRECISION_0-1:0] bias,
-    input  logic                                      bias_valid,
-    output logic                                      bias_ready,
+    input logic [OutLanes-1:0][BIAS_PRECISION_0-1:0] bias,
+    input logic bias_valid,
+    output logic bias_ready,
 
     output logic [Rows*OutLanes-1:0][DATA_OUT_0_PRECISION_0-1:0] data_out_0,
-    output logic                                                 data_out_0_valid,
-    input  logic                                                 data_out_0_ready
+    output logic [OutScales-1:0][OutScaleWidth-1:0] data_out_0_exponent,
+    output logic data_out_0_valid,
+    input logic data_out_0_ready
 );
 
   localparam int unsigned InTiles = (DATA_IN_0_TENSOR_SIZE_DIM_0 + InLanes - 1) / InLanes;
   localparam int unsigned OutTiles = (DATA_OUT_0_TENSOR_SIZE_DIM_0 + OutLanes - 1) / OutLanes;
   localparam int unsigned Tail = DATA_IN_0_TENSOR_SIZE_DIM_0 - (InTiles - 1) * InLanes;
-  localparam int unsigned TileWidth = (InTiles > 1) ? $clog2(InTiles) : 1;
-  localparam int unsigned DotLatency = 1 + $clog2(InLanes);
+  localparam int unsigned TermWidth = (InTiles > 1) ? $clog2(InTiles) : 1;
 
   if (WEIGHT_TENSOR_SIZE_DIM_0 != DATA_IN_0_TENSOR_SIZE_DIM_0
       || WEIGHT_TENSOR_SIZE_DIM_1 != DATA_OUT_0_TENSOR_SIZE_DIM_0
@@ -112,128 +119,84 @@ module mase_linear_minifloat #(
 
   logic [Rows*InLanes-1:0][DATA_IN_0_PRECISION_0-1:0] data;
   logic data_valid;
-  logic [TileWidth-1:0] data_tile;
-  logic [InLanes-1:0] lanes_valid;
-  logic advance;
-  logic part_valid;
-  logic part_first;
-  logic sum_valid;
-  logic sum_ready;
+  logic data_ready;
+  logic [TermWidth-1:0] term;
+  logic [InLanes-1:0] lanes;
 
-  mase_linear_control #(
-      .DATA_WIDTH(Rows * InLanes * DATA_IN_0_PRECISION_0),
-      .IN_TILES(InTiles),
-      .OUT_TILES(OutTiles),
-      .LATENCY(DotLatency)
-  ) u_control (
+  mase_stream_replay #(
+      .WIDTH  (Rows * InLanes * DATA_IN_0_PRECISION_0),
+      .BLOCK  (InTiles),
+      .REPEATS(OutTiles)
+  ) u_replay (
       .clk,
       .rst,
       .data_in(data_in_0),
       .data_in_valid(data_in_0_valid),
       .data_in_ready(data_in_0_ready),
-      .weight_valid,
-      .weight_ready,
-      .bias_valid,
-      .bias_ready,
-      .data,
-      .data_valid,
-      .data_tile,
-      .advance,
-      .part_valid,
-      .part_first,
-      .sum_valid,
-      .sum_ready
+      .data_out(data),
+      .data_out_valid(data_valid),
+      .data_out_ready(data_ready)
   );
 
-  for (genvar i = 0; i < InLanes; i++) begin : gen_valid
-    assign lanes_valid[i] = data_valid && (i < Tail || data_tile != TileWidth'(InTiles - 1));
+  for (genvar i = 0; i < InLanes; i++) begin : gen_lane
+    assign lanes[i] = i < Tail || term != TermWidth'(InTiles - 1);
   end
 
-  logic [Rows*OutLanes-1:0][DATA_OUT_0_PRECISION_0-1:0] result;
-
-  for (genvar o = 0; o < OutLanes; o++) begin : gen_out
-    logic signed [SUM_WIDTH-1:0] start;
-    if (HAS_BIAS) begin : gen_bias
-      localparam int unsigned BiasBits =
-          (BIAS_KIND == 1) ? BIAS_PRECISION_0 - BIAS_EXPONENT_WIDTH + 1 : BIAS_PRECISION_0 + 2;
-      logic signed [BiasBits-1:0] significand;
-      logic [BIAS_EXPONENT_WIDTH-1:0] shift;
-      mase_scalar_decode #(
-          .KIND(BIAS_KIND),
-          .WIDTH(BIAS_PRECISION_0),
-          .SIGNED(BIAS_SIGNED),
-          .EXPONENT_WIDTH(BIAS_EXPONENT_WIDTH),
-          .SIGNIFICAND_WIDTH(BiasBits)
-      ) u_bias (
-          .code(bias[o]),
-          .significand,
-          .shift
-      );
-      assign start = SUM_WIDTH'(significand) <<< (32'(shift) + BIAS_SHIFT);
-    end else begin : gen_no_bias
-      assign start = '0;
-      logic unused_bias;
-      assign unused_bias = |bias[o];
-    end
-
-    for (genvar r = 0; r < Rows; r++) begin : gen_row
-      logic signed [SUM_WIDTH-1:0] dot;
-      logic signed [SUM_WIDTH-1:0] sum_q;
-
-      mase_scalar_dot_product #(
-          .LANES(InLanes),
-          .DATA_KIND(DATA_IN_0_KIND),
-          .DATA_WIDTH(DATA_IN_0_PRECISION_0),
-          .DATA_SIGNED(DATA_IN_0_SIGNED),
-          .DATA_EXPONENT_WIDTH(DATA_IN_0_EXPONENT_WIDTH),
-          .WEIGHT_KIND(WEIGHT_KIND),
-          .WEIGHT_WIDTH(WEIGHT_PRECISION_0),
-          .WEIGHT_SIGNED(WEIGHT_SIGNED),
-          .WEIGHT_EXPONENT_WIDTH(WEIGHT_EXPONENT_WIDTH),
-          .SUM_WIDTH(SUM_WIDTH)
-      ) u_dot (
-          .clk,
-          .enable(advance),
-          .valid(lanes_valid),
-          .data(data[r*InLanes+:InLanes]),
-          .weight(weight[o*InLanes+:InLanes]),
-          .sum(dot)
-      );
-
-      always_ff @(posedge clk) begin
-        if (advance && part_valid) sum_q <= (part_first ? start : sum_q) + (dot <<< DOT_SHIFT);
-      end
-
-      mase_scalar_cast #(
-          .IN_WIDTH(SUM_WIDTH),
-          .IN_FRACTION(SUM_FRACTION),
-          .KIND(DATA_OUT_0_KIND),
-          .OUT_WIDTH(DATA_OUT_0_PRECISION_0),
-          .OUT_FRACTION(DATA_OUT_0_PRECISION_1),
-          .OUT_SIGNED(DATA_OUT_0_SIGNED),
-          .ROUNDING(DATA_OUT_0_ROUNDING),
-          .OVERFLOW(DATA_OUT_0_OVERFLOW),
-          .EXPONENT_WIDTH(DATA_OUT_0_EXPONENT_WIDTH),
-          .EXPONENT_BIAS(DATA_OUT_0_EXPONENT_BIAS),
-          .MAXIMUM_CODE(DATA_OUT_0_MAXIMUM_CODE)
-      ) u_cast (
-          .data_in (sum_q),
-          .data_out(result[r*OutLanes+o])
-      );
-    end
-  end
-
-  mase_stream_register #(
-      .WIDTH(Rows * OutLanes * DATA_OUT_0_PRECISION_0)
-  ) u_register (
+  mase_scalar_accumulate #(
+      .TERMS(InTiles),
+      .ROWS(Rows),
+      .IN_LANES(InLanes),
+      .OUT_LANES(OutLanes),
+      .SIZE(DATA_OUT_0_TENSOR_SIZE_DIM_0),
+      .DATA_KIND(DATA_IN_0_KIND),
+      .DATA_WIDTH(DATA_IN_0_PRECISION_0),
+      .DATA_SIGNED(DATA_IN_0_SIGNED),
+      .DATA_EXPONENT_WIDTH(DATA_IN_0_EXPONENT_WIDTH),
+      .WEIGHT_KIND(WEIGHT_KIND),
+      .WEIGHT_WIDTH(WEIGHT_PRECISION_0),
+      .WEIGHT_SIGNED(WEIGHT_SIGNED),
+      .WEIGHT_EXPONENT_WIDTH(WEIGHT_EXPONENT_WIDTH),
+      .HAS_BIAS(HAS_BIAS),
+      .BIAS_KIND(BIAS_KIND),
+      .BIAS_WIDTH(BIAS_PRECISION_0),
+      .BIAS_SIGNED(BIAS_SIGNED),
+      .BIAS_EXPONENT_WIDTH(BIAS_EXPONENT_WIDTH),
+      .SUM_WIDTH(SUM_WIDTH),
+      .SUM_FRACTION(SUM_FRACTION),
+      .DOT_SHIFT(DOT_SHIFT),
+      .BIAS_SHIFT(BIAS_SHIFT),
+      .OUT_BLOCK(DATA_OUT_0_BLOCK),
+      .OUT_KIND(DATA_OUT_0_KIND),
+      .OUT_WIDTH(DATA_OUT_0_PRECISION_0),
+      .OUT_FRACTION(DATA_OUT_0_PRECISION_1),
+      .OUT_SIGNED(DATA_OUT_0_SIGNED),
+      .OUT_ROUNDING(DATA_OUT_0_ROUNDING),
+      .OUT_OVERFLOW(DATA_OUT_0_OVERFLOW),
+      .OUT_EXPONENT_WIDTH(DATA_OUT_0_EXPONENT_WIDTH),
+      .OUT_EXPONENT_BIAS(DATA_OUT_0_EXPONENT_BIAS),
+      .OUT_MAXIMUM_CODE(DATA_OUT_0_MAXIMUM_CODE),
+      .OUT_SYMMETRIC(DATA_OUT_0_SYMMETRIC != 0),
+      .OUT_BLOCK_SIZE(DATA_OUT_0_BLOCK_SIZE),
+      .OUT_SCALE_BIAS(DATA_OUT_0_SCALE_BIAS),
+      .OUT_SCALE_CODES(DATA_OUT_0_SCALE_CODES)
+  ) u_accumulate (
       .clk,
       .rst,
-      .data_in(result),
-      .data_in_valid(sum_valid),
-      .data_in_ready(sum_ready),
-      .data_out(data_out_0),
-      .data_out_valid(data_out_0_valid),
-      .data_out_ready(data_out_0_ready)
+      .data,
+      .data_valid,
+      .data_ready,
+      .term,
+      .lanes,
+      .weight,
+      .weight_valid,
+      .weight_ready,
+      .bias,
+      .bias_valid,
+      .bias_ready,
+      .result(data_out_0),
+      .scale(data_out_0_exponent),
+      .result_valid(data_out_0_valid),
+      .result_ready(data_out_0_ready)
   );
 
 endmodule

@@ -6,16 +6,12 @@
 // Throughput 1 beat per cycle on both sides; a beat is offered 2 cycles after its last element.
 module mase_reorder_fixed #(
     parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
-    parameter int DATA_IN_0_PRECISION_1 = 4,
-    parameter bit DATA_IN_0_SIGNED = 1,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 4,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 2,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 2,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
 
     parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int DATA_OUT_0_PRECISION_1 = 4,
-    parameter bit DATA_OUT_0_SIGNED = 1,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 2,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 4,
     parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 2,
@@ -50,10 +46,8 @@ module mase_reorder_fixed #(
   localparam int unsigned NeedBits = $clog2(BEATS_IN + 1);
   localparam int unsigned OutBits = (BEATS_OUT > 1) ? $clog2(BEATS_OUT) : 1;
 
-  if (DATA_IN_0_PRECISION_0 != DATA_OUT_0_PRECISION_0
-      || DATA_IN_0_PRECISION_1 != DATA_OUT_0_PRECISION_1
-      || DATA_IN_0_SIGNED != DATA_OUT_0_SIGNED) begin : gen_format_check
-    $error("data_in_0 and data_out_0 must have one format");
+  if (DATA_IN_0_PRECISION_0 != DATA_OUT_0_PRECISION_0) begin : gen_format_check
+    $error("data_in_0 and data_out_0 must have one width");
   end
   if (DATA_IN_0_TENSOR_SIZE_DIM_0 * DATA_IN_0_TENSOR_SIZE_DIM_1
       != DATA_OUT_0_TENSOR_SIZE_DIM_0 * DATA_OUT_0_TENSOR_SIZE_DIM_1) begin : gen_size_check

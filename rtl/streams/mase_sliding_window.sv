@@ -4,8 +4,10 @@
 //
 // A pixel enters as TILES beats, an image as INPUTS beats. For every output position, and every of
 // its blocks, leave the window's KERNEL_ROWS x KERNEL_COLUMNS pixels, BLOCK_TILES beats of each, as
-// elements `(row of the window, column of the window, tile)` in row-major order. BLOCK_REPEATS
-// blocks show the same tiles, then the next BLOCK_TILES, until all TILES had their turn.
+// elements `(row of the window, column of the window, tile)` in row-major order, ELEMENTS of them
+// at a time, the first in the low lanes; what the last beat of a block has left over is made of
+// PAD_CODE. BLOCK_REPEATS blocks show the same tiles, then the next BLOCK_TILES, until all TILES had
+// their turn.
 //
 // ROW_FILE says, for each row of positions, where each row of the window lies: whether inside the
 // image, at which beat, and that beat modulo DEPTH; then the first beat that this row of positions
@@ -14,7 +16,8 @@
 // needed may be overwritten.
 //
 // Throughput one beat per cycle on both sides, without gaps between positions, rows and images as
-// far as the input keeps up. A beat is offered 2 cycles after it entered.
+// far as the input keeps up. A beat is offered 2 cycles after its last element entered. The buffer
+// has a read port for each of the ELEMENTS.
 module mase_sliding_window #(
     parameter int unsigned LANES = 1,
     parameter int unsigned LANE_WIDTH = 8,
@@ -26,6 +29,7 @@ module mase_sliding_window #(
     parameter int unsigned KERNEL_COLUMNS = 3,
     parameter int unsigned BLOCK_TILES = 1,
     parameter int unsigned BLOCK_REPEATS = 1,
+    parameter int unsigned ELEMENTS = 1,
     parameter int unsigned DEPTH = 16,
     parameter logic [LANE_WIDTH-1:0] PAD_CODE = '0,
     parameter string ROW_FILE = "",
@@ -38,9 +42,9 @@ module mase_sliding_window #(
     input  logic                             data_in_valid,
     output logic                             data_in_ready,
 
-    output logic [LANES-1:0][LANE_WIDTH-1:0] data_out,
-    output logic                             data_out_valid,
-    input  logic                             data_out_ready
+    output logic [ELEMENTS*LANES-1:0][LANE_WIDTH-1:0] data_out,
+    output logic                                      data_out_valid,
+    input  logic                                      data_out_ready
 );
 
   localparam int unsigned OffsetBits = $clog2(INPUTS + 1);
@@ -52,12 +56,18 @@ module mase_sliding_window #(
   localparam int unsigned ColumnBits = (COLUMNS > 1) ? $clog2(COLUMNS) : 1;
   localparam int unsigned KernelRowBits = (KERNEL_ROWS > 1) ? $clog2(KERNEL_ROWS) : 1;
   localparam int unsigned KernelColumnBits = (KERNEL_COLUMNS > 1) ? $clog2(KERNEL_COLUMNS) : 1;
+  localparam int unsigned BlockElements = KERNEL_ROWS * KERNEL_COLUMNS * BLOCK_TILES;
+  localparam int unsigned BlockBeats = (BlockElements + ELEMENTS - 1) / ELEMENTS;
+  localparam int unsigned BeatBits = (BlockBeats > 1) ? $clog2(BlockBeats) : 1;
   localparam int unsigned TileBits = (TILES > 1) ? $clog2(TILES) : 1;
   localparam int unsigned RepeatBits = (BLOCK_REPEATS > 1) ? $clog2(BLOCK_REPEATS) : 1;
   localparam int unsigned InputsModDepth = INPUTS % DEPTH;
 
   if (TILES % BLOCK_TILES != 0) begin : gen_tiles_check
     $error("BLOCK_TILES must divide TILES");
+  end
+  if (ELEMENTS < 1 || ELEMENTS > BlockElements) begin : gen_elements_check
+    $error("ELEMENTS must be 1 to the elements of a block");
   end
   if (DEPTH < TILES) begin : gen_depth_check
     $error("DEPTH must hold a pixel");
@@ -88,31 +98,23 @@ module mase_sliding_window #(
   logic [ColumnBits-1:0] column_q;
   logic [TileBits-1:0] start_q;
   logic [RepeatBits-1:0] repeat_q;
-  logic [KernelRowBits-1:0] kernel_row_q;
-  logic [KernelColumnBits-1:0] kernel_column_q;
-  logic [TileBits-1:0] tile_q;
+  logic [BeatBits-1:0] block_beat_q;
   logic [AddressBits-1:0] base_q;
 
-  logic last_tile;
-  logic last_kernel_column;
-  logic last_kernel_row;
+  logic last_beat;
   logic last_repeat;
   logic last_start;
   logic last_column;
   logic last_row;
 
-  assign last_tile = tile_q == TileBits'(BLOCK_TILES - 1);
-  assign last_kernel_column = last_tile && kernel_column_q == KernelColumnBits'(KERNEL_COLUMNS - 1);
-  assign last_kernel_row = last_kernel_column && kernel_row_q == KernelRowBits'(KERNEL_ROWS - 1);
-  assign last_repeat = last_kernel_row && repeat_q == RepeatBits'(BLOCK_REPEATS - 1);
+  assign last_beat = block_beat_q == BeatBits'(BlockBeats - 1);
+  assign last_repeat = last_beat && repeat_q == RepeatBits'(BLOCK_REPEATS - 1);
   assign last_start = last_repeat && start_q == TileBits'(TILES - BLOCK_TILES);
   assign last_column = last_start && column_q == ColumnBits'(COLUMNS - 1);
   assign last_row = last_column && row_q == RowBits'(ROWS - 1);
 
   logic beat_valid_q;
-  logic beat_in_image_q;
-  logic [OffsetBits-1:0] beat_offset_q;
-  logic [AddressBits-1:0] beat_address_q;
+  logic [ELEMENTS-1:0] beat_stored;
   logic beat_ends_position_q;
   logic beat_ends_image_q;
 
@@ -127,27 +129,18 @@ module mase_sliding_window #(
   assign data_in_ready = ahead_q - signed'(AheadBits'(free_q)) < signed'(AheadBits'(DEPTH));
   assign write = data_in_valid && data_in_ready;
   assign advance = !data_out_valid || data_out_ready;
-  assign take = advance && beat_valid_q && signed'(AheadBits'(beat_offset_q)) < ahead_q;
+  assign take = advance && beat_valid_q && (&beat_stored);
   assign load = take || !beat_valid_q;
 
   row_t row;
   column_t column;
-  place_t row_place;
-  place_t column_place;
-  logic in_image;
   logic [OffsetBits:0] first_current;
 
   assign row = rows[row_q];
   assign column = columns[column_q];
-  assign row_place = row.place[kernel_row_q];
-  assign column_place = column.place[kernel_column_q];
-  assign in_image = row_place.in_image && column_place.in_image;
   assign first_current = (OffsetBits + 1)'(row.current) + (OffsetBits + 1)'(column.current);
 
   logic [AddressBits-1:0] next_base;
-  logic [AddressBits-1:0] row_address;
-  logic [AddressBits-1:0] column_address;
-  logic [AddressBits-1:0] beat_address;
 
   mase_modulo_sum #(
       .MODULUS(DEPTH)
@@ -157,45 +150,17 @@ module mase_sliding_window #(
       .sum  (next_base)
   );
 
-  mase_modulo_sum #(
-      .MODULUS(DEPTH)
-  ) u_row_address (
-      .left (base_q),
-      .right(row_place.wrapped),
-      .sum  (row_address)
-  );
-
-  mase_modulo_sum #(
-      .MODULUS(DEPTH)
-  ) u_column_address (
-      .left (column_place.wrapped),
-      .right(AddressBits'(start_q + tile_q)),
-      .sum  (column_address)
-  );
-
-  mase_modulo_sum #(
-      .MODULUS(DEPTH)
-  ) u_beat_address (
-      .left (row_address),
-      .right(column_address),
-      .sum  (beat_address)
-  );
-
   always_ff @(posedge clk) begin
     if (rst) begin
       row_q <= '0;
       column_q <= '0;
       start_q <= '0;
       repeat_q <= '0;
-      kernel_row_q <= '0;
-      kernel_column_q <= '0;
-      tile_q <= '0;
+      block_beat_q <= '0;
       base_q <= '0;
     end else if (load) begin
-      tile_q <= last_tile ? '0 : tile_q + 1'b1;
-      if (last_tile) kernel_column_q <= last_kernel_column ? '0 : kernel_column_q + 1'b1;
-      if (last_kernel_column) kernel_row_q <= last_kernel_row ? '0 : kernel_row_q + 1'b1;
-      if (last_kernel_row) repeat_q <= last_repeat ? '0 : repeat_q + 1'b1;
+      block_beat_q <= last_beat ? '0 : block_beat_q + 1'b1;
+      if (last_beat) repeat_q <= last_repeat ? '0 : repeat_q + 1'b1;
       if (last_repeat) start_q <= last_start ? '0 : start_q + TileBits'(BLOCK_TILES);
       if (last_start) column_q <= last_column ? '0 : column_q + 1'b1;
       if (last_column) row_q <= last_row ? '0 : row_q + 1'b1;
@@ -205,11 +170,6 @@ module mase_sliding_window #(
 
   always_ff @(posedge clk) begin
     if (load) begin
-      beat_in_image_q <= in_image;
-      // A beat of padding leaves once its image has begun.
-      beat_offset_q <= in_image ? row_place.offset + column_place.offset
-          + OffsetBits'(start_q) + OffsetBits'(tile_q) : '0;
-      beat_address_q <= beat_address;
       beat_ends_position_q <= last_start;
       beat_ends_image_q <= last_row;
     end
@@ -239,15 +199,93 @@ module mase_sliding_window #(
   end
 
   logic [LANES-1:0][LANE_WIDTH-1:0] memory[DEPTH];
-  logic [LANES-1:0][LANE_WIDTH-1:0] word_q;
-  logic in_image_q;
 
   always_ff @(posedge clk) begin
     if (write) memory[write_q] <= data_in;
-    if (take) word_q <= memory[beat_address_q];
-    if (take) in_image_q <= beat_in_image_q;
   end
 
-  assign data_out = in_image_q ? word_q : {LANES{PAD_CODE}};
+  for (genvar i = 0; i < ELEMENTS; i++) begin : gen_element
+    logic [KernelRowBits-1:0] kernel_row;
+    logic [KernelColumnBits-1:0] kernel_column;
+    logic [TileBits-1:0] tile;
+    logic in_window;
+
+    mase_window_element #(
+        .ROWS(KERNEL_ROWS),
+        .COLUMNS(KERNEL_COLUMNS),
+        .TILES(BLOCK_TILES),
+        .FIRST(i),
+        .STEP(ELEMENTS),
+        .TILE_WIDTH(TileBits)
+    ) u_place (
+        .clk,
+        .rst(rst || (load && last_beat)),
+        .enable(load),
+        .row(kernel_row),
+        .column(kernel_column),
+        .tile,
+        .in_window
+    );
+
+    place_t row_place;
+    place_t column_place;
+    logic in_image;
+    logic in_image_q;
+    logic [OffsetBits-1:0] offset_q;
+    logic [AddressBits-1:0] address_q;
+
+    logic [AddressBits-1:0] row_address;
+    logic [AddressBits-1:0] column_address;
+    logic [AddressBits-1:0] address;
+
+    assign row_place = row.place[kernel_row];
+    assign column_place = column.place[kernel_column];
+    assign in_image = in_window && row_place.in_image && column_place.in_image;
+    assign beat_stored[i] = signed'(AheadBits'(offset_q)) < ahead_q;
+
+    mase_modulo_sum #(
+        .MODULUS(DEPTH)
+    ) u_row_address (
+        .left (base_q),
+        .right(row_place.wrapped),
+        .sum  (row_address)
+    );
+
+    mase_modulo_sum #(
+        .MODULUS(DEPTH)
+    ) u_column_address (
+        .left (column_place.wrapped),
+        .right(AddressBits'(start_q + tile)),
+        .sum  (column_address)
+    );
+
+    mase_modulo_sum #(
+        .MODULUS(DEPTH)
+    ) u_address (
+        .left (row_address),
+        .right(column_address),
+        .sum  (address)
+    );
+
+    always_ff @(posedge clk) begin
+      if (load) begin
+        in_image_q <= in_image;
+        // A beat of padding leaves once its image has begun.
+        offset_q <= in_image ? row_place.offset + column_place.offset
+            + OffsetBits'(start_q) + OffsetBits'(tile) : '0;
+        address_q <= address;
+      end
+    end
+
+    logic [LANES-1:0][LANE_WIDTH-1:0] word_q;
+    logic word_in_image_q;
+
+    always_ff @(posedge clk) begin
+      if (take) word_q <= memory[address_q];
+      if (take) word_in_image_q <= in_image_q;
+    end
+
+    assign data_out[i*LANES+:LANES] = word_in_image_q ? word_q : {LANES{PAD_CODE}};
+  end
 
 endmodule

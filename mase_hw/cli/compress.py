@@ -1,0 +1,132 @@
+"""`compress` and `sweep`: quantize, prune and fine-tune in a declared order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mase_hw.cli._progress import Display
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mase_hw.cli._model import Subject
+    from mase_hw.data import Split
+    from mase_hw.pipelines.compression import CompressionResult
+
+MODEL_HELP = "A registered name, file.py:factory, a .pt2 or a .mase file."
+ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
+DataOption = Annotated[str | None, typer.Option(help="Data set, for a MODEL that comes with none.")]
+WeightsOption = Annotated[
+    Path | None, typer.Option(help="Weights for MODEL: .mase, .safetensors or .pt.")
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+]
+COLUMNS = ("accuracy", "standard_error", "parameters", "sparsity", "average_weight_bits")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("compress")(compress)
+    app.command("sweep")(sweep)
+
+
+def compress(
+    model: ModelArgument,
+    config: Annotated[Path, typer.Option(help="TOML file: seed, steps, parallelism.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-compressed]")
+    ] = None,
+    weights: WeightsOption = None,
+    data: DataOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Run a compression; the result is what emit-verilog takes with --weights and --config."""
+    from mase_hw.cli._model import load_subject, read_toml
+    from mase_hw.pipelines.compression import CompressionPipeline
+
+    display = Display(quiet=json_output)
+    pipeline = CompressionPipeline.from_config(read_toml(config))
+    subject = load_subject(model, display, weights)
+    folder = output or Path("build") / f"{subject.mg.name}-compressed"
+    with display.progress(f"compressing {subject.mg.name}") as advance:
+        result = pipeline(subject.mg, _split(subject, data), output=folder, progress=advance)
+    if json_output:
+        typer.echo(json.dumps({**result.to_dict(), "folder": str(folder)}, indent=2))
+        return
+    _show("compression", result.rows, ("step", *COLUMNS), display)
+    _show_test(result, display)
+    command = f"mase-hw emit-verilog {model} --weights {folder / 'model.mase'}"
+    if result.config is not None:
+        command += f" --config {folder / 'config.toml'}"
+    display.console.print(f"{command} --simulate", markup=False, soft_wrap=True)
+
+
+def sweep(
+    model: ModelArgument,
+    config: Annotated[Path, typer.Option(help="TOML file: a compression, and lists by key.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-sweep]")
+    ] = None,
+    weights: WeightsOption = None,
+    data: DataOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Run a compression for every point of a grid; the result is a table and a figure."""
+    from mase_hw.cli._model import load_subject, read_toml
+    from mase_hw.pipelines.sweep import sweep as run
+
+    display = Display(quiet=json_output)
+    tables = read_toml(config)
+    subject = load_subject(model, display, weights)
+    folder = output or Path("build") / f"{subject.mg.name}-sweep"
+    with display.progress(f"sweeping {subject.mg.name}") as advance:
+        result = run(subject.mg, _split(subject, data), tables, output=folder, progress=advance)
+    if json_output:
+        typer.echo(json.dumps({"points": list(result.rows), "folder": str(folder)}, indent=2))
+        return
+    _show("sweep", result.rows, (*tables["sweep"], *COLUMNS, "error"), display)
+    display.console.print(str(folder / "sweep.csv"), markup=False)
+
+
+def _split(subject: Subject, data: str | None) -> Split:
+    from mase_hw.data import dataset
+    from mase_hw.errors import DataError
+
+    if data is not None:
+        return dataset(data).load().hold_out()
+    if subject.split is None:
+        raise DataError(f"{subject.mg.name} comes with no data; name a data set with --data")
+    return subject.split
+
+
+def _show(
+    title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], display: Display
+) -> None:
+    from rich.table import Table
+
+    shown = [name for name in columns if any(name in row for row in rows)]
+    table = Table(title=title)
+    for name in shown:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*(_text(row.get(name, "")) for name in shown))
+    display.console.print(table)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _show_test(result: CompressionResult, display: Display) -> None:
+    test = result.test
+    text = (
+        f"accuracy on {test['samples']} test samples: "
+        f"{test['before']:.4f} (standard error {test['before_error']:.4f}) before, "
+        f"{test['after']:.4f} ({test['after_error']:.4f}) after"
+    )
+    display.console.print(text, markup=False, soft_wrap=True)

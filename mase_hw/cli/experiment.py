@@ -1,0 +1,63 @@
+"""`experiment`: a table and a figure from data and a seed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mase_hw.cli._progress import Display
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("experiment")(experiment)
+
+
+def experiment(
+    name: Annotated[
+        str | None, typer.Argument(help="The experiment; without it, they are listed.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Less than three minutes on two cores.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder. [default: build/experiments/NAME]"),
+    ] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Run an experiment: its table as CSV, its figure as PNG and SVG."""
+    from rich.table import Table
+
+    from mase_hw.experiments import experiment as find
+    from mase_hw.experiments import experiments, run_experiment
+    from mase_hw.experiments._base import text
+
+    display = Display(quiet=json_output)
+    if name is None:
+        entries = {item.name: item.title for item in experiments().values()}
+        table = Table("experiment", "what it shows")
+        for key, title in entries.items():
+            table.add_row(key, title)
+        display.console.print(table)
+        if json_output:
+            typer.echo(json.dumps(entries, indent=2))
+        return
+    found = find(name)
+    folder = output or Path("build/experiments") / (f"{name}-quick" if quick else name)
+    with display.progress(name) as advance:
+        outcome = run_experiment(found, folder, quick=quick, progress=advance)
+    table = Table(*outcome.columns, title=found.title)
+    for row in outcome.rows:
+        table.add_row(*(text(cell) for cell in row))
+    display.console.print(table)
+    display.console.print(outcome.note, markup=False)
+    display.console.print(f"{folder / name}.csv, .png, .svg", markup=False)
+    if json_output:
+        rows = [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows]
+        typer.echo(json.dumps({"rows": rows, "note": outcome.note, "folder": str(folder)}))

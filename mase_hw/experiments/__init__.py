@@ -1,0 +1,28 @@
+"""Experiments, found by walking this folder and the entry points `mase_hw.experiments`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from mase_hw._registry import discover, nearest
+from mase_hw.errors import ConfigError
+from mase_hw.experiments._base import Experiment, Outcome, run_experiment
+
+__all__ = ["Experiment", "Outcome", "experiment", "experiments", "run_experiment"]
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    """Return one instance of every experiment by name."""
+    return {cls.name: cls() for cls in discover(__name__, Experiment, "mase_hw.experiments")}  # type: ignore[type-abstract]
+
+
+def experiment(name: str) -> Experiment:
+    """Return the experiment called `name`.
+
+    Raises:
+        ConfigError: when there is none; the message offers the nearest names.
+    """
+    if name not in experiments():
+        raise ConfigError(f"no experiment is called {name!r}; {nearest(name, experiments())}")
+    return experiments()[name]

@@ -1,0 +1,79 @@
+"""The contract of an experiment: a table and a figure, from data and a seed."""
+
+from __future__ import annotations
+
+import csv
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Progress = Callable[[int, int], None]
+Cell = str | int | float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment found.
+
+    Attributes:
+        columns: headings of the table.
+        rows: its rows.
+        figure: the same, drawn.
+        note: conditions that belong beside the table: samples, standard errors, seeds.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    figure: Figure
+    note: str
+
+
+class Experiment(ABC):
+    """One experiment, one file of this folder.
+
+    Attributes:
+        name: the word a command uses.
+        title: what it shows.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+
+    @abstractmethod
+    def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
+        """Run it; the same settings give the same table.
+
+        Args:
+            folder: for studies, which are resumed, and further files.
+            quick: settings of less than three minutes on two cores.
+            progress: called with (steps done, steps).
+        """
+
+
+def run_experiment(
+    experiment: Experiment, folder: Path, *, quick: bool, progress: Progress
+) -> Outcome:
+    """Run an experiment and write its table (CSV) and figure (PNG and SVG) into a folder."""
+    import matplotlib as mpl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    outcome = experiment.run(folder, quick=quick, progress=progress)
+    with (folder / f"{experiment.name}.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(outcome.columns)
+        table.writerows([text(cell) for cell in row] for row in outcome.rows)
+    # Fixed identifiers and no date: the same figure gives the same bytes.
+    with mpl.rc_context({"svg.hashsalt": experiment.name, "svg.fonttype": "none"}):
+        outcome.figure.savefig(folder / f"{experiment.name}.svg", metadata={"Date": None})
+    outcome.figure.savefig(folder / f"{experiment.name}.png", dpi=150)
+    return outcome
+
+
+def text(cell: Cell) -> str:
+    """Return a cell as the table shows it."""
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

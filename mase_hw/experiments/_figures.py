@@ -1,0 +1,49 @@
+"""Axes that every figure shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH_INCHES, HEIGHT_INCHES = 6.4, 4.0
+MARKERS = "osD^vP*X<>"
+
+
+def new_figure(columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """Return a figure with axes side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH_INCHES * columns, HEIGHT_INCHES), layout="constrained")
+    axes = [figure.add_subplot(1, columns, index + 1) for index in range(columns)]
+    for item in axes:
+        item.grid(visible=True, alpha=0.3)
+    return figure, axes
+
+
+def label(axes: Axes, title: str, across: str, up: str) -> None:
+    """Write title and axis labels."""
+    axes.set_title(title)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+
+
+def draw_best_so_far(
+    axes: Axes, curves: Mapping[str, Sequence[float]], error: float, title: str
+) -> None:
+    """Draw accuracies so far against the number of trials, with one standard error as a band."""
+    for index, (name, values) in enumerate(curves.items()):
+        trials = range(1, len(values) + 1)
+        percent = [100 * value for value in values]
+        (line,) = axes.step(
+            trials, percent, where="post", label=name, marker=MARKERS[index % len(MARKERS)], ms=4
+        )
+        low = [value - 100 * error for value in percent]
+        high = [value + 100 * error for value in percent]
+        axes.fill_between(trials, low, high, step="post", alpha=0.1, color=line.get_color())
+    axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+    axes.legend()
+    label(axes, title, "trials", "best accuracy so far, %")

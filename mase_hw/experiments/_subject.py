@@ -1,0 +1,146 @@
+"""Models with their data, and searches over them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from mase_hw.data import Split
+from mase_hw.graph import MaseGraph, trace
+from mase_hw.models import models
+from mase_hw.search import Samples, SearchResult, search
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A trained model with the data that an experiment uses.
+
+    Attributes:
+        name: of the registered model.
+        mg: the captured model.
+        split: its data, cut to the number of samples that was asked for.
+    """
+
+    name: str
+    mg: MaseGraph
+    split: Split
+
+    @classmethod
+    def load(cls, name: str, *, train: int | None = None, validation: int | None = None) -> Subject:
+        """Return a registered model.
+
+        Args:
+            name: of the model.
+            train: samples to train on; all when not given.
+            validation: samples to choose by; all when not given.
+        """
+        trained = models()[name].load()
+        split = trained.split
+        mg = trace(trained.module, trained.example_inputs, name=re.sub(r"\W", "_", name))
+        return cls(
+            name,
+            mg,
+            Split(
+                split.train_inputs[:train],
+                split.train_labels[:train],
+                split.test_inputs,
+                split.test_labels,
+                split.validation_inputs[:validation],
+                split.validation_labels[:validation],
+            ),
+        )
+
+    @property
+    def samples(self) -> Samples:
+        """What a search measures on: never the test samples."""
+        split = self.split
+        return Samples(
+            split.validation_inputs,
+            split.validation_labels,
+            split.train_inputs[:256],
+            split.train_inputs,
+            split.train_labels,
+        )
+
+    def search(self, config: Mapping[str, Any], folder: Path, advance: Callable[[], None]) -> Curve:
+        """Search, and return the course of it.
+
+        Args:
+            config: of the search.
+            folder: of its study and results.
+            advance: called once per trial.
+        """
+        done = 0
+
+        def count(finished: int, total: int) -> None:
+            nonlocal done
+            while done < finished:
+                done += 1
+                advance()
+
+        result = search(
+            self.mg,
+            config,
+            output=folder,
+            samples=self.samples,
+            builder=self.name,
+            progress=count,
+        )
+        return Curve.of(result, self.mg.name)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The course of a search.
+
+    Attributes:
+        accuracies: best accuracy after every trial; a trial that failed adds nothing.
+        result: what it found.
+    """
+
+    accuracies: list[float]
+    result: SearchResult
+
+    @classmethod
+    def of(cls, result: SearchResult, study: str) -> Curve:
+        """Read the trials of a finished search."""
+        import optuna
+
+        trials = optuna.load_study(study_name=study, storage=result.storage).get_trials()
+        best, accuracies = 0.0, []
+        for trial in trials:
+            best = max(best, float(trial.user_attrs.get("metrics", {}).get("accuracy", 0.0)))
+            accuracies.append(best)
+        return cls(accuracies, result)
+
+
+def mean_and_error(values: list[float]) -> tuple[float, float]:
+    """Return the mean of several seeds and its standard error."""
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return mean, 0.0
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return mean, math.sqrt(variance / len(values))
+
+
+def steps(progress: Callable[[int, int], None], total: int) -> Callable[[], None]:
+    """Return a function that counts one step."""
+    done = 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        progress(min(done, total), total)
+
+    return advance
+
+
+def classes(scores: Tensor) -> Tensor:
+    """Return the class of every row of scores."""
+    return scores.reshape(len(scores), -1).argmax(dim=1)

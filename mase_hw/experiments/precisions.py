@@ -1,0 +1,95 @@
+"""Every number format, each with a search of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mase_hw.experiments._base import Experiment, Outcome, Progress
+from mase_hw.experiments._figures import MARKERS, label, new_figure
+from mase_hw.experiments._subject import Curve, Subject, steps
+from mase_hw.formats import Format, formats
+from mase_hw.training import standard_error
+
+WIDTHS = [4, 6, 8]
+ZOOMED = 6
+
+
+class Precisions(Experiment):
+    """Best accuracy so far, one curve a format; formats without a width have one point."""
+
+    name: ClassVar[str] = "precisions"
+    title: ClassVar[str] = "every format of the registry, and a closer view of the best"
+
+    def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
+        """Run it."""
+        if quick:
+            subject = Subject.load("digits-mlp")
+            trials, training = 4, {"epochs": 1, "learning_rate": 1e-3}
+        else:
+            subject = Subject.load("bert-tiny")
+            trials, training = 20, {"epochs": 1, "learning_rate": 1e-4}
+        advance = steps(progress, len(formats()) * trials)
+        found: dict[str, Curve] = {}
+        for name, cls in formats().items():
+            config = {
+                "sampler": "tpe",
+                "trials": trials,
+                "finetuning": training,
+                "space": space(name, cls),
+            }
+            if not _has_width(cls):
+                # One point, which a grid of one visits.
+                config |= {"sampler": "grid"}
+            found[name] = subject.search(config, folder / name, advance)
+            for _ in range(trials - len(found[name].accuracies)):
+                advance()
+        order = sorted(found, key=lambda name: -found[name].accuracies[-1])
+        rows = [_row(name, found[name]) for name in order]
+        count = len(subject.split.validation_labels)
+        error = standard_error(found[order[0]].accuracies[-1], count)
+        figure, panels = new_figure(2)
+        for axes, names in zip(panels, (order, order[:ZOOMED]), strict=True):
+            for index, name in enumerate(names):
+                curve = found[name].accuracies
+                curve = curve + [curve[-1]] * (trials - len(curve))
+                axes.plot(
+                    range(1, trials + 1),
+                    [100 * value for value in curve],
+                    marker=MARKERS[index % len(MARKERS)],
+                    ms=4,
+                    color=f"C{index % 10}",
+                    linestyle="-" if index < 10 else "--",
+                    label=name,
+                )
+            axes.set_xticks(range(1, trials + 1, max(1, trials // 10)))
+        panels[0].legend(fontsize="x-small", ncols=2)
+        panels[1].legend(fontsize="small")
+        label(panels[0], f"{subject.name}, all formats", "trials", "best accuracy so far, %")
+        label(panels[1], f"the best {ZOOMED}", "trials", "best accuracy so far, %")
+        note = (
+            f"{subject.name}: widths of {WIDTHS} for data and weight of every linear layer, "
+            f"trained {training['epochs']} epoch in the format; {count} validation samples, "
+            f"standard error {100 * error:.1f} points"
+        )
+        return Outcome(("format", "best, %", "in trial", "bits per weight"), rows, figure, note)
+
+
+def space(name: str, cls: type[Format]) -> dict[str, Any]:
+    """Return the space of a format: its widths, or the format alone."""
+    entry: dict[str, Any] = {"name": [name]}
+    if _has_width(cls):
+        entry |= {"name": name, "data_in_width": WIDTHS, "weight_width": WIDTHS}
+    if "width" in cls.field_names():
+        entry |= {"bias_width": max(WIDTHS)}
+    config = {"by": "type", "default": {"config": {"name": None}}, "linear": {"config": entry}}
+    return {"quantize": config}
+
+
+def _has_width(cls: type[Format]) -> bool:
+    return "width" in cls.field_names()
+
+
+def _row(name: str, curve: Curve) -> tuple[str, float, int, float]:
+    best = curve.result.best[0]
+    return name, 100 * best.metrics["accuracy"], best.number + 1, best.metrics["average_bits"]

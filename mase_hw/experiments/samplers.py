@@ -1,0 +1,69 @@
+"""Samplers on a search of architectures, every one of which is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mase_hw.experiments._base import Experiment, Outcome, Progress
+from mase_hw.experiments._figures import draw_best_so_far, new_figure
+from mase_hw.experiments._subject import Subject, steps
+from mase_hw.training import standard_error
+
+SAMPLERS = ("random", "grid", "tpe")
+QUICK_SPACE = {"architecture": {"first": [4, 8, 16, 32, 64], "second": [4, 8, 16, 32, 64]}}
+SPACE = {
+    "architecture": {
+        "layers": [1, 2, 4],
+        "heads": [2, 4, 8],
+        "hidden": [128, 256],
+        "intermediate": [256, 512, 1024],
+    }
+}
+QUICK: dict[str, Any] = {
+    "trials": 10,
+    "training": {"epochs": 3, "learning_rate": 3e-3},
+    "space": QUICK_SPACE,
+}
+FULL: dict[str, Any] = {
+    "trials": 30,
+    "training": {"epochs": 1, "learning_rate": 3e-4},
+    "space": SPACE,
+}
+
+
+class Samplers(Experiment):
+    """Best accuracy on validation samples so far, one curve a sampler."""
+
+    name: ClassVar[str] = "samplers"
+    title: ClassVar[str] = "best accuracy so far against trial: random, grid, TPE"
+
+    def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
+        """Run it."""
+        subject = Subject.load("digits-mlp" if quick else "bert-tiny")
+        settings = QUICK if quick else FULL
+        advance = steps(progress, len(SAMPLERS) * settings["trials"])
+        curves, rows = {}, []
+        for name in SAMPLERS:
+            found = subject.search(settings | {"sampler": name}, folder / name, advance)
+            best = found.result.best[0]
+            curves[name] = found.accuracies
+            chosen = ", ".join(
+                f"{key.removeprefix('architecture.')} {value}"
+                for key, value in best.parameters.items()
+            )
+            accuracy = 100 * best.metrics["accuracy"]
+            rows.append((name, accuracy, best.number + 1, len(found.result.failed), chosen))
+        count = len(subject.split.validation_labels)
+        error = standard_error(max(curve[-1] for curve in curves.values()), count)
+        figure, (axes,) = new_figure()
+        draw_best_so_far(axes, curves, error, f"{subject.name}, {count} validation samples")
+        note = (
+            f"{subject.name}: architectures of {settings['space']['architecture']}, each trained "
+            f"{settings['training']['epochs']} epochs on {len(subject.split.train_labels):,} "
+            f"samples; {count} validation samples, standard error {100 * error:.1f} points (the "
+            "bands)"
+        )
+        return Outcome(
+            ("sampler", "best, %", "in trial", "failed", "architecture"), rows, figure, note
+        )

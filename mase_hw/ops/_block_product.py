@@ -1,0 +1,157 @@
+"""Sums of products of blocks with shared scales: integers (MXINT, block floating point), floats.
+
+The products of a block are summed exactly, in units of the product of both elements' lowest steps.
+The sums of blocks are added in order of the row, after the bias, in floating point with
+`GUARD_BITS` further bits: of the sum so far and the next block, the one with the smaller exponent
+is shifted right to the other's exponent, rounding down, and no sum is ever too wide. The result is
+rounded once more, to its format. Every step is the same whatever the parallelism.
+
+A convolution takes the pixels of its window in row-major order, each with the blocks of its
+channels; the last block of a pixel may be shorter. A pixel outside the image is a block of zeros,
+which has the smallest scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.ops._accumulate import Bounds, exact_dtype
+from mase_hw.ops._base import Cycles
+from mase_hw.ops._blocks import BLOCKS, block, check_tiles, is_block
+from mase_hw.ops._encode import result_problems
+from mase_hw.ops._product import Product
+
+GUARD_BITS = 8
+MAX_SUM_BITS = 62
+# An exponent below every other.
+LOWEST_EXPONENT = -(1 << 11)
+
+
+class BlockProduct(Product):
+    """Sums of blocks in floating point."""
+
+    abbreviation: ClassVar[str] = "mxint"
+
+    def problems(self) -> list[str]:
+        """Refuse other operands than blocks of one size, and sums beyond 62 bits."""
+        found = self.axis_problems()
+        for name, spec in self.call.operands.items():
+            if not is_block(spec):
+                found.append(
+                    f"{name} is {spec.format}; beside blocks it must be one of {', '.join(BLOCKS)}"
+                )
+        found += result_problems(self.call.result)
+        if found:
+            return found
+        sizes = {name: self._size(name) for name in ("data_in_0", "weight")}
+        if len(set(sizes.values())) > 1:
+            found.append(
+                f"data_in_0 has blocks of {sizes['data_in_0']}, weight of {sizes['weight']}: "
+                "configure one block_size"
+            )
+        elif self._sum_width() > MAX_SUM_BITS:
+            found.append("sums may exceed 62 bits; use elements of a smaller range")
+        return found
+
+    def plain(self, codes: Tensor) -> Tensor:
+        """Return the codes: 0 is zero in the smallest scale."""
+        return codes
+
+    def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        """Return block after block of a row, added to the bias."""
+        data, weight = (block(self.call.operands[name]) for name in ("data_in_0", "weight"))
+        bits, scales = weight.split(self.matrix(self.call.constant_codes("weight")))
+        dtype = exact_dtype(Bounds(-self._largest_dot(), self._largest_dot()))
+        columns = weight.element.integers(bits).t().to(dtype)
+        shift = data.element.lsb_exponent + weight.element.lsb_exponent - GUARD_BITS
+        start, start_exponent = self._start()
+
+        def compute(codes: Tensor) -> tuple[Tensor, Tensor]:
+            bits, exponents = data.split(codes)
+            rows = data.element.integers(bits).to(dtype)
+            total = start.expand(len(rows), -1)
+            place = start_exponent.expand(len(rows), -1)
+            for part in self._parts(rows.shape[1]):
+                term = (rows[:, part] @ columns[part]).to(torch.int64) << GUARD_BITS
+                term_place = exponents[:, part.start, None] + scales[None, :, part.start] + shift
+                total, place = _add(total, place, term, term_place)
+            return total, place
+
+        return compute
+
+    def parameters(self) -> Mapping[str, int | str]:
+        """Return the accumulator's width, after a look at the tiles."""
+        name, has_bias = self.call.name, "bias" in self.call.operands
+        check_tiles(name, "data_in_0", self.call.operands["data_in_0"])
+        if has_bias:
+            lanes = self.call.result.parallelism[1]
+            check_tiles(name, "data_out_0", self.call.operands["bias"].with_parallelism(1, lanes))
+        return {"GUARD_BITS": GUARD_BITS, "SUM_WIDTH": self._sum_width()}
+
+    @property
+    def zeros(self) -> tuple[str, ...]:
+        """The scale of a bias that is not there."""
+        return () if "bias" in self.call.operands else ("bias_exponent",)
+
+    def complete(self, met: Cycles) -> Cycles:
+        """A product, a tree of adders, the sum of the block, the sum."""
+        return met + 3 + (self.call.operands["data_in_0"].parallelism[1] - 1).bit_length()
+
+    def _size(self, name: str) -> int:
+        return block(self.call.operands[name]).blocking[0]
+
+    def _parts(self, terms: int) -> list[slice]:
+        """Return the blocks of a row, none across its pixels."""
+        size = self._size("data_in_0")
+        return [
+            slice(first, min(first + size, pixel + self.row))
+            for pixel in range(0, terms, self.row)
+            for first in range(pixel, pixel + self.row, size)
+        ]
+
+    def _start(self) -> tuple[Tensor, Tensor]:
+        """Return the bias as int64 significands and exponents of their lowest bit."""
+        if "bias" not in self.call.operands:
+            count = len(self.matrix(self.call.constants["weight"]))
+            return torch.zeros(count, dtype=torch.int64), torch.full((count,), LOWEST_EXPONENT)
+        number = block(self.call.operands["bias"])
+        bits, scales = number.split(self.call.constant_codes("bias"))
+        significands, exponents = number.element.significands(bits)
+        left = self._bias_left()
+        return significands << left, exponents + scales + number.element.lsb_exponent - left
+
+    def _bias_left(self) -> int:
+        """Return the further bits of a bias, as many as products have below theirs."""
+        return GUARD_BITS - block(self.call.operands["data_in_0"]).element.lsb_exponent
+
+    def _largest(self, name: str) -> int:
+        """Return the largest magnitude of an element in units of its lowest step."""
+        element = block(self.call.operands[name]).element
+        # Also the most negative integer.
+        return int(element.maximum * 2.0**-element.lsb_exponent) + 1
+
+    def _largest_dot(self) -> int:
+        return self._size("data_in_0") * self._largest("data_in_0") * self._largest("weight")
+
+    def _sum_width(self) -> int:
+        """Return the bits of the widest sum."""
+        terms = self.matrix(self.call.constants["weight"]).shape[1]
+        largest = (terms * self._largest("data_in_0") * self._largest("weight")) << GUARD_BITS
+        if "bias" in self.call.operands:
+            element = block(self.call.operands["bias"]).element
+            bits, _ = block(self.call.operands["bias"]).split(self.call.constant_codes("bias"))
+            significands, _ = element.significands(bits)
+            largest += int(significands.abs().max()) << self._bias_left()
+        # Rounding down takes up to one from every term.
+        return (largest + terms + 1).bit_length() + 1
+
+
+def _add(total: Tensor, place: Tensor, term: Tensor, term_place: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sum of two floating-point numbers, the smaller exponent's rounded down."""
+    high = torch.maximum(place, term_place)
+    shifted = total >> (high - place).clamp(max=63)
+    return shifted + (term >> (high - term_place).clamp(max=63)), high

@@ -1,0 +1,119 @@
+"""What element-wise operators beyond fixed point share: their formats and how they are decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.formats import Format
+from mase_hw.formats._minifloat import FloatFormat
+from mase_hw.formats.fixed import Fixed
+from mase_hw.ops._base import Call
+from mase_hw.ops._blocks import INTEGER_BLOCKS
+from mase_hw.ops._scaled import INFINITE_EXPONENT, Scaled
+from mase_hw.ops._tensor import TensorSpec
+
+FLOATS = (
+    "minifloat_denorm",
+    "minifloat_ieee",
+    "fp8_e4m3",
+    "fp8_e5m2",
+    "fp6_e2m3",
+    "fp6_e3m2",
+    "fp4_e2m1",
+    "log",
+)
+ELEMENTWISE = ("fixed", *FLOATS, *INTEGER_BLOCKS)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The elements of a float or fixed-point tensor.
+
+    Attributes:
+        values: the numbers; an infinity is `2**INFINITE_EXPONENT` with its sign.
+        is_nan: true where there is no number.
+        is_infinite: true for infinities.
+        is_negative: the signs, which zero has, too.
+    """
+
+    values: Scaled
+    is_nan: Tensor
+    is_infinite: Tensor
+    is_negative: Tensor
+
+
+def is_all_fixed(call: Call) -> bool:
+    """Return whether everything is fixed point."""
+    return all(isinstance(spec.format, Fixed) for spec in _specs(call))
+
+
+def _specs(call: Call) -> list[TensorSpec]:
+    return [*call.operands.values(), *call.results.values()]
+
+
+def decode(number: Format, codes: Tensor) -> Decoded:
+    """Return the elements of a float or fixed-point format."""
+    if isinstance(number, Fixed):
+        values = Scaled(codes, torch.full_like(codes, -number.frac_width))
+        never = torch.zeros_like(codes, dtype=torch.bool)
+        return Decoded(values, never, never, codes < 0)
+    layout = float_format(number).layout
+    negative = codes & layout.sign != 0
+    special = codes & (layout.sign - 1) > layout.maximum_code
+    infinite = special & (codes & (layout.sign - 1) == layout.infinity_code)
+    infinite &= torch.tensor(layout.specials == "ieee")
+    integers, exponents = layout.scaled(codes)
+    unit = torch.where(negative, -1, 1)
+    values = Scaled(
+        torch.where(infinite, unit, integers), torch.where(infinite, INFINITE_EXPONENT, exponents)
+    )
+    return Decoded(values, special & ~infinite, infinite, negative)
+
+
+def encode(number: Format, values: Scaled, is_nan: Tensor, is_negative: Tensor) -> Tensor:
+    """Return the codes of a float or fixed-point format; `is_negative` is the sign of zeros."""
+    codes = number.from_scaled(values.integers, values.exponents)
+    if isinstance(number, FloatFormat):
+        zero = (values.integers == 0) & is_negative
+        codes = torch.where(zero, number.layout.sign, codes)
+    return torch.where(is_nan, nan_code(number), codes)
+
+
+def nan_code(number: Format) -> int:
+    """Return the code that stands for NaN: the largest number where there is no NaN.
+
+    As conversions do on GPUs: NVIDIA, "PTX ISA" 8.6, section 9.7.9, instruction cvt.
+    """
+    if isinstance(number, Fixed):
+        return number.maximum_code
+    layout = float_format(number).layout
+    return layout.maximum_code if layout.nan_code is None else layout.nan_code
+
+
+def float_format(number: Format) -> FloatFormat:
+    """Return a float format.
+
+    Raises:
+        UnsupportedError: when it is another one.
+    """
+    if not isinstance(number, FloatFormat):
+        raise UnsupportedError(f"{number} is no float")
+    return number
+
+
+def integer_bits(number: Format) -> int:
+    """Return the bits of an element's integer, sign included."""
+    if isinstance(number, Fixed):
+        return number.width + (not number.signed)
+    return float_format(number).layout.mantissa_width + 2
+
+
+def precision_bits(number: Format) -> int:
+    """Return the bits of the largest result's significand."""
+    if isinstance(number, Fixed):
+        return number.width
+    return float_format(number).layout.mantissa_width + 1

@@ -1,0 +1,193 @@
+"""Element-wise operators on blocks of integers with shared scales (MXINT, block floating point).
+
+Elements are exact numbers `integer * 2**exponent`. Sums, differences and products of them are
+exact, whatever the scales of the operands are; the exact results of a block decide its scale, and
+are rounded once, as the format's encoding does. A function of one operand is the table of
+`_unary_octaves` at the exact element, encoded in blocks in the same way: the elements are
+correctly rounded in the block's scale where the table holds the operand, and within 5/8 of a step
+beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from mase_hw.formats._block import BlockFormat
+from mase_hw.ops._base import Call, Cycles, Hardware, Reference, Source, Table
+from mase_hw.ops._blocks import block, block_problems, check_tiles, encoded, is_block
+from mase_hw.ops._scaled import MAX_BITS, OPERATIONS, Scaled, combined_bits, guard_bits
+from mase_hw.ops._unary_octaves import OctaveTable, Span, fit_octaves
+from mase_hw.ops._unary_rounding import RealFunction
+
+UNARY_STAGES = 2
+
+
+def serves(call: Call) -> bool:
+    """Return whether anything comes in blocks of integers."""
+    return any(is_block(spec) for spec in (*call.operands.values(), *call.results.values()))
+
+
+def problems(call: Call) -> list[str]:
+    """Return which operands and results are no blocks that can be streamed."""
+    found = []
+    for name, spec in {**call.operands, **call.results}.items():
+        if is_block(spec):
+            found += block_problems(name, spec)
+        else:
+            found.append(
+                f"{name} is {spec.format}; beside blocks it must be one of mxint, block_fp"
+            )
+    return found
+
+
+def binary_problems(call: Call, operation: str) -> list[str]:
+    """Return what stands between a sum or product and hardware."""
+    found = problems(call)
+    if not found and _width(call, operation) > MAX_BITS:
+        width = _width(call, operation)
+        found.append(f"the exact result takes {width} bits, at most {MAX_BITS} are supported")
+    return found
+
+
+def decode(number: BlockFormat, codes: Tensor) -> Scaled:
+    """Return the elements of blocks."""
+    bits, exponents = number.split(codes)
+    return Scaled(number.element.integers(bits), exponents + number.element.lsb_exponent)
+
+
+def binary_reference(call: Call, operation: str) -> Reference:
+    """Return codes -> codes; constants are encoded once."""
+    formats = {name: block(spec) for name, spec in call.operands.items()}
+    constants = {name: decode(formats[name], call.constant_codes(name)) for name in call.constants}
+    streams, result, guard = list(call.streams), call.result.quantized, _guard(call)
+
+    def compute(*codes: Tensor) -> Tensor:
+        given = zip(streams, codes, strict=True)
+        operands = {**constants, **{name: decode(formats[name], item) for name, item in given}}
+        exact = operands["data_in_0"].combine(operands["data_in_1"], operation, guard)
+        return result.from_scaled(exact.integers, exact.exponents)
+
+    return compute
+
+
+def _bits(call: Call) -> tuple[int, int]:
+    first, second = (block(call.operands[name]).element for name in ("data_in_0", "data_in_1"))
+    return first.width, second.width
+
+
+def _guard(call: Call) -> int:
+    return guard_bits(*_bits(call), block(call.result).element.width)
+
+
+def _width(call: Call, operation: str) -> int:
+    return combined_bits(operation, *_bits(call), _guard(call))
+
+
+def binary_hardware(call: Call, operation: str, sources: Sequence[Source]) -> Hardware:
+    """Return an instance; constants come from ROMs.
+
+    Raises:
+        ParallelismError: when tiles do not divide the blocks.
+    """
+    _check_tiles(call)
+    parameters = {
+        "OPERATION": OPERATIONS.index(operation),
+        "GUARD_BITS": _guard(call),
+        "EXACT_WIDTH": _width(call, operation),
+    }
+    return Hardware("mase_binary_mxint", parameters, sources)
+
+
+def _check_tiles(call: Call) -> None:
+    for name, spec in {**call.operands, **call.results}.items():
+        check_tiles(call.name, name, spec.with_parallelism(*call.result.parallelism))
+
+
+def binary_schedule(call: Call, exact: Cycles) -> Cycles:
+    """Return when results are offered, given when exact ones are."""
+    return encoded(call.result, exact)
+
+
+@dataclass(frozen=True)
+class BlockFunction:
+    """A function of blocks.
+
+    Attributes:
+        table: the function of an element.
+    """
+
+    operand: BlockFormat
+    result: BlockFormat
+    table: OctaveTable
+
+    @classmethod
+    def fit(
+        cls,
+        function: RealFunction,
+        knots: Sequence[float],
+        operand: BlockFormat,
+        result: BlockFormat,
+        name: str,
+    ) -> BlockFunction:
+        """Fit the table of a real function."""
+        fraction_bits, precision = operand.element.width - 2, result.element.width - 1
+        inner, outer = _octaves(operand), _octaves(result)
+        table = fit_octaves(function, knots, fraction_bits, inner, outer, precision, name)
+        return cls(operand, result, table)
+
+    def evaluate(self, codes: Tensor) -> Tensor:
+        """Return the result codes of operand codes."""
+        found = self.table.evaluate(decode(self.operand, codes))
+        return self.result.from_scaled(found.integers, found.exponents)
+
+    @cached_property
+    def exponent_bits(self) -> int:
+        """Bits of an exponent in the memory."""
+        exponents = self.table.words.exponents.tolist()
+        return 1 + max(max(place, ~place).bit_length() for place in exponents)
+
+    @cached_property
+    def words(self) -> tuple[int, ...]:
+        """The bit patterns of the memory: the integer in the low bits, its exponent above."""
+        width = self.table.word_bits + 1
+        mask, exponent_mask = (1 << width) - 1, (1 << self.exponent_bits) - 1
+        words = self.table.words
+        pairs = zip(words.integers.tolist(), words.exponents.tolist(), strict=True)
+        return tuple(
+            (integer & mask) | (exponent & exponent_mask) << width for integer, exponent in pairs
+        )
+
+
+def _octaves(number: BlockFormat) -> Span:
+    """Return the octaves of a format's elements; half of its smallest step is below them."""
+    low = number.element.lsb_exponent - number.scale.bias
+    return Span(low - 2, number.scale.codes - number.scale.bias)
+
+
+def unary_hardware(call: Call, function: BlockFunction) -> Hardware:
+    """Return a function's instance.
+
+    Raises:
+        ParallelismError: when tiles do not divide the blocks.
+    """
+    _check_tiles(call)
+    table, exponent_bits = function.table, function.exponent_bits
+    width = table.word_bits + 1
+    parameters = {
+        "LOW_OCTAVE": table.octaves.low,
+        "OCTAVES": table.octaves.high - table.octaves.low + 1,
+        "WORD_WIDTH": width,
+        "WORD_EXPONENT_WIDTH": exponent_bits,
+        **{f"ORDER_{number}": order for number, order in enumerate(table.orders)},
+    }
+    memory = Table("table", "TABLE_FILE", width + exponent_bits, function.words)
+    return Hardware("mase_unary_mxint", parameters, tables=(memory,))
+
+
+def unary_schedule(call: Call, arrivals: Cycles) -> Cycles:
+    """Return when results are offered."""
+    return encoded(call.result, arrivals + UNARY_STAGES)

@@ -1,0 +1,57 @@
+"""Values of any format: what they are exactly, and how hardware rounds exact values to them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mase_hw.formats import Format
+from mase_hw.formats._block import BlockFormat
+from mase_hw.formats._minifloat import FloatFormat
+from mase_hw.ops._base import Cycles, one_per_cycle
+from mase_hw.ops._blocks import BLOCKS, block_problems, check_tiles, encoded, is_block
+from mase_hw.ops._scalars import SCALARS, integer_fraction, scalar_problems
+from mase_hw.ops._tensor import TensorSpec
+
+ANY = (*SCALARS, *BLOCKS)
+
+
+def exact_values(number: Format, codes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the values of codes as int64 significands and exponents of two."""
+    if isinstance(number, BlockFormat):
+        bits, scales = number.split(codes)
+        significands, exponents = number.element.significands(bits)
+        return significands, exponents + scales + number.element.lsb_exponent
+    if isinstance(number, FloatFormat):
+        significands, exponents = number.layout.significands(codes)
+        return significands, exponents + number.layout.lsb_exponent
+    integers = number.to_integers(codes)
+    return integers, torch.full_like(integers, -integer_fraction(number))
+
+
+def result_problems(spec: TensorSpec) -> list[str]:
+    """Return why hardware cannot round to a result's format; empty when it can."""
+    if is_block(spec):
+        return block_problems("data_out_0", spec)
+    return scalar_problems("data_out_0", spec.quantized, result=True)
+
+
+def result_parameters(node: str, result: TensorSpec) -> dict[str, int | str]:
+    """Return the parameter that says whether a result comes in blocks, after a look at its tiles.
+
+    Raises:
+        ParallelismError: for tiles that do not divide a block.
+    """
+    if is_block(result):
+        check_tiles(node, "data_out_0", result)
+    return {"DATA_OUT_0_BLOCK": int(is_block(result))}
+
+
+def unread(result: TensorSpec) -> tuple[str, ...]:
+    """Return the output ports that a result does not have."""
+    return () if is_block(result) else ("data_out_0_exponent",)
+
+
+def offered(result: TensorSpec, complete: Cycles) -> Cycles:
+    """Return when `mase_encode` offers its beats, given when exact values are complete."""
+    return encoded(result, complete) if is_block(result) else one_per_cycle(complete) + 1

@@ -1,0 +1,195 @@
+"""The smallest interval within a budget of multipliers.
+
+A unit works on an inference for a number of cycles that its lanes decide; units that meet share
+lanes. For an interval that is given, lanes that keep it with the fewest multipliers are sought by
+descent, from the narrowest and from the widest ones, over one group of lanes and over two of a unit
+at a time. The smallest interval whose multipliers fit is found by bisection.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from operator import attrgetter
+
+Lanes = tuple[int, ...]
+# What is made small, in this order: cycles beyond the interval, multipliers, width.
+Cost = tuple[int, int, int]
+NEVER: Cost = (1 << 62, 0, 0)
+# Of many sizes those are tried that are this much larger than the one before.
+GROWTH = 1.06
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to run a unit at given lanes.
+
+    Attributes:
+        work_cycles: cycles of an inference.
+        multipliers: its multipliers.
+        width: how wide its operands are; narrow ones are preferred.
+        unrolled: elements per cycle by constant operand.
+    """
+
+    work_cycles: int
+    multipliers: int
+    width: int = 0
+    unrolled: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Unit:
+    """A unit of the design.
+
+    Attributes:
+        groups: the groups of lanes that it sees.
+        measure: from their values to the options; none where these lanes are not legal.
+    """
+
+    groups: tuple[int, ...]
+    measure: Callable[[Lanes], Iterable[Option]]
+    _known: dict[Lanes, list[Option]] = field(default_factory=dict)
+    _costs: dict[tuple[Lanes, int], Cost] = field(default_factory=dict)
+
+    def options(self, lanes: Sequence[int]) -> list[Option]:
+        """Return the options worth having: more work only for fewer multipliers."""
+        seen = tuple(lanes[group] for group in self.groups)
+        if seen not in self._known:
+            kept: list[Option] = []
+            measured = self.measure(seen)
+            for option in sorted(measured, key=attrgetter("work_cycles", "multipliers", "width")):
+                if not kept or option.multipliers < kept[-1].multipliers:
+                    kept.append(option)
+            self._known[seen] = kept
+        return self._known[seen]
+
+    def choose(self, lanes: Sequence[int], interval: int) -> Option:
+        """Return the option of the fewest multipliers that keeps the interval, else the fastest."""
+        options = self.options(lanes)
+        return options[max(0, bisect_right(options, interval, key=attrgetter("work_cycles")) - 1)]
+
+    def cost(self, lanes: Sequence[int], interval: int) -> Cost:
+        """Return what the chosen option costs."""
+        key = tuple([lanes[group] for group in self.groups]), interval
+        if key not in self._costs:
+            cost = NEVER
+            if self.options(lanes):
+                option = self.choose(lanes, interval)
+                beyond = max(0, option.work_cycles - interval)
+                cost = beyond, option.multipliers, option.width
+            self._costs[key] = cost
+        return self._costs[key]
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Units, and for each group of lanes the values that it may take, ascending.
+
+    The first values are legal for every unit.
+    """
+
+    units: Sequence[Unit]
+    candidates: Sequence[Sequence[int]]
+
+    def best(self, budget: int) -> list[int] | None:
+        """Return the lanes of the smallest interval; None where the budget allows none."""
+        slowest = self._narrowest()
+        found = None
+        # No unit multiplies less than in its narrowest lanes.
+        low = sum(option.work_cycles * option.multipliers for option in slowest) // max(1, budget)
+        high = max((option.work_cycles for option in slowest), default=0)
+        while low <= high:
+            interval = (low + high) // 2
+            lanes = self._lanes(interval, budget)
+            if lanes is None:
+                low = interval + 1
+            else:
+                found, high = lanes, self.interval(lanes, interval) - 1
+        return found
+
+    def least(self) -> int:
+        """Return the multipliers of the narrowest lanes."""
+        return sum(option.multipliers for option in self._narrowest())
+
+    def _narrowest(self) -> list[Option]:
+        narrow = [values[0] for values in self.candidates]
+        return [unit.options(narrow)[-1] for unit in self.units]
+
+    def interval(self, lanes: Sequence[int], interval: int) -> int:
+        """Return the cycles of the slowest unit when each keeps `interval` if it can."""
+        chosen = (unit.choose(lanes, interval).work_cycles for unit in self.units)
+        return max(chosen, default=0)
+
+    def smallest_interval(self, lanes: Sequence[int], budget: int) -> int:
+        """Return the smallest interval at these lanes within the budget."""
+        works = {option.work_cycles for unit in self.units for option in unit.options(lanes)}
+        for interval in sorted(works):
+            beyond, multipliers, _ = self._total(self.units, lanes, interval)
+            if beyond == 0 and multipliers <= budget:
+                return interval
+        return max(works, default=0)
+
+    def _lanes(self, interval: int, budget: int) -> list[int] | None:
+        """Return lanes that keep the interval within the budget, if the descent finds them."""
+        for end in (0, -1):
+            lanes = [values[end] for values in self.candidates]
+            while self._improve(lanes, interval):
+                pass
+            beyond, multipliers, _ = self._total(self.units, lanes, interval)
+            if beyond == 0 and multipliers <= budget:
+                return lanes
+        return None
+
+    def _improve(self, lanes: list[int], interval: int) -> bool:
+        """Give each group, and each pair that shares a unit, its best values in turn."""
+        improved = False
+        for groups in self._moves():
+            touched = [unit for unit in self.units if not set(groups).isdisjoint(unit.groups)]
+            kept = [lanes[group] for group in groups]
+            cost = self._total(touched, lanes, interval)
+            for values in product(*(self.candidates[group] for group in groups)):
+                _assign(lanes, groups, values)
+                new = self._total(touched, lanes, interval)
+                if new < cost:
+                    cost, kept, improved = new, list(values), True
+            _assign(lanes, groups, kept)
+        return improved
+
+    def _moves(self) -> Iterator[tuple[int, ...]]:
+        free = {group for group, values in enumerate(self.candidates) if len(values) > 1}
+        pairs = {
+            pair
+            for unit in self.units
+            for pair in combinations(sorted(free.intersection(unit.groups)), 2)
+        }
+        yield from ((group,) for group in sorted(free))
+        yield from sorted(pairs)
+
+    @staticmethod
+    def _total(units: Iterable[Unit], lanes: Sequence[int], interval: int) -> Cost:
+        beyond = multipliers = width = 0
+        for unit in units:
+            more, product_units, lanes_wide = unit.cost(lanes, interval)
+            beyond += more
+            multipliers += product_units
+            width += lanes_wide
+        return beyond, multipliers, width
+
+
+def _assign(lanes: list[int], groups: Sequence[int], values: Sequence[int]) -> None:
+    for group, value in zip(groups, values, strict=True):
+        lanes[group] = value
+
+
+def tile_sizes(size: int) -> list[int]:
+    """Return sizes of a tile worth trying, ascending from 1 to `size`.
+
+    They are the smallest ones for a number of tiles, thinned out where there are many.
+    """
+    kept = [1]
+    for value in sorted({-(-size // tiles) for tiles in range(1, size + 1)}):
+        if value == size > 1 or value >= kept[-1] * GROWTH:
+            kept.append(value)
+    return kept

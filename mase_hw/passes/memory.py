@@ -1,0 +1,70 @@
+"""Where the constants of every node lie: on chip, or in an external memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.memory import EXTERNAL, ON_CHIP, MemoryPort
+
+PLACES = (ON_CHIP, EXTERNAL)
+Memory = str | Mapping[str, Any]
+
+
+def place_constants(
+    mg: MaseGraph, memory: Memory = ON_CHIP
+) -> tuple[MemoryPort, dict[str, tuple[str, ...]]]:
+    """Return the memory port, and the operands of each node that come through it.
+
+    Args:
+        mg: a quantised graph.
+        memory: a place for all constants that may be outside; or a table with `default`, the
+            options of `MemoryPort`, and a table per node of operand to place.
+
+    Raises:
+        ConfigError: for an unknown node, operand, option or place; the message lists the legal.
+    """
+    table = memory if isinstance(memory, Mapping) else {"default": memory}
+    default = _place("default", table.get("default", ON_CHIP))
+    movable = _movable(mg)
+    nodes = {key: entry for key, entry in table.items() if isinstance(entry, Mapping)}
+    options = {key: item for key, item in table.items() if key != "default" and key not in nodes}
+    chosen = {name: dict.fromkeys(operands, default) for name, operands in movable.items()}
+    for name, entry in nodes.items():
+        if name not in movable:
+            raise ConfigError(
+                f"memory: {name!r} is no node whose constants may be outside; "
+                f"{nearest(name, movable) if movable else 'this model has none'}"
+            )
+        for operand, place in entry.items():
+            if operand not in movable[name]:
+                raise ConfigError(
+                    f"memory of {name}: unknown key {operand!r}; {nearest(operand, movable[name])}"
+                )
+            chosen[name][operand] = _place(f"{name}.{operand}", place)
+    outside = {
+        name: tuple(operand for operand, place in places.items() if place == EXTERNAL)
+        for name, places in chosen.items()
+    }
+    return MemoryPort.parse(options), {name: item for name, item in outside.items() if item}
+
+
+def _place(what: str, value: Any) -> str:
+    if value not in PLACES:
+        raise ConfigError(f"memory: {what} is {value!r}; allowed: {', '.join(PLACES)}")
+    return str(value)
+
+
+def _movable(mg: MaseGraph) -> dict[str, tuple[str, ...]]:
+    """Return the constant operands that may come from outside, by node."""
+    found = {}
+    for node in mg.nodes:
+        if node.op == "call_function":
+            call = mg.call(node)
+            repeats = call.operator.repeats(call)
+            if repeats:
+                found[node.name] = tuple(repeats)
+    return found

@@ -1,0 +1,226 @@
+"""The steps of a compression, each from a state to the next."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from mase_hw._registry import nearest
+from mase_hw.data import Split
+from mase_hw.emit.flow import DEFAULT_CONFIG
+from mase_hw.errors import ConfigError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.masks import hold_masks
+from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.passes.calibrate import calibrate_analysis_pass
+from mase_hw.passes.prune import prune_transform_pass
+from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.schedule import sparsity_schedule
+from mase_hw.training import Trainer
+
+Progress = Callable[[int, int], None]
+CALIBRATION_SAMPLES = 1024
+
+
+@dataclass(frozen=True)
+class State:
+    """What a compression carries from step to step.
+
+    Attributes:
+        mg: the graph, with number formats once it is quantised.
+        plain: the graph without formats that `mg` was quantised from; None before that.
+        config: its number formats, every field given; None before that.
+    """
+
+    mg: MaseGraph
+    plain: MaseGraph | None = None
+    config: Mapping[str, Any] | None = None
+
+    def result(self) -> MaseGraph:
+        """Return the graph without formats, with the weights as they are now."""
+        if self.plain is None:
+            return self.mg
+        mg = self.plain.copy()
+        sources = {str(node.target): node for node in self.mg.nodes if node.op == "get_attr"}
+        with torch.no_grad():
+            for node in mg.nodes:
+                if node.op == "get_attr" and str(node.target) in sources:
+                    source = sources[str(node.target)]
+                    mg.constant(node).copy_(self.mg.constant(source))
+                    update(node, pruned=metadata(source).pruned)
+        return mg
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every step may use.
+
+    Attributes:
+        split: samples; steps see the training part alone.
+        seed: of this step.
+        checkpoint: file in which training keeps its state; None to keep none.
+        progress: called with (done, total) by steps that take long.
+    """
+
+    split: Split
+    seed: int
+    checkpoint: Path | None = None
+    progress: Progress | None = None
+
+
+Step = Callable[..., tuple[State, dict[str, Any]]]
+
+
+def quantize_step(
+    state: State,
+    context: Context,
+    *,
+    config: Mapping[str, Any] | None = None,
+    samples: int = CALIBRATION_SAMPLES,
+    **calibration: Any,
+) -> tuple[State, dict[str, Any]]:
+    """Give every tensor a number format, what is open chosen from training samples.
+
+    Args:
+        state: a state without formats.
+        context: samples.
+        config: as `quantize_transform_pass` takes it; 8-bit fixed point when not given.
+        samples: training samples on which values are observed.
+        calibration: `observer`, `weight_observer`, `percentile`, see `calibrate_analysis_pass`.
+    """
+    if state.plain is not None:
+        raise ConfigError("pipeline: the graph is quantized already; quantize once")
+    if not isinstance(samples, int) or samples < 1:
+        raise ConfigError(f"quantize: samples is {samples!r}; allowed: a number from 1")
+    given = {
+        "config": DEFAULT_CONFIG if config is None else config,
+        "data": [context.split.train_inputs[:samples]],
+        **calibration,
+    }
+    _, info = calibrate_analysis_pass(state.mg, given)
+    mg, _ = quantize_transform_pass(state.mg, info["config"])
+    return State(mg, state.mg, info["config"]), {}
+
+
+def prune_step(state: State, context: Context, **arguments: Any) -> tuple[State, dict[str, Any]]:
+    """Set weights to zero: see `prune_transform_pass`."""
+    mg, info = prune_transform_pass(state.mg, {"seed": context.seed, **arguments})
+    return replace(state, mg=mg), info
+
+
+def train_step(
+    state: State, context: Context, *, trainer: str = "loop", **recipe: Any
+) -> tuple[State, dict[str, Any]]:
+    """Train the weights; a quantised graph is trained through its rounding.
+
+    Args:
+        state: the state, whose graph is trained in a copy.
+        context: samples.
+        trainer: `loop`, or `transformers` for the trainer of that library.
+        recipe: `epochs`, `learning_rate`, `batch_size`, `seed`.
+    """
+    trainers = _trainers()
+    if trainer not in trainers:
+        raise ConfigError(f"train: trainer is {trainer!r}; {nearest(str(trainer), trainers)}")
+    unknown = sorted(set(recipe) - {"epochs", "learning_rate", "batch_size", "seed"})
+    if unknown:
+        raise ConfigError(
+            f"train has no {unknown[0]!r}; known: epochs, learning_rate, batch_size, seed, trainer"
+        )
+    mg = state.mg.copy()
+    module: nn.Module = QuantizedModel(mg) if state.plain is not None else mg.model
+    hold_masks(mg)
+    fit = trainers[trainer](
+        **{"seed": context.seed, **recipe},
+        progress=context.progress,
+        checkpoint=context.checkpoint,
+    )
+    split = context.split
+    fit.fit(module, split.train_inputs, split.train_labels)
+    return replace(state, mg=mg), {}
+
+
+def _trainers() -> dict[str, Callable[..., Any]]:
+    from mase_hw.training.hugging_face import TransformersTrainer
+
+    return {"loop": Trainer, "transformers": TransformersTrainer}
+
+
+STEPS: Mapping[str, Step] = {
+    "quantize": quantize_step,
+    "prune": prune_step,
+    "train": train_step,
+}
+
+
+def parse_steps(steps: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Return the simple steps of a declaration.
+
+    Args:
+        steps: a list of tables, each with `pass`, the step's name or that of its pass
+            (`prune_transform_pass`), and its arguments; or of pairs of the two. A step `prune`
+            with a `schedule` becomes `stages` of pruning, each but the last followed by training
+            with the arguments `train`.
+
+    Raises:
+        ConfigError: for an unknown step, or arguments that it does not have.
+    """
+    if not isinstance(steps, list | tuple) or not steps:
+        raise ConfigError("pipeline: steps is empty; give a list of tables with `pass`")
+    simple = []
+    for number, item in enumerate(steps):
+        name, arguments = _entry(number, item)
+        simple += _expanded(name, arguments)
+    for name, arguments in simple:
+        _check_arguments(name, arguments)
+    return simple
+
+
+def _entry(number: int, item: Any) -> tuple[str, dict[str, Any]]:
+    if isinstance(item, Mapping):
+        arguments = dict(item)
+        name = str(arguments.pop("pass", ""))
+    elif isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[1], Mapping):
+        name, arguments = str(item[0]), dict(item[1])
+    else:
+        raise ConfigError(f"pipeline: step {number} is {item!r}; allowed: a table with `pass`")
+    short = name.removesuffix("_transform_pass")
+    if short not in STEPS:
+        raise ConfigError(f"pipeline: step {number} is the pass {name!r}; {nearest(short, STEPS)}")
+    return short, arguments
+
+
+def _expanded(name: str, arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    if "schedule" not in arguments:
+        return [(name, arguments)]
+    rest = {
+        key: value
+        for key, value in arguments.items()
+        if key not in ("schedule", "stages", "sparsity", "train")
+    }
+    stages = sparsity_schedule(
+        arguments["schedule"], arguments.get("sparsity"), arguments.get("stages", 4)
+    )
+    found: list[tuple[str, dict[str, Any]]] = []
+    for number, sparsity in enumerate(stages):
+        found.append((name, {**rest, "sparsity": sparsity}))
+        if number < len(stages) - 1:
+            found.append(("train", dict(arguments.get("train", {}))))
+    return found
+
+
+def _check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
+    parameters = inspect.signature(STEPS[name]).parameters.values()
+    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
+        return
+    known = [item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
+    for key in arguments:
+        if key not in known:
+            raise ConfigError(f"{name} has no {key!r}; {nearest(key, known)}")

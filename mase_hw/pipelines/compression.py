@@ -1,0 +1,318 @@
+"""`CompressionPipeline`: quantize, prune and fine-tune in a declared order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mase_hw.data import Split
+from mase_hw.emit.flow import canonicalize
+from mase_hw.errors import ConfigError, DataError, MaseError, UnsupportedError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.passes.prune import report_sparsity_analysis_pass
+from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.report_quantization import FLOAT_BITS, storage
+from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.pipelines._steps import STEPS, Context, Progress, State, parse_steps
+from mase_hw.pipelines.config_file import write_config
+from mase_hw.pipelines.report import write_report
+from mase_hw.search.objective import hardware_metrics, score
+from mase_hw.training import accuracy, check_samples, evaluate, standard_error
+
+TABLES = ("seed", "steps", "parallelism")
+CHECK_SAMPLES = 64
+
+
+@dataclass(frozen=True)
+class CompressionResult:
+    """What a compression made.
+
+    Attributes:
+        mg: the graph without formats, in its final weights.
+        config: its number formats, every field given; None when it was not quantized.
+        rows: one table row a step, the first one before any.
+        test: accuracy on the test samples, before and after, with standard errors.
+        hardware: predicted cycles and multipliers; empty where something has no hardware.
+        folder: where the files lie; None when none was asked for.
+    """
+
+    mg: MaseGraph
+    config: Mapping[str, Any] | None
+    rows: Sequence[Mapping[str, Any]]
+    test: Mapping[str, float]
+    hardware: Mapping[str, float]
+    folder: Path | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serializable description."""
+        return {"steps": list(self.rows), "test": self.test, "hardware": self.hardware}
+
+
+class CompressionPipeline:
+    """Compression in a declared order; the result is emitted as it is.
+
+    Every step sees the training samples. Steps are scored on the validation samples, and the first
+    and the last state on the test samples, once.
+
+    Args:
+        steps: see `parse_steps`.
+        seed: of everything that chance decides.
+        parallelism: a table that is written beside the number formats.
+
+    Raises:
+        ConfigError: for an unknown step, or arguments that it does not have.
+
+    Example:
+        >>> pipeline = CompressionPipeline(
+        ...     [
+        ...         {"pass": "prune", "sparsity": 0.5},
+        ...         {"pass": "train", "epochs": 3},
+        ...         {"pass": "quantize"},
+        ...         {"pass": "train", "epochs": 3},
+        ...     ]
+        ... )
+        >>> result = pipeline(mg, split, output="build/compressed")
+    """
+
+    def __init__(
+        self, steps: Any, *, seed: int = 0, parallelism: Mapping[str, Any] | None = None
+    ) -> None:
+        self.steps = parse_steps(steps)
+        self.seed = seed
+        self.parallelism = parallelism
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> CompressionPipeline:
+        """Return the pipeline of a configuration: `steps`, `seed` and `parallelism`.
+
+        Raises:
+            ConfigError: for an unknown key, and as the constructor.
+        """
+        unknown = sorted(set(config) - set(TABLES))
+        if unknown:
+            raise ConfigError(f"pipeline has no {unknown[0]!r}; known: {', '.join(TABLES)}")
+        seed = config.get("seed", 0)
+        if not isinstance(seed, int) or isinstance(seed, bool):
+            raise ConfigError(f"pipeline: seed is {seed!r}; allowed: a whole number")
+        return cls(config.get("steps"), seed=seed, parallelism=config.get("parallelism"))
+
+    def __call__(
+        self,
+        mg: MaseGraph,
+        split: Split,
+        *,
+        output: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> CompressionResult:
+        """Compress a graph.
+
+        A compression that was stopped goes on after its last finished step, or epoch, when it is
+        started again with the same folder.
+
+        Args:
+            mg: a captured graph, which is not changed.
+            split: samples; without validation samples a part of the training samples is held out.
+            output: folder of the results.
+            progress: called with (steps done, steps) and, within a step that trains, fractions.
+
+        Raises:
+            DataError: for data that cannot be trained or measured on.
+            MaseError: as the passes do.
+        """
+        split = split if len(split.validation_labels) else split.hold_out()
+        folder = None if output is None else Path(output)
+        start = canonicalize(mg)
+        check_samples(start.model, split.test_inputs, split.test_labels)
+        check_samples(start.model, split.validation_inputs, split.validation_labels)
+        state = State(start)
+        rows = [_row("start", state, split)]
+        identity = _identity(start, split, self.seed)
+        for number, (name, arguments) in enumerate(self.steps):
+            identity = _digest(f"{identity} {name} {json.dumps(arguments, sort_keys=True)}")
+            stem = None if folder is None else folder / "steps" / f"{number + 1:02d}_{name}"
+            state, row = self._run(number, state, split, identity, stem, progress)
+            rows.append(row)
+            if progress:
+                progress(number + 1, len(self.steps))
+        result = self._result(start, state, split, rows, folder)
+        if folder is not None:
+            self._write(result, state, split, folder)
+        return result
+
+    def _run(
+        self,
+        number: int,
+        state: State,
+        split: Split,
+        identity: str,
+        stem: Path | None,
+        progress: Progress | None,
+    ) -> tuple[State, dict[str, Any]]:
+        """Return the state after a step: from its files when it was done before."""
+        name, arguments = self.steps[number]
+        done = None if stem is None else _load(stem, identity)
+        if done is not None:
+            return done
+        checkpoint = None if stem is None else stem.with_name(f"{stem.name}-{identity}.ckpt")
+        within = _within(progress, number, len(self.steps))
+        context = Context(split, self.seed + number, checkpoint, within)
+        state, info = STEPS[name](state, context, **arguments)
+        row = {**_row(name, state, split), **_scalars(info)}
+        if stem is not None:
+            _save(stem, identity, state, row)
+        return state, row
+
+    def _result(
+        self,
+        start: MaseGraph,
+        state: State,
+        split: Split,
+        rows: Sequence[Mapping[str, Any]],
+        folder: Path | None,
+    ) -> CompressionResult:
+        mg = state.result()
+        if state.config is not None:
+            check_reproduces(mg, state.config, state.mg, split.validation_inputs[:CHECK_SAMPLES])
+        before = evaluate(start.model, split.test_inputs, split.test_labels)
+        after = _accuracy(state, split.test_inputs, split.test_labels)
+        count = len(split.test_labels)
+        test = {
+            "samples": count,
+            "before": before,
+            "before_error": standard_error(before, count),
+            "after": after,
+            "after_error": standard_error(after, count),
+        }
+        return CompressionResult(mg, state.config, rows, test, self._hardware(state), folder)
+
+    def _hardware(self, state: State) -> Mapping[str, float]:
+        if state.config is None:
+            return {}
+        try:
+            return hardware_metrics(state.mg, self.parallelism or {})
+        except UnsupportedError:
+            return {}
+
+    def _write(self, result: CompressionResult, state: State, split: Split, folder: Path) -> None:
+        result.mg.save(folder / "model.mase")
+        if result.config is not None:
+            tables: dict[str, Any] = {"quantize": result.config}
+            if self.parallelism:
+                tables["parallelism"] = self.parallelism
+            write_config(folder / "config.toml", tables)
+        batch = split.validation_inputs[:CHECK_SAMPLES]
+        write_report(folder, result.to_dict(), None if state.config is None else state.mg, batch)
+
+
+def check_reproduces(
+    mg: MaseGraph, config: Mapping[str, Any], expected: MaseGraph, inputs: torch.Tensor
+) -> None:
+    """Raise unless the graph, quantized by the configuration, computes what `expected` does.
+
+    Raises:
+        MaseError: when an output differs.
+    """
+    again, _ = add_software_metadata_analysis_pass(canonicalize(mg), {})
+    again, _ = quantize_transform_pass(again, config)
+    with torch.no_grad():
+        found, wanted = QuantizedModel(again)(inputs), QuantizedModel(expected)(inputs)
+    if not torch.equal(found, wanted):
+        count = int((found != wanted).sum())
+        raise MaseError(f"{mg.name}: {count} outputs differ after its files are read again")
+
+
+def _accuracy(state: State, inputs: torch.Tensor, labels: torch.Tensor) -> float:
+    if state.config is None:
+        return evaluate(state.mg.model, inputs, labels)
+    return accuracy(score(state.mg, inputs), labels)
+
+
+def _row(name: str, state: State, split: Split) -> dict[str, Any]:
+    """Return what is known of a state: accuracy on validation samples, and storage."""
+    count = len(split.validation_labels)
+    share = _accuracy(state, split.validation_inputs, split.validation_labels)
+    _, zeros = report_sparsity_analysis_pass(state.mg)
+    parameters = sum(item.numel() for item in state.result().model.parameters())
+    sums = storage(state.mg) if state.config is not None else {}
+    return {
+        "step": name,
+        "accuracy": share,
+        "standard_error": standard_error(share, count),
+        "parameters": parameters,
+        "sparsity": zeros["sparsity"],
+        "average_weight_bits": sums.get("average_weight_bits", FLOAT_BITS),
+        "average_activation_bits": sums.get("average_activation_bits", FLOAT_BITS),
+        "memory_bits": sums.get("memory_bits", FLOAT_BITS * parameters),
+    }
+
+
+def _scalars(info: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in info.items() if isinstance(value, bool | int | float)}
+
+
+def _within(progress: Progress | None, number: int, total: int) -> Progress | None:
+    """Return a progress of a step's parts in units of a hundredth of a step."""
+    if progress is None:
+        return None
+    return lambda done, parts: progress(100 * number + 100 * done // max(parts, 1), 100 * total)
+
+
+def _identity(mg: MaseGraph, split: Split, seed: int) -> str:
+    digest = hashlib.sha256(f"{mg.name} {seed} {torch.__version__}".encode())
+    for name, value in sorted(mg.model.state_dict().items()):
+        digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
+    for value in vars(split).values():
+        digest.update(value.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _save(stem: Path, identity: str, state: State, row: Mapping[str, Any]) -> None:
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    _remove_older(stem)
+    state.mg.save(stem.with_suffix(".mase"))
+    if state.plain is not None:
+        state.plain.save(stem.with_suffix(".plain.mase"))
+    entry = {"identity": identity, "config": state.config, "row": row}
+    temporary = stem.with_suffix(".part")
+    temporary.write_text(json.dumps(entry, indent=2))
+    temporary.replace(stem.with_suffix(".json"))
+    for path in stem.parent.glob(f"{stem.name}-{identity}*.ckpt"):
+        path.unlink()
+
+
+def _remove_older(stem: Path) -> None:
+    """Remove the files of another compression's step of this number."""
+    number = re.match(r"\d+_", stem.name)
+    assert number is not None
+    for path in stem.parent.glob(f"{number.group()}*"):
+        if path.is_file() and path.suffix in (".mase", ".json"):
+            path.unlink()
+
+
+def _load(stem: Path, identity: str) -> tuple[State, dict[str, Any]] | None:
+    path = stem.with_suffix(".json")
+    try:
+        entry = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise DataError(f"{path} is damaged: {error}; remove it to do the step again") from error
+    if entry.get("identity") != identity:
+        return None
+    mg = MaseGraph.load(stem.with_suffix(".mase"))
+    plain = None
+    if entry["config"] is not None:
+        plain = MaseGraph.load(stem.with_suffix(".plain.mase"))
+    return State(mg, plain, entry["config"]), entry["row"]

@@ -1,0 +1,127 @@
+"""The report of a compression: CSV, JSON, and figures as PNG and SVG."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mase_hw.formats import Format
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common
+from mase_hw.passes.calibrate import observe
+from mase_hw.passes.report_quantization import quantized_nodes, report_quantization_analysis_pass
+from mase_hw.pipelines.figures import bars, curves, save_figure, spans
+
+BEYOND = 3e38
+ROW_INCHES, LEAST_INCHES = 0.22, 2.5
+
+
+def write_report(
+    folder: Path, description: Mapping[str, Any], mg: MaseGraph | None, inputs: Tensor
+) -> None:
+    """Write the report of a compression.
+
+    Files: `steps.csv`, `report.json`, the figure `accuracy`; of a quantized graph `layers.csv`
+    and the figures `noise` and `ranges`.
+
+    Args:
+        folder: where.
+        description: `steps`, a list of rows, and what else is known.
+        mg: the quantized graph; None when it has no formats.
+        inputs: a batch of samples on which layers are compared.
+    """
+    rows = description["steps"]
+    write_table(folder / "steps.csv", rows)
+    points = [
+        (f"{number} {row['step']}", row["accuracy"], row["standard_error"])
+        for number, row in enumerate(rows)
+    ]
+    save_figure(folder / "accuracy", curves({"": points}, "step", "accuracy (validation)"))
+    entry = dict(description)
+    if mg is not None:
+        _, info = report_quantization_analysis_pass(mg, {"data": inputs})
+        entry |= info
+        write_table(folder / "layers.csv", [_flat(layer) for layer in info["layers"]])
+        _draw_noise(folder, info["layers"])
+        _draw_ranges(folder, mg, inputs)
+    write_json(folder / "report.json", entry)
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write rows as CSV; a row may lack columns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, columns)
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def write_json(path: Path, content: Any) -> Path:
+    """Write JSON; numbers that it does not have become text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(_finite(content), indent=2) + "\n")
+    return path
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, float) and not math.isfinite(content):
+        return str(content)
+    if isinstance(content, Mapping):
+        return {str(key): _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return content
+
+
+def _flat(layer: Mapping[str, Any]) -> dict[str, Any]:
+    formats = layer["formats"]
+    rest = {key: value for key, value in layer.items() if key != "formats"}
+    return rest | {f"format_{name}": text for name, text in formats.items()}
+
+
+def _height(rows: int) -> float:
+    return max(LEAST_INCHES, 1.2 + ROW_INCHES * rows)
+
+
+def _draw_noise(folder: Path, layers: Sequence[Mapping[str, Any]]) -> None:
+    def decibels(key: str) -> dict[str, float]:
+        # What lost nothing has no bar.
+        return {layer["name"]: layer[key] if math.isfinite(layer[key]) else 0.0 for layer in layers}
+
+    groups = {
+        "SQNR of the layer's result": decibels("sqnr_db"),
+        "SQNR of the output, this layer alone": decibels("sensitivity_db"),
+    }
+    if layers:
+        save_figure(folder / "noise", bars(groups, "decibels"), height=_height(2 * len(layers)))
+
+
+def _draw_ranges(folder: Path, mg: MaseGraph, inputs: Tensor) -> None:
+    seen = observe(mg, [inputs])
+    rows = []
+    for node in quantized_nodes(mg):
+        for name, spec in {**common(node).operands, **common(node).results}.items():
+            sample = seen[node.name].get(name)
+            if spec.format is not None and sample is not None:
+                observed = (sample.minimum, sample.maximum)
+                rows.append((f"{node.name}.{name}", observed, limits(spec.format)))
+    if rows:
+        save_figure(folder / "ranges", spans(rows, "value"), height=_height(len(rows)))
+
+
+def limits(number_format: Format) -> tuple[float, float]:
+    """Return the least and the greatest value to which a format saturates."""
+    ends = [
+        float(number_format.round_values(torch.full((1,), end, dtype=torch.float64)))
+        for end in (-BEYOND, BEYOND)
+    ]
+    return min(ends), max(ends)

@@ -1,0 +1,142 @@
+"""`sweep`: one compression for every point of a grid, ending in a table and a figure."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mase_hw.data import Split
+from mase_hw.errors import ConfigError, MaseError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.pipelines._steps import Progress
+from mase_hw.pipelines.compression import CompressionPipeline
+from mase_hw.pipelines.figures import curves, save_figure
+from mase_hw.pipelines.report import write_json, write_table
+
+GRID = "sweep"
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep found.
+
+    Attributes:
+        rows: one table row a point: the keys' values, what the last step measured on validation
+            samples, predicted hardware, and the error of a point that failed.
+        folder: where the files lie: `sweep.csv`, `sweep.json`, the figure `sweep`, and a folder
+            for every point, as `CompressionPipeline` writes it.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    folder: Path
+
+
+def sweep(
+    mg: MaseGraph,
+    split: Split,
+    config: Mapping[str, Any],
+    *,
+    output: str | Path,
+    progress: Progress | None = None,
+) -> SweepResult:
+    """Compress a graph at every point of a grid; finished points are not done again.
+
+    Args:
+        mg: a captured graph.
+        split: samples.
+        config: that of a compression, and a table `sweep` of lists by key. A key is a path into
+            the configuration: `steps.0.sparsity` or `seed`.
+        output: folder of the results.
+        progress: called with (points done, points).
+
+    Raises:
+        ConfigError: for a bad configuration or a key that leads nowhere.
+        MaseError: when every point failed.
+    """
+    grid = _grid(config)
+    folder = Path(output)
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    pipelines = [CompressionPipeline.from_config(_at(config, point)) for point in points]
+    rows = []
+    for number, (point, pipeline) in enumerate(zip(points, pipelines, strict=True)):
+        name = "_".join(f"{key.rpartition('.')[2]}-{value}" for key, value in point.items())
+        rows.append({**point, **_measure(pipeline, mg, split, folder / _safe(name))})
+        if progress:
+            progress(number + 1, len(points))
+    write_table(folder / "sweep.csv", rows)
+    write_json(folder / "sweep.json", rows)
+    _draw(folder, list(grid), rows)
+    if all("error" in row for row in rows):
+        raise MaseError(f"every point of the sweep failed; the last: {rows[-1]['error']}")
+    return SweepResult(rows, folder)
+
+
+def _measure(
+    pipeline: CompressionPipeline, mg: MaseGraph, split: Split, folder: Path
+) -> dict[str, Any]:
+    try:
+        result = pipeline(mg, split, output=folder)
+    except MaseError as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    last = {key: value for key, value in result.rows[-1].items() if key != "step"}
+    return {**last, **result.hardware, "folder": folder.name}
+
+
+def _grid(config: Mapping[str, Any]) -> dict[str, list[Any]]:
+    table = config.get(GRID)
+    if not isinstance(table, Mapping) or not table:
+        raise ConfigError("sweep: the table `sweep` is missing or empty; give lists by key")
+    for key, values in table.items():
+        if not isinstance(values, list | tuple) or not values:
+            raise ConfigError(f"sweep: {key} is {values!r}; allowed: a list of values")
+    return {str(key): list(values) for key, values in table.items()}
+
+
+def _at(config: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration at a point of the grid."""
+    found = copy.deepcopy({key: value for key, value in config.items() if key != GRID})
+    for key, value in point.items():
+        _set(found, key, value)
+    return found
+
+
+def _set(config: Any, key: str, value: Any) -> None:
+    *path, leaf = key.split(".")
+    place = config
+    for part in path:
+        try:
+            place = place[int(part) if isinstance(place, list) else part]
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            raise ConfigError(
+                f"sweep: {key} leads nowhere: there is no {part!r} in {_known(place)}"
+            ) from error
+    if not isinstance(place, dict):
+        raise ConfigError(f"sweep: {key} leads to {place!r}, which holds no keys")
+    place[leaf] = value
+
+
+def _known(place: Any) -> str:
+    if isinstance(place, list):
+        return f"a list of {len(place)}"
+    return ", ".join(map(str, place)) if isinstance(place, Mapping) else repr(place)
+
+
+def _safe(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+
+
+def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Draw accuracy against the first key, one curve for every value of the others."""
+    series: dict[str, list[tuple[Any, float, float]]] = defaultdict(list)
+    for row in rows:
+        if "error" not in row:
+            label = ", ".join(f"{key} {json.dumps(row[key])}" for key in keys[1:])
+            series[label].append((row[keys[0]], row["accuracy"], row["standard_error"]))
+    if series:
+        save_figure(folder / "sweep", curves(series, keys[0], "accuracy (validation)"))

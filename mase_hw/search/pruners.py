@@ -1,0 +1,46 @@
+"""Pruners by name: what ends a trial early whose accuracy so far is worse than that of others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+
+PRUNERS: Mapping[str, str] = {
+    "none": "NopPruner",
+    "median": "MedianPruner",
+    "percentile": "PercentilePruner",
+    "halving": "SuccessiveHalvingPruner",
+    "hyperband": "HyperbandPruner",
+    "threshold": "ThresholdPruner",
+    "wilcoxon": "WilcoxonPruner",
+}
+
+
+def make_pruner(name: str, options: Mapping[str, Any]) -> BasePruner:
+    """Return a pruner.
+
+    Args:
+        name: one of `PRUNERS`.
+        options: arguments of Optuna's class.
+
+    Raises:
+        ConfigError: for an unknown pruner or option.
+    """
+    if name not in PRUNERS:
+        raise ConfigError(f"no pruner is called {name!r}; {nearest(name, PRUNERS)}")
+    import optuna
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            pruner: BasePruner = getattr(optuna.pruners, PRUNERS[name])(**options)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"pruner {name}: {error}") from error
+    return pruner

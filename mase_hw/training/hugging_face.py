@@ -1,0 +1,138 @@
+"""Training by the `Trainer` of transformers: the same samples and module, its loop."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from mase_hw.errors import ConfigError
+from mase_hw.training.loop import Progress, check_samples
+
+
+class _WithLoss(nn.Module):
+    """A classifier as that loop calls it: inputs and labels by name to loss and scores."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, inputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        found: Any = self.module(inputs)
+        scores = getattr(found, "logits", found)
+        return {"loss": nn.functional.cross_entropy(scores, labels), "logits": scores}
+
+
+@dataclass(frozen=True)
+class TransformersTrainer:
+    """AdamW with a linearly falling rate, as transformers does it by default.
+
+    It takes what `mase_hw.training.Trainer` takes, and trains in place likewise.
+
+    Attributes:
+        epochs: passes over the samples.
+        learning_rate: at the start.
+        batch_size: samples of a step.
+        seed: of the order of the samples.
+        progress: called with (epochs done, epochs).
+        checkpoint: folder of that library's checkpoints, one an epoch; training goes on from the
+            last one.
+
+    Raises:
+        ConfigError: when a number is out of range.
+    """
+
+    epochs: int = 3
+    learning_rate: float = 5e-5
+    batch_size: int = 32
+    seed: int = 0
+    progress: Progress | None = None
+    checkpoint: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name, low in (("epochs", 0), ("batch_size", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < low:
+                raise ConfigError(f"training: {name} is {value!r}; allowed: a number from {low}")
+        if not self.learning_rate > 0:
+            raise ConfigError(f"training: learning_rate is {self.learning_rate!r}; allowed: > 0")
+
+    def fit(self, module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
+        """Train the parameters of `module` in place.
+
+        Args:
+            module: takes a batch of inputs, returns scores `[samples, classes]`.
+            inputs: `[samples, ...]`.
+            labels: int64 `[samples]`.
+
+        Raises:
+            DataError: for an empty data set, or a label outside the classes.
+        """
+        check_samples(module, inputs, labels)
+        if not any(item.requires_grad for item in module.parameters()):
+            raise ConfigError("training: the model has no parameter that trains")
+        if self.epochs == 0:
+            return
+        with tempfile.TemporaryDirectory(prefix="mase-hw-trainer-") as scratch:
+            folder = Path(scratch) if self.checkpoint is None else self.checkpoint.with_suffix("")
+            self._run(module, inputs, labels, folder)
+
+    def _run(self, module: nn.Module, inputs: Tensor, labels: Tensor, folder: Path) -> None:
+        import transformers
+
+        options = transformers.TrainingArguments(
+            output_dir=str(folder),
+            num_train_epochs=self.epochs,
+            learning_rate=self.learning_rate,
+            per_device_train_batch_size=self.batch_size,
+            seed=self.seed,
+            data_seed=self.seed,
+            save_strategy="no" if self.checkpoint is None else "epoch",
+            save_total_limit=1,
+            logging_strategy="no",
+            report_to=[],
+            disable_tqdm=True,
+            remove_unused_columns=False,
+            dataloader_pin_memory=False,
+        )
+        trainer = transformers.Trainer(
+            model=_WithLoss(module),
+            args=options,
+            train_dataset=_Samples(inputs, labels),
+            callbacks=[_callback(self.progress, self.epochs)] if self.progress else [],
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
+        find_last: Any = transformers.trainer_utils.get_last_checkpoint
+        last = find_last(str(folder))
+        logging.getLogger("transformers").setLevel(logging.ERROR)
+        trainer.train(resume_from_checkpoint=last)
+
+
+class _Samples:
+    """A data set as that loop reads it."""
+
+    def __init__(self, inputs: Tensor, labels: Tensor) -> None:
+        self._inputs, self._labels = inputs, labels
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {"inputs": self._inputs[index], "labels": self._labels[index]}
+
+
+def _callback(progress: Callable[[int, int], None], epochs: int) -> Any:
+    import transformers
+
+    class Advance(transformers.TrainerCallback):
+        """Tells how many epochs are done."""
+
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            progress(round(state.epoch), epochs)
+
+    return Advance()

@@ -1,0 +1,77 @@
+"""The search for the smallest interval against all there is."""
+
+from itertools import pairwise, product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mase_hw.passes._balance import Balance, Option, Unit, tile_sizes
+
+
+def layer(inputs, outputs, elements, groups):
+    """Return a product of `elements` x inputs x outputs that may be unrolled."""
+
+    def measure(lanes):
+        tiles = -(-inputs // lanes[0])
+        for unroll in range(1, elements + 1):
+            beats = -(-elements // unroll) * tiles * -(-outputs // lanes[1])
+            yield Option(max(beats, tiles), lanes[0] * lanes[1] * unroll)
+
+    return Unit(groups, measure)
+
+
+SIZES = st.tuples(st.integers(1, 9), st.integers(1, 6), st.integers(1, 9))
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIZES, st.integers(1, 60))
+def test_one_layer_gets_the_smallest_interval(sizes, budget):
+    inputs, elements, outputs = sizes
+    unit = layer(inputs, outputs, elements, (0, 1))
+    candidates = [tile_sizes(inputs), tile_sizes(outputs)]
+    balance = Balance([unit], candidates)
+    lanes = balance.best(budget)
+    assert lanes is not None
+    expected = min(
+        option.work_cycles
+        for tried in product(range(1, inputs + 1), range(1, outputs + 1))
+        for option in unit.measure(tried)
+        if option.multipliers <= budget
+    )
+    interval = balance.smallest_interval(lanes, budget)
+    assert interval == expected
+    assert unit.choose(lanes, interval).multipliers <= budget
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 8), min_size=3, max_size=5), st.integers(4, 80))
+def test_a_chain_keeps_its_budget_and_uses_it(sizes, budget):
+    units = [layer(a, b, 3, (number, number + 1)) for number, (a, b) in enumerate(pairwise(sizes))]
+    balance = Balance(units, [tile_sizes(size) for size in sizes])
+    lanes = balance.best(budget)
+    assert lanes is not None
+    interval = balance.smallest_interval(lanes, budget)
+    chosen = [unit.choose(lanes, interval) for unit in units]
+    assert sum(option.multipliers for option in chosen) <= budget
+    assert max(option.work_cycles for option in chosen) == interval
+    products = sum(3 * a * b for a, b in pairwise(sizes))
+    assert interval * budget >= products
+    # The search may miss the best; what it leaves is bounded by what it could do with half.
+    half = balance.best(max(len(units), budget // 2))
+    assert half is not None
+    assert balance.smallest_interval(half, max(len(units), budget // 2)) >= interval
+
+
+def test_a_budget_that_is_too_small_says_what_is_needed():
+    balance = Balance([layer(4, 4, 1, (0, 1)), layer(4, 2, 1, (1, 2))], [[2], [1, 2, 4], [1, 2]])
+    assert balance.best(2) is None
+    assert balance.least() == 3
+
+
+def test_sizes_of_tiles_are_the_smallest_for_their_number():
+    assert tile_sizes(10) == [1, 2, 3, 4, 5, 10]
+    assert tile_sizes(1) == [1]
+    many = tile_sizes(4096)
+    assert many[0] == 1
+    assert many[-1] == 4096
+    assert len(many) < 90

@@ -1,0 +1,209 @@
+"""Compression in a declared order: repeatable, resumable, and emitted as it is."""
+
+import csv
+import json
+import tomllib
+
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.data import Split
+from mase_hw.errors import ConfigError, DataError, MaseError
+from mase_hw.graph import MaseGraph, trace
+from mase_hw.pipelines.compression import CompressionPipeline
+from mase_hw.pipelines.sweep import sweep
+
+FORMATS = {"name": "fixed", "data_in_width": 6, "weight_width": 5, "bias_width": 8}
+CONFIG = {
+    "seed": 3,
+    "steps": [
+        {"pass": "prune", "sparsity": 0.5},
+        {"pass": "train", "epochs": 4, "learning_rate": 2e-2, "batch_size": 16},
+        {"pass": "quantize", "config": {"default": {"config": FORMATS}}, "observer": "mse"},
+        {"pass": "train", "epochs": 2, "batch_size": 16},
+    ],
+    "parallelism": {"default": 4},
+}
+
+
+def problem():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    labels = torch.arange(240) % 3
+    inputs = nn.functional.one_hot(labels, 6) + 0.5 * torch.randn(240, 6)
+    split = Split(inputs[:180], labels[:180], inputs[180:], labels[180:])
+    return trace(model, inputs[:16], name="tiny"), split.hold_out()
+
+
+def compress(folder, config=CONFIG, **options):
+    mg, split = problem()
+    return mase_hw.compress(mg, config, split, output=folder, **options)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return compress(folder)
+
+
+def test_the_steps_run_in_order(whole):
+    assert [row["step"] for row in whole.rows] == ["start", "prune", "train", "quantize", "train"]
+    assert [row["sparsity"] for row in whole.rows] == [0.0, *[pytest.approx(0.5, abs=0.01)] * 4]
+    assert whole.rows[2]["accuracy"] > whole.rows[0]["accuracy"] + 0.1
+    assert whole.rows[3]["average_weight_bits"] < 6 < whole.rows[2]["average_weight_bits"]
+    share, count = whole.rows[4]["accuracy"], 36
+    expected = (share * (1 - share) / count) ** 0.5
+    assert whole.rows[4]["standard_error"] == pytest.approx(expected)
+
+
+def test_the_result_is_emitted_as_it_is(whole, tmp_path):
+    _, split = problem()
+    tables = tomllib.loads((whole.folder / "config.toml").read_text())
+    project = mase_hw.emit_verilog(
+        MaseGraph.load(whole.folder / "model.mase"),
+        output=tmp_path / "project",
+        config=tables["quantize"],
+        parallelism=tables["parallelism"],
+    )
+    report = mase_hw.simulate(project, split.test_inputs)
+    assert report.bit_exact
+    (outputs,) = report.outputs.values()
+    classes = outputs.reshape(len(split.test_labels), -1).argmax(dim=1)
+    assert float((classes == split.test_labels).double().mean()) == whole.test["after"]
+    assert report.predicted_interval_cycles == whole.hardware["interval_cycles"]
+    weights = [item for item in project.mg.model.parameters() if item.dim() == 2]
+    zeros = sum(int((item == 0).sum()) for item in weights)
+    assert zeros >= 0.49 * sum(item.numel() for item in weights)
+
+
+def test_the_report_holds_every_step_and_layer(whole):
+    with (whole.folder / "steps.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["accuracy"]) for row in rows] == [row["accuracy"] for row in whole.rows]
+    entry = json.loads((whole.folder / "report.json").read_text())
+    with (whole.folder / "layers.csv").open() as file:
+        layers = list(csv.DictReader(file))
+    assert [row["name"] for row in layers] == [layer["name"] for layer in entry["layers"]]
+    assert {"weight_bits", "sqnr_db", "sensitivity_db"} <= set(layers[0])
+    assert 1 < entry["memory_density"] < 32
+    for name in ("accuracy", "noise", "ranges"):
+        assert (whole.folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "</svg>" in (whole.folder / f"{name}.svg").read_text()
+
+
+def test_a_stopped_compression_goes_on_and_repeats(whole, tmp_path):
+    class StopError(Exception):
+        pass
+
+    def stop(done, total):
+        # Half of the second training is done: a part of the fourth step.
+        if total == 400 and done == 350:
+            raise StopError
+
+    with pytest.raises(StopError):
+        compress(tmp_path, progress=stop)
+    made = {path: path.stat().st_mtime_ns for path in (tmp_path / "steps").glob("*.mase")}
+    assert {path.name[:2] for path in made} == {"01", "02", "03"}
+    seen = []
+    again = compress(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    assert (350, 400) not in seen
+    assert (400, 400) in seen
+    assert all(path.stat().st_mtime_ns == time for path, time in made.items())
+    assert list(again.rows) == list(whole.rows)
+    assert again.test == whole.test
+    for name in ("model.mase", "config.toml", "report.json", "accuracy.svg", "ranges.png"):
+        assert (tmp_path / name).read_bytes() == (whole.folder / name).read_bytes(), name
+
+
+def test_a_changed_step_is_done_again(whole, tmp_path):
+    compress(tmp_path)
+    changed = CONFIG | {"steps": [*CONFIG["steps"][:3], {"pass": "train", "epochs": 1}]}
+    before = (tmp_path / "steps" / "03_quantize.mase").stat().st_mtime_ns
+    result = compress(tmp_path, changed)
+    assert (tmp_path / "steps" / "03_quantize.mase").stat().st_mtime_ns == before
+    assert list(result.rows[:4]) == list(whole.rows[:4])
+    assert (tmp_path / "model.mase").read_bytes() != (whole.folder / "model.mase").read_bytes()
+
+
+def test_a_schedule_prunes_in_stages():
+    step = {"pass": "prune_transform_pass", "sparsity": 0.8, "schedule": "cubic", "stages": 2}
+    pipeline = CompressionPipeline([step | {"train": {"epochs": 1}}, ("quantize", {})])
+    assert [name for name, _ in pipeline.steps] == ["prune", "train", "prune", "quantize"]
+    assert pipeline.steps[0][1]["sparsity"] == pytest.approx(0.8 * 0.875)
+    assert pipeline.steps[2][1] == {"sparsity": 0.8}
+    assert pipeline.steps[1][1] == {"epochs": 1}
+
+
+def test_a_sweep_visits_the_grid_and_records_failures(tmp_path):
+    mg, split = problem()
+    width = "steps.2.config.default.config.weight_width"
+    grid = {width: [3, 40], "steps.0.sparsity": [0.2, 0.6]}
+    result = sweep(mg, split, CONFIG | {"sweep": grid}, output=tmp_path)
+    assert [(row[width], row["steps.0.sparsity"]) for row in result.rows] == [
+        (3, 0.2),
+        (3, 0.6),
+        (40, 0.2),
+        (40, 0.6),
+    ]
+    assert [row["sparsity"] for row in result.rows[:2]] == [
+        pytest.approx(0.2, abs=0.02),
+        pytest.approx(0.6, abs=0.02),
+    ]
+    assert all("width is 40; allowed" in row["error"] for row in result.rows[2:])
+    with (tmp_path / "sweep.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 4
+    assert (tmp_path / "sweep.svg").exists()
+    config = tmp_path / result.rows[0]["folder"] / "config.toml"
+    assert "weight_width = 3" in config.read_text()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"steps": []}, "steps is empty"),
+        ({}, "steps is empty"),
+        ({"steps": [{"pass": "prun"}]}, "pass 'prun'; did you mean prune"),
+        ({"steps": [{"sparsity": 0.5}]}, "step 0 is the pass ''"),
+        ({"steps": ["prune"]}, "allowed: a table with `pass`"),
+        ({"steps": [{"pass": "train", "epoch": 3}]}, "train has no 'epoch'"),
+        ({"steps": [{"pass": "train", "trainer": "lop"}]}, "did you mean loop"),
+        ({"steps": [{"pass": "prune", "sparsity": 1.0}]}, "sparsity is 1.0"),
+        ({"steps": [{"pass": "prune", "sparsity": 0.5, "schedule": "cubc"}]}, "mean cubic"),
+        ({"steps": [{"pass": "prune", "sparsity": 0.5, "schedule": "cubic", "stages": 0}]}, "is 0"),
+        ({"steps": [{"pass": "quantize"}, {"pass": "quantize"}]}, "quantize once"),
+        ({"steps": [{"pass": "quantize", "samples": 0}]}, "samples is 0"),
+        ({"steps": [{"pass": "quantize", "observer": "mean"}]}, "no observer"),
+        ({"steps": CONFIG["steps"], "seed": "one"}, "seed is 'one'"),
+        ({"step": []}, "pipeline has no 'step'"),
+    ],
+)
+def test_bad_pipelines_are_refused(config, message):
+    with pytest.raises(ConfigError, match=message):
+        compress(None, config)
+
+
+def test_bad_sweeps_are_refused(tmp_path):
+    mg, split = problem()
+    for grid, message in (
+        ({}, "missing or empty"),
+        ({"seed": 3}, "seed is 3; allowed: a list"),
+        ({"steps.9.sparsity": [0.1]}, "no '9' in a list of 4"),
+        ({"stps.0.sparsity": [0.1]}, "no 'stps' in seed, steps"),
+        ({"steps.0.sparsty": [0.1]}, "pruning has no 'sparsty'"),
+    ):
+        with pytest.raises(MaseError, match=message):
+            sweep(mg, split, CONFIG | {"sweep": grid}, output=tmp_path)
+
+
+def test_bad_data_is_refused():
+    mg, split = problem()
+    empty = Split(*[value[:0] for value in vars(split).values()][:4])
+    with pytest.raises(DataError, match="0 training samples"):
+        mase_hw.compress(mg, CONFIG, empty)
+    outside = Split(
+        split.train_inputs, split.train_labels, split.test_inputs, split.test_labels + 1
+    )
+    with pytest.raises(DataError, match="label 3 is outside the classes 0 to 2"):
+        mase_hw.compress(mg, CONFIG, outside)
