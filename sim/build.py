@@ -5,6 +5,11 @@ asked for public) and its model compiled into an archive; each engine's main is 
 archive is optimised for speed, unless the model is large and the engine is cocotb, whose Python
 takes longer than the model: then compiling quickly is what counts.
 Memory images are read when the simulation runs and are no part of a build.
+
+Instances that a design repeats with equal parameters share their code: their module is not inlined,
+and its ports are public, so that no optimisation reaches through them and tells instances apart
+(Verilator then merges equal functions). Two optimisations are off in such designs: the data flow's,
+which reaches through all the same, and tables for logic, whose index has another name in each.
 """
 
 from __future__ import annotations
@@ -40,6 +45,7 @@ VERILATE_FLAGS = (
     # Registers without a reset start as the run's seed says.
     *("--x-assign", "fast", "--x-initial", "unique"),
 )
+SHARING_FLAGS = ("-fno-dfg", "-fno-table")
 RUNTIME_FLAGS = ("-std=gnu++17", "-Og", "-w")
 FAST_FLAGS = ("-std=gnu++17", "-O3", "-w")
 SLOW_FLAGS = ("-std=gnu++17", "-O0", "-w")
@@ -161,6 +167,7 @@ def build_model(
     control = _control_file(summary, probes)
     header = _ports_header(summary, probes)
     flags = [*VERILATE_FLAGS, *(["--trace"] if waves else [])]
+    flags += SHARING_FLAGS if summary.repeated else []
     digests = [(name, file_digest(project / name)) for name in sources]
     key = content_key(
         digests,
@@ -246,6 +253,9 @@ def _control_file(summary: DesignSummary, probes: Sequence[Stream]) -> str:
     for stream in probes:
         if stream.name not in ports:
             lines += [f'public_flat_rd -module "top" -var "{name}"' for name in _signals(stream)]
+    for item in summary.repeated:
+        lines.append(f'no_inline -module "{item.module}"')
+        lines += [f'public_flat_rd -module "{item.module}" -var "{port}"' for port in item.ports]
     return "\n".join(lines) + "\n"
 
 

@@ -47,7 +47,7 @@ def search(
 ) -> None:
     """Search number formats and parallelism; the result is a file for emit-verilog --config."""
     from mase_hw.cli._model import load_subject, read_toml
-    from mase_hw.search import study
+    from mase_hw.search import Samples, study
 
     display = Display(quiet=json_output)
     tables: dict[str, Any] = read_toml(config)
@@ -55,10 +55,10 @@ def search(
         key: value for key, value in (("trials", trials), ("seed", seed)) if value is not None
     }
     subject = load_subject(model, display)
-    data = study.Samples()
+    data = Samples()
     if subject.split is not None:
         split = subject.split
-        data = study.Samples(
+        data = Samples(
             split.validation_inputs[:samples],
             split.validation_labels[:samples],
             split.train_inputs,

@@ -45,7 +45,7 @@ class Split:
             raise DataError(f"the share to validate on is {share!r}; allowed: between 0 and 1")
         generator = torch.Generator().manual_seed(seed)
         held = torch.zeros(len(self.train_labels), dtype=torch.bool)
-        for label in self.train_labels.unique():
+        for label in torch.unique(self.train_labels):
             (members,) = torch.nonzero(self.train_labels == label, as_tuple=True)
             order = torch.randperm(len(members), generator=generator)
             held[members[order[: round(share * len(members))]]] = True

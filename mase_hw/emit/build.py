@@ -25,7 +25,7 @@ from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import ExternalMemory, Place
 from mase_hw.hardware.timing import Prediction, predict
-from mase_hw.ops import Call, Hardware, Source, TensorSpec
+from mase_hw.ops import Call, Hardware, Source, Table, TensorSpec
 
 ROM_MODULE = "mase_rom_source"
 FORK_MODULE = "mase_stream_fork"
@@ -39,6 +39,7 @@ class _Builder:
     parameters: list[Parameter] = field(default_factory=list)
     instances: list[Instance] = field(default_factory=list)
     memories: list[Memory] = field(default_factory=list)
+    tables: dict[tuple[int, tuple[int, ...]], Memory] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
     wires: list[tuple[Stream, Stream]] = field(default_factory=list)
     nodes: list[NodeSummary] = field(default_factory=list)
@@ -259,14 +260,20 @@ def _add_instance(
     for name, value in hardware.parameters.items():
         parameters[name] = _own_parameter(builder, call, name, value)
     for table in hardware.tables:
-        memory = Memory(
-            f"{call.name}_{table.name}", call.name, table.width_bits, tuple(table.words)
-        )
-        builder.memories.append(memory)
-        parameters[table.parameter] = _path(memory)
+        parameters[table.parameter] = _path(_add_table(builder, call, table))
     builder.instances.append(
         Instance(f"{call.name}_inst", call.name, hardware.module, parameters, ports)
     )
+
+
+def _add_table(builder: _Builder, call: Call, table: Table) -> Memory:
+    """Return the memory of a table; equal tables share one, so that equal layers stay equal."""
+    words = tuple(table.words)
+    memory = Memory(f"{call.name}_{table.name}", call.name, table.width_bits, words)
+    known = builder.tables.setdefault((table.width_bits, words), memory)
+    if known is memory:
+        builder.memories.append(memory)
+    return known
 
 
 def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -> None:

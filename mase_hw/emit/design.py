@@ -6,6 +6,8 @@ The same object is rendered into `top.sv` and written to `design.json`, which th
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +19,8 @@ from mase_hw.hardware.memory import ExternalMemory
 from mase_hw.ops import TensorSpec
 
 DESIGN_VERSION = 1
+# Instances of equal parameters from which on a simulation shares their code.
+REPEATS = 4
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,19 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """A module that the top instances several times with the same parameters.
+
+    Attributes:
+        module: SystemVerilog module.
+        ports: its ports, clock and reset left out.
+    """
+
+    module: str
+    ports: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class NodeSummary:
     """What a report says of one node of the design."""
 
@@ -177,6 +194,32 @@ class Design:
         """The library modules that the top instances, each once."""
         return tuple(sorted({instance.module for instance in self.instances}))
 
+    @property
+    def repeated(self) -> tuple[Repeated, ...]:
+        """The modules of which at least `REPEATS` instances have the same parameters."""
+        values = {item.name: item.value for item in self.parameters}
+
+        def resolved(expression: str) -> str:
+            found = re.sub(r"[A-Za-z_]\w*", lambda word: values.get(word[0], word[0]), expression)
+            return found if found == expression else resolved(found)
+
+        variants = Counter(
+            (
+                item.module,
+                tuple((name, resolved(value)) for name, value in item.parameters.items()),
+                tuple(sorted(item.ports)),
+            )
+            for item in self.instances
+        )
+        ports: dict[str, set[str]] = {}
+        for (module, _, names), count in variants.items():
+            if count >= REPEATS:
+                ports.setdefault(module, set()).update(names)
+        return tuple(
+            Repeated(module, tuple(sorted(names - {"clk", "rst"})))
+            for module, names in sorted(ports.items())
+        )
+
     def to_json(self) -> str:
         """Return the text of `design.json`."""
         description = {
@@ -199,6 +242,7 @@ class Design:
                 }
                 for memory in self.memories
             ],
+            "repeated": [asdict(item) for item in self.repeated],
             "nodes": [asdict(node) for node in self.nodes],
             "queues": [asdict(queue) for queue in self.queues],
             "external_memory": self.external.to_dict() if self.external else None,
@@ -223,6 +267,7 @@ class DesignSummary:
     latency_cycles: int
     queues: tuple[Queue, ...] = ()
     external: ExternalMemory | None = None
+    repeated: tuple[Repeated, ...] = ()
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -266,4 +311,5 @@ class DesignSummary:
             entry["predicted"]["latency_cycles"],
             tuple(Queue(**item) for item in entry["queues"]),
             ExternalMemory.from_dict(external) if external else None,
+            tuple(Repeated(item["module"], tuple(item["ports"])) for item in entry["repeated"]),
         )

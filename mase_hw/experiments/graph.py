@@ -88,7 +88,8 @@ def classifier(layers: int) -> torch.nn.Module:
     )
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return BertForSequenceClassification(config).eval()
+        model: torch.nn.Module = BertForSequenceClassification(config)
+    return model.train(False)
 
 
 def operators(mg: MaseGraph) -> Counter[str]:

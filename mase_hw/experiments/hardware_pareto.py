@@ -73,9 +73,9 @@ class HardwarePareto(Experiment):
             ("LUT, estimated", "cycles per inference"),
             strict=True,
         ):
-            for items, style, name in (
-                (front, {"marker": ".", "color": "C0"}, "front"),
-                (chosen, {"marker": "o", "color": "C3"}, "emitted"),
+            for items, (marker, color), name in (
+                (front, (".", "C0"), "front"),
+                (chosen, ("o", "C3"), "emitted"),
             ):
                 axes.errorbar(
                     [item.metrics[metric] for item in items],
@@ -85,7 +85,8 @@ class HardwarePareto(Experiment):
                     capsize=2,
                     alpha=0.8,
                     label=name,
-                    **style,
+                    marker=marker,
+                    color=color,
                 )
             axes.set_xscale("log")
             axes.legend()

@@ -36,7 +36,7 @@ class Pruning(Experiment):
         advance = steps(progress, len(SPARSITIES) * len(CRITERIA) * len(SEEDS))
         rows = []
         for sparsity in SPARSITIES:
-            row: list[float] = [sparsity]
+            row = []
             for criterion in CRITERIA:
                 before, after = [], []
                 for seed in SEEDS:
@@ -46,16 +46,16 @@ class Pruning(Experiment):
                     before.append(100 * pair[0])
                     after.append(100 * pair[1])
                     advance()
-                row += [*mean_and_error(before), *mean_and_error(after)]
+                row += [mean_and_error(before), mean_and_error(after)]
             rows.append(row)
         figure, (axes,) = new_figure()
         for index, criterion in enumerate(CRITERIA):
-            for shift, when, style in ((1, "pruned", "--"), (3, "retrained", "-")):
-                column = 4 * index + shift
+            for shift, when, style in ((0, "pruned", "--"), (1, "retrained", "-")):
+                column = 2 * index + shift
                 axes.errorbar(
                     SPARSITIES,
-                    [row[column] for row in rows],
-                    [row[column + 1] for row in rows],
+                    [row[column][0] for row in rows],
+                    [row[column][1] for row in rows],
                     color=f"C{index}",
                     linestyle=style,
                     marker="os"[index],
@@ -68,13 +68,17 @@ class Pruning(Experiment):
         label(axes, f"{subject.name}, {count} test samples", "sparsity", "accuracy, %")
         columns = ["sparsity"]
         for criterion in CRITERIA:
-            columns += [f"{criterion}, %", "s.e.", f"{criterion} retrained, %", "s.e."]
+            columns += [f"{criterion}, %", f"{criterion} retrained, %"]
+        cells = [
+            (sparsity, *(f"{mean:.1f} ± {error:.1f}" for mean, error in row))
+            for sparsity, row in zip(SPARSITIES, rows, strict=True)
+        ]
         note = (
-            f"{subject.name}: mean and standard error (s.e.) of {len(SEEDS)} seeds, {count} test "
+            f"{subject.name}: mean ± standard error of {len(SEEDS)} seeds, {count} test "
             f"samples; retrained {trainer.epochs} epochs. The seed draws the random mask and the "
             "order of the samples: l1 before retraining does not depend on it"
         )
-        return Outcome(columns, rows, figure, note)
+        return Outcome(columns, cells, figure, note)
 
 
 def prune_and_retrain(

@@ -129,7 +129,8 @@ def packaged_folder(packaged: PackagedModel) -> Path:
 def _from_pretrained(name: str, source: str, gguf_file: str) -> PretrainedModel:
     import transformers
 
-    transformers.utils.logging.disable_progress_bar()
+    messages: Any = transformers.utils.logging
+    messages.disable_progress_bar()
     options = {"gguf_file": gguf_file} if gguf_file else {}
     local = Path(source).is_dir()
     try:

@@ -328,6 +328,14 @@ class Operator(ABC):
         result: Tensor = target(**given)
         return result
 
+    def as_module(self, call: Call) -> nn.Module | None:
+        """Return a module of torch that computes the call, None where there is none.
+
+        It has the constants as parameters of their operands' names, in any values, so that
+        libraries which work on modules, such as those for adapters, can work on a graph's nodes.
+        """
+        return None
+
     def examples(self) -> list[Example]:
         """Return small modules that use the operator, with inputs of a few inferences.
 

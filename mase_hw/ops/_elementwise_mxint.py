@@ -147,7 +147,7 @@ class BlockFunction:
     @cached_property
     def exponent_bits(self) -> int:
         """Bits of an exponent in the memory."""
-        exponents = self.table.words.exponents.tolist()
+        exponents: list[int] = self.table.words.exponents.tolist()
         return 1 + max(max(place, ~place).bit_length() for place in exponents)
 
     @cached_property

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
@@ -116,5 +115,5 @@ def same(weight: Tensor) -> Tensor:
 
 def rounded(call: Call, sums: tuple[Tensor, Tensor], shape: Sequence[int]) -> Tensor:
     """Return the codes of exact sums in the result's format, in its shape."""
-    integers, exponents = (part.reshape(shape) for part in torch.broadcast_tensors(*sums))
-    return call.result.quantized.from_scaled(integers, exponents)
+    integers, exponents = sums[0], sums[1].expand(sums[0].shape)
+    return call.result.quantized.from_scaled(integers.reshape(shape), exponents.reshape(shape))

@@ -123,7 +123,7 @@ class ProductConvolution(Convolution):
     def _sums(self, call: Call) -> tuple[Call, int]:
         """Return the call on integers whose result are the exact sums, and their bits."""
         width = max(2, self._accumulator(scaled.on_integers(call)))
-        return scaled.on_integers(call, min(width, scaled.MAX_WIDTH_BITS)), width
+        return scaled.on_integers(call, width), width
 
     def _product(self, call: Call) -> Product:
         data = call.operands["data_in_0"]

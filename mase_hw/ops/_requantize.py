@@ -23,7 +23,8 @@ from torch import Tensor
 
 from mase_hw.formats import Format
 from mase_hw.formats import _binary_scale as binary
-from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
+from mase_hw.formats.fixed import MAX_WIDTH_BITS as MAX_WIDTH_BITS
+from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Call, Cycles, Hardware, Reference, Source
 from mase_hw.ops._encode import exact_values
@@ -142,7 +143,9 @@ def on_integers(call: Call, width: int = MAX_WIDTH_BITS) -> Call:
         spec = call.operands["bias"]
         constants["bias"] = torch.round(spec.quantized.decode(call.constant_codes("bias")) / units)
         operands["bias"] = spec.with_format(Fixed(MAX_WIDTH_BITS, 0))
-    results = {"data_out_0": call.result.with_format(Fixed(width, 0))}
+    # Wider sums are refused; their call only has to be made.
+    number = Fixed(min(width, MAX_WIDTH_BITS), 0)
+    results = {"data_out_0": call.result.with_format(number)}
     return replace(call, operands=operands, results=results, constants=constants)
 
 

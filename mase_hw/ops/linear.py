@@ -178,7 +178,7 @@ class Linear(Operator):
     def _sums(self, call: Call) -> tuple[Call, int]:
         """Return the call on integers whose result are the exact sums, and their bits."""
         width = max(2, self._accumulator(scaled.on_integers(call))[1])
-        return scaled.on_integers(call, min(width, scaled.MAX_WIDTH_BITS)), width
+        return scaled.on_integers(call, width), width
 
     @staticmethod
     def _product(call: Call) -> Product:
@@ -237,6 +237,13 @@ class Linear(Operator):
         """Return fraction bits and width of the accumulator."""
         weight, bias, fraction = self._aligned(call)
         return fraction, width_for(self._bounds(call, weight, bias))
+
+    def as_module(self, call: Call) -> nn.Module | None:
+        """Return the layer, when its operands but the first are constant."""
+        if len(call.streams) != 1:
+            return None
+        results, features = call.operands["weight"].shape
+        return nn.Linear(features, results, bias="bias" in call.constants)
 
     def examples(self) -> list[Example]:
         """With and without bias, rank 2 to 4."""

@@ -98,7 +98,7 @@ class Channels:
 
     def fix(self, labels: Tensor) -> None:
         """Let the channels of a tensor stay."""
-        self._fixed |= {int(channel) for channel in labels.unique() if channel >= 0}
+        self._fixed |= {int(channel) for channel in torch.unique(labels) if channel >= 0}
 
 
 def find_channels(mg: MaseGraph) -> Channels:
@@ -267,7 +267,8 @@ class _Tracer:
         """Return which elements of a node's result change with these of an operand."""
         unknown = self._run(node, item, value.masked_fill(where, float("nan")))
         moved = self._run(node, item, torch.where(where, 1.5 * value + 1.0, value))
-        return unknown.isnan() | (moved != self._values[node])
+        clean: Tensor = self._values[node]
+        return unknown.isnan() | (moved != clean)
 
     def _run(self, node: Node, item: Node, value: Tensor) -> Tensor:
         """Return a node's result with another value of one of its operands."""
@@ -286,7 +287,7 @@ class _Tracer:
         axes = _varying(labels)
         if len(axes) > 1:
             self._found.fix(labels)
-            for channel in labels.unique().tolist():
+            for channel in torch.unique(labels).tolist():
                 if channel >= 0:
                     self._found.blocks.setdefault(
                         self._found.roots[channel][0], labels.shape[axes[-1]]
@@ -294,7 +295,7 @@ class _Tracer:
 
     def _fix_shared(self) -> None:
         """Let channels stay whose constants are read in more than one place."""
-        readers = defaultdict(set)
+        readers: dict[int, set[Node]] = defaultdict(set)
         for node in self._mg.nodes:
             if node.op == "get_attr":
                 readers[id(self._mg.constant(node))] |= set(node.users)

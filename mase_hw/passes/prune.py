@@ -16,12 +16,14 @@ from torch import Tensor, nn
 from torch.fx import Node
 
 from mase_hw._registry import nearest
-from mase_hw.errors import ConfigError
+from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import update
+from mase_hw.graph.shapes import run_with
 from mase_hw.ops import operator_for
+from mase_hw.passes.software_metadata import batch_inputs
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "n", "m", "seed", "nodes")
 CRITERIA = ("l1", "random")
@@ -81,16 +83,46 @@ def prune_transform_pass(
 def report_sparsity_analysis_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Count the zeros of weights.
+    """Count the zeros of weights, and on request those of activations.
+
+    Args:
+        mg: the graph.
+        pass_args: `data`, batches as `add_software_metadata_analysis_pass` takes them, on which the
+            zeros of results are counted: rectifiers make many without any pruning.
 
     Returns:
-        The graph, and `{"sparsity": share over all weights, "nodes": {name: share}}`.
+        The graph, and `{"sparsity": share over all weights, "nodes": {name: share}}`, with data
+        also `"activations"`, the share of zeros in the result of every node.
     """
+    given = dict(pass_args or {})
+    for key in given:
+        if key != "data":
+            raise ConfigError(f"the report of sparsity has no {key!r}; known: data")
     weights = {name: value for name, (_, value) in _weights(mg).items()}
     zeros = sum(int((value == 0).sum()) for value in weights.values())
     elements = sum(value.numel() for value in weights.values())
     shares = {name: float((value == 0).double().mean()) for name, value in weights.items()}
-    return mg, {"sparsity": zeros / elements if elements else 0.0, "nodes": shares}
+    info: dict[str, Any] = {"sparsity": zeros / elements if elements else 0.0, "nodes": shares}
+    if "data" in given:
+        info["activations"] = _activations(mg, given["data"])
+    return mg, info
+
+
+def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
+    """Return the share of zeros in the result of every node on batches of data."""
+    counts: dict[str, list[int]] = {}
+
+    def count(node: Node, value: Any) -> None:
+        if node.op in ("placeholder", "call_function") and isinstance(value, Tensor):
+            found = counts.setdefault(node.name, [0, 0])
+            found[0] += int((value == 0).sum())
+            found[1] += value.numel()
+
+    for batch in data:
+        run_with(mg, batch_inputs(mg, batch), count)
+    if not any(elements for _, elements in counts.values()):
+        raise DataError("the data is empty; give at least one batch with one sample")
+    return {name: zeros / elements for name, (zeros, elements) in counts.items() if elements}
 
 
 def _check(given: Mapping[str, Any]) -> None:

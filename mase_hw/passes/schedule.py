@@ -1,7 +1,7 @@
 """Schedules of gradual pruning: the sparsity of every stage.
 
 `cubic`: `s_k = s (1 - (1 - k / n)^3)` for stage k of n (Zhu & Gupta 2017, arXiv:1710.01878), fast
-while much is redundant and slow at the end; `linear`: `s_k = s k / n`.
+while much is redundant and slow at the end; `even`: `s_k = s k / n`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mase_hw.errors import ConfigError
 
 SCHEDULES: Mapping[str, Callable[[float], float]] = {
     "cubic": lambda share: 1.0 - (1.0 - share) ** 3,
-    "linear": lambda share: share,
+    "even": lambda share: share,
 }
 
 
@@ -22,7 +22,7 @@ def sparsity_schedule(name: str, sparsity: Any, stages: Any) -> list[float]:
     """Return the sparsity of every stage, the last one `sparsity`.
 
     Args:
-        name: `cubic` or `linear`.
+        name: `cubic` or `even`.
         sparsity: in the end, from 0 to below 1.
         stages: number of stages.
 

@@ -20,6 +20,10 @@ from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.passes.calibrate import calibrate_analysis_pass
+from mase_hw.passes.lora import (
+    fuse_lora_weights_transform_pass,
+    insert_lora_adapter_transform_pass,
+)
 from mase_hw.passes.prune import prune_transform_pass
 from mase_hw.passes.prune_structure import prune_structure_transform_pass
 from mase_hw.passes.quantize import quantize_transform_pass
@@ -125,6 +129,23 @@ def prune_structure_step(
     return replace(state, mg=mg), info
 
 
+def lora_step(
+    state: State, context: Context, *, train: Mapping[str, Any] | None = None, **arguments: Any
+) -> tuple[State, dict[str, Any]]:
+    """Insert adapters, train them, and fuse them into the weights.
+
+    Args:
+        state: a state without formats.
+        context: samples.
+        train: arguments of the step `train`.
+        arguments: see `insert_lora_adapter_transform_pass`.
+    """
+    mg, info = insert_lora_adapter_transform_pass(state.mg, {"seed": context.seed, **arguments})
+    trained, _ = train_step(replace(state, mg=mg), context, **(train or {}))
+    mg, _ = fuse_lora_weights_transform_pass(trained.mg)
+    return replace(state, mg=mg), {"trained_parameters": info["trainable"][1]}
+
+
 def train_step(
     state: State, context: Context, *, trainer: str = "loop", **recipe: Any
 ) -> tuple[State, dict[str, Any]]:
@@ -167,6 +188,7 @@ STEPS: Mapping[str, Step] = {
     "quantize": quantize_step,
     "prune": prune_step,
     "prune_structure": prune_structure_step,
+    "lora": lora_step,
     "train": train_step,
 }
 

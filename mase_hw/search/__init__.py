@@ -7,7 +7,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from mase_hw.search.study import Samples, SearchResult, TrialResult, search
+from mase_hw.search.objective import Samples
+from mase_hw.search.study import SearchResult, TrialResult, search
 
 __all__ = ["Samples", "SearchResult", "TrialResult", "search"]
 

@@ -27,9 +27,10 @@ class _LockTurn:
     """The turn of Dask workers: a lock that the scheduler keeps."""
 
     def __init__(self, name: str) -> None:
-        from distributed import Lock
+        import distributed
 
-        self._lock: Any = Lock(name)
+        dask: Any = distributed
+        self._lock = dask.Lock(name)
         self._held = False
 
     def take(self) -> None:
@@ -67,13 +68,14 @@ def run_farm(
             dying; finished trials are kept.
     """
     try:
-        from distributed import Client
+        import distributed
     except ImportError as error:
         raise SearchError(
             "--dask needs Dask and Optuna's storage for it: pip install 'mase-hw[dask]'"
         ) from error
+    dask: Any = distributed
     try:
-        client: Any = Client(address, timeout=CONNECT_SECONDS)
+        client = dask.Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError, TimeoutError) as error:
         raise SearchError(
             f"no Dask scheduler answers at {address!r} ({error}); start one with `dask scheduler`, "
@@ -107,19 +109,20 @@ def run_farm(
 
 
 def _watch(futures: list[Any], study: Study, task: Task, progress: Progress | None) -> None:
-    from distributed import KilledWorker, wait
+    import distributed
 
+    dask: Any = distributed
     pending: set[Any] = set(futures)
     while pending:
         try:
-            pending = set(wait(pending, timeout=POLL_SECONDS).not_done)
+            pending = set(dask.wait(pending, timeout=POLL_SECONDS).not_done)
         except TimeoutError:
             pending = {future for future in pending if not future.done()}
         if progress:
             progress(finished(study), task.trials)
     for future in futures:
         error = future.exception()
-        if error is not None and not isinstance(error, KilledWorker):
+        if error is not None and not isinstance(error, dask.KilledWorker):
             raise SearchError(
                 f"a Dask worker cannot work: {type(error).__name__}: {error}"
             ) from error

@@ -2,6 +2,7 @@
 
 A list is a choice; `{low, high}` with integers is a range of integers, `step` apart when given;
 with a real number it is a continuous range. Every node of the graph gets dimensions of its own.
+The format itself may be a choice (`name`); a key counts where the chosen format has it.
 
 The tables are `quantize` and `parallelism`, as `emit-verilog` takes them; `prune`, arguments of
 `prune_transform_pass` and tables of them by node; `skip`, expressions for layers that a trial may
@@ -14,6 +15,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from torch.fx import Node
 
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
@@ -125,6 +128,7 @@ class Space:
         skip: a dimension, true or false, for each layer that may be left out.
         architecture: arguments of the function that builds the model.
         weights: names of the nodes that can be pruned.
+        legal: keys of each node's entry by the format that it may choose.
     """
 
     quantize: Mapping[str, Mapping[str, Value | Dimension]]
@@ -136,6 +140,7 @@ class Space:
     skip: Mapping[str, Dimension] = field(default_factory=dict)
     architecture: Mapping[str, Value | Dimension] = field(default_factory=dict)
     weights: tuple[str, ...] = ()
+    legal: Mapping[str, Mapping[str, Collection[str]]] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, mg: MaseGraph, tables: Mapping[str, Any], known: Collection[str] = ()) -> Space:
@@ -158,11 +163,12 @@ class Space:
         absent = [name for name in known if name not in names]
         config = Configuration.parse(tables.get("quantize", {}), [*names, *absent])
         entries: dict[str, dict[str, Value | Dimension]] = {}
+        legal: dict[str, dict[str, set[str]]] = {}
         for node in nodes:
             if not quantize.casts(node):
                 continue
             entry = config.for_node(node.name, common(node).operator)
-            quantize.check_keys(node, entry)
+            legal[node.name] = _legal_keys(node, entry)
             entries[node.name] = {
                 key: _parsed(f"{node.name}.{key}", value)
                 for key, value in entry.items()
@@ -180,6 +186,7 @@ class Space:
             _skip(tables.get("skip", ()), skippable(mg), absent),
             architecture(tables),
             weights,
+            legal,
         )
 
     @property
@@ -228,11 +235,22 @@ class Space:
     def propose_prunings(self, trial: Proposer, skipped: Collection[str] = ()) -> list[Any]:
         """Return the arguments of every pruning of a trial."""
         own = {name: item for name, item in self.prune.items() if isinstance(item, Mapping)}
-        general = {name: item for name, item in self.prune.items() if name not in own}
+        general = {name: item for name, item in self.prune.items() if not isinstance(item, Mapping)}
         rest = [name for name in self.weights if name not in own and name not in skipped]
-        groups = [(entry, [name]) for name, entry in own.items() if name not in skipped]
+        groups: list[tuple[Any, list[str]]] = [
+            (entry, [name]) for name, entry in own.items() if name not in skipped
+        ]
         groups += [(general, rest)] if general and rest else []
-        return [{**_proposed(entry, trial), "nodes": names} for entry, names in groups]  # type: ignore[arg-type]
+        return [{**_proposed(entry, trial), "nodes": names} for entry, names in groups]
+
+    def _entry(
+        self, node: str, entry: Mapping[str, Value | Dimension], trial: Proposer
+    ) -> dict[str, Value]:
+        """Return a node's entry: the format first, and then what that format has."""
+        chosen = {"name": _value(entry["name"], trial)} if "name" in entry else {}
+        keys = self.legal[node][str(chosen.get("name"))]
+        rest = {key: item for key, item in entry.items() if key in keys and key != "name"}
+        return chosen | _proposed(rest, trial)
 
     def propose(
         self, trial: Proposer, skipped: Collection[str] = ()
@@ -241,13 +259,36 @@ class Space:
         config: dict[str, Any] = {"by": "name", "default": {"config": dict(self.default)}}
         for name, entry in self.quantize.items():
             if name not in skipped:
-                config[name] = {"config": _proposed(entry, trial)}
+                config[name] = {"config": self._entry(name, entry, trial)}
         tiles = {
             name: _proposed(item, trial) if isinstance(item, Mapping) else _value(item, trial)
             for name, item in self.parallelism.items()
             if name not in skipped
         }
         return config, tiles
+
+
+def _legal_keys(node: Node, entry: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return the keys of an entry that each of the formats it may choose has.
+
+    Raises:
+        ConfigError: for a key that none of them has.
+    """
+    names = entry.get("name")
+    choices = list(names) if isinstance(names, list | tuple) else [names]
+    found: dict[str, set[str]] = {str(choice): {"name"} for choice in choices}
+    for key, value in entry.items():
+        errors = []
+        for choice in choices:
+            try:
+                quantize.check_keys(node, {key: value, "name": choice})
+            except ConfigError as error:
+                errors.append(error)
+            else:
+                found[str(choice)].add(key)
+        if len(errors) == len(choices) > 0:
+            raise errors[-1]
+    return found
 
 
 def architecture(tables: Mapping[str, Any]) -> dict[str, Value | Dimension]:

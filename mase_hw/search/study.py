@@ -145,7 +145,8 @@ class Task:
         """True when a trial's weights are not those of the model that was given."""
         tables = self.config.get("space", {})
         trains = "training" in self.config or "finetuning" in self.config
-        return trains or any(tables.get(name) for name in ("architecture", "skip", "prune"))
+        changes = any(bool(tables.get(name)) for name in ("architecture", "skip", "prune"))
+        return trains or changes
 
     @property
     def trials(self) -> int:
@@ -179,7 +180,7 @@ class Task:
 
     @property
     def _prunes(self) -> bool:
-        return self.config.get("pruner", "none") != "none"
+        return bool(self.config.get("pruner", "none") != "none")
 
     def identity(self) -> dict[str, Any]:
         """Return what makes this search the same as another, number of trials and sampler aside."""

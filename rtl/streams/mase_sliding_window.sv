@@ -49,7 +49,6 @@ module mase_sliding_window #(
 
   localparam int unsigned OffsetBits = $clog2(INPUTS + 1);
   localparam int unsigned AddressBits = (DEPTH > 1) ? $clog2(DEPTH) : 1;
-  localparam int unsigned SumBits = AddressBits + 1;
   // Beats stored ahead of the first beat of the image that is read; negative while the tail of the
   // image before, which nothing reads, is still to come.
   localparam int unsigned AheadBits = $clog2(2 * INPUTS + DEPTH + 1) + 1;
@@ -141,12 +140,15 @@ module mase_sliding_window #(
   assign column = columns[column_q];
   assign first_current = (OffsetBits + 1)'(row.current) + (OffsetBits + 1)'(column.current);
 
-  function automatic logic [AddressBits-1:0] wrapped_sum(input logic [AddressBits-1:0] left,
-                                                         input logic [AddressBits-1:0] right);
-    logic [SumBits-1:0] sum;
-    sum = SumBits'(left) + SumBits'(right);
-    return (sum >= SumBits'(DEPTH)) ? AddressBits'(sum - SumBits'(DEPTH)) : AddressBits'(sum);
-  endfunction
+  logic [AddressBits-1:0] next_base;
+
+  mase_modulo_sum #(
+      .MODULUS(DEPTH)
+  ) u_next_base (
+      .left (base_q),
+      .right(AddressBits'(InputsModDepth)),
+      .sum  (next_base)
+  );
 
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -162,7 +164,7 @@ module mase_sliding_window #(
       if (last_repeat) start_q <= last_start ? '0 : start_q + TileBits'(BLOCK_TILES);
       if (last_start) column_q <= last_column ? '0 : column_q + 1'b1;
       if (last_column) row_q <= last_row ? '0 : row_q + 1'b1;
-      if (last_row) base_q <= wrapped_sum(base_q, AddressBits'(InputsModDepth));
+      if (last_row) base_q <= next_base;
     end
   end
 
@@ -232,10 +234,38 @@ module mase_sliding_window #(
     logic [OffsetBits-1:0] offset_q;
     logic [AddressBits-1:0] address_q;
 
+    logic [AddressBits-1:0] row_address;
+    logic [AddressBits-1:0] column_address;
+    logic [AddressBits-1:0] address;
+
     assign row_place = row.place[kernel_row];
     assign column_place = column.place[kernel_column];
     assign in_image = in_window && row_place.in_image && column_place.in_image;
     assign beat_stored[i] = signed'(AheadBits'(offset_q)) < ahead_q;
+
+    mase_modulo_sum #(
+        .MODULUS(DEPTH)
+    ) u_row_address (
+        .left (base_q),
+        .right(row_place.wrapped),
+        .sum  (row_address)
+    );
+
+    mase_modulo_sum #(
+        .MODULUS(DEPTH)
+    ) u_column_address (
+        .left (column_place.wrapped),
+        .right(AddressBits'(start_q + tile)),
+        .sum  (column_address)
+    );
+
+    mase_modulo_sum #(
+        .MODULUS(DEPTH)
+    ) u_address (
+        .left (row_address),
+        .right(column_address),
+        .sum  (address)
+    );
 
     always_ff @(posedge clk) begin
       if (load) begin
@@ -243,8 +273,7 @@ module mase_sliding_window #(
         // A beat of padding leaves once its image has begun.
         offset_q <= in_image ? row_place.offset + column_place.offset
             + OffsetBits'(start_q) + OffsetBits'(tile) : '0;
-        address_q <= wrapped_sum(wrapped_sum(base_q, row_place.wrapped),
-            wrapped_sum(column_place.wrapped, AddressBits'(start_q + tile)));
+        address_q <= address;
       end
     end
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from mase_hw.emit.flow import quantize
-from mase_hw.errors import ConfigError
+from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.passes.prune import prune_transform_pass, report_sparsity_analysis_pass
@@ -85,3 +85,19 @@ def test_pruning_again_keeps_what_left():
 def test_bad_pruning_is_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):
         prune_transform_pass(graph(), arguments)
+
+
+def test_the_natural_sparsity_of_activations_is_reported():
+    mg = graph()
+    batches = [torch.randn(50, 10), torch.randn(30, 10)]
+    _, info = report_sparsity_analysis_pass(mg, {"data": batches})
+    hidden = torch.cat([mg.model.get_parameter("0.weight") @ item.T for item in batches], dim=1)
+    hidden = hidden + mg.model.get_parameter("0.bias")[:, None]
+    expected = float((hidden <= 0).double().mean())
+    assert info["activations"]["relu_1"] == pytest.approx(expected)
+    assert 0.2 < expected < 0.8
+    assert info["activations"]["linear_0"] == 0
+    with pytest.raises(DataError, match="empty"):
+        report_sparsity_analysis_pass(mg, {"data": []})
+    with pytest.raises(ConfigError, match="has no 'dta'"):
+        report_sparsity_analysis_pass(mg, {"dta": batches})

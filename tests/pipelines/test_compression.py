@@ -136,6 +136,25 @@ def test_a_schedule_prunes_in_stages():
     assert pipeline.steps[1][1] == {"epochs": 1}
 
 
+def test_channels_leave_and_adapters_are_fused_on_the_way():
+    steps = [
+        {"pass": "prune_structure", "sparsity": 0.5},
+        {"pass": "lora", "rank": 1, "train": {"epochs": 2, "batch_size": 16}},
+        {"pass": "quantize"},
+        {"pass": "prune", "sparsity": 0.4},
+        {"pass": "train", "epochs": 1},
+    ]
+    result = compress(None, {"steps": steps})
+    first, small, adapted, quantized, pruned, last = result.rows
+    assert small["parameters"] == adapted["parameters"] == 4 * 6 + 4 + 3 * 4 + 3
+    assert first["parameters"] > 1.5 * small["parameters"]
+    assert adapted["trained_parameters"] == (6 + 4) + (4 + 3)
+    assert quantized["average_weight_bits"] < 10
+    assert 0.35 < pruned["sparsity"] == last["sparsity"]
+    zeros = [int((item == 0).sum()) for item in result.mg.model.parameters() if item.dim() == 2]
+    assert sum(zeros) == round(last["sparsity"] * 36)
+
+
 def test_a_sweep_visits_the_grid_and_records_failures(tmp_path):
     mg, split = problem()
     width = "steps.2.config.default.config.weight_width"
