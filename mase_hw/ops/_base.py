@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.fx import Node
 
 from mase_hw.formats import Format
 from mase_hw.ops._tensor import Order, TensorSpec
@@ -317,12 +316,8 @@ class Operator(ABC):
             arguments: all its arguments by ATen name.
             operands: every tensor by operand name, constants as `prepare` returned them.
         """
-        # The members of a list are named data_in_0, data_in_1, ...
-        members = iter([operands[name] for name in sorted(operands, key=lambda n: (len(n), n))])
         given = {
-            name: [next(members) for _ in value]
-            if isinstance(value, list | tuple) and value and isinstance(value[0], Node)
-            else operands.get(self.operand_names.get(name, name), value)
+            name: operands.get(self.operand_names.get(name, name), value)
             for name, value in arguments.items()
         }
         result: Tensor = target(**given)

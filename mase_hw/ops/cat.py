@@ -35,11 +35,12 @@ from mase_hw.ops._scalars import SCALARS, SCALED
 from mase_hw.ops._tensor import Order, TensorSpec
 
 
-def _joined(tensors: list[Tensor], dim: int = 0) -> Tensor:
+def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors, one that is the same for every inference with each of them."""
+    if dim % tensors[0].dim() == 0:
+        return torch.cat(tuple(tensors))
     count = max(len(tensor) for tensor in tensors)
-    kept = dim % tensors[0].dim() == 0
-    return torch.cat([t if kept else t.expand(count, *t.shape[1:]) for t in tensors], dim)
+    return torch.cat([tensor.expand(count, *tensor.shape[1:]) for tensor in tensors], dim)
 
 
 define_joining("cat", _joined)
@@ -102,7 +103,7 @@ class Cat(Operator):
     def problems(self, call: Call) -> list[str]:
         """Also refuse to join inferences, and constants alone."""
         found = super().problems(call)
-        if self.dim(call) == 0 and len(call.result.shape) > 1:
+        if self.dim(call) == 0 and any(spec.shape[0] == 1 for spec in call.streams.values()):
             found.append("it joins dimension 0, the batch; join another dimension")
         if not call.streams:
             found.append("all operands are constant")
@@ -110,14 +111,22 @@ class Cat(Operator):
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes."""
-        dim, names, streams = self.dim(call), list(call.operands), list(call.streams)
+        dim, streams = self.dim(call), list(call.streams)
         constants = {name: call.constant_codes(name) for name in call.constants}
 
         def compute(*codes: Tensor) -> Tensor:
             given = {**constants, **dict(zip(streams, codes, strict=True))}
-            return _joined([given[name] for name in names], dim)
+            whole = [given[name].reshape(-1, *spec.shape) for name, spec in call.operands.items()]
+            return _joined(whole, dim + 1).flatten(0, 1)
 
         return compute
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Join the members of the list, in their order."""
+        members = [operands[f"data_in_{number}"] for number in range(len(operands))]
+        return _joined(members, int(arguments["dim"]))
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """All in the first order that is offered and is not torch's own."""
@@ -133,9 +142,11 @@ class Cat(Operator):
 
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
         """A constant in the order and tiles of the result."""
+        axes, lanes = stream_axes(call.result) or (), call.result.parallelism
         return {
-            name: replace(call.operands[name], parallelism=call.result.parallelism)
-            for name in call.constants
+            name: replace(spec, order=Order.permuted(spec.shape, axes), parallelism=lanes)
+            for name, spec in call.operands.items()
+            if name in call.constants
         }
 
     def hardware(self, call: Call) -> Hardware:

@@ -65,12 +65,10 @@ class Expand(Operator):
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes."""
         data, result = call.operands["data_in_0"].shape, call.result.shape
-        inner = (1,) * (len(result) - len(data)) + data[1:]
+        aligned = (1,) * (len(result) - len(data)) + data
 
         def compute(codes: Tensor) -> Tensor:
-            if len(data) < len(result):
-                return codes.expand(result)
-            return codes.reshape(-1, *inner).expand(-1, *result[1:])
+            return codes.reshape(-1, *aligned).expand(-1, *result).flatten(0, 1)
 
         return compute
 

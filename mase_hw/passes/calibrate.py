@@ -115,8 +115,7 @@ def calibrate_analysis_pass(
         for name, groups in _open_tensors(node, entry, configured):
             constant = name in mg.call(node).constants
             observer = observers["weight_observer" if constant else "observer"]
-            tensor = "data_out_0" if quantize.shares_format(node) else name
-            sample = seen[node.name].get(tensor, Sample(-1.0, 1.0))
+            sample = seen[node.name].get(name, Sample(-1.0, 1.0))
             cls, fields = quantize.open_format(mg, node, name, groups, entry)
             try:
                 chosen[name] = observer(
@@ -144,6 +143,8 @@ def _open_tensors(
     """Return the tensors of a node that need a format of their own, and their words."""
     if node not in configured:
         return []
+    if quantize.shares_format(node):
+        return [("data_out_0", quantize.SHARED)]
     tensors = [(name, quantize.words_for(name)) for name in common(node).operands]
     if quantize.mentions(entry, quantize.RESULT):
         tensors.append(("data_out_0", (quantize.RESULT, "data_out_0")))

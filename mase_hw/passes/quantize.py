@@ -21,6 +21,8 @@ from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 
 RESULT = "data_out"
+# Words for the one format of a node that shares it.
+SHARED = ("data_in", RESULT, "data_out_0")
 
 
 def quantize_transform_pass(
@@ -95,7 +97,9 @@ def check_keys(node: Node, entry: Mapping[str, Any]) -> None:
     if entry.get("name") is None:
         return
     cls = format_class(str(entry["name"]))
-    words = {word for name in common(node).operands for word in words_for(name)}
+    words: set[str] = set()
+    if not shares_format(node):
+        words = {word for name in common(node).operands for word in words_for(name)}
     # An entry by type also serves nodes without the optional operands.
     words |= {"data_in", "weight", "bias", RESULT, "data_out_0"}
     legal = {"name"}
@@ -169,7 +173,7 @@ def _set_operands(mg: MaseGraph, node: Node, entry: Mapping[str, Any]) -> None:
         return
     known = common(node)
     if shares_format(node):
-        one = _format(mg, node, "data_out_0", ("data_in", "data_in_0", RESULT, "data_out_0"), entry)
+        one = _format(mg, node, "data_out_0", SHARED, entry)
         operands = {name: spec.with_format(one) for name, spec in known.operands.items()}
     else:
         operands = {

@@ -82,7 +82,7 @@ module mase_cat_fixed #(
 
   assign last = beat_q == BeatBits'(Beats - 1);
   assign takes_0 = beat_q < BeatBits'(BEATS_0);
-  assign takes_1 = (beat_q >= BeatBits'(From)) && (beat_q < BeatBits'(Until));
+  assign takes_1 = (beat_q + 1'b1 > BeatBits'(From)) && (beat_q < BeatBits'(Until));
   assign needs_1 = takes_1 || (WAIT && takes_0);
   assign there = (data_in_0_valid || !takes_0) && (data_in_1_valid || !needs_1);
   assign advance = !data_out_0_valid || data_out_0_ready;

@@ -64,7 +64,7 @@ module mase_crop_fixed #(
   logic [Lanes-1:0][Width-1:0] shifted;
 
   assign last = beat_q == BeatBits'(BeatsIn - 1);
-  assign completes = (beat_q >= BeatBits'(From)) && (beat_q < BeatBits'(Until));
+  assign completes = (beat_q + 1'b1 > BeatBits'(From)) && (beat_q < BeatBits'(Until));
   assign advance = !data_out_0_valid || data_out_0_ready;
   assign data_in_0_ready = advance || !(completes || rest_q);
   assign take = data_in_0_valid && data_in_0_ready;
