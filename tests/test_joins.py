@@ -94,6 +94,8 @@ CASES = {
         Function(lambda x, a: torch.relu(a(x)) + x[:, :, :1], nn.Linear(5, 5)),
         [(2, 2, 3, 2, 5)],
     ),
+    "no batch": (Function(lambda x, y: torch.cat([x, y]) * 0.5), [(3, 5), (2, 5)]),
+    "an input without the batch": (Function(lambda x, y: x * y), [(3, 2, 5), (5,)]),
     "pooled": (
         Function(lambda x: functional.adaptive_max_pool2d(x, (2, 1)) - x.amax((2, 3), True)),
         [(2, 4, 5, 3)],
