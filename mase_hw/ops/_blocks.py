@@ -21,14 +21,14 @@ def block(spec: TensorSpec) -> BlockFormat:
     Raises:
         UnsupportedError: when the tensor has another format, or none.
     """
-    if not isinstance(spec.format, BlockFormat) or not is_block(spec):
-        raise UnsupportedError(f"{spec.format} is no block with a power of two as its scale")
+    if not isinstance(spec.format, BlockFormat):
+        raise UnsupportedError(f"{spec.format} is no block")
     return spec.format
 
 
 def is_block(spec: TensorSpec) -> bool:
-    """Return whether a tensor comes in blocks whose scale is a power of two."""
-    return spec.format is not None and spec.format.name in BLOCKS
+    """Return whether a tensor comes in blocks with a shared scale."""
+    return isinstance(spec.format, BlockFormat)
 
 
 def block_axis(spec: TensorSpec) -> int:

@@ -19,9 +19,7 @@ ANY = (*SCALARS, *BLOCKS)
 def exact_values(number: Format, codes: Tensor) -> tuple[Tensor, Tensor]:
     """Return the values of codes as int64 significands and exponents of two."""
     if isinstance(number, BlockFormat):
-        bits, scales = number.split(codes)
-        significands, exponents = number.element.significands(bits)
-        return significands, exponents + scales + number.element.lsb_exponent
+        return number.significands(codes)
     if isinstance(number, FloatFormat):
         significands, exponents = number.layout.significands(codes)
         return significands, exponents + number.layout.lsb_exponent
