@@ -166,6 +166,15 @@ class Convolution(Operator):
         stored = one_per_cycle(arrivals["data_in_0"])
         return {"data_in_0": stored, "weight": self._met(call, arrivals)}
 
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """What the buffer of the window has room for, and the sums behind it."""
+        beats = call.operands["data_in_0"].beats
+        return {"data_in_0": self.window(call).room(beats, self.held(call))}
+
+    def held(self, call: Call) -> int:
+        """Return the sums that wait when no result goes: one in the sum, one in a register."""
+        return 2
+
     def repeats(self, call: Call) -> dict[str, int]:
         """Every position takes all weights."""
         return {"weight": call.result.elements // call.result.shape[1]}

@@ -68,6 +68,10 @@ class GatherRows(Operator):
         """A copy leaves 2 cycles after it entered."""
         return self.window(call).schedule(arrivals["data_in_0"])
 
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """What the buffer of the window has room for."""
+        return {"data_in_0": self.window(call).room(call.operands["data_in_0"].beats)}
+
     def operations(self, call: Call) -> int:
         """None."""
         return 0

@@ -128,6 +128,11 @@ class Pool(Operator):
         result: Cycles = met.reshape(-1, window.terms)[:, -1] + stages
         return result
 
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """What the buffer of the window has room for, and a register for each stage behind it."""
+        held = 1 + int(self._scaled(call)) + self._quotient(call).stages
+        return {"data_in_0": self.window(call).room(call.operands["data_in_0"].beats, held)}
+
     def operations(self, call: Call) -> int:
         """One for each pixel of each window."""
         rows, columns = self.axes(call)
