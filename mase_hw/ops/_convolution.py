@@ -19,7 +19,7 @@ from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source, one_per_cycle
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._tensor import Order, TensorSpec
-from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders
+from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders, shared
 
 
 class Convolution(Operator):
@@ -135,7 +135,7 @@ class Convolution(Operator):
     def window(self, call: Call) -> Window:
         """Return the window that slides over the image."""
         elements = max(1, call.operands["weight"].parallelism[1] // self._element_lanes(call))
-        return replace(self._window(call), elements=elements)
+        return shared(replace(self._window(call), elements=elements))
 
     def _window(self, call: Call) -> Window:
         rows, columns = self.axes(call)

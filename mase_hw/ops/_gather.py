@@ -9,7 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
-from mase_hw.ops._window import ONE_PIXEL, Axis, Window
+from mase_hw.ops._window import ONE_PIXEL, Axis, Window, shared
 
 
 class GatherRows(Operator):
@@ -54,7 +54,7 @@ class GatherRows(Operator):
     def window(self, call: Call) -> Window:
         """Return a window of one element."""
         tiles = self.pixel_beats(call)
-        return Window(*self.axes(call), tiles, tiles)
+        return shared(Window(*self.axes(call), tiles, tiles))
 
     def pixel_beats(self, call: Call) -> int:
         """Return how many beats an element of a row takes."""

@@ -19,7 +19,7 @@ from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Sourc
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._quotient import Quotient
 from mase_hw.ops._tensor import Order, TensorSpec
-from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders, pair
+from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders, pair, shared
 
 
 class Pool(Operator):
@@ -77,7 +77,7 @@ class Pool(Operator):
 
     def window(self, call: Call) -> Window:
         """Return the window that slides over the image."""
-        return Window(*self.axes(call), call.operands["data_in_0"].tiles[1], 1)
+        return shared(Window(*self.axes(call), call.operands["data_in_0"].tiles[1], 1))
 
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
         """A factor for every position, where they differ."""

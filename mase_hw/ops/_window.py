@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -300,6 +300,12 @@ class Window:
             if np.array_equal(settled, accepted):
                 return accepted, taken
             accepted = settled
+
+
+@lru_cache(maxsize=64)
+def shared(window: Window) -> Window:
+    """Return the first window of this value: what is known of it serves all layers alike."""
+    return window
 
 
 class Gather:

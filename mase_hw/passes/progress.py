@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
-from mase_hw.errors import EmissionError
+from mase_hw.errors import EmissionError, MaseError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location
+from mase_hw.graph.metadata import location, metadata
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call
@@ -42,7 +42,7 @@ def verify_progress_analysis_pass(
     """Refuse a design that would deadlock, naming the loop.
 
     Args:
-        mg: a graph with parallelism and queues.
+        mg: a graph that went through the hardware metadata pass.
         pass_args: none are known.
 
     Returns:
@@ -72,17 +72,23 @@ class _Unit:
         needs: for each operand, its last beat that each result takes.
         together: for each operand, the first one whose beats it is taken with.
         room: for each operand, the result that must have gone before each beat is taken.
-        queue_depth: beats that it holds, for a queue.
+        call: what it computes.
     """
 
     node: Node
     results: int
+    call: Call | None = None
     uses: list[Use] = field(default_factory=list)
     producers: dict[str, Node] = field(default_factory=dict)
     needs: dict[str, Cycles] = field(default_factory=dict)
     together: dict[str, str] = field(default_factory=dict)
     room: dict[str, Cycles] = field(default_factory=dict)
-    queue_depth: int = 0
+
+    @property
+    def queue_depth(self) -> int:
+        """Beats that a queue holds, zero for what is none."""
+        hardware = self.call.operator.hardware(self.call) if self.call else None
+        return hardware.queue_depth if hardware else 0
 
 
 def _units(mg: MaseGraph) -> dict[Node, _Unit]:
@@ -96,20 +102,24 @@ def _units(mg: MaseGraph) -> dict[Node, _Unit]:
         elif node.op == "call_function":
             call = mg.call(node)
             operands = {name: driver[producer] for name, producer in stream_operands(node)}
-            hardware = call.operator.hardware(call)
+            hardware = metadata(node).hardware
             if hardware is None:
+                raise MaseError(
+                    f"node {node.name} has no hardware metadata: run "
+                    "add_hardware_metadata_analysis_pass first"
+                )
+            if hardware.module is None:
                 (driver[node],) = operands.values()
                 continue
             driver[node] = node
             units[node] = _unit(node, call, operands)
-            units[node].queue_depth = hardware.queue_depth
             for name, producer in operands.items():
                 units[producer].uses.append((node, name))
     return units
 
 
 def _unit(node: Node, call: Call, producers: dict[str, Node]) -> _Unit:
-    unit = _Unit(node, call.result.beats, producers=producers)
+    unit = _Unit(node, call.result.beats, call, producers=producers)
     beats = {name: call.operands[name].beats for name in producers}
     at_once = {name: np.zeros(count, np.int64) for name, count in beats.items()}
     apart = {name: np.arange(1, count + 1) * APART for name, count in beats.items()}
@@ -233,10 +243,11 @@ def _message(units: Mapping[Node, _Unit], loop: list[Node]) -> str:
             del path[path.index(node.name) :]
         path.append(node.name)
     pairs = ", ".join(f"{name} waits for {other}" for name, other in pairwise([*path, path[0]]))
-    queues = [node for node in dict.fromkeys(loop) if node in units and units[node].queue_depth]
+    passed = [units[node] for node in dict.fromkeys(loop) if node in units]
     held = [
-        f"{node.name} holds {units[node].queue_depth} and needs {_least_depth(units, node)} or more"
-        for node in queues
+        f"{unit.node.name} holds {unit.queue_depth} and needs {_least_depth(units, unit)} or more"
+        for unit in passed
+        if unit.queue_depth
     ]
     fix = f"{'; '.join(held)} (without a depth of yours it is computed)"
     return (
@@ -245,14 +256,15 @@ def _message(units: Mapping[Node, _Unit], loop: list[Node]) -> str:
     )
 
 
-def _least_depth(units: Mapping[Node, _Unit], queue: Node) -> int:
+def _least_depth(units: Mapping[Node, _Unit], queue: _Unit) -> int:
     """Return the least depth of a queue at which nothing waits for it in a loop."""
-    beats = units[queue].results
+    beats = queue.results
     others = {node: beats for node, unit in units.items() if unit.queue_depth}
-    low, high = units[queue].queue_depth, beats
+    low, high = queue.queue_depth, beats
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _deadlocks(units, others | {queue: middle}) else (low, middle)
+        depths = others | {queue.node: middle}
+        low, high = (middle, high) if _deadlocks(units, depths) else (low, middle)
     return high
 
 
