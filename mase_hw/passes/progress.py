@@ -7,7 +7,9 @@ design can deadlock exactly when these waits form a circuit (Commoner, Holt, Eve
 for across them, and room is made by earlier ones: one inference tells.
 
 What an operator's results need comes from its schedule, asked with beats so far apart that delays
-do not count; how far it runs ahead of its results comes from `Operator.room`.
+do not count; how far it runs ahead of its results comes from `Operator.room`. That is the room
+which is there whatever the timing: pipelines that move as one hold a few beats more when beats come
+close together, and no design may live by that.
 """
 
 from __future__ import annotations
