@@ -13,7 +13,14 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.nvfp4 import MAX_EXACT_BITS, NVFP4
 from mase_hw.ops import _requantize as scaled
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
-from mase_hw.ops._blocks import block_axis, block_order, block_problems, check_tiles, is_block
+from mase_hw.ops._blocks import (
+    block_axis,
+    block_order,
+    block_problems,
+    block_room,
+    check_tiles,
+    is_block,
+)
 from mase_hw.ops._encode import (
     ANY,
     offered,
@@ -95,6 +102,10 @@ class Cast(Operator):
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A block waits for its last tile."""
         return offered(call.result, arrivals["data_in_0"])
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """Registers, or what an encoder of blocks holds."""
+        return block_room(call, delay) if is_block(call.result) else super().room(call, used, delay)
 
     def operations(self, call: Call) -> int:
         """None: no arithmetic of the model."""
