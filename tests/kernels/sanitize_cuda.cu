@@ -1,6 +1,5 @@
-// Runs the emulated CUDA kernels on exactly sized heap buffers, for the address and
-// undefined-behavior sanitizers. With an argument, breaks the rules once, which the sanitizer must
-// report.
+// Runs the emulated CUDA kernels on exactly sized heap buffers, for the address sanitizer. With an
+// argument, breaks the rules once, which the sanitizer must report.
 
 #include "emulate_cuda.cu"
 
@@ -12,8 +11,11 @@ namespace {
 template <class Element>
 struct Buffer {
   Buffer(std::int64_t count, bool shifted)
-      : memory(new Element[static_cast<std::size_t>(count + shifted)]), start(memory.get() + shifted) {
-    for (std::int64_t index = 0; index < count; ++index) start[index] = static_cast<Element>(std::rand());
+      : memory(new Element[static_cast<std::size_t>(count + shifted)]),
+        start(memory.get() + shifted) {
+    for (std::int64_t index = 0; index < count; ++index) {
+      start[index] = static_cast<Element>(std::rand());
+    }
   }
   std::unique_ptr<Element[]> memory;
   Element* start;
@@ -42,8 +44,9 @@ void check(std::int64_t outputs, std::int64_t columns, std::int64_t block, bool 
 }  // namespace
 
 int main(int count, char**) {
-  const std::int64_t shapes[][3] = {{1, 1, 1},   {3, 77, 32},   {17, 64, 16},  {5, 4112, 32}, {33, 528, 48},
-                                    {2, 100, 7}, {2, 1040, 16}, {16, 32, 32}, {4, 0, 32},    {1, 48, 1024}};
+  const std::int64_t shapes[][3] = {{1, 1, 1},    {3, 77, 32}, {17, 64, 16}, {5, 4112, 32},
+                                    {2, 100, 7},  {4, 0, 32},  {16, 32, 32}, {33, 528, 48},
+                                    {2, 1040, 16}, {1, 48, 1024}};
   for (const auto& shape : shapes) {
     for (const bool shifted : {false, true}) {
       check<float>(shape[0], shape[1], shape[2], shifted);

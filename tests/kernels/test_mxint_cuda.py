@@ -18,7 +18,7 @@ from mase_hw.kernels.mxint import cuda, reference
 
 EMULATOR = Path(__file__).with_name("emulate_cuda.cu")
 SANITIZER = Path(__file__).with_name("sanitize_cuda.cu")
-SANITIZE = ("-fsanitize=address", "-fsanitize=undefined", "-fno-sanitize-recover=all", "-g")
+SANITIZE = "-fsanitize=address,-fno-sanitize-recover=all,-g"
 BUILDABLE = _build.cuda_compiler() is not None and _build.cute_include() is not None
 
 
@@ -192,8 +192,7 @@ def check_linear_error(emulator: ctypes.CDLL) -> None:
 @pytest.mark.slow
 def test_address_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:
     flags = [each for each in _build.CUDA_FLAGS if each not in ("-shared", "-O3")]
-    host = ["-O0", "-Xcompiler", ",".join(SANITIZE)]
-    monkeypatch.setattr(_build, "CUDA_FLAGS", (*flags, *host))
+    monkeypatch.setattr(_build, "CUDA_FLAGS", (*flags, "-O0", "-Xcompiler", SANITIZE))
     program = build(SANITIZER, monkeypatch, "sm_90", (*cuda.HEADERS, EMULATOR))
     if program is None:
         return
