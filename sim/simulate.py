@@ -347,6 +347,7 @@ def _explain_hang(
     """Say which ports wait, and, from the same run with every stream probed, where inside."""
     quiet, summary = request.quiet_limit, request.summary
     lines = [f"the design hangs: no beat moved for {quiet} cycles before cycle {result.cycles}"]
+    lines += [f"  {item}" for item in result.violations]
     for stream in summary.inputs:
         recording, total = result.streams[stream.name], request.inferences * stream.spec.beats
         if recording.valid:

@@ -169,7 +169,7 @@ def accuracy(network: Network, report: SimulationReport) -> Row:
     design, split = network.project.design, network.trained.split
     inputs, labels = (part[: report.inferences] for part in (split.test_inputs, split.test_labels))
     with torch.no_grad():
-        scores = torch.cat([network.trained.module(part) for part in inputs.split(500)])
+        scores = torch.cat([network.trained.module(part) for part in torch.split(inputs, 500)])
     (output,) = design.outputs
     reference = load_reference(network.project.folder)(encode_inputs(design.inputs, inputs))
     results = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mase_hw.emit.flow import quantize
+from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.errors import MaseError
 from mase_hw.graph import trace
 from mase_hw.ops import Operator, operators
@@ -40,7 +40,7 @@ def _modules(operator: Operator) -> tuple[str, ...]:
     module, inputs = operator.examples()[0]
     config = {"default": {"config": {"name": operator.formats[0]}}}
     try:
-        mg = quantize(trace(module.eval(), inputs, batched=False), config)
+        mg = to_hardware(quantize(trace(module.eval(), inputs, batched=False), config))
     except MaseError:
         # Nodes that do nothing at inference are gone before they could become hardware.
         return ()

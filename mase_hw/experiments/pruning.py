@@ -69,7 +69,7 @@ class Pruning(Experiment):
         columns = ["sparsity"]
         for criterion in CRITERIA:
             columns += [f"{criterion}, %", f"{criterion} retrained, %"]
-        cells = [
+        cells: list[tuple[str | float, ...]] = [
             (sparsity, *(f"{mean:.1f} ± {error:.1f}" for mean, error in row))
             for sparsity, row in zip(SPARSITIES, rows, strict=True)
         ]

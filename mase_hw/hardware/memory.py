@@ -106,7 +106,9 @@ class ExternalMemory:
     def cycles(self) -> int:
         """Cycles for which one inference keeps the port busy.
 
-        Beats move at the memory's rate, unless too few bursts may be on their way.
+        Beats move at the memory's rate, unless too few bursts may be on their way to cover the
+        latency; then bursts count with their mean length, and short ones in a row may take a few
+        percent more.
         """
         port, step, beats = self.port, self.port.cycles_per_beat, self.beats
         bursts = sum(item.rounds * item.bursts for item in self.regions)

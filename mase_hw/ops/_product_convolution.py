@@ -120,6 +120,12 @@ class ProductConvolution(Convolution):
         """One pixel at a time, but for fixed point."""
         return super().limits(call) if all_fixed(call) else ONE_PIXEL
 
+    def unrolling(self, call: Call) -> dict[str, range]:
+        """Products take one pixel of the window at a time."""
+        if all_fixed(call) or scaled.serves(call):
+            return super().unrolling(call)
+        return {}
+
     def _sums(self, call: Call) -> tuple[Call, int]:
         """Return the call on integers whose result are the exact sums, and their bits."""
         width = max(2, self._accumulator(scaled.on_integers(call)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,14 +13,18 @@ from mase_hw.errors import ConfigError
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
 
+CLASSES = (
+    "NopPruner",
+    "MedianPruner",
+    "PercentilePruner",
+    "SuccessiveHalvingPruner",
+    "HyperbandPruner",
+    "ThresholdPruner",
+    "WilcoxonPruner",
+)
+# Optuna's class by its name in lower case: successive_halving.
 PRUNERS: Mapping[str, str] = {
-    "none": "NopPruner",
-    "median": "MedianPruner",
-    "percentile": "PercentilePruner",
-    "halving": "SuccessiveHalvingPruner",
-    "hyperband": "HyperbandPruner",
-    "threshold": "ThresholdPruner",
-    "wilcoxon": "WilcoxonPruner",
+    re.sub(r"(?<=.)(?=[A-Z])", "_", name.removesuffix("Pruner")).lower(): name for name in CLASSES
 }
 
 

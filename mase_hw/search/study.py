@@ -175,12 +175,12 @@ class Task:
                 f"search: a pruner compares accuracies while a trial runs, and the objectives are "
                 f"{', '.join(self.objectives)}; allowed: accuracy alone"
             )
-        name = str(self.config.get("pruner", "none"))
+        name = str(self.config.get("pruner", "nop"))
         return make_pruner(name, self.config.get("pruner_options", {}))
 
     @property
     def _prunes(self) -> bool:
-        return bool(self.config.get("pruner", "none") != "none")
+        return bool(self.config.get("pruner", "nop") != "nop")
 
     def identity(self) -> dict[str, Any]:
         """Return what makes this search the same as another, number of trials and sampler aside."""

@@ -19,8 +19,8 @@ from tests.flow.perceptrons import JET_TAGGER, by_type, quantized, seeded
 
 GOLDEN = Path(__file__).with_name("golden")
 FILES = {
-    "design.json", "files.f", "model.mase", "top.sv", "sim/run.py", "sim/stream.py",
-    "sim/test_top.py", "sim/vectors.npz",
+    "design.json", "files.f", "model.mase", "top.sv", "sim/memory.py",
+    "sim/run.py", "sim/stream.py", "sim/test_top.py", "sim/vectors.npz",
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.formats import make_format
-from mase_hw.graph import common, trace
+from mase_hw.graph import trace
 from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.graph.reference import IntegerReference, output_nodes, spec
 from mase_hw.models.digits_mlp import DigitsMLP
@@ -245,7 +245,9 @@ def layered(model, shape, entries):
 def test_each_layer_in_its_own_format(name, tmp_path):
     model, shape, entries = MIXED[name]
     mg = layered(model, shape, entries)
-    assert any(common(node).operator == "cast" for node in mg.nodes if node.op == "call_function")
+    calls = [mg.call(node) for node in mg.nodes if node.op == "call_function"]
+    specs = [spec for call in calls for spec in call.operands.values()]
+    assert len({type(spec.format) for spec in specs}) > 3
     project = mase_hw.emit_verilog(mg, output=tmp_path / "d", parallelism=4)
     values = torch.randn(20, *shape, generator=torch.Generator().manual_seed(6))
     simulate(project, 20, values)

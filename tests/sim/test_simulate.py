@@ -217,5 +217,6 @@ def test_testbench_is_the_same_bytes_each_time(project: Path, tmp_path: Path) ->
         files = sorted((tmp_path / name / "sim").iterdir())
         written.append([(file.name, file.read_bytes()) for file in files])
     assert written[0] == written[1]
-    assert [name for name, _ in written[0]] == ["run.py", "stream.py", "test_top.py", "vectors.npz"]
+    names = ["memory.py", "run.py", "stream.py", "test_top.py", "vectors.npz"]
+    assert [name for name, _ in written[0]] == names
     assert CHAIN[0] == (SCALE1, SCALE2)
