@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from mase_hw.ops._base import Call, Cycles, Hardware, one_per_cycle
+from mase_hw.ops._base import Call, Cycles, Hardware, Operator, one_per_cycle
 from mase_hw.ops._gather import GatherRows
 from mase_hw.ops._reduce import stream_axes
 from mase_hw.ops._tensor import Order
@@ -81,6 +81,12 @@ class Crop(GatherRows):
         rows = one_per_cycle(arrivals["data_in_0"]).reshape(-1, beats)
         offered: Cycles = rows[:, np.minimum(last, beats - 1)] + (last == beats) + 1
         return offered.reshape(-1)
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """What a window has room for, or a register."""
+        if not self._shifts(call):
+            return super().room(call, used, delay)
+        return Operator.room(self, call, used, delay)
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
         """Keep rows; or beats of a row, where the dimension is that of the lanes."""

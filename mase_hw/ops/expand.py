@@ -115,6 +115,16 @@ class Expand(Operator):
             offered = one_per_cycle(needed) + 1
         return offered
 
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """Two blocks of the outermost stage; those behind it add to that."""
+        stages = self._stages(call)
+        if not stages:
+            return super().room(call, used, delay)
+        beats, block = call.operands["data_in_0"].beats, stages[0][0]
+        # The last beat of a block is read once the beat before that has moved on.
+        before = np.arange(beats) // block - 1
+        return {"data_in_0": before * block * (call.result.beats // beats) - 2}
+
     def operations(self, call: Call) -> int:
         """None."""
         return 0
