@@ -319,7 +319,11 @@ def test_a_flattened_image_is_a_wire(tmp_path):
         (Apply(lambda x: x / 3), (2, 3), "no power of two"),
         (Apply(lambda x: x[:, 2:2]), (2, 3), "no element"),
         (nn.Conv2d(2, 2, 3), (2, 5, 5), "batch dimension"),
-        (Apply(lambda x: F.pad(x, (0, 0, 0, 0, 1, 0))), (2, 3, 4, 4), "behind the channels"),
+        (
+            Apply(lambda x: F.pad(x, (1, 0, 0, 0, 0, 0), mode="replicate")),
+            (2, 3, 4, 4, 2),
+            "behind the channels",
+        ),
     ],
 )
 def test_what_has_no_hardware_is_refused(module, shape, words, tmp_path):
