@@ -367,7 +367,7 @@ def test_an_unknown_synthesis_target(run: Run, project: Path) -> None:
     [
         ('{"version": 7}', "a design of version 7; this release reads version 1"),
         ("{", "not JSON"),
-        ('{"version": 1}', "damaged (KeyError: 'name')"),
+        ('{"version": 1}', "damaged (KeyError: 'external_memory')"),
         ('{"version": 1, "name": "x", "inputs": 3}', "damaged"),
         ("[]", "version None"),
     ],
