@@ -50,6 +50,7 @@ def emit_verilog(
     parallelism: int | str | Mapping[str, Any] = 1,
     multipliers: int = 64,
     memory: Memory = ON_CHIP,
+    queues: Mapping[str, int] | None = None,
     data: Any = None,
     name: str | None = None,
 ) -> Project:
@@ -64,6 +65,7 @@ def emit_verilog(
         multipliers: the budget of `auto`.
         memory: `on-chip`, or `external` for weights that come through one AXI4 port, or a table,
             see `mase_hw.passes.memory`.
+        queues: depths of queues by name, in place of the computed ones.
         data: batches of inputs that show the ranges of values, for fractions left open.
         name: the design's name.
 
@@ -83,7 +85,9 @@ def emit_verilog(
     check_finite(mg)
     if config is not None or not mg.is_quantized:
         mg = quantize(mg, config, data=data)
-    mg = to_hardware(mg, parallelism=parallelism, multipliers=multipliers, memory=memory)
+    mg = to_hardware(
+        mg, parallelism=parallelism, multipliers=multipliers, memory=memory, queues=queues
+    )
     return write_project(mg, Path(output), testbench=write_testbench)
 
 

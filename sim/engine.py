@@ -42,9 +42,15 @@ class RunRequest:
 
     @property
     def quiet_limit(self) -> int:
-        """Cycles in which no beat moves on any port that mean a hang."""
-        summary = self.summary
-        usual = 100 * summary.interval_cycles + 2 * summary.latency_cycles + 1000
+        """Cycles in which no beat moves on any port that mean a hang, as the testbench has it.
+
+        At most 50 intervals, unless the latency is longer, and twice that in the testbench, which
+        looks once in that time; an external memory may be slower than was predicted.
+        """
+        interval, latency = self.summary.interval_cycles, self.summary.latency_cycles
+        usual = max(min(10 * interval + 2 * latency + 100, 50 * interval), interval + latency)
+        if self.memory is not None:
+            usual += 100 * interval + 1000
         return int(usual / (1.0 - self.stall))
 
     @property

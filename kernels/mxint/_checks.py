@@ -32,11 +32,21 @@ def check_values(values: Tensor, what: str = "values") -> None:
     """Refuse what cannot be quantized.
 
     Raises:
-        FormatError: for a scalar or a dtype other than float32 and bfloat16.
+        FormatError: for a scalar, a dtype other than float32 and bfloat16, or no dense tensor.
     """
+    check_dense(**{what: values})
     check_dtype(values.dtype, what)
     if values.dim() == 0:
         raise FormatError(f"mxint8: {what} is a scalar; allowed: at least one dimension")
+
+
+def check_dense(**tensors: Tensor) -> None:
+    """Refuse what is no tensor, and tensors that are not laid out by strides."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise FormatError(f"mxint8: {name} is {type(tensor).__name__}; allowed: a torch.Tensor")
+        if tensor.layout != torch.strided:
+            raise FormatError(f"mxint8: {name} is {tensor.layout}; allowed: torch.strided")
 
 
 def check_dtype(dtype: torch.dtype, what: str = "dtype") -> None:
@@ -52,6 +62,7 @@ def check_codes(codes: Tensor, exponents: Tensor, block: int) -> None:
     Raises:
         FormatError: for another dtype, device, or shape.
     """
+    check_dense(codes=codes, exponents=exponents)
     if codes.dtype != torch.int8 or exponents.dtype != torch.uint8:
         raise FormatError(
             f"mxint8: codes are {codes.dtype} and exponents {exponents.dtype}; "
@@ -86,6 +97,7 @@ def check_linear(
         )
     if bias is None:
         return
+    check_dense(bias=bias)
     check_same_device(values=values, bias=bias)
     if tuple(bias.shape) != (codes.shape[0],) or bias.dtype != values.dtype:
         raise FormatError(

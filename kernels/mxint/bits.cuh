@@ -62,6 +62,34 @@ MASE_HOST_DEVICE float power_of_two(int power) {
                                 : std::uint32_t{1} << (power + 149));
 }
 
+// The factor of a code under an exponent; every product but that of -128 at 254 is exact.
+MASE_HOST_DEVICE float scale_of(std::uint8_t exponent) {
+  return exponent == kExponentNan ? as_float(0x7FC00000u) : power_of_two(exponent - kDecodeBias);
+}
+
+// A code as float, faster than by conversion: 0x4B000000 is 2**23, whose last bit has weight one.
+MASE_HOST_DEVICE float small_float(std::int8_t code) {
+  return as_float(0x4B000000u | (static_cast<std::uint8_t>(code) ^ 0x80u)) - 8388736.0f;
+}
+
+// A float, or the bits of a bfloat16, as float.
+MASE_HOST_DEVICE float widen(float value) { return value; }
+MASE_HOST_DEVICE float widen(std::uint16_t value) {
+  return as_float(static_cast<std::uint32_t>(value) << 16);
+}
+
+// A float as it is, or rounded to the bits of a bfloat16, ties to even.
+template <class Value>
+MASE_HOST_DEVICE Value narrow(float value) {
+  if constexpr (sizeof(Value) == sizeof(float)) {
+    return value;
+  } else {
+    const std::uint32_t bits = as_bits(value);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FC0u;
+    return static_cast<Value>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+  }
+}
+
 // The code of a finite value under the exponent of its block, ties to even.
 MASE_HOST_DEVICE std::int8_t encode(float value, int exponent) {
   // 2**(133 - exponent) leaves float32 for small exponents: two exact steps.

@@ -9,6 +9,7 @@
 
 #include "bits.cuh"
 #include "dequantize.cuh"
+#include "linear.cuh"
 
 namespace {
 
@@ -45,14 +46,6 @@ cudaError_t dequantize(Problem problem, cudaStream_t stream) {
                                : launch_dequantize<OutBits, false>(problem, stream);
 }
 
-__device__ std::uint32_t float_bits(const float* values, std::int64_t index) {
-  return as_bits(values[index]);
-}
-
-__device__ std::uint32_t float_bits(const std::uint16_t* values, std::int64_t index) {
-  return static_cast<std::uint32_t>(values[index]) << 16;
-}
-
 // One warp per block: the largest magnitude by a warp reduction, then the codes.
 template <class Value>
 __global__ void quantize_kernel(const Value* values, std::int8_t* codes, std::uint8_t* exponents,
@@ -67,13 +60,13 @@ __global__ void quantize_kernel(const Value* values, std::int8_t* codes, std::ui
   const std::int64_t count = block < columns - start ? block : columns - start;
   std::uint32_t largest = 0;
   for (std::int64_t at = lane; at < count; at += kWarp) {
-    const std::uint32_t magnitude = float_bits(values, offset + at) & 0x7FFFFFFFu;
+    const std::uint32_t magnitude = as_bits(widen(values[offset + at])) & 0x7FFFFFFFu;
     largest = magnitude > largest ? magnitude : largest;
   }
   largest = __reduce_max_sync(0xFFFFFFFFu, largest);
   const int exponent = static_cast<int>(largest >> 23);
   for (std::int64_t at = lane; at < count; at += kWarp) {
-    const float value = as_float(float_bits(values, offset + at));
+    const float value = widen(values[offset + at]);
     codes[offset + at] = exponent == kExponentNan ? std::int8_t{0} : encode(value, exponent);
   }
   if (lane == 0) exponents[index] = static_cast<std::uint8_t>(exponent);
@@ -91,6 +84,52 @@ cudaError_t quantize(const Value* values, std::int8_t* codes, std::uint8_t* expo
   return cudaGetLastError();
 }
 
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads)
+    linear_kernel(LinearProblem<typename Tile::Value> problem) {
+  using Value = typename Tile::Value;
+  __shared__ alignas(16) Value shared_memory[Tile::kBatch * Tile::kColumns];
+  const int thread = static_cast<int>(threadIdx.x);
+  const Tile body{problem, blockIdx.x};
+  typename Tile::Sums sums;
+  for (std::int64_t chunk = 0; chunk < body.chunks(); ++chunk) {
+    if (chunk > 0) __syncthreads();  // everyone has read what is now overwritten
+    body.load(shared_memory, thread, chunk);
+    __syncthreads();
+    body.accumulate(shared_memory, thread, chunk, sums);
+  }
+  CUTE_UNROLL
+  for (int row = 0; row < Tile::kRowsPerWarp; ++row) {
+    CUTE_UNROLL
+    for (int batch = 0; batch < Tile::kBatch; ++batch) {
+      CUTE_UNROLL
+      for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+        sums.of[row][batch] += __shfl_xor_sync(0xFFFFFFFFu, sums.of[row][batch], distance);
+      }
+    }
+  }
+  body.store(sums, thread);
+}
+
+template <class Value>
+cudaError_t linear(const LinearProblem<Value>& problem, cudaStream_t stream) {
+  return with_linear_tile(problem, [&](auto type) {
+    using Tile = typename decltype(type)::type;
+    const auto grid = static_cast<unsigned>(ceil_div(problem.weight.rows, Tile::kRows));
+    linear_kernel<Tile><<<grid, Tile::kThreads, 0, stream>>>(problem);
+    return cudaGetLastError();
+  });
+}
+
+template <class Value>
+cudaError_t linear(const void* values, const Matrix& weight, const void* bias, void* out,
+                   std::int64_t batch, cudaStream_t stream) {
+  return linear(LinearProblem<Value>{weight, static_cast<const Value*>(values),
+                                     static_cast<const Value*>(bias), static_cast<Value*>(out),
+                                     batch},
+                stream);
+}
+
 }  // namespace
 
 extern "C" {
@@ -99,13 +138,7 @@ int mase_mxint8_cuda_dequantize(const void* codes, const void* exponents, void* 
                                 std::int64_t rows, std::int64_t columns, std::int64_t block,
                                 int out_bytes, void* stream) {
   if (rows == 0 || columns == 0) return cudaSuccess;
-  const Problem problem{static_cast<const std::int8_t*>(codes),
-                        static_cast<const std::uint8_t*>(exponents),
-                        out,
-                        rows,
-                        columns,
-                        block,
-                        ceil_div(columns, block)};
+  const Problem problem{make_matrix(codes, exponents, rows, columns, block), out};
   const auto queue = static_cast<cudaStream_t>(stream);
   return out_bytes == 2 ? dequantize<std::uint16_t>(problem, queue)
                         : dequantize<std::uint32_t>(problem, queue);
@@ -122,6 +155,20 @@ int mase_mxint8_cuda_quantize(const void* values, void* codes, void* exponents, 
                                      rows, columns, block, queue)
                           : quantize(static_cast<const float*>(values), code, exponent, rows,
                                      columns, block, queue);
+}
+
+// out[batch, outputs] = values[batch, columns] @ weight[outputs, columns].T + bias, a null bias
+// being none; batch is at most 16.
+int mase_mxint8_cuda_linear(const void* values, const void* codes, const void* exponents,
+                            const void* bias, void* out, std::int64_t batch, std::int64_t outputs,
+                            std::int64_t columns, std::int64_t block, int value_bytes,
+                            void* stream) {
+  if (batch > kMaxLinearBatch) return cudaErrorInvalidValue;
+  if (batch == 0 || outputs == 0) return cudaSuccess;
+  const Matrix weight = make_matrix(codes, exponents, outputs, columns, block);
+  const auto queue = static_cast<cudaStream_t>(stream);
+  return value_bytes == 2 ? linear<std::uint16_t>(values, weight, bias, out, batch, queue)
+                          : linear<float>(values, weight, bias, out, batch, queue);
 }
 
 const char* mase_mxint8_cuda_error(int code) {

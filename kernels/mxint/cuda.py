@@ -14,8 +14,13 @@ from mase_hw.kernels._build import build_cuda, cuda_compiler, cute_include, load
 from mase_hw.kernels.mxint._checks import block_count
 
 SOURCE = Path(__file__).with_name("cuda.cu")
-HEADERS = tuple(SOURCE.with_name(name) for name in ("bits.cuh", "dequantize.cuh"))
+HEADERS = tuple(
+    SOURCE.with_name(name) for name in ("bits.cuh", "matrix.cuh", "dequantize.cuh", "linear.cuh")
+)
 DEVICE_TYPES = ("cuda",)
+# Up to here a layer is bound by reading its weight, which the kernel reads as one byte an element;
+# with more rows, decoding once before torch's matrix product feeds the matrix units.
+MAX_FUSED_ROWS = 16
 
 
 def unavailable() -> str | None:
@@ -36,7 +41,7 @@ def quantize(values: Tensor, block: int) -> tuple[Tensor, Tensor]:
     codes = torch.empty(values.shape, dtype=torch.int8, device=values.device)
     shape = (*values.shape[:-1], block_count(columns, block))
     exponents = torch.empty(shape, dtype=torch.uint8, device=values.device)
-    _launch("quantize", values, (values, codes, exponents), block, values.element_size())
+    _launch("quantize", (values, codes, exponents), (*_rows_and_columns(values), block), values)
     return codes, exponents
 
 
@@ -44,28 +49,49 @@ def dequantize(codes: Tensor, exponents: Tensor, block: int, dtype: torch.dtype)
     """Return values in `dtype`; see `reference.dequantize`."""
     codes, exponents = codes.contiguous(), exponents.contiguous()
     result = torch.empty(codes.shape, dtype=dtype, device=codes.device)
-    _launch("dequantize", codes, (codes, exponents, result), block, result.element_size())
+    _launch("dequantize", (codes, exponents, result), (*_rows_and_columns(codes), block), result)
     return result
 
 
+def linear(
+    values: Tensor, codes: Tensor, exponents: Tensor, bias: Tensor | None, block: int
+) -> Tensor:
+    """Return the weight-only linear layer; see `reference.linear`."""
+    values, bias = values.detach(), None if bias is None else bias.detach()
+    batch, columns = _rows_and_columns(values)
+    if batch > MAX_FUSED_ROWS:
+        weight = dequantize(codes, exponents, block, values.dtype)
+        return torch.nn.functional.linear(values, weight, bias)
+    values, codes, exponents = values.contiguous(), codes.contiguous(), exponents.contiguous()
+    bias = None if bias is None else bias.contiguous()
+    outputs = codes.shape[0]
+    result = torch.empty((*values.shape[:-1], outputs), dtype=values.dtype, device=values.device)
+    tensors = (values, codes, exponents, bias, result)
+    _launch("linear", tensors, (batch, outputs, columns, block), values)
+    return result
+
+
+def _rows_and_columns(tensor: Tensor) -> tuple[int, int]:
+    return tensor.shape[:-1].numel(), tensor.shape[-1]
+
+
 def _launch(
-    name: str, shaped: Tensor, tensors: tuple[Tensor, ...], block: int, element_bytes: int
+    name: str, tensors: tuple[Tensor | None, ...], sizes: tuple[int, ...], floats: Tensor
 ) -> None:
-    """Run a kernel over rows of `shaped` on the current stream of its device."""
-    columns = shaped.shape[-1]
-    rows = shaped.shape[:-1].numel()
-    with torch.cuda.device(shaped.device):
-        library = _library(torch.cuda.get_device_capability(shaped.device))
+    """Run a kernel on the current stream of the device and for the dtype of `floats`."""
+    device = floats.device
+    with torch.cuda.device(device):
+        library = _library(torch.cuda.get_device_capability(device))
         code = library[f"mase_mxint8_cuda_{name}"](
-            *(ctypes.c_void_p(tensor.data_ptr()) for tensor in tensors),
-            *(ctypes.c_int64(size) for size in (rows, columns, block)),
-            ctypes.c_int(element_bytes),
+            *(ctypes.c_void_p(None if each is None else each.data_ptr()) for each in tensors),
+            *(ctypes.c_int64(size) for size in sizes),
+            ctypes.c_int(floats.element_size()),
             ctypes.c_void_p(torch.cuda.current_stream().cuda_stream),
         )
     if code != 0:
         describe = library.mase_mxint8_cuda_error
         describe.restype = ctypes.c_char_p
-        raise ToolError(f"mxint8 {name} on {shaped.device}: {describe(code).decode()}")
+        raise ToolError(f"mxint8 {name} on {device}: {describe(code).decode()}")
 
 
 @cache

@@ -7,30 +7,15 @@
 
 #include <cute/tensor.hpp>
 
-#include "bits.cuh"
+#include "matrix.cuh"
 
 namespace mase::mxint8 {
 
 using cute::_1;
 using cute::Int;
 
-struct Problem {
-  const std::int8_t* codes;       // [rows, columns]
-  const std::uint8_t* exponents;  // [rows, blocks]
-  void* out;                      // [rows, columns], 2 or 4 bytes each
-  std::int64_t rows;
-  std::int64_t columns;
-  std::int64_t block;
-  std::int64_t blocks;  // of a row
-
-  // Index of the block of a row that holds a column; 64-bit divisions are slow on the device.
-  MASE_HOST_DEVICE std::int64_t block_of(std::int64_t column) const {
-    if (block == 32) return column >> 5;
-    if (columns <= INT32_MAX) {
-      return static_cast<std::uint32_t>(column) / static_cast<std::uint32_t>(block);
-    }
-    return column / block;
-  }
+struct Problem : Matrix {
+  void* out;  // [rows, columns], 2 or 4 bytes each
 };
 
 // kVector: 16-byte accesses, for data whose rows keep that alignment; otherwise one element each.
@@ -113,8 +98,6 @@ struct DequantizeTile {
   }
 };
 
-inline std::int64_t ceil_div(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
-
 // Rows shorter than a tile leave its threads idle: dense data in whole blocks is cut anew.
 inline Problem widen(Problem problem, int columns) {
   const bool whole = problem.columns % problem.block == 0 && columns % problem.block == 0;
@@ -127,9 +110,8 @@ inline Problem widen(Problem problem, int columns) {
 }
 
 inline bool vectorizable(const Problem& problem) {
-  const auto address =
-      reinterpret_cast<std::uintptr_t>(problem.codes) | reinterpret_cast<std::uintptr_t>(problem.out);
-  return address % 16 == 0 && problem.columns % 16 == 0;
+  return joint_address(problem.codes, static_cast<const char*>(problem.out)) % 16 == 0 &&
+         problem.columns % 16 == 0;
 }
 
 }  // namespace mase::mxint8

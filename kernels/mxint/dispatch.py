@@ -79,7 +79,7 @@ def selected(operation: str, device: torch.device | str = "cpu") -> Implementati
 def use(name: str) -> Iterator[None]:
     """Run MXINT8 operations on the implementation `name` inside the block.
 
-    Operations that it does not offer (CUDA has no fused linear) take the best that does.
+    Operations that it does not offer (`linear_both` of `cuda`, say) take the best that does.
 
     Raises:
         ConfigError: for an unknown name, or one that cannot run on this machine.

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mase_hw.kernels.mxint._checks import (
     DEFAULT_BLOCK,
+    FLOAT_DTYPES,
     block_count,
     check_block,
     check_codes,
@@ -146,7 +147,8 @@ def linear(
 ) -> Tensor:
     """Return `values @ weight.T + bias` for a weight `[out, in]` in MXINT8.
 
-    Differentiable with respect to `values` and `bias`.
+    Differentiable with respect to `values` and `bias`. Inside `torch.autocast` both are cast to its
+    dtype first, as those of `torch.nn.functional.linear` are.
 
     Args:
         values: float32 or bfloat16 `[..., in]`.
@@ -160,6 +162,17 @@ def linear(
         FormatError: when shapes, dtypes or devices do not belong together.
     """
     check_block(block)
+    values, bias = _autocast(values), None if bias is None else _autocast(bias)
     check_linear(values, codes, exponents, bias, block)
     result: Tensor = _linear(values, codes, exponents, bias, block, quantize_values)
     return result
+
+
+def _autocast(tensor: Tensor) -> Tensor:
+    """Cast what can be cast; what is no tensor of floats is left for the checks to refuse."""
+    if not isinstance(tensor, Tensor) or tensor.dtype not in FLOAT_DTYPES:
+        return tensor
+    kind = tensor.device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return tensor
+    return tensor.to(torch.get_autocast_dtype(kind))

@@ -88,18 +88,14 @@ def linear_both(
     order, each sum rounded once, then the bias. The order is part of the definition, which makes
     the result reproducible on every bit.
     """
-    value_codes, value_exponents = quantize(values, block)
-    left = _split(value_codes.double(), block)  # [..., blocks, block]
+    rows = values.reshape(values.shape[:-1].numel(), values.shape[-1])
+    value_codes, value_exponents = quantize(rows, block)
+    left = _split(value_codes.double(), block)  # [rows, blocks, block]
     right = _split(codes.double(), block)  # [out, blocks, block]
-    rows = left.reshape(-1, *left.shape[-2:])
-    dots = torch.einsum("rbk,obk->rob", rows, right)
-    power = value_exponents.reshape(-1, 1, left.shape[-2]).to(torch.int64) + exponents.to(
-        torch.int64
-    )
+    dots = torch.einsum("rbk,obk->rob", left, right)
+    power = value_exponents[:, None].to(torch.int64) + exponents.to(torch.int64)
     terms = (dots * _power_of_two(power - 2 * (EXPONENT_BIAS + FRACTION_BITS))).float()
-    invalid = (value_exponents.reshape(-1, 1, left.shape[-2]) == EXPONENT_NAN) | (
-        exponents == EXPONENT_NAN
-    )
+    invalid = (value_exponents[:, None] == EXPONENT_NAN) | (exponents == EXPONENT_NAN)
     terms = torch.where(invalid, torch.nan, terms)
     total = torch.zeros(terms.shape[:2], dtype=torch.float32, device=values.device)
     for index in range(terms.shape[-1]):

@@ -87,7 +87,7 @@ def linear(
 ) -> Tensor:
     """Return the weight-only linear layer; see `reference.linear`."""
     kernels = _kernels()
-    flat = values.detach().reshape(-1, values.shape[-1]).contiguous()
+    flat = _flat(values).contiguous()
     rows, columns = flat.shape
     outputs = codes.shape[0]
     result = torch.empty((rows, outputs), dtype=values.dtype, device=values.device)
@@ -118,7 +118,7 @@ def linear_both(
 ) -> Tensor:
     """Return the linear layer with both operands in MXINT8; see `reference.linear_both`."""
     kernels = _kernels()
-    flat = values.detach().reshape(-1, values.shape[-1])
+    flat = _flat(values)
     value_codes, value_exponents = quantize(flat, block)
     rows, columns = flat.shape
     outputs = codes.shape[0]
@@ -144,6 +144,11 @@ def linear_both(
             max(32, kernels.next_power_of_2(block)),
         )
     return result.reshape(*values.shape[:-1], outputs)
+
+
+def _flat(values: Tensor) -> Tensor:
+    """Return `[rows, columns]`; a size of -1 is ambiguous where there are no columns."""
+    return values.detach().reshape(values.shape[:-1].numel(), values.shape[-1])
 
 
 def _tile(rows: int) -> dict[str, int]:

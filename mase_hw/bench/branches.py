@@ -7,12 +7,11 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from mase_hw.bench._base import PYTHON, Benchmark, Row, median_seconds, python_environment, timed
+from mase_hw.bench._identical_layers import identical_layers
 
 if TYPE_CHECKING:
     from mase_hw.emit.project import Project
@@ -31,7 +30,6 @@ NETWORKS: Mapping[str, int] = {
 }
 STALL = 0.3
 STALLED_SAMPLES: Mapping[str, int] = {"native": 40, "cocotb": 3}
-IDENTICAL_LAYERS = "mase_hw.bench._identical_layers"
 
 COLD_BUILD = """
 import sys
@@ -80,8 +78,7 @@ class Branches(Benchmark):
                     yield from tools(network, Path(folder))
                 if not quick:
                     yield resources(network)
-        if find_spec(IDENTICAL_LAYERS):
-            yield from import_module(IDENTICAL_LAYERS).identical_layers()
+        yield from identical_layers()
 
 
 def prepare(name: str, folder: Path) -> Network:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from mase_hw.bench._base import Benchmark, Row
 from mase_hw.bench._training_steps import training_steps
@@ -16,23 +16,8 @@ if TYPE_CHECKING:
 
 ELEMENTS = 1 << 26
 QUICK_ELEMENTS = 1 << 21
-STALL = 0.3
 SEED = 0
 
-DESIGNS: Mapping[str, Mapping[str, Any]] = {
-    **{f"fixed {w}": {"name": "fixed", "data_in_width": w, "weight_width": w} for w in (4, 6, 8)},
-    **{
-        f"mxint {w}": {"name": "mxint", "data_in_width": w, "data_in_block_size": 8}
-        for w in (4, 6, 8)
-    },
-    "fp4 e2m1": {"name": "fp4_e2m1"},
-    "fp6 e2m3": {"name": "fp6_e2m3"},
-    "fp6 e3m2": {"name": "fp6_e3m2"},
-    "fp8 e4m3": {"name": "fp8_e4m3"},
-    **{f"log {w}": {"name": "log", "data_in_width": w, "weight_width": w} for w in (4, 5)},
-    "ternary": {"name": "ternary", "data_in_scale": 1.0, "weight_scale": 1.0},
-    "binary": {"name": "binary"},
-}
 QUICK_DESIGNS = ("fixed 8", "mxint 8", "binary")
 
 
@@ -79,13 +64,15 @@ def throughput(elements: int) -> Iterator[Row]:
 
 def areas(quick: bool) -> Iterator[Row]:
     """Synthesize a layer whose one unit is a dot product of 8 lanes, in every format."""
+    from mase_hw.experiments._areas import designs, dot_product
     from mase_hw.hardware.synth import synthesize
 
+    chosen = {name: entry for name, entry in designs() if not quick or name in QUICK_DESIGNS}
     projects: dict[str, Project] = {}
     luts: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
-        for name in QUICK_DESIGNS if quick else DESIGNS:
-            project = projects[name] = _layer(DESIGNS[name], Path(folder) / name.replace(" ", "_"))
+        for name, entry in chosen.items():
+            project = projects[name] = dot_product(entry, Path(folder) / name.replace(" ", "_"))
             without = synthesize(project.folder, dsp=False).total
             luts[name] = without.lut
             measured = f"{without.lut:,} LUT, {without.ff:,} FF"
@@ -100,29 +87,6 @@ def areas(quick: bool) -> Iterator[Row]:
             "interval equal",
             pair[0] == pair[1],
         )
-
-
-def _layer(config: Mapping[str, Any], folder: Path) -> Project:
-    """Emit a layer without bias, and check its bits."""
-    import torch
-    from torch import nn
-
-    from mase_hw.api import emit_verilog, simulate
-
-    torch.manual_seed(SEED)
-    layer = nn.Linear(64, 16, bias=False)
-    with torch.no_grad():
-        # Weights of a size that formats without a scale hold.
-        layer.weight *= 16.0
-    project = emit_verilog(
-        layer,
-        (torch.randn(1, 64),),
-        output=folder,
-        config={"by": "type", "default": {"config": dict(config)}},
-        parallelism={"default": 1, "linear": {"data_in_0_dim_0": 8, "data_out_0_dim_0": 1}},
-    )
-    _require(simulate(project, samples=20, stall=STALL).bit_exact, "a bit-exact simulation")
-    return project
 
 
 def _require(holds: bool, what: str) -> None:

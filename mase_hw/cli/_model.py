@@ -137,6 +137,7 @@ class ConfigFile:
     quantize: Mapping[str, Any] | None = None
     parallelism: Mapping[str, Any] | None = None
     memory: str | Mapping[str, Any] | None = None
+    queues: Mapping[str, int] | None = None
 
 
 def read_config(path: Path | None) -> ConfigFile:

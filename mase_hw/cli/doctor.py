@@ -33,8 +33,11 @@ def _list_kernels(console: Console) -> None:
 
     from mase_hw.kernels import implementations
 
-    table = Table("format", "kernel", "runs here", title="Kernels, best first")
+    table = Table(title="Kernels, best first")
+    for heading in ("format", "kernel", "offers", "runs here"):
+        table.add_column(heading, overflow="fold")
     for name, found in implementations().items():
         for item in found:
-            table.add_row(name, item.name, "[green]yes[/]" if not item.reason else item.reason)
+            runs = item.reason or "[green]yes[/]"
+            table.add_row(name, item.name, ", ".join(item.operations), runs)
     console.print(table)

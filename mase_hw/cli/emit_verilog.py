@@ -24,7 +24,8 @@ def emit_verilog(
         Path | None, typer.Option("--output", "-o", help="Folder to write. [default: build/NAME]")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file of number formats, parallelism and memory.")
+        Path | None,
+        typer.Option(help="TOML file of number formats, parallelism, memory and queues."),
     ] = None,
     weights: Annotated[
         Path | None,
@@ -77,6 +78,7 @@ def emit_verilog(
         ),
         multipliers=multipliers,
         memory=next(item for item in (memory, given.memory, ON_CHIP) if item is not None),
+        queues=given.queues,
     )
     report = evaluate(
         project,

@@ -176,7 +176,7 @@ def _add_node(
     if hardware is None:
         builder.wires.append((result, next(iter(operands.values()))))
     elif hardware.queue_depth:
-        _add_queue(builder, call, hardware, next(iter(operands.values())), result)
+        _add_queue(builder, node, hardware, next(iter(operands.values())), result)
     else:
         _add_instance(builder, call, hardware, operands, result)
     builder.nodes.append(
@@ -193,13 +193,16 @@ def _add_node(
 
 
 def _add_queue(
-    builder: _Builder, call: Call, hardware: Hardware, operand: Stream, result: Stream
+    builder: _Builder, node: Node, hardware: Hardware, operand: Stream, result: Stream
 ) -> None:
     depth = hardware.queue_depth
-    builder.queues.append(Queue(call.name, depth, operand.name, result.name))
+    consumer = ", ".join(user.name for user in node.users)
+    builder.queues.append(
+        Queue(node.name, depth, operand.name, result.name, operand.node, consumer)
+    )
     parameters = {
         "WIDTH": str(_payload_bits(result)),
-        "DEPTH": _own_parameter(builder, call, "DEPTH", depth),
+        "DEPTH": _own_parameter(builder, node.name, "DEPTH", depth),
     }
     ports = {"clk": "clk", "rst": "rst"}
     for port, stream in (("data_in", operand), ("data_out", result)):
@@ -209,13 +212,13 @@ def _add_queue(
             f"{port}_ready": f"{stream.name}_ready",
         }
     builder.instances.append(
-        Instance(f"{call.name}_inst", call.name, hardware.module, parameters, ports)
+        Instance(f"{node.name}_inst", node.name, hardware.module, parameters, ports)
     )
 
 
-def _own_parameter(builder: _Builder, call: Call, name: str, value: int | str) -> str:
+def _own_parameter(builder: _Builder, node: str, name: str, value: int | str) -> str:
     """Add a parameter of a node to the top; return its name there."""
-    full = f"{call.name}_{name}"
+    full = f"{node}_{name}"
     kind = "int" if isinstance(value, int) and value < 0 else "int unsigned"
     builder.parameters.append(Parameter(kind, full, str(value)))
     return full
@@ -256,7 +259,7 @@ def _add_instance(
     )
     ports |= _stream_ports("data_out_0", result)
     for name, value in hardware.parameters.items():
-        parameters[name] = _own_parameter(builder, call, name, value)
+        parameters[name] = _own_parameter(builder, call.name, name, value)
     for table in hardware.tables:
         parameters[table.parameter] = _path(_add_table(builder, call, table))
     builder.instances.append(

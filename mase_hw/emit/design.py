@@ -116,12 +116,16 @@ class Queue:
         depth: beats it holds.
         entering: name of the stream that goes in.
         leaving: name of the stream that comes out.
+        producer: graph node whose result it holds.
+        consumer: graph node, or output, that takes it.
     """
 
     node: str
     depth: int
     entering: str
     leaving: str
+    producer: str
+    consumer: str
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from mase_hw.passes.fold import (
 from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.memory import Memory
+from mase_hw.passes.progress import verify_progress_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
 from mase_hw.passes.remove_identity import remove_identity_transform_pass
@@ -71,15 +72,24 @@ def to_hardware(
     parallelism: int | str | Mapping[str, Any] = 1,
     multipliers: int = 64,
     memory: Memory = ON_CHIP,
+    queues: Mapping[str, int] | None = None,
 ) -> MaseGraph:
     """Return a quantised graph with parallelism and hardware metadata, checked.
 
     Raises:
         UnsupportedError: with everything that has no hardware.
+        EmissionError: when the design would deadlock.
     """
     check(mg)
     mg, _ = add_hardware_metadata_analysis_pass(
-        mg, {"parallelism": parallelism, "multipliers": multipliers, "memory": memory}
+        mg,
+        {
+            "parallelism": parallelism,
+            "multipliers": multipliers,
+            "memory": memory,
+            "queues": queues,
+        },
     )
     mg, _ = verify_analysis_pass(mg, {})
+    mg, _ = verify_progress_analysis_pass(mg, {})
     return mg

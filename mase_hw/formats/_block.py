@@ -173,6 +173,12 @@ class BlockFormat(Format):
         mask = (1 << self.element.width) - 1
         return codes & mask, (codes >> self.element.width) - self.scale.bias
 
+    def significands(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the exact values as int64 significands and exponents of two."""
+        bits, scales = self.split(codes)
+        significands, exponents = self.element.significands(bits)
+        return significands, exponents + scales + self.element.lsb_exponent
+
     def decode(self, codes: Tensor) -> Tensor:
         """Return float64 values."""
         elements, exponents = self.split(codes)

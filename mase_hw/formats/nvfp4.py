@@ -28,6 +28,7 @@ SCALE = FloatElement(4, 3, 7, "nan")
 LEAST_SCALE = 2.0**-6
 LEAST_SCALE_CODE = 8
 SCALE_BITS = 8
+MAX_EXACT_BITS = 46
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,12 @@ class NVFP4(BlockFormat):
         codes = (SCALE.encode(scales) << ELEMENT.width) | ELEMENT.encode(scaled)
         return self._unblock(codes, values.shape)
 
+    def significands(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values over the tensor's scale as int64 significands and exponents of two."""
+        elements, exponents = ELEMENT.scaled(codes & ((1 << ELEMENT.width) - 1))
+        scales, places = SCALE.scaled(codes >> ELEMENT.width)
+        return elements * scales, exponents + places
+
     def decode(self, codes: Tensor) -> Tensor:
         """Return float64 values."""
         scales = SCALE.decode(codes >> ELEMENT.width)
@@ -97,9 +104,15 @@ class NVFP4(BlockFormat):
         return elements * scales * self.tensor_scale
 
     def from_scaled(self, integers: Tensor, exponents: Tensor) -> Tensor:
-        """Round integers up to 53 bits; the block scale is no power of two."""
-        if integers.numel() and int(integers.abs().max()) >= 1 << 53:
-            raise FormatError(f"{self} casts integers up to 53 bits; the data exceeds that")
+        """Round integers up to `MAX_EXACT_BITS`.
+
+        Quotients in float64 are then on the right side of every tie: a block scale has four bits,
+        and a quotient that is no tie differs from it in the last bit of the integer or above.
+        """
+        if integers.numel() and int(integers.abs().max()) >= 1 << MAX_EXACT_BITS:
+            raise FormatError(
+                f"{self} casts integers up to {MAX_EXACT_BITS} bits; the data exceeds that"
+            )
         return self.encode(integers.double() * torch.exp2(exponents.double()))
 
     def random_codes(self, shape: Any, generator: torch.Generator) -> Tensor:
@@ -112,6 +125,11 @@ class NVFP4(BlockFormat):
         high = SCALE.maximum_code + 1
         scales = torch.randint(LEAST_SCALE_CODE, high, drawn, generator=generator)
         return self._unblock((scales << ELEMENT.width) | blocks, elements.shape)
+
+    def operand_parameters(self) -> dict[str, int]:
+        """Return those of a block, and the kind of its scale."""
+        bias = -SCALE.lsb_exponent
+        return {**super().operand_parameters(), "SCALE_KIND": 1, "SCALE_BIAS": bias}
 
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> NVFP4:

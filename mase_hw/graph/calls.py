@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,17 +36,38 @@ def result_spec(producer: Node) -> TensorSpec:
 
 def aten_arguments(node: Node) -> dict[str, Any]:
     """Return the arguments of a node by their names in its schema, defaults filled in."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None:
+    known = _schema(node.target)
+    if known is None:
         return {f"argument_{number}": value for number, value in enumerate(node.args)}
     given = list(node.args)
     arguments: dict[str, Any] = {}
-    for position, argument in enumerate(schema.arguments):
+    for position, argument in enumerate(known):
         if position < len(given) and not argument.kwarg_only:
             arguments[argument.name] = given[position]
         else:
             arguments[argument.name] = node.kwargs.get(argument.name, argument.default_value)
     return arguments
+
+
+class _Argument(NamedTuple):
+    """One argument of a torch operator."""
+
+    name: str
+    kind: str
+    kwarg_only: bool
+    default_value: Any
+
+
+@cache
+def _schema(target: Any) -> tuple[_Argument, ...] | None:
+    """Return the arguments of a target, None for one without a schema; torch is slow to say."""
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        return None
+    return tuple(
+        _Argument(item.name, str(item.type), item.kwarg_only, item.default_value)
+        for item in schema.arguments
+    )
 
 
 def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str, Node | float]]:
@@ -57,12 +79,12 @@ def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str
             the members of a list become the first of `data_in_0`, `data_in_1`, ... that are
             free.
     """
-    schema = getattr(node.target, "_schema", None)
-    if schema is None:
+    known = _schema(node.target)
+    if known is None:
         nodes = [value for value in node.args if isinstance(value, Node)]
         yield from ((f"data_in_{number}", value) for number, value in enumerate(nodes))
         return
-    kinds = {argument.name: str(argument.type) for argument in schema.arguments}
+    kinds = {argument.name: argument.kind for argument in known}
     used: set[str] = set()
     for name, value in aten_arguments(node).items():
         if isinstance(value, list | tuple) and any(isinstance(item, Node) for item in value):

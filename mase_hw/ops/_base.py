@@ -294,6 +294,22 @@ class Operator(ABC):
         """
         return one_per_cycle(np.max(np.stack(list(arrivals.values())), axis=0)) + 1
 
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """Return which result must have gone before each beat of an operand is taken.
+
+        Results of one inference are counted from 0; a negative number means that none must. The
+        answer is for beats that come far apart, which leave the most gaps in a pipeline.
+
+        Args:
+            call: the call, with parallelism.
+            used: for each streaming operand, the first result that each of its beats goes into.
+            delay: the least cycles from a beat to a result.
+
+        The default suits units of one register for each cycle of delay, each of which moves by
+        itself.
+        """
+        return {name: results - delay for name, results in used.items()}
+
     def operations(self, call: Call) -> int:
         """Return the arithmetic operations of one inference (a multiply-accumulate is two)."""
         return call.result.elements
@@ -379,6 +395,11 @@ def torch_target(name: str) -> Callable[..., Tensor]:
 def example_values(*shape: int, seed: int = 0) -> Tensor:
     """Return float32 reals from a normal distribution, the same at every call."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def queue_room(beats: int, depth: int) -> Cycles:
+    """Return which beat must have left a queue before each one enters."""
+    return np.arange(beats) - depth
 
 
 def one_per_cycle(offered: Cycles) -> Cycles:

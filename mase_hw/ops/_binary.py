@@ -23,6 +23,7 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
+from mase_hw.ops._blocks import block_room
 from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._tensor import Order
@@ -127,6 +128,10 @@ class Binary(Operator):
             return mxint.binary_schedule(call, met)
         exact = self.operation == "multiply" or not is_all_fixed(call)
         return met + int(exact)
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """Registers, or what an encoder of blocks holds."""
+        return block_room(call, delay) if mxint.serves(call) else super().room(call, used, delay)
 
     def _formats(self, call: Call) -> tuple[Fixed, Fixed]:
         return fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])

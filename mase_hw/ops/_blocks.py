@@ -6,7 +6,7 @@ import numpy as np
 
 from mase_hw.errors import ParallelismError, UnsupportedError
 from mase_hw.formats._block import BlockFormat
-from mase_hw.ops._base import Cycles, one_per_cycle
+from mase_hw.ops._base import Call, Cycles, one_per_cycle, queue_room
 from mase_hw.ops._tensor import Order, TensorSpec
 
 # Formats whose blocks are integers with a shared scale, in hardware one and the same.
@@ -21,14 +21,14 @@ def block(spec: TensorSpec) -> BlockFormat:
     Raises:
         UnsupportedError: when the tensor has another format, or none.
     """
-    if not isinstance(spec.format, BlockFormat) or not is_block(spec):
-        raise UnsupportedError(f"{spec.format} is no block with a power of two as its scale")
+    if not isinstance(spec.format, BlockFormat):
+        raise UnsupportedError(f"{spec.format} is no block")
     return spec.format
 
 
 def is_block(spec: TensorSpec) -> bool:
-    """Return whether a tensor comes in blocks whose scale is a power of two."""
-    return spec.format is not None and spec.format.name in BLOCKS
+    """Return whether a tensor comes in blocks with a shared scale."""
+    return isinstance(spec.format, BlockFormat)
 
 
 def block_axis(spec: TensorSpec) -> int:
@@ -67,11 +67,28 @@ def check_tiles(node: str, name: str, spec: TensorSpec) -> None:
         )
 
 
+def encoder_depth(result: TensorSpec) -> int:
+    """Return the beats that `mase_block_encode` holds: two blocks, and one on offer."""
+    return 2 * _held(result) + 1
+
+
+def _held(result: TensorSpec) -> int:
+    """Return the tiles of a block; tiles that do not divide a block are refused later."""
+    return min(max(block(result).blocking[0] // result.parallelism[1], 1), result.tiles[1])
+
+
+def block_room(call: Call, delay: int) -> dict[str, Cycles]:
+    """Return `Operator.room` of results in blocks, beat for beat.
+
+    Two cycles of the delay are the encoder's, the others those of registers before it.
+    """
+    held = delay - 2 + encoder_depth(call.result)
+    return dict.fromkeys(call.streams, queue_room(call.result.beats, held))
+
+
 def encoded(result: TensorSpec, entered: Cycles) -> Cycles:
     """Return when `mase_block_encode` offers its tiles, given when they enter, in order."""
-    lanes, tiles = result.parallelism[1], result.tiles[1]
-    # Tiles that do not divide a block are refused later.
-    held = min(max(block(result).blocking[0] // lanes, 1), tiles)
+    tiles, held = result.tiles[1], _held(result)
     moved = one_per_cycle(entered).reshape(-1, tiles)
     last = np.minimum((np.arange(tiles) // held + 1) * held, tiles) - 1
     return one_per_cycle(moved[:, last].reshape(-1) + 1) + 1

@@ -19,7 +19,7 @@ from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source, one_per_cycle
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._tensor import Order, TensorSpec
-from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders
+from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders, shared
 
 
 class Convolution(Operator):
@@ -135,7 +135,7 @@ class Convolution(Operator):
     def window(self, call: Call) -> Window:
         """Return the window that slides over the image."""
         elements = max(1, call.operands["weight"].parallelism[1] // self._element_lanes(call))
-        return replace(self._window(call), elements=elements)
+        return shared(replace(self._window(call), elements=elements))
 
     def _window(self, call: Call) -> Window:
         rows, columns = self.axes(call)
@@ -165,6 +165,15 @@ class Convolution(Operator):
         """Pixels are stored as they come; weights are taken where they meet them."""
         stored = one_per_cycle(arrivals["data_in_0"])
         return {"data_in_0": stored, "weight": self._met(call, arrivals)}
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """What the buffer of the window has room for, and the sums behind it."""
+        beats = call.operands["data_in_0"].beats
+        return {"data_in_0": self.window(call).room(beats, self.held(call))}
+
+    def held(self, call: Call) -> int:
+        """Return the sums that wait when no result goes: one in the sum, one in a register."""
+        return 2
 
     def repeats(self, call: Call) -> dict[str, int]:
         """Every position takes all weights."""

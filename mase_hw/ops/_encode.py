@@ -9,7 +9,14 @@ from mase_hw.formats import Format
 from mase_hw.formats._block import BlockFormat
 from mase_hw.formats._minifloat import FloatFormat
 from mase_hw.ops._base import Cycles, one_per_cycle
-from mase_hw.ops._blocks import BLOCKS, block_problems, check_tiles, encoded, is_block
+from mase_hw.ops._blocks import (
+    BLOCKS,
+    block_problems,
+    check_tiles,
+    encoded,
+    encoder_depth,
+    is_block,
+)
 from mase_hw.ops._scalars import SCALARS, integer_fraction, scalar_problems
 from mase_hw.ops._tensor import TensorSpec
 
@@ -19,9 +26,7 @@ ANY = (*SCALARS, *BLOCKS)
 def exact_values(number: Format, codes: Tensor) -> tuple[Tensor, Tensor]:
     """Return the values of codes as int64 significands and exponents of two."""
     if isinstance(number, BlockFormat):
-        bits, scales = number.split(codes)
-        significands, exponents = number.element.significands(bits)
-        return significands, exponents + scales + number.element.lsb_exponent
+        return number.significands(codes)
     if isinstance(number, FloatFormat):
         significands, exponents = number.layout.significands(codes)
         return significands, exponents + number.layout.lsb_exponent
@@ -50,6 +55,11 @@ def result_parameters(node: str, result: TensorSpec) -> dict[str, int | str]:
 def unread(result: TensorSpec) -> tuple[str, ...]:
     """Return the output ports that a result does not have."""
     return () if is_block(result) else ("data_out_0_exponent",)
+
+
+def encoder_room(result: TensorSpec) -> int:
+    """Return the beats that `mase_encode` holds."""
+    return encoder_depth(result) if is_block(result) else 1
 
 
 def offered(result: TensorSpec, complete: Cycles) -> Cycles:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
-from mase_hw.ops._window import ONE_PIXEL, Axis, Window
+from mase_hw.ops._window import ONE_PIXEL, Axis, Window, shared
 
 
 class GatherRows(Operator):
@@ -54,7 +54,7 @@ class GatherRows(Operator):
     def window(self, call: Call) -> Window:
         """Return a window of one element."""
         tiles = self.pixel_beats(call)
-        return Window(*self.axes(call), tiles, tiles)
+        return shared(Window(*self.axes(call), tiles, tiles))
 
     def pixel_beats(self, call: Call) -> int:
         """Return how many beats an element of a row takes."""
@@ -67,6 +67,10 @@ class GatherRows(Operator):
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A copy leaves 2 cycles after it entered."""
         return self.window(call).schedule(arrivals["data_in_0"])
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """What the buffer of the window has room for."""
+        return {"data_in_0": self.window(call).room(call.operands["data_in_0"].beats)}
 
     def operations(self, call: Call) -> int:
         """None."""

@@ -93,6 +93,10 @@ class Layout(Operator):
         ready = accepted[np.maximum(plan.needs.numpy() - 1, 0)] + 1
         return one_per_cycle(ready) + 1
 
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """Two whole tensors."""
+        return {"data_in_0": np.full(call.operands["data_in_0"].beats, -1)}
+
     def operations(self, call: Call) -> int:
         """None."""
         return 0

@@ -19,7 +19,7 @@ from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Sourc
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._quotient import Quotient
 from mase_hw.ops._tensor import Order, TensorSpec
-from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders, pair
+from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders, pair, shared
 
 
 class Pool(Operator):
@@ -77,7 +77,7 @@ class Pool(Operator):
 
     def window(self, call: Call) -> Window:
         """Return the window that slides over the image."""
-        return Window(*self.axes(call), call.operands["data_in_0"].tiles[1], 1)
+        return shared(Window(*self.axes(call), call.operands["data_in_0"].tiles[1], 1))
 
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
         """A factor for every position, where they differ."""
@@ -127,6 +127,11 @@ class Pool(Operator):
         stages = 1 + int(self._scaled(call)) + self._quotient(call).stages
         result: Cycles = met.reshape(-1, window.terms)[:, -1] + stages
         return result
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """What the buffer of the window has room for, and a register for each stage behind it."""
+        held = 1 + int(self._scaled(call)) + self._quotient(call).stages
+        return {"data_in_0": self.window(call).room(call.operands["data_in_0"].beats, held)}
 
     def operations(self, call: Call) -> int:
         """One for each pixel of each window."""

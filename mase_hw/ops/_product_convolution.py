@@ -22,7 +22,7 @@ from mase_hw.ops._base import Call, Cycles, Hardware, Reference, Source
 from mase_hw.ops._block_product import BlockProduct
 from mase_hw.ops._blocks import is_block
 from mase_hw.ops._convolution import Convolution
-from mase_hw.ops._encode import ANY
+from mase_hw.ops._encode import ANY, encoder_room
 from mase_hw.ops._product import Product, all_fixed, rounded
 from mase_hw.ops._scalar_product import ScalarProduct
 from mase_hw.ops._scalars import SCALED
@@ -108,6 +108,12 @@ class ProductConvolution(Convolution):
         window = self.window(call)
         met = window.schedule(arrivals["data_in_0"])
         return self._product(call).schedule(met.reshape(-1, window.terms)[:, -1])
+
+    def held(self, call: Call) -> int:
+        """Return the sums that wait when no result goes."""
+        if scaled.serves(call):
+            return super().held(call) + scaled.REQUANTIZE_CYCLES
+        return super().held(call) if all_fixed(call) else 1 + encoder_room(call.result)
 
     def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
         """Weights and biases, and the multipliers of a real scale."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
+import numpy as np
 from torch import Tensor
 
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, one_per_cycle
@@ -164,6 +165,13 @@ class Accumulation(Reduction):
         """A result follows its last element."""
         lanes = call.operands["data_in_0"].parallelism[1]
         return self.run(call).schedule(arrivals["data_in_0"], lanes) + self._quotient(call).stages
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """A register for each stage; that of the sum of lanes lies before the sum of beats."""
+        run, results = self.run(call), used["data_in_0"]
+        first = int(run.across and call.operands["data_in_0"].parallelism[1] > 1)
+        earlier = np.append(np.full(first, -1), results[: results.size - first])
+        return {"data_in_0": earlier - (delay - first)}
 
     def _quotient(self, call: Call) -> Quotient:
         fraction = fixed(call.operands["data_in_0"]).frac_width

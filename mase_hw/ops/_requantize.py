@@ -25,6 +25,7 @@ from mase_hw.formats import Format
 from mase_hw.formats import _binary_scale as binary
 from mase_hw.formats.fixed import MAX_WIDTH_BITS as MAX_WIDTH_BITS
 from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.nvfp4 import NVFP4
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Call, Cycles, Hardware, Reference, Source
 from mase_hw.ops._encode import exact_values
@@ -210,24 +211,28 @@ def schedule(offered: Cycles) -> Cycles:
     return offered + REQUANTIZE_CYCLES
 
 
+def real_scale(number: Format) -> Fraction:
+    """Return the real scale of a tensor, 1 for formats that have none."""
+    if isinstance(number, ScaledInteger):
+        return scales(number)[0]
+    return Fraction(number.tensor_scale) if isinstance(number, NVFP4) else Fraction(1)
+
+
 def cast_multiplier(given: Format, result: Format) -> Mapping[str, int]:
     """Return the multiplier of a cast from or to a real scale, as parameters; none for others."""
-    if not (isinstance(given, ScaledInteger) or isinstance(result, ScaledInteger)):
+    ratio = real_scale(given) / real_scale(result)
+    if ratio == 1 and not any(isinstance(end, ScaledInteger) for end in (given, result)):
         return {}
-    ratio = Fraction(1)
-    if isinstance(given, ScaledInteger):
-        (ratio,) = scales(given)
-    if isinstance(result, ScaledInteger):
-        ratio /= scales(result)[0]
     bits = multiplier_bits(result)
     factor, shift = dyadic(ratio, bits)
     return {"MULTIPLIER_WIDTH": bits, "MULTIPLIER": factor, "MULTIPLIER_SHIFT": shift}
 
 
 def cast_reference(given: Format, result: Format) -> Reference:
-    """Return codes -> codes of a cast from or to a real scale."""
+    """Return codes -> codes of a cast, with the multiplier of a real scale."""
     known = cast_multiplier(given, result)
-    factor, shift = known["MULTIPLIER"], known["MULTIPLIER_SHIFT"]
+    factor, shift = known.get("MULTIPLIER", 1), known.get("MULTIPLIER_SHIFT", 0)
+    unit = replace(result, tensor_scale=1.0) if isinstance(result, NVFP4) else result
 
     def compute(codes: Tensor) -> Tensor:
         if isinstance(given, ScaledInteger):
@@ -237,6 +242,6 @@ def cast_reference(given: Format, result: Format) -> Reference:
             integers, exponents = exact_values(given, codes)
         if isinstance(result, ScaledInteger):
             return round_steps(result, integers * factor, exponents - shift)
-        return result.from_scaled(integers * factor, exponents - shift)
+        return unit.from_scaled(integers * factor, exponents - shift)
 
     return compute

@@ -35,6 +35,7 @@ from mase_hw.ops._base import (
     one_per_cycle,
     torch_target,
 )
+from mase_hw.ops._blocks import block_room
 from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._library import NAMESPACE, define
@@ -156,6 +157,10 @@ class Unary(Operator):
             return mxint.unary_schedule(call, one_per_cycle(arrivals["data_in_0"]))
         stages = PIECEWISE_STAGES if self._is_piecewise(call) else 1
         return one_per_cycle(arrivals["data_in_0"]) + stages
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """Registers, or what an encoder of blocks holds."""
+        return block_room(call, delay) if mxint.serves(call) else super().room(call, used, delay)
 
     def _evaluator_of(self, call: Call) -> Evaluator:
         operand, result = call.operands["data_in_0"].quantized, call.result.quantized

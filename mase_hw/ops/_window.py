@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -268,6 +268,18 @@ class Window:
         """Return when each beat is offered, from idle, to a consumer that is ready."""
         return self._settled(offered, self.depth)[1] + 1
 
+    def room(self, beats: int, held: int = 0) -> Cycles:
+        """Return which result must have gone before each of `beats` enters.
+
+        Every block makes a result; `held` of them may wait behind the window.
+        """
+        starts = np.arange(beats // self.inputs)[:, None] * self.inputs
+        free = (self._free[None, :] + starts).reshape(-1)
+        position = np.searchsorted(free, np.arange(beats) - self.depth, side="right")
+        # The last beat of the position before is read once the beat before that has moved on.
+        room: Cycles = (position * self.blocks * self.terms - 2) // self.terms - held
+        return room
+
     def _settled(self, offered: Cycles, depth: int) -> tuple[Cycles, Cycles]:
         """Return when each beat enters a buffer of `depth`, and when each that leaves is read.
 
@@ -288,6 +300,12 @@ class Window:
             if np.array_equal(settled, accepted):
                 return accepted, taken
             accepted = settled
+
+
+@lru_cache(maxsize=64)
+def shared(window: Window) -> Window:
+    """Return the first window of this value: what is known of it serves all layers alike."""
+    return window
 
 
 class Gather:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from mase_hw.ops._base import Call, Cycles, Example, Hardware, example_values
+from mase_hw.ops._base import Call, Cycles, Example, Hardware, Operator, example_values
 from mase_hw.ops._pool import Pool
 from mase_hw.ops._quotient import Quotient
 from mase_hw.ops._reduce import Run
@@ -65,6 +65,12 @@ class AdaptiveAvgPool2d(Pool):
             return super().schedule(call, arrivals)
         quotient: Quotient = self._quotient(call)
         return run.schedule(arrivals["data_in_0"], 1) + quotient.stages
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """A register for each stage behind a single window."""
+        if self._run(call) is None:
+            return super().room(call, used, delay)
+        return Operator.room(self, call, used, delay)
 
     def _run(self, call: Call) -> Run | None:
         """Return where the pixels of a single window lie, None when there are several."""

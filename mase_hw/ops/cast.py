@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from torch import Tensor
-
 from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.nvfp4 import MAX_EXACT_BITS, NVFP4
 from mase_hw.ops import _requantize as scaled
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
-from mase_hw.ops._blocks import block_axis, block_order, block_problems, check_tiles, is_block
+from mase_hw.ops._blocks import (
+    block_axis,
+    block_order,
+    block_problems,
+    block_room,
+    check_tiles,
+    is_block,
+)
 from mase_hw.ops._encode import (
     ANY,
-    exact_values,
     offered,
     result_parameters,
     result_problems,
@@ -36,7 +41,7 @@ class Cast(Operator):
     name: ClassVar[str] = "cast"
     targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
     role: ClassVar[str | None] = "cast"
-    formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED)
+    formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED, NVFP4.name)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse odd scales, and blocks that hardware cannot stream."""
@@ -57,6 +62,11 @@ class Cast(Operator):
         both = is_block(data) and is_block(result)
         if not found and both and block_axis(data) != block_axis(result):
             found.append("its blocks lie along different dimensions; cast to fixed point between")
+        if not found and isinstance(result.format, NVFP4) and _exact_bits(call) > MAX_EXACT_BITS:
+            found.append(
+                f"values of {data.format} take {_exact_bits(call)} bits beside its scale; "
+                f"{result.format} is encoded from {MAX_EXACT_BITS} at most"
+            )
         return found
 
     def orders(self, call: Call) -> dict[str, Order | None]:
@@ -69,13 +79,7 @@ class Cast(Operator):
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes of the result's format."""
         given, result = call.operands["data_in_0"].quantized, call.result.quantized
-        if scaled.is_scaled(call.operands["data_in_0"]) or scaled.is_scaled(call.result):
-            return scaled.cast_reference(given, result)
-
-        def compute(codes: Tensor) -> Tensor:
-            return result.from_scaled(*exact_values(given, codes))
-
-        return compute
+        return scaled.cast_reference(given, result)
 
     def hardware(self, call: Call) -> Hardware:
         """Return one decoder and one encoder for each lane or block."""
@@ -99,6 +103,18 @@ class Cast(Operator):
         """A block waits for its last tile."""
         return offered(call.result, arrivals["data_in_0"])
 
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """Registers, or what an encoder of blocks holds."""
+        return block_room(call, delay) if is_block(call.result) else super().room(call, used, delay)
+
     def operations(self, call: Call) -> int:
         """None: no arithmetic of the model."""
         return 0
+
+
+def _exact_bits(call: Call) -> int:
+    """Return the bits of a significand, with the multiplier of a real scale."""
+    given, result = call.operands["data_in_0"].quantized, call.result.quantized
+    factor = scaled.cast_multiplier(given, result).get("MULTIPLIER", 1)
+    fields = given.stream_fields(1)
+    return sum(item.width_bits for item in fields) + factor.bit_length()

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, one_per_cycle
+from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, one_per_cycle, queue_room
 from mase_hw.ops._library import define_queue
 
 define_queue("fifo")
@@ -37,6 +37,11 @@ class Fifo(Operator):
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A beat is offered the cycle after it entered."""
         return one_per_cycle(arrivals["data_in_0"]) + 1
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """As many beats as it holds."""
+        depth = int(call.attributes["depth"])
+        return {"data_in_0": queue_room(call.result.beats, depth)}
 
     def operations(self, call: Call) -> int:
         """None."""

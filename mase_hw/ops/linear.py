@@ -29,7 +29,7 @@ from mase_hw.ops._base import (
 )
 from mase_hw.ops._block_product import BlockProduct
 from mase_hw.ops._blocks import is_block
-from mase_hw.ops._encode import ANY
+from mase_hw.ops._encode import ANY, encoder_room
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._product import Product, all_fixed, rounded, same
 from mase_hw.ops._scalar_product import ScalarProduct
@@ -157,6 +157,22 @@ class Linear(Operator):
         """Elements are stored as they come, to be replayed; weights are taken as they meet."""
         met, stored = self._met(call, arrivals), one_per_cycle(arrivals["data_in_0"])
         return {"data_in_0": met if call.result.tiles[1] == 1 else stored, "weight": met}
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """Two rows that are replayed, and the sums behind them."""
+        data = call.operands["data_in_0"]
+        in_tiles, sums, beat = data.tiles[1], call.result.tiles[1], np.arange(data.beats)
+        # The last beat of the row before is read once the beat before that has moved on.
+        freed = (beat // in_tiles - 1) * in_tiles * sums - 2
+        moved = beat if sums == 1 else freed
+        return {"data_in_0": moved // in_tiles - self._held(call)}
+
+    @staticmethod
+    def _held(call: Call) -> int:
+        """Return the sums that wait when no result goes."""
+        if scaled.serves(call):
+            return 2 + scaled.REQUANTIZE_CYCLES
+        return 2 if all_fixed(call) else 1 + encoder_room(call.result)
 
     def repeats(self, call: Call) -> dict[str, int]:
         """Every row tile takes all weights."""

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch.fx import Node
 
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import refresh_output, stream_operands
@@ -34,7 +36,10 @@ def insert_fifos_transform_pass(
 
     Args:
         mg: a graph with parallelism.
-        pass_args: none are known.
+        pass_args: `queues` holds depths by the names of queues, in place of computed ones.
+
+    Raises:
+        ConfigError: for a queue that is none, or a depth below 1.
 
     Returns:
         The graph, and `{"fifos": depth by node name}`.
@@ -44,15 +49,29 @@ def insert_fifos_transform_pass(
         edge: depth for edge, depth in _occupancies(mg).items() if depth > 1 and _forked(mg, edge)
     }
     fifos: dict[str, int] = {}
-    for (node, name), depth in depths.items():
+    asked = (pass_args or {}).get("queues", {})
+    if not isinstance(asked, Mapping):
+        raise ConfigError(f"queues is {asked!r}; allowed: a table of depths by queue")
+    for (node, name), computed in depths.items():
         producer = dict(stream_operands(node))[name]
         given = spec(producer)
-        queue = insert_after(mg, producer, ROLE, given, given, (depth,))
+        queue = insert_after(mg, producer, ROLE, given, given, (computed,))
         _replace_one(node, name, producer, queue)
-        fifos[queue.name] = depth
+        fifos[queue.name] = depth = asked.get(queue.name, computed)
+        queue.args = (queue.args[0], depth)
+    _check_depths(asked, fifos)
     refresh_output(mg)
     mg.recompile()
     return mg, {"fifos": fifos}
+
+
+def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
+    """Refuse depths of no queue, and those that are none."""
+    for name, depth in asked.items():
+        if name not in fifos:
+            raise ConfigError(f"queues: no queue is called {name!r}; {nearest(name, fifos)}")
+        if not isinstance(depth, int) or isinstance(depth, bool) or depth < 1:
+            raise ConfigError(f"queues: {name} is {depth!r}; allowed: a number of beats from 1")
 
 
 def _occupancies(mg: MaseGraph) -> dict[tuple[Node, str], int]:

@@ -24,15 +24,17 @@ def add_hardware_metadata_analysis_pass(
         mg: a quantised graph.
         pass_args: `parallelism` and `multipliers`, as `assign_parallelism_transform_pass` takes
             them; `max_parallelism` is another name for a number. `memory` says where constants lie,
-            as `place_constants` takes it.
+            as `place_constants` takes it, `queues` how deep queues are, as
+            `insert_fifos_transform_pass` takes it.
     """
     given = dict(pass_args or {})
     if "max_parallelism" in given:
         given.setdefault("parallelism", given.pop("max_parallelism"))
+    queues = given.pop("queues", None)
     port, outside = place_constants(mg, given.pop("memory", ON_CHIP))
     mg, ordered = assign_orders_transform_pass(mg)
     mg, info = assign_parallelism_transform_pass(mg, given)
-    mg, queued = insert_fifos_transform_pass(mg)
+    mg, queued = insert_fifos_transform_pass(mg, {"queues": {} if queues is None else queues})
     for node in mg.nodes:
         if node.op != "call_function":
             continue

@@ -4,7 +4,8 @@
 // KIND 0 gives integers with one bit before the point, 1 floats, see mase_float_cast. The scale of a
 // block of BLOCK_SIZE neighbours in a row is the exponent of its largest magnitude, less that of the
 // largest element, bounded to what its code holds. The exponent is rounded down, to nearest where
-// floats have no mantissa. Elements are rounded to nearest even and saturate. A block is held back
+// floats have no mantissa. SCALE_KIND 1 gives E2M1 in a scale E4M3, see mase_nvfp4_scale and
+// mase_nvfp4_element. Elements are rounded to nearest even and saturate. A block is held back
 // until its last tile is in: the first tile of a block is offered 2 cycles after its last one
 // entered. Throughput 1 beat per cycle without gaps: two blocks are stored.
 module mase_block_encode #(
@@ -20,6 +21,7 @@ module mase_block_encode #(
     parameter int unsigned EXPONENT_WIDTH = 4,
     parameter int EXPONENT_BIAS = 7,
     parameter int unsigned MAXIMUM_CODE = 127,
+    parameter int unsigned SCALE_KIND = 0,
     parameter int unsigned SCALE_WIDTH = 8,
     parameter int SCALE_BIAS = 127,
     parameter int unsigned SCALE_CODES = 255,
@@ -55,7 +57,13 @@ module mase_block_encode #(
   localparam bit Nearest = KIND == 1 && Mantissa == 0;
   // Exponent of the largest element.
   localparam int Largest = (KIND == 1) ? int'(MAXIMUM_CODE >> Mantissa) - EXPONENT_BIAS : 0;
-  localparam int LowPlace = Largest - SCALE_BIAS;
+  localparam bit Fine = SCALE_KIND == 1;
+  // The bits of a magnitude that its scale depends on, below the place of the leading one.
+  localparam int unsigned BelowWidth = Fine ? IN_WIDTH : 0;
+  localparam int unsigned BelowBits = Fine ? IN_WIDTH : 1;
+  localparam int unsigned KeyWidth = PlaceWidth + BelowWidth;
+  // Largest magnitudes below this place have the smallest scale.
+  localparam int LowPlace = Fine ? -8 : Largest - SCALE_BIAS;
   localparam int HighPlace = LowPlace + int'(SCALE_CODES) - 1;
 
   if (BLOCK_SIZE % LANES != 0 && Tiles > 1) begin : gen_block_check
@@ -123,19 +131,23 @@ module mase_block_encode #(
   assign {stored_exponent, stored_mantissa} = memory[read_q];
 
   for (genvar r = 0; r < ROWS; r++) begin : gen_row
-    // Largest place of a leading one in the block so far; of complete blocks, one a slot.
-    logic signed [PlaceWidth-1:0] beat_place;
-    logic signed [PlaceWidth-1:0] running_q;
-    logic signed [PlaceWidth-1:0] running;
+    // Largest magnitude of the block so far: the place of its leading one, and the bits below it
+    // where they count. Of complete blocks, what the scale is, one a slot.
+    logic signed [KeyWidth-1:0] beat_key;
+    logic signed [KeyWidth-1:0] running_q;
+    logic signed [KeyWidth-1:0] running;
+    logic signed [PlaceWidth-1:0] complete;
     logic signed [PlaceWidth-1:0] complete_q[Depth];
     logic signed [PlaceWidth-1:0] shared;
     logic [AddressWidth-1:0] block_in_q;
     logic [AddressWidth-1:0] block_out_q;
 
     always_comb begin
-      beat_place = PlaceWidth'(LowPlace);
+      beat_key = KeyWidth'(LowPlace) <<< BelowWidth;
       for (int unsigned i = 0; i < LANES; i++) begin
         logic signed [PlaceWidth-1:0] place;
+        logic signed [KeyWidth-1:0] key;
+        logic [BelowBits-1:0] below;
         logic [IN_WIDTH-1:0] magnitude;
         magnitude = mantissa[r*LANES+i];
         if (magnitude[IN_WIDTH-1]) magnitude = -magnitude;
@@ -146,11 +158,33 @@ module mase_block_encode #(
             if (Nearest && b > 0 && magnitude[(b>0)?b-1 : 0]) place = place + 1'b1;
           end
         end
-        if (place > beat_place && (!row_in || i < Tail)) beat_place = place;
+        below = '0;
+        if (Fine) begin
+          for (int unsigned b = 0; b < IN_WIDTH; b++) begin
+            if (magnitude[b]) below = BelowBits'(magnitude << (IN_WIDTH - 1 - b));
+          end
+        end
+        key = (KeyWidth'(place) <<< BelowWidth) | KeyWidth'(below);
+        if (key > beat_key && (!row_in || i < Tail)) beat_key = key;
       end
     end
 
-    assign running = (part_in_q != '0 && running_q > beat_place) ? running_q : beat_place;
+    assign running = (part_in_q != '0 && running_q > beat_key) ? running_q : beat_key;
+
+    if (Fine) begin : gen_fine_scale
+      logic [7:0] code;
+      mase_nvfp4_scale #(
+          .IN_WIDTH(IN_WIDTH),
+          .PLACE_WIDTH(PlaceWidth)
+      ) u_scale (
+          .place(running[KeyWidth-1:BelowWidth]),
+          .significand(running[BelowWidth-1:0]),
+          .code
+      );
+      assign complete = PlaceWidth'(code);
+    end else begin : gen_power
+      assign complete = (running > KeyWidth'(HighPlace)) ? PlaceWidth'(HighPlace) : running;
+    end
 
     always_ff @(posedge clk) begin
       if (rst) begin
@@ -168,39 +202,48 @@ module mase_block_encode #(
 
     always_ff @(posedge clk) begin
       if (write) running_q <= running;
-      if (write && last_in) begin
-        complete_q[block_in_q] <= (running > PlaceWidth'(HighPlace))
-            ? PlaceWidth'(HighPlace) : running;
-      end
+      if (write && last_in) complete_q[block_in_q] <= complete;
     end
 
     assign shared = complete_q[block_out_q];
 
     always_ff @(posedge clk) begin
-      if (read) scale[r] <= SCALE_WIDTH'(int'(shared) - LowPlace);
+      if (read) scale[r] <= SCALE_WIDTH'(int'(shared) - (Fine ? 0 : LowPlace));
     end
 
     for (genvar i = 0; i < LANES; i++) begin : gen_lane
-      logic signed [PlaceWidth-1:0] relative;
       logic [OUT_WIDTH-1:0] element;
 
-      assign relative = PlaceWidth'(signed'(stored_exponent[r*LANES+i])) - shared
-          + PlaceWidth'(Largest);
+      if (Fine) begin : gen_fine
+        mase_nvfp4_element #(
+            .IN_WIDTH(IN_WIDTH),
+            .PLACE_WIDTH(PLACE_WIDTH)
+        ) u_cast (
+            .data_in (stored_mantissa[r*LANES+i]),
+            .exponent(stored_exponent[r*LANES+i]),
+            .scale(shared[7:0]),
+            .data_out(element)
+        );
+      end else begin : gen_power
+        logic signed [PlaceWidth-1:0] relative;
+        assign relative = PlaceWidth'(signed'(stored_exponent[r*LANES+i])) - shared
+            + PlaceWidth'(Largest);
 
-      mase_scalar_cast #(
-          .IN_WIDTH(IN_WIDTH),
-          .PLACE_WIDTH(PlaceWidth),
-          .KIND((KIND == 0 && SYMMETRIC) ? 3 : KIND),
-          .OUT_WIDTH(OUT_WIDTH),
-          .OUT_FRACTION(int'(OUT_WIDTH) - 2),
-          .EXPONENT_WIDTH(EXPONENT_WIDTH),
-          .EXPONENT_BIAS(EXPONENT_BIAS),
-          .MAXIMUM_CODE(MAXIMUM_CODE)
-      ) u_cast (
-          .data_in (stored_mantissa[r*LANES+i]),
-          .exponent(relative),
-          .data_out(element)
-      );
+        mase_scalar_cast #(
+            .IN_WIDTH(IN_WIDTH),
+            .PLACE_WIDTH(PlaceWidth),
+            .KIND((KIND == 0 && SYMMETRIC) ? 3 : KIND),
+            .OUT_WIDTH(OUT_WIDTH),
+            .OUT_FRACTION(int'(OUT_WIDTH) - 2),
+            .EXPONENT_WIDTH(EXPONENT_WIDTH),
+            .EXPONENT_BIAS(EXPONENT_BIAS),
+            .MAXIMUM_CODE(MAXIMUM_CODE)
+        ) u_cast (
+            .data_in (stored_mantissa[r*LANES+i]),
+            .exponent(relative),
+            .data_out(element)
+        );
+      end
 
       always_ff @(posedge clk) begin
         if (read) data_out[r*LANES+i] <= element;

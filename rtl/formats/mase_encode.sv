@@ -23,6 +23,7 @@ module mase_encode #(
     parameter bit SYMMETRIC = 1,
     parameter int ZERO_POINT = 0,
     parameter int unsigned BLOCK_SIZE = 4,
+    parameter int unsigned SCALE_KIND = 0,
     parameter int SCALE_BIAS = 127,
     parameter int unsigned SCALE_CODES = 255,
 
@@ -56,6 +57,7 @@ module mase_encode #(
         .EXPONENT_WIDTH(EXPONENT_WIDTH),
         .EXPONENT_BIAS(EXPONENT_BIAS),
         .MAXIMUM_CODE(MAXIMUM_CODE),
+        .SCALE_KIND(SCALE_KIND),
         .SCALE_WIDTH(ScaleWidth),
         .SCALE_BIAS(SCALE_BIAS),
         .SCALE_CODES(SCALE_CODES),

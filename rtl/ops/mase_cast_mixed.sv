@@ -12,6 +12,7 @@ module mase_cast_mixed #(
     parameter int unsigned DATA_IN_0_EXPONENT_WIDTH = 4,
     parameter int DATA_IN_0_EXPONENT_BIAS = 7,
     parameter int DATA_IN_0_ZERO_POINT = 0,
+    parameter int unsigned DATA_IN_0_SCALE_KIND = 0,
     parameter int DATA_IN_0_SCALE_BIAS = 127,
     parameter int unsigned DATA_IN_0_BLOCK_SIZE = 4,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 8,
@@ -36,6 +37,7 @@ module mase_cast_mixed #(
     parameter int unsigned DATA_OUT_0_SYMMETRIC = 1,
     parameter int DATA_OUT_0_ZERO_POINT = 0,
     parameter int unsigned DATA_OUT_0_BLOCK_SIZE = 4,
+    parameter int unsigned DATA_OUT_0_SCALE_KIND = 0,
     parameter int DATA_OUT_0_SCALE_BIAS = 127,
     parameter int unsigned DATA_OUT_0_SCALE_CODES = 255,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 8,
@@ -67,7 +69,10 @@ module mase_cast_mixed #(
 
   localparam int unsigned Bits = (DATA_IN_0_KIND == 1)
       ? DATA_IN_0_PRECISION_0 - DATA_IN_0_EXPONENT_WIDTH + 1 : DATA_IN_0_PRECISION_0 + 2;
-  localparam int unsigned Wide = Bits + ((MULTIPLIER_WIDTH > 0) ? MULTIPLIER_WIDTH + 1 : 0);
+  // A scale in E4M3 has a significand of four bits.
+  localparam bit Fine = DATA_IN_0_SCALE_KIND == 1;
+  localparam int unsigned ScaledBits = Bits + (Fine ? 5 : 0);
+  localparam int unsigned Wide = ScaledBits + ((MULTIPLIER_WIDTH > 0) ? MULTIPLIER_WIDTH + 1 : 0);
   localparam int unsigned PlaceWidth = 12;
   // Exponent of the lowest step, of a block for the code 0 of the scale.
   localparam int FloatPlace = 2 + int'(DATA_IN_0_EXPONENT_WIDTH) - int'(DATA_IN_0_PRECISION_0)
@@ -106,15 +111,35 @@ module mase_cast_mixed #(
         .significand,
         .shift
     );
+    logic signed [ScaledBits-1:0] scaled;
+    logic signed [InScaleWidth:0] shared;
+    if (Fine) begin : gen_fine
+      logic signed [4:0] factor;
+      logic [3:0] above;
+      mase_scalar_decode #(
+          .KIND(1),
+          .WIDTH(8),
+          .EXPONENT_WIDTH(4),
+          .SIGNIFICAND_WIDTH(5)
+      ) u_scale (
+          .code(data_in_0_exponent[Scale]),
+          .significand(factor),
+          .shift(above)
+      );
+      assign scaled = ScaledBits'(significand) * ScaledBits'(factor);
+      assign shared = (InScaleWidth + 1)'(above);
+    end else begin : gen_power
+      assign scaled = significand;
+      assign shared = {1'b0, data_in_0_exponent[Scale]};
+    end
     if (MULTIPLIER_WIDTH > 0) begin : gen_multiplier
-      logic signed [Bits-1:0] centred;
-      assign centred = significand - Bits'(DATA_IN_0_ZERO_POINT);
+      logic signed [ScaledBits-1:0] centred;
+      assign centred = scaled - ScaledBits'(DATA_IN_0_ZERO_POINT);
       assign mantissa[i] = Wide'(centred) * Wide'(MULTIPLIER);
     end else begin : gen_exact
-      assign mantissa[i] = significand;
+      assign mantissa[i] = scaled;
     end
-    assign exponent[i] =
-        PlaceWidth'(int'({1'b0, data_in_0_exponent[Scale]}) + int'({1'b0, shift}) + Place);
+    assign exponent[i] = PlaceWidth'(int'(shared) + int'({1'b0, shift}) + Place);
   end
 
   mase_encode #(
@@ -136,6 +161,7 @@ module mase_cast_mixed #(
       .SYMMETRIC(DATA_OUT_0_SYMMETRIC != 0),
       .ZERO_POINT(DATA_OUT_0_ZERO_POINT),
       .BLOCK_SIZE(DATA_OUT_0_BLOCK_SIZE),
+      .SCALE_KIND(DATA_OUT_0_SCALE_KIND),
       .SCALE_BIAS(DATA_OUT_0_SCALE_BIAS),
       .SCALE_CODES(DATA_OUT_0_SCALE_CODES)
   ) u_encode (

@@ -132,8 +132,10 @@ class Testbench:
             cocotb.start_soon(self.memory.run())
         interval = self.design["predicted"]["interval_cycles"]
         latency = self.design["predicted"]["latency_cycles"]
-        quiet = int((100 * interval + 2 * latency + 1000) / (1.0 - self.stall))
-        cocotb.start_soon(self._watch(quiet))
+        usual = max(min(10 * interval + 2 * latency + 100, 50 * interval), interval + latency)
+        if self.memory:
+            usual += 100 * interval + 1000
+        cocotb.start_soon(self._watch(int(usual / (1.0 - self.stall))))
         await self._done.wait()
         if not self.hung:
             await Timer((2 * interval + 16) * PERIOD_NS, "ns")

@@ -8,6 +8,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.emit.flow import canonicalize, quantize
+from mase_hw.emit.preflight import preflight
 from mase_hw.formats import make_format
 from mase_hw.graph import trace
 from mase_hw.graph.quantized import QuantizedModel
@@ -16,6 +17,7 @@ from mase_hw.models.digits_mlp import DigitsMLP
 from mase_hw.models.mnist_cnn import MnistCNN
 from mase_hw.ops import operators
 from mase_hw.ops._encode import exact_values
+from mase_hw.ops._requantize import cast_reference
 
 SLOW = pytest.mark.slow
 BIAS = {"bias_name": "fixed", "bias_width": 8}
@@ -156,8 +158,14 @@ EDGES = {
     "mxfp4": {"name": "mxfp4", "block_size": 2, "exponent_width": 4},
     "block_minifloat": {"name": "block_minifloat", "block_size": 6, "exponent_bias_width": 3},
     "block_log": {"name": "block_log", "block_size": 4},
+    "nvfp4": {"name": "nvfp4", "block_size": 4},
 }
-FEW = ("fixed", "log", "binary", "mxint", "mxfp8")
+# Hardware has a multiple of a power of two for the real scale of a tensor.
+IN_HARDWARE = {
+    **EDGES, "nvfp4 of a tensor": {"name": "nvfp4", "block_size": 4, "tensor_scale": 0.37},
+}  # fmt: skip
+FEW = ("fixed", "log", "binary", "mxfp8")
+FINE = ("fixed", "mxint", "nvfp4 of a tensor")
 
 
 @pytest.mark.parametrize("pair", list(permutations(EDGES, 2)), ids=" to ".join)
@@ -171,6 +179,35 @@ def test_a_cast_rounds_the_value_once(pair):
     assert torch.equal(result.decode(found), result.round_values(given.decode(codes)))
 
 
+@pytest.mark.parametrize("pair", [("fixed", "nvfp4"), ("nvfp4", "fixed")], ids=" to ".join)
+def test_a_real_scale_of_a_tensor_is_close(pair):
+    """Only next to a tie a multiplier of 24 bits may round another way."""
+    numbers = {"fixed": EDGES["fixed"], "nvfp4": IN_HARDWARE["nvfp4 of a tensor"]}
+    given, result = (make_format(numbers[name]) for name in pair)
+    values = torch.randn(400, 12, generator=torch.Generator().manual_seed(5))
+    codes = given.encode(values)
+    found = result.decode(cast_reference(given, result)(codes))
+    wrong = int((found != result.round_values(given.decode(codes))).sum())
+    assert wrong <= codes.numel() // 1000
+
+
+def test_too_wide_a_significand_for_a_fine_scale_is_refused():
+    operators()
+    graph = trace(Casts().eval(), (torch.randn(1, 8),))
+    entry = {
+        "name": "fixed",
+        "data_in_width": 30,
+        "data_in_frac_width": 28,
+        "data_out_name": "nvfp4",
+    }
+    config = {"by": "name", "cast": {"config": {**entry, "data_out_tensor_scale": 0.3}}}
+    found = preflight(quantize(graph, config))
+    assert [item.reason for item in found] == [
+        "values of fixed<30,28> take 54 bits beside its scale; nvfp4<4,16> is encoded from 46"
+        " at most"
+    ]
+
+
 class Casts(nn.Module):
     """Every input in another format."""
 
@@ -179,7 +216,12 @@ class Casts(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "names", [pytest.param(FEW, id="few"), pytest.param(tuple(EDGES), id="all", marks=SLOW)]
+    "names",
+    [
+        pytest.param(FEW, id="few"),
+        pytest.param(FINE, id="fine"),
+        pytest.param(tuple(IN_HARDWARE), id="all", marks=SLOW),
+    ],
 )
 def test_casts_between_any_two_formats(names, tmp_path):
     # Defines the torch operators that passes insert.
@@ -191,7 +233,9 @@ def test_casts_between_any_two_formats(names, tmp_path):
     for node, pair in zip(nodes, pairs, strict=True):
         operands = zip(("data_in", "data_out"), pair, strict=True)
         entry = {
-            f"{word}_{key}": item for word, end in operands for key, item in EDGES[end].items()
+            f"{word}_{key}": item
+            for word, end in operands
+            for key, item in IN_HARDWARE[end].items()
         }
         config[node] = {"config": {"name": entry.pop("data_in_name"), **entry}}
     project = mase_hw.emit_verilog(quantize(graph, config), output=tmp_path / "d", parallelism=2)

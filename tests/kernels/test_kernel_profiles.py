@@ -152,6 +152,18 @@ def test_bench_lists_what_it_cannot_measure(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(row.met is None and row.measured.startswith("unmeasured") for row in rows)
 
 
+def test_bench_of_linear_layers_runs_on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = (bench.vectorized, (48, 64), 3, 1.6, 1e9, 1, "cpu")
+    faster, share = bench._gpu_linear(*arguments)
+    assert faster.what == "GPU W8A16 linear, 3 x 64 x 48, vectorized, against bfloat16 F.linear"
+    assert " x (" in faster.measured
+    assert share.measured.endswith("%")
+    right = bench.vectorized.linear
+    monkeypatch.setattr(bench.vectorized, "linear", lambda *operands: right(*operands) * 1.1)
+    with pytest.raises(ArithmeticError, match="relative error"):
+        list(bench._gpu_linear(*arguments))
+
+
 @pytest.mark.slow
 def test_bench_measures_the_cpu() -> None:
     found = benchmarks()["kernels"].rows(quick=True)

@@ -1,31 +1,40 @@
-"""The CUDA sources: compiled by nvcc, and every thread of the tile kernel run on the host."""
+"""The CUDA sources: compiled by nvcc, and every thread of their tiles run on the host."""
 
 from __future__ import annotations
 
 import ctypes
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
-from mxint_data import KINDS, assert_same_bits, values_of_kind
+from mxint_data import BITS, KINDS, assert_same_bits, values_of_kind
 from torch import Tensor
 
 from mase_hw.errors import ToolError
 from mase_hw.kernels import _build
 from mase_hw.kernels.mxint import cuda, reference
 
-EMULATOR = Path(__file__).with_name("emulate_dequantize.cu")
+EMULATOR = Path(__file__).with_name("emulate_cuda.cu")
+SANITIZER = Path(__file__).with_name("sanitize_cuda.cu")
+SANITIZE = "-fsanitize=address,-fno-sanitize-recover=all,-g"
 BUILDABLE = _build.cuda_compiler() is not None and _build.cute_include() is not None
 
 
-def build(source: Path, monkeypatch: pytest.MonkeyPatch, architecture: str) -> Path | None:
+def build(
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    architecture: str,
+    headers: Sequence[Path] = cuda.HEADERS,
+) -> Path | None:
     """Compile, or check that what is missing is named and return None."""
     include = f"-I{cuda.SOURCE.parent}"
     monkeypatch.setattr(_build, "CUDA_FLAGS", (*_build.CUDA_FLAGS, include))
     if BUILDABLE:
-        return _build.build_cuda(source, cuda.HEADERS, architecture)
+        return _build.build_cuda(source, headers, architecture)
     with pytest.raises(ToolError, match=r"nvcc was not found|CuTe headers were not found"):
-        _build.build_cuda(source, cuda.HEADERS, architecture)
+        _build.build_cuda(source, headers, architecture)
     return None
 
 
@@ -38,15 +47,25 @@ def test_unavailable_without_a_device() -> None:
 def test_kernels_compile(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library = build(cuda.SOURCE, monkeypatch, architecture)
     if library is not None:
-        assert b"mase_mxint8_cuda_dequantize" in library.read_bytes()
+        content = library.read_bytes()
+        for name in ("quantize", "dequantize", "linear"):
+            assert f"mase_mxint8_cuda_{name}".encode() in content
 
 
 @pytest.mark.slow
-def test_every_thread_of_the_tile_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_thread_of_the_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     library = build(EMULATOR, monkeypatch, "sm_90")
     if library is None:
         return
     emulator = ctypes.CDLL(str(library))
+    check_dequantize(emulator)
+    check_encode(emulator)
+    check_linear(emulator)
+    check_linear_decodes_every_code(emulator)
+    check_linear_error(emulator)
+
+
+def check_dequantize(emulator: ctypes.CDLL) -> None:
     vectorized = set()
     shapes = ((1, 1, 1), (3, 77, 32), (40, 272, 16), (17, 300, 7), (8, 64, 32), (50, 1040, 12))
     for dtype, bits in ((torch.float32, torch.int32), (torch.bfloat16, torch.int16)):
@@ -68,6 +87,9 @@ def test_every_thread_of_the_tile_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
             expected = reference.dequantize(codes, exponents, block, dtype)
             assert_same_bits(out.view(dtype), expected)
     assert vectorized == {0, 1}
+
+
+def check_encode(emulator: ctypes.CDLL) -> None:
     for kind in KINDS:
         values = values_of_kind(kind, 50, 64)
         expected_codes, exponents = reference.quantize(values, 32)
@@ -77,5 +99,109 @@ def test_every_thread_of_the_tile_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
         assert_same_bits(codes, expected_codes)
 
 
-def pointers(*tensors: Tensor) -> list[ctypes.c_void_p]:
-    return [ctypes.c_void_p(tensor.data_ptr()) for tensor in tensors]
+def emulate_linear(
+    emulator: ctypes.CDLL,
+    values: Tensor,
+    codes: Tensor,
+    exponents: Tensor,
+    bias: Tensor | None,
+    block: int,
+) -> tuple[Tensor, int]:
+    """Return the result, and the rows of values that the tile had room for (0: no packs)."""
+    result = torch.full((len(values), len(codes)), 7, dtype=values.dtype)
+    room = emulator.emulate_linear(
+        *pointers(values, codes, exponents, bias, result),
+        *(ctypes.c_int64(size) for size in (len(values), *codes.shape, block)),
+        values.element_size(),
+    )
+    return result, room
+
+
+def shifted(tensor: Tensor) -> Tensor:
+    """Return the same elements in memory that misses the 16-byte alignment."""
+    memory = torch.empty(tensor.numel() + 1, dtype=tensor.dtype)
+    memory[1:] = tensor.flatten()
+    return memory[1:].view(tensor.shape)
+
+
+def assert_same_numbers(actual: Tensor, expected: Tensor) -> None:
+    """Compare bits, but not which NaN it is."""
+    assert_same_bits(*(each.masked_fill(each.isnan(), torch.nan) for each in (actual, expected)))
+
+
+def check_linear(emulator: ctypes.CDLL) -> None:
+    """Sums that are exact have the reference's bits, whatever the order of adding."""
+    rooms = set()
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((1, 1, 1), (3, 77, 32), (17, 300, 7), (40, 272, 16), (5, 4112, 32), (33, 1040, 48))
+    for dtype in BITS:
+        for outputs, columns, block in (*shapes, (8, 1536, 1024), (19, 0, 32)):
+            size = (outputs, columns)
+            codes = torch.randint(-128, 128, size, dtype=torch.int8, generator=generator)
+            size = (outputs, -(-columns // block))
+            exponents = torch.randint(126, 128, size, dtype=torch.uint8, generator=generator)
+            exponents[-1, -1:] = 255
+            for batch in (1, 2, 4, 5, 8, 9, 16):
+                values = torch.randint(-1, 2, (batch, columns), generator=generator).to(dtype)
+                bias = torch.randint(-4, 5, (outputs,), generator=generator).to(dtype)
+                weight = reference.dequantize(codes, exponents, block, torch.float32).double()
+                expected = values.double() @ weight.T
+                operands = (values, codes, exponents)
+                found, room = emulate_linear(emulator, *operands, None, block)
+                assert_same_numbers(found, expected.float().to(dtype))
+                with_bias = (expected + bias.double()).float().to(dtype)
+                for move in (lambda tensor: tensor, shifted):
+                    moved = [move(each) for each in (*operands, bias)]
+                    found, room = emulate_linear(emulator, *moved, block)
+                    assert_same_numbers(found, with_bias)
+                    assert room == 0 or room >= batch
+                    rooms.add((dtype, room))
+    assert rooms == {(dtype, room) for dtype in BITS for room in (0, 1, 4, 8, 16)}
+
+
+def check_linear_decodes_every_code(emulator: ctypes.CDLL) -> None:
+    """The identity times a matrix of every code under every exponent is that matrix."""
+    codes = torch.arange(-128, 128, dtype=torch.int8).repeat(256).view(-1, 16)
+    exponents = torch.arange(256, dtype=torch.uint8).repeat_interleave(16)[:, None].contiguous()
+    for dtype in BITS:
+        weight = reference.dequantize(codes, exponents, 16, dtype)
+        # Zero times infinity, which only -128 under 254 decodes to, is NaN.
+        weight[weight.isinf().any(-1)] = torch.nan
+        weight[weight == 0] = 0  # the sum of zeros is positive
+        for move in (lambda tensor: tensor, shifted):
+            operands = (torch.eye(16, dtype=dtype), move(codes), exponents)
+            found, _ = emulate_linear(emulator, *operands, None, 16)
+            found = found.T.contiguous()
+            infinite = weight.isnan() & found.isinf()
+            assert infinite.sum() <= 1  # the only infinity, alone in its sum
+            assert_same_numbers(torch.where(infinite, torch.nan, found), weight)
+
+
+def check_linear_error(emulator: ctypes.CDLL) -> None:
+    """|error| <= n u sum |x w|, Higham (2002), section 3.1, with u = 2**-24."""
+    generator = torch.Generator().manual_seed(1)
+    for columns, block in ((4112, 32), (300, 12)):
+        codes, exponents = reference.quantize(torch.randn(20, columns, generator=generator), block)
+        values = torch.randn(6, columns, generator=generator)
+        weight = reference.dequantize(codes, exponents, block, torch.float32).double()
+        found, _ = emulate_linear(emulator, values, codes, exponents, None, block)
+        bound = columns * 2.0**-24 * (values.double().abs() @ weight.abs().T)
+        assert ((found.double() - values.double() @ weight.T).abs() <= bound).all()
+
+
+@pytest.mark.slow
+def test_address_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = [each for each in _build.CUDA_FLAGS if each not in ("-shared", "-O3")]
+    monkeypatch.setattr(_build, "CUDA_FLAGS", (*flags, "-O0", "-Xcompiler", SANITIZE))
+    program = build(SANITIZER, monkeypatch, "sm_90", (*cuda.HEADERS, EMULATOR))
+    if program is None:
+        return
+    clean = subprocess.run([str(program)], capture_output=True, text=True)
+    assert clean.returncode == 0, clean.stderr
+    broken = subprocess.run([str(program), "overflow"], capture_output=True, text=True)
+    assert broken.returncode != 0
+    assert "heap-buffer-overflow" in broken.stderr
+
+
+def pointers(*tensors: Tensor | None) -> list[ctypes.c_void_p]:
+    return [ctypes.c_void_p(None if each is None else each.data_ptr()) for each in tensors]

@@ -99,6 +99,26 @@ def test_empty(implementation: Implementation, shape: tuple[int, ...]) -> None:
     assert back.shape == shape
 
 
+@pytest.mark.parametrize("operation", ["linear", "linear_both"])
+@pytest.mark.parametrize("sizes", [(0, 32, 3), (2, 0, 3), (2, 32, 0), (0, 0, 0)], ids=str)
+def test_empty_linear(
+    implementation: Implementation, operation: str, sizes: tuple[int, int, int]
+) -> None:
+    """No columns: a sum of nothing is zero, and the bias remains."""
+    if operation not in implementation.operations:
+        assert implementation.name in ("vectorized", "cuda")
+        return
+    rows, columns, outputs = sizes
+    codes, exponents = reference.quantize(torch.ones(outputs, columns), 32)
+    bias = torch.arange(outputs).float()
+    for values in (torch.ones(rows, columns), torch.ones(1, rows, columns), torch.ones(columns)):
+        for dtype in DTYPES:
+            typed = (values.to(dtype), codes, exponents, bias.to(dtype))
+            found = implementation.function(operation)(*on_device(implementation, *typed), 32)
+            assert_same_bits(found.cpu(), getattr(reference, operation)(*typed, 32))
+            assert found.shape == (*values.shape[:-1], outputs)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_large_results_that_bypass_the_cache(dtype: torch.dtype) -> None:
     codes = torch.randint(-128, 128, (9 << 20,), dtype=torch.int8)

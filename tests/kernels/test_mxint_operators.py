@@ -55,6 +55,27 @@ def test_gradient_of_a_vector() -> None:
     assert bias.grad.tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("quantize_values", [False, True])
+def test_autocast_casts_values_and_bias(
+    operands: tuple[Tensor, Tensor, Tensor, Tensor], quantize_values: bool
+) -> None:
+    values, codes, exponents, bias = operands
+
+    def run(values: Tensor, bias: Tensor) -> Tensor:
+        return linear(values, codes, exponents, bias, quantize_values=quantize_values)
+
+    expected = run(values.bfloat16(), bias.bfloat16())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(run(values, bias), expected)
+        assert torch.equal(run(values.bfloat16(), bias), expected)
+        compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+        assert torch.equal(compiled(values, bias), expected)
+        values.requires_grad_()
+        run(values, bias).sum().backward()
+    assert values.grad is not None
+    assert values.grad.dtype == torch.float32
+
+
 def test_compiled_equals_eager(operands: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
     def function(values: Tensor, codes: Tensor, exponents: Tensor, bias: Tensor) -> Tensor:
         hidden = linear(values, codes, exponents, bias).relu()
@@ -86,6 +107,15 @@ def test_bad_arguments_say_what_is_allowed() -> None:
         (lambda: quantize(torch.randn(4), True), "block is True"),
         (lambda: quantize(torch.randn(4).double()), "values is torch.float64; allowed"),
         (lambda: quantize(torch.tensor(1.0)), "values is a scalar"),
+        (lambda: quantize([1.0]), "values is list; allowed: a torch.Tensor"),
+        (lambda: quantize(torch.eye(4).to_sparse()), "values is torch.sparse_coo; allowed"),
+        (lambda: dequantize(codes, None), "exponents is NoneType; allowed: a torch.Tensor"),
+        (lambda: linear(None, codes, exponents), "values is NoneType; allowed: a torch.Tensor"),
+        (lambda: linear(torch.randn(2, 64), codes, exponents, [0.0]), "bias is list; allowed"),
+        (
+            lambda: linear(torch.empty(2, 64, device="meta"), codes, exponents),
+            "values on meta, weight on cpu; allowed: one device for all",
+        ),
         (lambda: dequantize(codes.int(), exponents), "codes are torch.int32"),
         (lambda: dequantize(codes, exponents, 16), r"shape \(4, 2\).*blocks of 16 need \(4, 4\)"),
         (lambda: dequantize(codes, exponents, dtype=torch.float16), "dtype is torch.float16"),

@@ -1,0 +1,278 @@
+"""Check that a design cannot deadlock: some order of moves lets every beat through.
+
+A beat that moves is an event. It comes after the beats that determine it, after the beat before
+it has gone to every consumer of a fork, and after the result that makes room for it has gone. A
+design can deadlock exactly when these waits form a circuit (Commoner, Holt, Even and Pnueli,
+"Marked Directed Graphs", 1971). No circuit lies across inferences, because only room is waited
+for across them, and room is made by earlier ones: one inference tells.
+
+What an operator's results need comes from its schedule, asked with beats so far apart that delays
+do not count; how far it runs ahead of its results comes from `Operator.room`. That is the room
+which is there whatever the timing: pipelines that move as one hold a few beats more when beats come
+close together, and no design may live by that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from torch.fx import Node
+
+from mase_hw.errors import EmissionError, MaseError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import location, metadata
+from mase_hw.graph.reference import output_nodes, spec
+from mase_hw.graph.streams import stream_operands
+from mase_hw.ops import Call
+from mase_hw.ops._base import Cycles, queue_room
+
+# Cycles between beats that are far apart: more than any delay.
+APART = 1 << 32
+
+Use = tuple[Node, str]
+
+
+def verify_progress_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Refuse a design that would deadlock, naming the loop.
+
+    Args:
+        mg: a graph that went through the hardware metadata pass.
+        pass_args: none are known.
+
+    Returns:
+        The graph, and `{"events": number of moves that were ordered}`; none without a fork.
+
+    Raises:
+        EmissionError: when beats wait for each other.
+    """
+    units = _units(mg)
+    if all(len(unit.uses) < 2 for unit in units.values()):
+        return mg, {"events": 0}
+    waits = _waits(units)
+    loop = _loop(waits)
+    if loop:
+        raise EmissionError(_message(units, [waits.node(event) for event in loop]))
+    return mg, {"events": waits.count}
+
+
+@dataclass
+class _Unit:
+    """A node that is more than a wire.
+
+    Attributes:
+        results: beats of its result.
+        uses: who takes its result.
+        producers: where each operand comes from.
+        needs: for each operand, its last beat that each result takes.
+        together: for each operand, the first one whose beats it is taken with.
+        room: for each operand, the result that must have gone before each beat is taken.
+        call: what it computes.
+    """
+
+    node: Node
+    results: int
+    call: Call | None = None
+    uses: list[Use] = field(default_factory=list)
+    producers: dict[str, Node] = field(default_factory=dict)
+    needs: dict[str, Cycles] = field(default_factory=dict)
+    together: dict[str, str] = field(default_factory=dict)
+    room: dict[str, Cycles] = field(default_factory=dict)
+
+    @property
+    def queue_depth(self) -> int:
+        """Beats that a queue holds, zero for what is none."""
+        hardware = self.call.operator.hardware(self.call) if self.call else None
+        return hardware.queue_depth if hardware else 0
+
+
+def _units(mg: MaseGraph) -> dict[Node, _Unit]:
+    """Return every unit by its node, in graph order."""
+    units = {node: _Unit(node, spec(node).beats) for node in mg.inputs}
+    driver = {node: node for node in mg.inputs}
+    for node in mg.nodes:
+        if node.op == "output":
+            for position, producer in enumerate(output_nodes(mg)):
+                units[driver[producer]].uses.append((node, f"data_out_{position}"))
+        elif node.op == "call_function":
+            call = mg.call(node)
+            operands = {name: driver[producer] for name, producer in stream_operands(node)}
+            hardware = metadata(node).hardware
+            if hardware is None:
+                raise MaseError(
+                    f"node {node.name} has no hardware metadata: run "
+                    "add_hardware_metadata_analysis_pass first"
+                )
+            if hardware.module is None:
+                (driver[node],) = operands.values()
+                continue
+            driver[node] = node
+            units[node] = _unit(node, call, operands)
+            for name, producer in operands.items():
+                units[producer].uses.append((node, name))
+    return units
+
+
+def _unit(node: Node, call: Call, producers: dict[str, Node]) -> _Unit:
+    unit = _Unit(node, call.result.beats, call, producers=producers)
+    beats = {name: call.operands[name].beats for name in producers}
+    at_once = {name: np.zeros(count, np.int64) for name, count in beats.items()}
+    apart = {name: np.arange(1, count + 1) * APART for name, count in beats.items()}
+    used, delays = {}, []
+    for name in producers:
+        offered = call.operator.schedule(call, at_once | {name: apart[name]})
+        offered = np.maximum.accumulate(offered)
+        unit.needs[name] = offered // APART - 1
+        used[name] = np.searchsorted(unit.needs[name], np.arange(beats[name]))
+        delays.append(int((offered % APART).min()))
+    consumed = call.operator.consumption(call, apart)
+    unit.together = {
+        name: next(other for other in producers if np.array_equal(consumed[other], consumed[name]))
+        for name in producers
+    }
+    unit.room = call.operator.room(call, used, min(delays))
+    return unit
+
+
+@dataclass
+class _Waits:
+    """Events, and which of them waits for which.
+
+    Attributes:
+        runs: the first event of each run of events, and the node that it is of.
+        waiting: events that wait.
+        awaited: for each of them, what it waits for.
+        count: number of events.
+    """
+
+    runs: list[tuple[int, Node]] = field(default_factory=list)
+    waiting: list[Cycles] = field(default_factory=list)
+    awaited: list[Cycles] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, node: Node, events: int) -> int:
+        """Add a run of events of a node; return the first."""
+        self.runs.append((self.count, node))
+        self.count += events
+        return self.count - events
+
+    def order(self, first_waiting: int, first_awaited: int, awaited: Cycles) -> None:
+        """Let events of a run wait for those of another; a negative number is none."""
+        (waiting,) = np.nonzero(awaited >= 0)
+        self.waiting.append(waiting + first_waiting)
+        self.awaited.append(awaited[waiting] + first_awaited)
+
+    def node(self, event: int) -> Node:
+        """Return the node that an event is of."""
+        return self.runs[bisect_right(self.runs, event, key=itemgetter(0)) - 1][1]
+
+
+def _waits(units: Mapping[Node, _Unit]) -> _Waits:
+    """Return the waits of one inference.
+
+    A run of events are the beats that an operand takes, or that operands take together; behind a
+    fork there is one more run, of the beats that every consumer has taken.
+    """
+    waits = _Waits()
+    taken: dict[Use, int] = {}
+    gone: dict[Node, int] = {}
+    for unit in units.values():
+        for node, name in unit.uses:
+            together = units[node].together[name] if node in units else name
+            if (node, together) not in taken:
+                taken[node, together] = waits.add(node, unit.results)
+            taken[node, name] = taken[node, together]
+        runs = {taken[use] for use in unit.uses}
+        gone[unit.node] = runs.pop() if len(runs) == 1 else waits.add(unit.node, unit.results)
+        for run in runs:
+            waits.order(gone[unit.node], run, np.arange(unit.results))
+    for unit in units.values():
+        for use in unit.uses:
+            waits.order(taken[use], gone[unit.node], np.arange(unit.results) - 1)
+            for name, needs in unit.needs.items():
+                waits.order(taken[use], taken[unit.node, name], needs)
+        for name, room in unit.room.items():
+            waits.order(taken[unit.node, name], gone[unit.node], room)
+    return waits
+
+
+def _loop(waits: _Waits) -> list[int]:
+    """Return events that wait for each other in turn, none where everything can move."""
+    waiting, awaited = np.concatenate(waits.waiting), np.concatenate(waits.awaited)
+    order = np.argsort(awaited, kind="stable")
+    followers = waiting[order].tolist()
+    starts = np.searchsorted(awaited[order], np.arange(waits.count + 1)).tolist()
+    left = np.bincount(waiting, minlength=waits.count).tolist()
+    free = [event for event, number in enumerate(left) if not number]
+    moved = 0
+    while free:
+        event = free.pop()
+        moved += 1
+        for follower in followers[starts[event] : starts[event + 1]]:
+            left[follower] -= 1
+            if not left[follower]:
+                free.append(follower)
+    if moved == waits.count:
+        return []
+    blocked = {
+        event: other
+        for event, other in zip(waiting.tolist(), awaited.tolist(), strict=True)
+        if left[other]
+    }
+    places: dict[int, int] = {}
+    event = next(iter(blocked))
+    while event not in places:
+        places[event] = len(places)
+        event = blocked[event]
+    return list(places)[places[event] :]
+
+
+def _message(units: Mapping[Node, _Unit], loop: list[Node]) -> str:
+    """Return the loop, which begins anywhere, and the fix."""
+    # It reads best from a join.
+    joins = [i for i, node in enumerate(loop) if node in units and len(units[node].producers) > 1]
+    start = joins[0] if joins else 0
+    path: list[str] = []
+    for node in [*loop[start:], *loop[:start]]:
+        if node.name in path:
+            del path[path.index(node.name) :]
+        path.append(node.name)
+    pairs = ", ".join(f"{name} waits for {other}" for name, other in pairwise([*path, path[0]]))
+    passed = [units[node] for node in dict.fromkeys(loop) if node in units]
+    held = [
+        f"{unit.node.name} holds {unit.queue_depth} and needs {_least_depth(units, unit)} or more"
+        for unit in passed
+        if unit.queue_depth
+    ]
+    fix = f"{'; '.join(held)} (without a depth of yours it is computed)"
+    return (
+        f"the design would deadlock at {loop[start].name} ({location(loop[start])}): {pairs}; "
+        f"{fix if held else 'there is no queue between them'}"
+    )
+
+
+def _least_depth(units: Mapping[Node, _Unit], queue: _Unit) -> int:
+    """Return the least depth of a queue at which nothing waits for it in a loop."""
+    beats = queue.results
+    others = {node: beats for node, unit in units.items() if unit.queue_depth}
+    low, high = queue.queue_depth, beats
+    while high - low > 1:
+        middle = (low + high) // 2
+        depths = others | {queue.node: middle}
+        low, high = (middle, high) if _deadlocks(units, depths) else (low, middle)
+    return high
+
+
+def _deadlocks(units: Mapping[Node, _Unit], depths: Mapping[Node, int]) -> bool:
+    changed = dict(units)
+    for node, depth in depths.items():
+        room = dict.fromkeys(units[node].room, queue_room(units[node].results, depth))
+        changed[node] = replace(units[node], room=room)
+    return bool(_loop(_waits(changed)))

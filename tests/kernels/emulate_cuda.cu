@@ -1,0 +1,118 @@
+// Runs every thread of every CTA of the CUDA kernels on the host, phase by phase.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "dequantize.cuh"
+#include "linear.cuh"
+
+namespace {
+
+using namespace mase::mxint8;
+
+// Shared memory of a CTA, on the heap where a sanitizer sees its ends, full of rubbish.
+template <class Element>
+std::unique_ptr<Element[]> shared(int count) {
+  std::unique_ptr<Element[]> memory(new Element[static_cast<std::size_t>(count)]);
+  std::fill_n(reinterpret_cast<std::uint8_t*>(memory.get()), count * sizeof(Element), 0xFF);
+  return memory;
+}
+
+template <class OutBits, bool kVector>
+void run_dequantize(const Problem& problem) {
+  using Tile = DequantizeTile<OutBits, kVector>;
+  for (std::int64_t row = 0; row < ceil_div(problem.rows, Tile::kRows); ++row) {
+    for (std::int64_t column = 0; column < ceil_div(problem.columns, Tile::kColumns); ++column) {
+      const auto memory = shared<std::int8_t>(Tile::kRows * Tile::kColumns);
+      const Tile body{problem, row, column};
+      for (int thread = 0; thread < Tile::kThreads; ++thread) body.load(memory.get(), thread);
+      for (int thread = 0; thread < Tile::kThreads; ++thread) body.store(memory.get(), thread);
+    }
+  }
+}
+
+template <class OutBits>
+int dequantize(Problem problem) {
+  problem = widen(problem, DequantizeTile<OutBits, true>::kColumns);
+  const bool vector = vectorizable(problem);
+  vector ? run_dequantize<OutBits, true>(problem) : run_dequantize<OutBits, false>(problem);
+  return vector;
+}
+
+// What __shfl_xor_sync does for the sums of all warps.
+template <class Tile>
+void add_across_warps(std::vector<typename Tile::Sums>& sums) {
+  for (int distance = Tile::kWarp / 2; distance > 0; distance /= 2) {
+    const auto before = sums;
+    for (int thread = 0; thread < Tile::kThreads; ++thread) {
+      for (int row = 0; row < Tile::kRowsPerWarp; ++row) {
+        for (int batch = 0; batch < Tile::kBatch; ++batch) {
+          sums[thread].of[row][batch] += before[thread ^ distance].of[row][batch];
+        }
+      }
+    }
+  }
+}
+
+template <class Value>
+int linear(const LinearProblem<Value>& problem) {
+  return with_linear_tile(problem, [&](auto type) {
+    using Tile = typename decltype(type)::type;
+    for (std::int64_t row = 0; row < ceil_div(problem.weight.rows, Tile::kRows); ++row) {
+      const Tile body{problem, row};
+      std::vector<typename Tile::Sums> sums(Tile::kThreads);
+      for (std::int64_t chunk = 0; chunk < body.chunks(); ++chunk) {
+        const auto memory = shared<Value>(Tile::kBatch * Tile::kColumns);
+        for (int thread = 0; thread < Tile::kThreads; ++thread) {
+          body.load(memory.get(), thread, chunk);
+        }
+        for (int thread = 0; thread < Tile::kThreads; ++thread) {
+          body.accumulate(memory.get(), thread, chunk, sums[thread]);
+        }
+      }
+      add_across_warps<Tile>(sums);
+      for (int thread = 0; thread < Tile::kThreads; ++thread) body.store(sums[thread], thread);
+    }
+    return Tile::kVector ? Tile::kBatch : 0;
+  });
+}
+
+template <class Value>
+int linear(const void* values, const Matrix& weight, const void* bias, void* out,
+           std::int64_t batch) {
+  return linear(LinearProblem<Value>{weight, static_cast<const Value*>(values),
+                                     static_cast<const Value*>(bias), static_cast<Value*>(out),
+                                     batch});
+}
+
+}  // namespace
+
+extern "C" {
+
+// Returns 1 when the 16-byte path ran.
+int emulate_dequantize(const void* codes, const void* exponents, void* out, std::int64_t rows,
+                       std::int64_t columns, std::int64_t block, int out_bytes) {
+  const Problem problem{make_matrix(codes, exponents, rows, columns, block), out};
+  return out_bytes == 2 ? dequantize<std::uint16_t>(problem) : dequantize<std::uint32_t>(problem);
+}
+
+// Returns the rows of values that the tile had room for, 0 for the path of single elements.
+int emulate_linear(const void* values, const void* codes, const void* exponents, const void* bias,
+                   void* out, std::int64_t batch, std::int64_t outputs, std::int64_t columns,
+                   std::int64_t block, int value_bytes) {
+  const Matrix weight = make_matrix(codes, exponents, outputs, columns, block);
+  return value_bytes == 2 ? linear<std::uint16_t>(values, weight, bias, out, batch)
+                          : linear<float>(values, weight, bias, out, batch);
+}
+
+void emulate_encode(const float* values, const std::uint8_t* exponents, std::int8_t* codes,
+                    std::int64_t count) {
+  for (std::int64_t index = 0; index < count; ++index) {
+    codes[index] = exponents[index] == kExponentNan ? std::int8_t{0}
+                                                    : encode(values[index], exponents[index]);
+  }
+}
+
+}  // extern "C"

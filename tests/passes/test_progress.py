@@ -1,0 +1,178 @@
+"""Designs that would deadlock are refused, and no others: what is refused hangs in simulation."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import mase_hw
+from mase_hw.emit import flow
+from mase_hw.errors import ConfigError, EmissionError, SimulationError
+from mase_hw.graph import trace
+from mase_hw.passes.progress import verify_progress_analysis_pass
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(12, 12)
+
+    def forward(self, x):
+        return self.a(x) + x
+
+
+class Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+        self.b = nn.Linear(8, 8)
+        self.c = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.a(x)
+        z = torch.relu(self.b(y) + y)
+        return self.c(z) * z + x
+
+
+class Shortcut(nn.Module):
+    """The short branch has a window and a sum of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(2, 4, 3, padding=1, stride=2)
+        self.b = nn.Conv2d(2, 4, 1, stride=2)
+
+    def forward(self, x):
+        return self.a(torch.relu(x)) + self.b(x)
+
+
+class Pooled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(2, 2, 3, padding=1)
+        self.b = nn.Conv2d(2, 2, 3, padding=1)
+
+    def forward(self, x):
+        return self.b(self.a(x)) + torch.max_pool2d(x, 3, 1, 1)
+
+
+CASES = {
+    Residual: (4, 12),
+    Nested: (4, 8),
+    Shortcut: (1, 2, 6, 6),
+    Pooled: (1, 2, 5, 5),
+}
+cases = pytest.mark.parametrize("model", list(CASES))
+
+
+@pytest.fixture(scope="module")
+def quantized():
+    """A quantised graph of each model."""
+    torch.manual_seed(0)
+    return {
+        model: flow.quantize(trace(model().eval(), (torch.randn(shape),), name="net"))
+        for model, shape in CASES.items()
+    }
+
+
+def computed(mg):
+    """Return the computed depths."""
+    graph = flow.to_hardware(mg)
+    return {
+        node.name: node.args[1]
+        for node in graph.nodes
+        if node.op == "call_function" and "fifo" in str(node.target)
+    }
+
+
+def refused(mg, depths):
+    try:
+        flow.to_hardware(mg, queues=depths)
+    except EmissionError:
+        return True
+    return False
+
+
+def least(mg, name):
+    """Return the least depth of a queue that is not refused, the others as computed."""
+    low, high = 0, computed(mg)[name]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if refused(mg, {name: middle}) else (low, middle)
+    return high
+
+
+def hangs(mg, depths, folder):
+    """Return whether the design does, whatever the check says of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flow, "verify_progress_analysis_pass", lambda mg, args: (mg, {}))
+        project = mase_hw.emit_verilog(mg, output=folder, queues=depths)
+    try:
+        report = mase_hw.simulate(project, samples=6, stall=0.5)
+    except SimulationError as error:
+        assert "the design hangs" in str(error)
+        return True
+    assert report.bit_exact
+    return False
+
+
+def test_the_error_names_the_loop_and_the_depth(quantized, tmp_path):
+    output = tmp_path / "net"
+    with pytest.raises(EmissionError) as error:
+        mase_hw.emit_verilog(quantized[Residual], output=output, queues={"x_fifo": 4})
+    message = str(error.value)
+    assert "the design would deadlock at add (" in message
+    assert "return self.a(x) + x" in message
+    assert "add waits for a, a waits for x, x waits for x_fifo, x_fifo waits for add" in message
+    assert "x_fifo holds 4 and needs 11 or more" in message
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("queues", "message"),
+    [
+        ({"y_fifo": 4}, "no queue is called 'y_fifo'; did you mean x_fifo"),
+        ({"x_fifo": 0}, "x_fifo is 0; allowed: a number of beats from 1"),
+        ({"x_fifo": "4"}, "x_fifo is '4'; allowed"),
+        (4, "queues is 4; allowed: a table"),
+    ],
+)
+def test_depths_that_are_none(quantized, queues, message):
+    with pytest.raises(ConfigError, match=message):
+        flow.to_hardware(quantized[Residual], queues=queues)
+
+
+def test_a_chain_needs_no_order(quantized):
+    mg = flow.to_hardware(flow.quantize(trace(nn.Linear(4, 4).eval(), (torch.ones(1, 4),))))
+    assert verify_progress_analysis_pass(mg)[1] == {"events": 0}
+
+
+@cases
+def test_one_beat_more_than_the_least_passes_too(quantized, model):
+    mg = quantized[model]
+    for name, depth in computed(mg).items():
+        bound = least(mg, name)
+        assert 1 <= bound <= depth
+        assert not refused(mg, {name: bound + 1})
+        assert bound == 1 or refused(mg, {name: 1})
+
+
+def test_what_is_refused_hangs(quantized, tmp_path):
+    mg = quantized[Residual]
+    bound = least(mg, "x_fifo")
+    assert hangs(mg, {"x_fifo": bound - 1}, tmp_path / "short")
+    assert not hangs(mg, {"x_fifo": bound}, tmp_path / "enough")
+
+
+@pytest.mark.slow
+@given(data=st.data(), model=st.sampled_from(list(CASES)))
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_depths_around_the_least(quantized, tmp_path_factory, data, model):
+    mg = quantized[model]
+    bounds = {name: least(mg, name) for name in computed(mg)}
+    depths = {
+        name: max(1, bound + data.draw(st.integers(-1, 1), label=name))
+        for name, bound in bounds.items()
+    }
+    assert hangs(mg, depths, tmp_path_factory.mktemp("net") / "net") == refused(mg, depths)
