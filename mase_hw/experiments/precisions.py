@@ -16,6 +16,8 @@ WIDTHS = [4, 6, 8]
 # What the narrowest width leaves for an exponent beside a mantissa.
 EXPONENT_WIDTH = 2
 BIASES = [1, 3, 5]
+# Scores of one or two bits would tie; sums are rounded to a format where the next layer reads them.
+RESULT = {"data_out_name": "fixed", "data_out_width": 16}
 ZOOMED = 6
 
 
@@ -67,22 +69,23 @@ class Precisions(Experiment):
                     label=name,
                 )
             axes.set_xticks(range(1, trials + 1, max(1, trials // 10)))
-        panels[0].legend(fontsize="x-small", ncols=2)
-        panels[1].legend(fontsize="small")
+        figure.legend(
+            *panels[0].get_legend_handles_labels(), loc="outside right upper", fontsize="small"
+        )
         label(panels[0], f"{subject.name}, all formats", "trials", "best accuracy so far, %")
         label(panels[1], f"the best {ZOOMED}", "trials", "best accuracy so far, %")
         note = (
             f"{subject.name}: widths of {WIDTHS} for data and weight of every linear layer, "
             f"trained in the format (epochs: {training['epochs']}); minifloats have exponents of "
-            f"{EXPONENT_WIDTH} bits; {count} validation samples, standard error of the best "
-            f"{100 * error:.1f} points"
+            f"{EXPONENT_WIDTH} bits, sums of a layer are fixed point of 16; {count} validation "
+            f"samples, standard error of the best {100 * error:.1f} points"
         )
         return Outcome(("format", "best, %", "in trial", "bits per weight"), rows, figure, note)
 
 
 def space(name: str, cls: type[Format]) -> dict[str, Any]:
     """Return the space of a format: its widths, or the format alone."""
-    entry: dict[str, Any] = {"name": [name]}
+    entry: dict[str, Any] = {"name": [name], **RESULT}
     if _has_width(cls):
         entry |= {"name": name, "data_in_width": WIDTHS, "weight_width": WIDTHS}
         entry |= {"bias_width": max(WIDTHS)}

@@ -94,6 +94,19 @@ def test_a_grid_visits_every_point_once(tmp_path):
     assert result.trials == 4
 
 
+def test_an_operand_may_have_a_format_of_its_own(tmp_path):
+    entry = {"name": ["ternary", "binary"], "data_out_name": "fixed", "data_out_width": [8, 16]}
+    tables = {"quantize": {"by": "type", "linear": {"config": entry}}}
+    result = run(tmp_path, {"space": tables})
+    assert result.failed == {}
+    assert {key for trial in stored(tmp_path) for key in trial.params} == {
+        f"linear_{layer}.{key}" for layer in (0, 2) for key in ("name", "data_out_width")
+    }
+    config = result.best[0].config["linear_2"]["config"]
+    assert config["data_out_0_name"] == "fixed"
+    assert config["data_out_0_width"] in (8, 16)
+
+
 def test_a_front_holds_what_nothing_dominates(tmp_path):
     result = run(tmp_path, {"objectives": ["accuracy", "average_bits"], "trials": 25})
     points = [tuple(trial.values) for trial in stored(tmp_path)]
