@@ -50,11 +50,12 @@ def draw_best_so_far(
         percent = [100 * value for value in values]
         # Later curves are thinner, so that one on top of another shows.
         size = len(curves) - index
-        (line,) = axes.step(trials, percent, where="post", label=name, lw=1 + size)
-        line.set(marker=MARKERS[index % len(MARKERS)], markersize=3 + 2 * size)
+        (line,) = axes.step(trials, percent, where="post", label=name, lw=0.7 + 0.8 * size)
+        line.set(marker=MARKERS[index % len(MARKERS)], markersize=2.5 + 1.5 * size)
         low = [value - 100 * error for value in percent]
         high = [value + 100 * error for value in percent]
         axes.fill_between(trials, low, high, step="post", alpha=0.1, color=line.get_color())
     axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
-    axes.legend()
+    # Below the axes: bands and curves leave no room inside.
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=4, frameon=False)
     label(axes, title, "trials", "best accuracy so far, %")

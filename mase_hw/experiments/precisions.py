@@ -69,9 +69,8 @@ class Precisions(Experiment):
                     label=name,
                 )
             axes.set_xticks(range(1, trials + 1, max(1, trials // 10)))
-        figure.legend(
-            *panels[0].get_legend_handles_labels(), loc="outside right upper", fontsize="small"
-        )
+        handles = panels[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside right upper", fontsize="x-small", labelspacing=0.3)
         label(panels[0], f"{subject.name}, all formats", "trials", "best accuracy so far, %")
         label(panels[1], f"the best {ZOOMED}", "trials", "best accuracy so far, %")
         note = (
