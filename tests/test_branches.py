@@ -136,15 +136,20 @@ def test_forks_and_joins(model, shapes, parallelism, tmp_path):
         assert mark.high_water <= mark.depth <= max(2 * mark.high_water, 2), mark
 
 
-def test_an_adder_adds_signed_numbers(tmp_path):
+ADDERS = [
+    {"name": "integer", "data_in_width": 8, "data_in_frac_width": 0},
+    pytest.param({"name": "minifloat_ieee"}, marks=pytest.mark.slow),
+    pytest.param({"name": "mxint"}, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("entry", ADDERS)
+def test_an_adder_adds_signed_numbers(entry, tmp_path):
     class Adder(nn.Module):
         def forward(self, x, y):
             return x + y
 
-    config = {
-        "by": "type",
-        "add": {"config": {"name": "integer", "data_in_width": 8, "data_in_frac_width": 0}},
-    }
+    config = {"by": "type", "add": {"config": entry}}
     five, minus_three = torch.full((2, 4), 5.0), torch.full((2, 4), -3.0)
     project = mase_hw.emit_verilog(
         Adder(), (five, minus_three), output=tmp_path / "adder", config=config, parallelism=2

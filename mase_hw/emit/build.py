@@ -242,7 +242,9 @@ def _add_instance(
         ports |= _stream_ports(name, stream)
     for name, source in sources.items():
         stream = Stream(f"{call.name}_{name}", call.name, constants[name])
-        parameters |= _tensor_parameters(builder, call, name, stream, rounds=False)
+        parameters |= _tensor_parameters(
+            builder, call, name, stream, rounds=False, moves=hardware.moves
+        )
         ports |= _stream_ports(name, stream)
         _add_source(builder, call, source, stream)
     for name in hardware.absent:

@@ -12,6 +12,7 @@ from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import ON_CHIP
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.decompose import decompose_transform_pass
 from mase_hw.passes.fold import (
     fold_constants_transform_pass,
     fold_into_producer_transform_pass,
@@ -39,6 +40,7 @@ def canonicalize(mg: MaseGraph) -> MaseGraph:
     mg, _ = init_metadata_analysis_pass(mg, {})
     mg, _ = raise_patterns_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
+    mg, _ = decompose_transform_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {})
     mg, _ = fold_constants_transform_pass(mg, {})
     mg, _ = fold_into_producer_transform_pass(mg, {})

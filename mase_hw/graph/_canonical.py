@@ -11,6 +11,8 @@ from torch.fx import GraphModule, Node
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph.source import location_of_trace
+from mase_hw.ops import operators
+from mase_hw.ops._base import torch_target
 
 _aten = torch.ops.aten
 _ASSERTIONS = (
@@ -20,6 +22,9 @@ _ASSERTIONS = (
     "aten._functional_sym_constrain",
 )
 _RESHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
+_FACTORIES = (_aten.zeros.default, _aten.ones.default, _aten.full.default)
+_REPETITIONS = (_aten.expand.default, _aten.repeat.default)
+_JOINS = (_aten.cat.default, _aten.concat.default)
 _EVAL_IDENTITIES = ("aten.dropout.default", "aten.feature_dropout.default")
 
 
@@ -74,7 +79,9 @@ def _remove_shape_arithmetic(module: GraphModule) -> None:
             continue
         if not any(_is_symbolic(operand) for operand in node.all_input_nodes):
             continue
-        if node.target in _RESHAPES:
+        if _is_constant(node):
+            _share(node)
+        elif node.target in _RESHAPES:
             node.update_arg(1, _inferred_sizes(node.args[1], node.meta["val"].shape))
         elif node.target is _aten.expand.default:
             node.update_arg(1, _kept_sizes(node.args[1], node.args[0].meta["val"].shape))
@@ -83,6 +90,26 @@ def _remove_shape_arithmetic(module: GraphModule) -> None:
             if _is_symbolic(end) and _same(_value(end), source.meta["val"].shape[dim]):
                 node.update_arg(3, sys.maxsize)
     module.graph.eliminate_dead_code(is_impure_node=_keeps)
+
+
+def _is_constant(node: Node) -> bool:
+    """Return whether a tensor holds one constant for every inference of the batch."""
+    sizes = node.args[node.target in _REPETITIONS] if node.args else None
+    source = node.args[0] if node.target in _REPETITIONS else None
+    first = source is None or (isinstance(source, Node) and source.op == "get_attr")
+    known = node.target in _REPETITIONS or node.target in _FACTORIES
+    return known and first and isinstance(sizes, list | tuple) and _is_symbolic(sizes[0])
+
+
+def _share(node: Node) -> None:
+    """Make a constant once for all inferences, and join it with each of them where it is joined."""
+    operators()  # registers our own torch operators
+    position = int(node.target in _REPETITIONS)
+    sizes: Any = node.args[position]
+    node.update_arg(position, [1, *sizes[1:]])
+    for user in node.users:
+        if user.target in _JOINS:
+            user.target = torch_target("mase.cat.default")
 
 
 def _keeps(node: Node) -> bool:

@@ -33,13 +33,14 @@ class IntegerReference:
     def __init__(self, mg: MaseGraph) -> None:
         self.inputs = mg.inputs
         self.outputs = output_nodes(mg)
-        self._batched = mg.batched
+        # An input that all inferences share in torch is one of each inference here.
+        self._batched = mg.batched and all(spec(node).shape[:1] == (1,) for node in mg.inputs)
         self._steps: list[tuple[Node, list[Node], Callable[..., Tensor]]] = []
         for node in mg.nodes:
             if node.op == "call_function":
                 self._steps.append(self._step(mg, node))
         sizes = [spec(node).elements for node in (*self.inputs, *(s[0] for s in self._steps))]
-        self._chunk = max(1, CHUNK_ELEMENTS // max(sizes)) if mg.batched else 1
+        self._chunk = max(1, CHUNK_ELEMENTS // max(sizes)) if self._batched else 1
 
     @staticmethod
     def _step(mg: MaseGraph, node: Node) -> tuple[Node, list[Node], Callable[..., Tensor]]:

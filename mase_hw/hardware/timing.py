@@ -71,7 +71,8 @@ def _latency(
         if before and all(np.array_equal(before[place], words[place]) for place in words):
             break
         offered = _offered(mg, calls, words)
-    return max(int(offered[node][-1]) for node in output_nodes(mg)) - _first_moved(mg, taken)
+    first = _first_moved(mg, calls, offered, words)
+    return max(int(offered[node][-1]) for node in output_nodes(mg)) - first
 
 
 def _settling_rounds(memory: ExternalMemory | None, cycles: int) -> int:
@@ -113,15 +114,25 @@ def _arrivals(
     return {name: offered[producer] for name, producer in stream_operands(node)} | outside
 
 
-def _first_moved(mg: MaseGraph, taken: Mapping[Place, Cycles]) -> int:
-    """Return the cycle in which the first input beat moves: an operator may wait for a constant."""
-    starts = []
-    for node in mg.inputs:
-        ends = [
-            int(taken[user.name, name][0])
-            for user in node.users
-            for name, producer in (stream_operands(user) if user.op == "call_function" else ())
-            if producer is node and (user.name, name) in taken
-        ]
-        starts.append(max(ends, default=0))
-    return min(starts)
+def _first_moved(
+    mg: MaseGraph,
+    calls: Mapping[Node, Call],
+    offered: Mapping[Node, Cycles],
+    words: Mapping[Place, Cycles],
+) -> int:
+    """Return when the first input beat moves: an operator may send constants before it."""
+
+    def taken(node: Node) -> int:
+        ends = [0]
+        for user in node.users:
+            if user in calls and calls[user].operator.hardware(calls[user]) is None:
+                ends.append(taken(user))
+            elif user in calls:
+                used = calls[user].operator.consumption(
+                    calls[user], _arrivals(user, offered, words)
+                )
+                given = [name for name, producer in stream_operands(user) if producer is node]
+                ends += [int(used[name][0]) for name in given]
+        return max(ends)
+
+    return min(taken(node) for node in mg.inputs)

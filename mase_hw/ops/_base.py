@@ -167,6 +167,8 @@ class Operator(ABC):
         also_for: what passes insert this operator for although models have it too (`shrink`).
         formats: names of the number formats whose hardware this operator has.
         result_axis: dimension of `weight` that counts results, along which a scale may be folded.
+        shares_format: true when all operands and results are in one format, fitted to the result.
+        broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
     """
 
     name: ClassVar[str]
@@ -178,6 +180,8 @@ class Operator(ABC):
     also_for: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
     result_axis: ClassVar[int] = 0
+    shares_format: ClassVar[bool] = False
+    broadcasts: ClassVar[bool] = False
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:
@@ -357,6 +361,16 @@ class Operator(ABC):
         """Return the composition that capture makes of this operator, if ATen has none for it.
 
         A pass raises it to `targets[0]`.
+        """
+        return None
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return every result written with other torch operators; None when there is hardware.
+
+        Args:
+            call: the call, with shapes; formats are not known yet.
+            operands: what stands for each tensor operand; torch operators called on it are
+                recorded.
         """
         return None
 

@@ -24,6 +24,7 @@ from mase_hw.ops._base import (
     torch_target,
 )
 from mase_hw.ops._blocks import block_room
+from mase_hw.ops._broadcast import broadcast_orders
 from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._tensor import Order
@@ -40,6 +41,7 @@ class Binary(Operator):
         operation: `add`, `subtract` or `multiply`.
     """
 
+    broadcasts: ClassVar[bool] = True
     formats: ClassVar[tuple[str, ...]] = ELEMENTWISE
     operation: ClassVar[str]
     module: ClassVar[str]
@@ -64,16 +66,16 @@ class Binary(Operator):
         return self.combine_values(operands["data_in_0"], operands["data_in_1"])
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse scaled operands, streams of different shapes, and sums beyond 62 bits."""
+        """Also refuse scaled operands, two constants, and sums beyond 62 bits."""
         found = super().problems(call)
         if call.attributes.get("alpha", 1) != 1:
             found.append(f"alpha is {call.attributes['alpha']}; write the product out")
         if not call.streams:
             found.append("both operands are constant")
-        shapes = {spec.shape for spec in call.streams.values()}
-        if len(shapes) > 1:
-            found.append(f"streams of shapes {sorted(shapes)}: expand the smaller one first")
         if not found and mxint.serves(call):
+            shapes = {spec.shape for spec in call.streams.values()}
+            if len(shapes) > 1:
+                return [f"streams of shapes {sorted(shapes)} are expanded in fixed point only"]
             return mxint.binary_problems(call, self.operation)
         if not found and not is_all_fixed(call):
             return minifloat.binary_problems(call, self.operation)
@@ -112,10 +114,10 @@ class Binary(Operator):
         return Hardware(self.module, self.parameters, sources)
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Blocks come in torch's own order, anything else in any."""
+        """Blocks come in torch's own order, anything else in any; smaller streams take it too."""
         if mxint.serves(call):
             return dict.fromkeys([*call.streams, *call.results])
-        return super().orders(call)
+        return broadcast_orders(call)
 
     def multipliers(self, call: Call) -> int:
         """One per lane for products."""
@@ -137,12 +139,13 @@ class Binary(Operator):
         return fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
 
     def examples(self) -> list[Example]:
-        """Two streams, a constant of one row, of one element, and a Python scalar."""
+        """Two streams, equal or not, a constant of one row, of one element, a Python scalar."""
         target = torch_target(self.targets[0])
         any_overload = torch_target(self.targets[0].rpartition(".")[0])
         row = example_values(7, seed=1)
         return [
             (Apply(target), (example_values(3, 7), example_values(3, 7, seed=1))),
+            (Apply(target), (example_values(3, 2, 1, 3), example_values(3, 1, 5, 1, seed=1))),
             (Apply(target, row), (example_values(3, 2, 7),)),
             (Apply(target, row[:1]), (example_values(3, 7),)),
             (Apply(lambda x: any_overload(x, 0.75)), (example_values(3, 7),)),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from math import prod
 from typing import ClassVar
 
+import numpy as np
 from torch import Tensor
 
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Call, Cycles, Hardware, Operator, one_per_cycle
 from mase_hw.ops._gather import GatherRows
 from mase_hw.ops._reduce import stream_axes
 from mase_hw.ops._tensor import Order
@@ -31,7 +33,7 @@ class Crop(GatherRows):
     def problems(self, call: Call) -> list[str]:
         """Also refuse to cut the batch, and to leave nothing."""
         found = super().problems(call)
-        if self.dim(call) == 0:
+        if self.dim(call) == 0 and len(call.operands["data_in_0"].shape) > 1:
             found.append("it cuts dimension 0, the batch")
         if not self.indices(call):
             found.append("it leaves no element; check its bounds")
@@ -49,23 +51,42 @@ class Crop(GatherRows):
         axes = stream_axes(data.with_order(order)) or ()
         if not self.keeps_dimension:
             axes = tuple(axis - (axis > dim) for axis in axes if axis != dim)
-        stream = tuple(result.shape[axis] for axis in axes)
-        return {
-            "data_in_0": order,
-            "data_out_0": Order(result.shape, axes, stream).simplified(result.shape),
-        }
+        return {"data_in_0": order, "data_out_0": Order.permuted(result.shape, axes)}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Elements stay in their lanes, unless the dimension of the lanes goes."""
         return super().ties(call) if self.keeps_dimension or not self._lanes(call) else []
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One lane where elements would change their lanes."""
-        kept = self.indices(call)
-        whole = self.keeps_dimension and kept.start == 0 and kept.step == 1
-        if not self._lanes(call) or whole:
+        """One lane where elements change their lanes, unless all move by as many."""
+        if not self._lanes(call) or self._shifts(call):
             return ONE_PIXEL
         return {**ONE_PIXEL, ("data_in_0", 0): 1, ("data_out_0", 0): 1}
+
+    def hardware(self, call: Call) -> Hardware:
+        """Return a window, or a shift of the lanes."""
+        if not self._shifts(call):
+            return super().hardware(call)
+        return Hardware(
+            "mase_crop_fixed", {"START": self.indices(call).start}, rounds=False, moves=True
+        )
+
+    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """A shifted beat follows the last of its lanes; the rest of a row comes a cycle later."""
+        if not self._shifts(call):
+            return super().schedule(call, arrivals)
+        data, result, start = call.operands["data_in_0"], call.result, self.indices(call).start
+        lanes, beats = data.parallelism[1], data.tiles[1]
+        last = -(-start // lanes) + np.arange(result.tiles[1])
+        rows = one_per_cycle(arrivals["data_in_0"]).reshape(-1, beats)
+        offered: Cycles = rows[:, np.minimum(last, beats - 1)] + (last == beats) + 1
+        return offered.reshape(-1)
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """What a window has room for, or a register."""
+        if not self._shifts(call):
+            return super().room(call, used, delay)
+        return Operator.room(self, call, used, delay)
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
         """Keep rows; or beats of a row, where the dimension is that of the lanes."""
@@ -80,6 +101,10 @@ class Crop(GatherRows):
     def pixel_beats(self, call: Call) -> int:
         """Return 1 where the beats of a row are chosen."""
         return 1 if self._lanes(call) else super().pixel_beats(call)
+
+    def _shifts(self, call: Call) -> bool:
+        """Return true when neighbouring elements of each row stay, and stay neighbours."""
+        return self.keeps_dimension and self._lanes(call) and self.indices(call).step == 1
 
     def _lanes(self, call: Call) -> bool:
         axes = stream_axes(call.operands["data_in_0"])

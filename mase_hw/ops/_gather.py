@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
+from mase_hw.ops._scalars import SCALARS, SCALED
 from mase_hw.ops._window import ONE_PIXEL, Axis, Window, shared
 
 
@@ -20,6 +21,7 @@ class GatherRows(Operator):
 
     keeps_format: ClassVar[bool] = True
     casts: ClassVar[bool] = False
+    formats: ClassVar[tuple[str, ...]] = (*SCALARS, SCALED)
 
     @abstractmethod
     def axes(self, call: Call) -> tuple[Axis, Axis]:
@@ -41,7 +43,8 @@ class GatherRows(Operator):
         """Return an instance with its tables."""
         window = self.window(call)
         parameters = {"PAD_CODE": self.fill(call), **window.parameters()}
-        return Hardware("mase_gather_fixed", parameters, (), window.tables(), rounds=False)
+        tables = window.tables()
+        return Hardware("mase_gather_fixed", parameters, (), tables, rounds=False, moves=True)
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Elements stay in their lanes."""

@@ -89,9 +89,9 @@ class Layout(Operator):
         plan = self._plan(call)
         if plan is None:
             return offered
-        accepted = one_per_cycle(offered)
-        ready = accepted[np.maximum(plan.needs.numpy() - 1, 0)] + 1
-        return one_per_cycle(ready) + 1
+        accepted = one_per_cycle(offered).reshape(-1, len(plan.writes))
+        ready = accepted[:, np.maximum(plan.needs.numpy() - 1, 0)] + 1
+        return one_per_cycle(ready.reshape(-1)) + 1
 
     def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
         """Two whole tensors."""

@@ -22,6 +22,18 @@ def define_identity(name: str) -> None:
     define(name, torch.clone)
 
 
+def define_sized(name: str, function: Callable[[Tensor, list[int]], Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, size)`, which returns `function` of both."""
+    _LIBRARY.define(f"{name}(Tensor self, SymInt[] size) -> Tensor")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def define_joining(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(tensors, dim)`, which returns `function` of both."""
+    _LIBRARY.define(f"{name}(Tensor[] tensors, int dim=0) -> Tensor")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
 def define_queue(name: str) -> None:
     """Register `torch.ops.mase.<name>(values, depth)`, which returns a copy."""
     _LIBRARY.define(f"{name}(Tensor self, int depth) -> Tensor")  # type: ignore[no-untyped-call]

@@ -91,9 +91,7 @@ class Reduction(Operator):
         if len(result.shape) != len(data.shape):
             kept = [axis for axis in range(len(data.shape)) if axis not in dims]
             axes = tuple(kept.index(axis) for axis in axes if axis in kept)
-        stream = tuple(result.shape[axis] for axis in axes)
-        order = Order(result.shape, axes, stream).simplified(result.shape)
-        return {"data_in_0": spec.order, "data_out_0": order}
+        return {"data_in_0": spec.order, "data_out_0": Order.permuted(result.shape, axes)}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Lanes stay, unless they are reduced."""

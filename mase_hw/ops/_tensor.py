@@ -42,6 +42,11 @@ class Order:
             return None
         return cls(shape, axes, tuple(shape[axis] for axis in axes))
 
+    @classmethod
+    def permuted(cls, shape: tuple[int, ...], axes: tuple[int, ...]) -> Order | None:
+        """Return the order of a tensor of `shape` whose dimensions stream as `axes` says."""
+        return cls(shape, axes, tuple(shape[axis] for axis in axes)).simplified(shape)
+
     def flattened(self, stream: tuple[int, ...]) -> Order:
         """Return the same order of elements in another stream shape."""
         return Order(self.view, self.axes, stream)

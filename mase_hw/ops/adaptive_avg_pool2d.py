@@ -1,84 +1,26 @@
-"""Mean of windows that share an image out evenly (torch.nn.functional.adaptive_avg_pool2d).
-
-Position `q` of `n` covers pixels `floor(q * size / n)` to `ceil((q + 1) * size / n) - 1`.
-"""
+"""Mean of windows that share an image out evenly (torch.nn.functional.adaptive_avg_pool2d)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from torch import nn
 
-from mase_hw.ops._base import Call, Cycles, Example, Hardware, Operator, example_values
-from mase_hw.ops._pool import Pool
-from mase_hw.ops._quotient import Quotient
-from mase_hw.ops._reduce import Run
-from mase_hw.ops._window import OUTSIDE, Axis, image_size
+from mase_hw.ops._adaptive import AdaptivePool
+from mase_hw.ops._base import Call, Example, example_values
 
 
-class AdaptiveAvgPool2d(Pool):
-    """Windows of different sizes are filled up with pixels outside, which are not counted.
-
-    A single window over the whole image needs no buffer: its pixels are summed as they come.
-    """
+class AdaptiveAvgPool2d(AdaptivePool):
+    """Each sum is divided by the pixels of its window."""
 
     name: ClassVar[str] = "adaptive_avg_pool2d"
     targets: ClassVar[tuple[str, ...]] = ("aten.adaptive_avg_pool2d.default",)
     dimensions: ClassVar[int] = 2
 
-    def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Share rows and columns out."""
-        _, *sizes = image_size(call.operands["data_in_0"])
-        _, *positions = image_size(call.result)
-        return _shared(sizes[0], positions[0]), _shared(sizes[1], positions[1])
-
     def counts(self, call: Call) -> tuple[list[int], list[int]]:
         """The pixels of every window."""
         rows, columns = self.axes(call)
         return (rows.indices >= 0).sum(1).tolist(), (columns.indices >= 0).sum(1).tolist()
-
-    def hardware(self, call: Call) -> Hardware:
-        """Return a window, or a plain accumulation."""
-        run = self._run(call)
-        if run is None:
-            return super().hardware(call)
-        return Hardware(
-            "mase_reduce_fixed",
-            {
-                "TERMS": run.terms,
-                "INNER": run.inner,
-                "SUM_WIDTH": self._sum_width(call),
-                **self._quotient(call).parameters(),
-            },
-        )
-
-    def work_cycles(self, call: Call) -> int:
-        """Every pixel once, or a window's work."""
-        data = call.operands["data_in_0"]
-        return super().work_cycles(call) if self._run(call) is None else data.beats
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """A result follows its last pixel."""
-        run = self._run(call)
-        if run is None:
-            return super().schedule(call, arrivals)
-        quotient: Quotient = self._quotient(call)
-        return run.schedule(arrivals["data_in_0"], 1) + quotient.stages
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """A register for each stage behind a single window."""
-        if self._run(call) is None:
-            return super().room(call, used, delay)
-        return Operator.room(self, call, used, delay)
-
-    def _run(self, call: Call) -> Run | None:
-        """Return where the pixels of a single window lie, None when there are several."""
-        data = call.operands["data_in_0"]
-        if any(size > 1 for size in call.result.shape[2:]):
-            return None
-        tiles = data.tiles[1]
-        return Run(data.beats // tiles, tiles, False)
 
     def examples(self) -> list[Example]:
         """One window, and windows of different sizes."""
@@ -86,12 +28,3 @@ class AdaptiveAvgPool2d(Pool):
             (nn.AdaptiveAvgPool2d(1), (example_values(2, 5, 3, 4),)),
             (nn.AdaptiveAvgPool2d((3, 2)), (example_values(2, 2, 5, 3),)),
         ]
-
-
-def _shared(size: int, positions: int) -> Axis:
-    windows = [
-        list(range(q * size // positions, -(-(q + 1) * size // positions)))
-        for q in range(positions)
-    ]
-    longest = max(len(window) for window in windows)
-    return Axis.of(size, [w + [OUTSIDE] * (longest - len(w)) for w in windows])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -22,16 +23,40 @@ class Pad(GatherRows):
         "aten.constant_pad_nd.default",
     )
 
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Other dimensions than an image's space are joined with constants, or cut."""
+        if self._in_space(call) or self._mode(call) != "constant":
+            return None
+        data, shape = operands["data_in_0"], list(call.operands["data_in_0"].shape)
+        value = float(call.attributes.get("value") or 0.0)
+        amounts = self._amounts(call)
+        for position in range(0, len(amounts), 2):
+            dim = len(shape) - 1 - position // 2
+            low, high = (max(0, -amount) for amount in amounts[position : position + 2])
+            if low or high:
+                data = torch.ops.aten.slice.Tensor(data, dim, low, shape[dim] - high)
+                shape[dim] -= low + high
+            sides = [[*shape[:dim], max(0, n), *shape[dim + 1 :]] for n in amounts[position:][:2]]
+            parts = [torch.ops.aten.full.default(size, value) for size in sides if size[dim]]
+            if parts:
+                parts.insert(int(amounts[position] > 0), data)
+                data = torch.ops.mase.cat.default(parts, dim)
+                shape[dim] += sum(size[dim] for size in sides)
+        return None if data is operands["data_in_0"] else [data]
+
     def problems(self, call: Call) -> list[str]:
-        """Also refuse padding of the batch and of channels."""
+        """Also refuse the modes that copy elements, beyond an image's space."""
         found = super().problems(call)
-        rank, padded = len(call.operands["data_in_0"].shape), len(self._amounts(call)) // 2
-        if not 3 <= rank <= 4 or (padded > rank - 2 and any(self._amounts(call)[2 * (rank - 2) :])):
+        if not self._in_space(call):
             found.append(
-                "only the dimensions behind the channels of [batch, channels, (height,) width] "
-                "can be padded"
+                f"mode {self._mode(call)} pads the dimensions behind the channels of [batch, "
+                "channels, (height,) width] only; mode constant pads any"
             )
         return found
+
+    def _in_space(self, call: Call) -> bool:
+        rank = len(call.operands["data_in_0"].shape)
+        return 3 <= rank <= 4 and not any(self._amounts(call)[2 * (rank - 2) :])
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Channels last, on both sides."""
@@ -61,7 +86,7 @@ class Pad(GatherRows):
         return torch.nn.functional.pad(codes.double(), amounts, mode=mode).to(torch.int64)
 
     def examples(self) -> list[Example]:
-        """Every mode."""
+        """Every mode; channels, and a row that also loses an element."""
         pad = torch.nn.functional.pad
         return [
             (Apply(lambda x: pad(x, (1, 2, 0, 1))), (example_values(2, 3, 2, 4),)),
@@ -69,6 +94,8 @@ class Pad(GatherRows):
             (Apply(lambda x: pad(x, (2, 1, 1, 2), mode="reflect")), (example_values(2, 2, 3, 4),)),
             (Apply(lambda x: pad(x, (2, 1), mode="replicate")), (example_values(2, 3, 4),)),
             (Apply(lambda x: pad(x, (1, 1, 1, 1), mode="circular")), (example_values(2, 2, 3, 3),)),
+            (Apply(lambda x: pad(x, (0, 0, 0, 0, 1, 2))), (example_values(2, 2, 2, 2),)),
+            (Apply(lambda x: pad(x, (-1, 2), value=0.5)), (example_values(2, 5),)),
         ]
 
     @staticmethod

@@ -21,6 +21,7 @@ class UpsampleNearest2d(GatherRows):
 
     name: ClassVar[str] = "upsample_nearest2d"
     targets: ClassVar[tuple[str, ...]] = ("aten.upsample_nearest2d.vec",)
+    mode: ClassVar[str] = "nearest"
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Channels last, on both sides."""
@@ -44,7 +45,7 @@ class UpsampleNearest2d(GatherRows):
             codes.double(),
             size=size,
             scale_factor=None if size else given["scale_factors"],
-            mode="nearest",
+            mode=self.mode,
         )
         return repeated.to(torch.int64)
 

@@ -18,7 +18,7 @@ def insert_after(
     role: str,
     given: TensorSpec,
     result: TensorSpec,
-    arguments: tuple[int, ...] = (),
+    arguments: tuple[int | list[int], ...] = (),
 ) -> Node:
     """Insert the operator of `role` behind `producer`, with metadata; no use is replaced.
 

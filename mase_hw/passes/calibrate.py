@@ -169,6 +169,8 @@ def _open_tensors(
     """Return the tensors of a node that need a format of their own, and their words."""
     if node not in configured:
         return []
+    if quantize.shares_format(node):
+        return [("data_out_0", quantize.SHARED)]
     tensors = [(name, quantize.words_for(name)) for name in common(node).operands]
     if quantize.mentions(entry, quantize.RESULT):
         tensors.append(("data_out_0", (quantize.RESULT, "data_out_0")))

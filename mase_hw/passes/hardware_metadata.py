@@ -9,6 +9,7 @@ from typing import Any
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import ON_CHIP
 from mase_hw.graph.metadata import HardwareMetadata, update
+from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.fifo import insert_fifos_transform_pass
 from mase_hw.passes.memory import place_constants
 from mase_hw.passes.orders import assign_orders_transform_pass
@@ -33,6 +34,7 @@ def add_hardware_metadata_analysis_pass(
     queues = given.pop("queues", None)
     port, outside = place_constants(mg, given.pop("memory", ON_CHIP))
     mg, ordered = assign_orders_transform_pass(mg)
+    mg, expanded = insert_broadcasts_transform_pass(mg)
     mg, info = assign_parallelism_transform_pass(mg, given)
     mg, queued = insert_fifos_transform_pass(mg, {"queues": {} if queues is None else queues})
     for node in mg.nodes:
@@ -56,4 +58,4 @@ def add_hardware_metadata_analysis_pass(
                 memory=asdict(port) if node.name in outside else {},
             ),
         )
-    return mg, {**ordered, **info, **queued}
+    return mg, {**ordered, **expanded, **info, **queued}

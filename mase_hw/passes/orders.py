@@ -86,10 +86,10 @@ def _asked(mg: MaseGraph, node: Node) -> Order | None:
         if required[name] is not None:
             return required[name]
         probed = call.operator.orders(_with_orders(plain, {name: probe}))
-        if probe is not None and probed[name] == probe == probed.get("data_out_0"):
-            found = _asked(mg, user)
-            if found is not None:
-                return found
+        passed = Order.channels_last(call.result.shape)
+        kept = probed[name] == probe and probed.get("data_out_0") == passed
+        if probe is not None and passed is not None and kept and _asked(mg, user) == passed:
+            return probe
     return None
 
 

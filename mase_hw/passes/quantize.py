@@ -21,6 +21,8 @@ from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 
 RESULT = "data_out"
+# Words for the one format of a node that shares it.
+SHARED = ("data_in", RESULT, "data_out_0")
 
 
 def quantize_transform_pass(
@@ -95,7 +97,9 @@ def check_keys(node: Node, entry: Mapping[str, Any]) -> None:
     if entry.get("name") is None:
         return
     cls = format_class(str(entry["name"]))
-    words = {word for name in common(node).operands for word in words_for(name)}
+    words: set[str] = set()
+    if not shares_format(node):
+        words = {word for name in common(node).operands for word in words_for(name)}
     # An entry by type also serves nodes without the optional operands.
     words |= {"data_in", "weight", "bias", RESULT, "data_out_0"}
     legal = {"name"}
@@ -168,10 +172,14 @@ def _set_operands(mg: MaseGraph, node: Node, entry: Mapping[str, Any]) -> None:
     if entry.get("name") is None:
         return
     known = common(node)
-    operands = {
-        name: spec.with_format(_format(mg, node, name, words_for(name), entry))
-        for name, spec in known.operands.items()
-    }
+    if shares_format(node):
+        one = _format(mg, node, "data_out_0", SHARED, entry)
+        operands = {name: spec.with_format(one) for name, spec in known.operands.items()}
+    else:
+        operands = {
+            name: spec.with_format(_format(mg, node, name, words_for(name), entry))
+            for name, spec in known.operands.items()
+        }
     update(node, common=replace(known, operands=operands))
 
 
@@ -185,6 +193,12 @@ def keeps_format(node: Node) -> bool:
     """Return true for a node whose result takes its operand's format unless configured."""
     operator = common(node).operator
     return operator is not None and operators()[operator].keeps_format
+
+
+def shares_format(node: Node) -> bool:
+    """Return true for a node whose operands and results are all in one format."""
+    operator = common(node).operator
+    return operator is not None and operators()[operator].shares_format
 
 
 def _operator(node: Node) -> Operator:
@@ -230,6 +244,8 @@ def _set_result(
         operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
         known = replace(known, operands=operands)
         result: Format | None = own
+    elif node in configured and shares_format(node):
+        result = common(node).operands["data_in_0"].format
     elif node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
     elif keeps_format(node):

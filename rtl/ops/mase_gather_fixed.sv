@@ -4,16 +4,12 @@
 // of INPUTS beats. What the tables place outside is PAD_CODE. Throughput one beat per cycle on both sides; a beat is offered 2 cycles after it entered.
 module mase_gather_fixed #(
     parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
-    parameter int DATA_IN_0_PRECISION_1 = 4,
-    parameter bit DATA_IN_0_SIGNED = 1,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 1,
     parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 16,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 1,
     parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
 
     parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int DATA_OUT_0_PRECISION_1 = 4,
-    parameter bit DATA_OUT_0_SIGNED = 1,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 1,
     parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 4,
     parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 1,
@@ -51,10 +47,8 @@ module mase_gather_fixed #(
   localparam int unsigned BeatsOut = (DATA_OUT_0_TENSOR_SIZE_DIM_0 + Lanes - 1) / Lanes
       * DATA_OUT_0_TENSOR_SIZE_DIM_1;
 
-  if (DATA_IN_0_PRECISION_0 != DATA_OUT_0_PRECISION_0
-      || DATA_IN_0_PRECISION_1 != DATA_OUT_0_PRECISION_1
-      || DATA_IN_0_SIGNED != DATA_OUT_0_SIGNED) begin : gen_format_check
-    $error("data_in_0 and data_out_0 must have one format");
+  if (DATA_IN_0_PRECISION_0 != DATA_OUT_0_PRECISION_0) begin : gen_format_check
+    $error("data_in_0 and data_out_0 must have one width");
   end
   if (DATA_IN_0_PARALLELISM_DIM_1 != 1 || DATA_OUT_0_PARALLELISM_DIM_1 != 1
       || DATA_OUT_0_PARALLELISM_DIM_0 != Lanes) begin : gen_parallelism_check

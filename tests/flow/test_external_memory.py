@@ -89,7 +89,7 @@ def test_the_engines_agree_on_every_cycle(sound: Project) -> None:
 def test_a_slower_memory_is_slower_and_right(sound: Project) -> None:
     report = mase_hw.simulate(sound, samples=40, memory={"cycles_per_beat": 8})
     assert report.bit_exact
-    assert report.interval_cycles == 2 * report.predicted_interval_cycles
+    assert report.interval_cycles == pytest.approx(2 * report.predicted_interval_cycles, rel=0.02)
 
 
 @engines

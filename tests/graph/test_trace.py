@@ -242,7 +242,7 @@ class Prefix(nn.Module):
         return torch.cat([self.token.expand(x.size(0), 16), x], 1)
 
 
-@pytest.mark.parametrize("model", [Pairwise(), FixedBatch(), Centered(), Prefix()])
+@pytest.mark.parametrize("model", [Pairwise(), FixedBatch(), Centered()])
 def test_rows_that_depend_on_each_other_or_a_fixed_batch_are_captured_as_they_are(model):
     x = torch.randn(1, 16)
     mg = trace(model, x)
@@ -250,6 +250,14 @@ def test_rows_that_depend_on_each_other_or_a_fixed_batch_are_captured_as_they_ar
     torch.testing.assert_close(mg(x), model(x))
     with pytest.raises(CaptureError, match="no dynamic batch"):
         trace(model, x, batched=True)
+
+
+def test_a_constant_that_is_joined_with_every_inference_is_kept_once():
+    model = Prefix()
+    mg = trace(model, torch.randn(1, 16))
+    assert mg.batched
+    x = torch.randn(5, 16)
+    assert torch.equal(mg(x), model(x))
 
 
 def test_shape_arithmetic_that_carries_the_batch_is_removed():

@@ -1,0 +1,35 @@
+"""Operators that a pass writes with others; they have no hardware of their own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.ops._base import Call, Hardware, Operator, Reference
+
+
+class Composite(Operator):
+    """An operator whose `expression` is all there is to it.
+
+    Nodes of several results are composites: each result becomes a node, and the operand is forked.
+    """
+
+    casts: ClassVar[bool] = False
+
+    @abstractmethod
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+        """Return every result written with other torch operators."""
+
+    def problems(self, call: Call) -> list[str]:
+        """It must have been taken apart."""
+        return [f"{self.name} is no hardware yet: run decompose_transform_pass first"]
+
+    def reference(self, call: Call) -> Reference:
+        """None: the operators that it is written with have references."""
+        raise UnsupportedError(self.problems(call)[0])
+
+    def hardware(self, call: Call) -> Hardware | None:
+        """None: the operators that it is written with have hardware."""
+        raise UnsupportedError(self.problems(call)[0])

@@ -1,0 +1,26 @@
+"""A stream repeated for one of another shape that it meets; inserted by a pass."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+
+from mase_hw.ops._base import Call
+from mase_hw.ops._library import define_sized
+from mase_hw.ops._tensor import Order
+from mase_hw.ops.expand import Expand
+
+define_sized("broadcast", torch.Tensor.expand)
+
+
+class Broadcast(Expand):
+    """`expand`, in the order of elements that it was made for."""
+
+    name: ClassVar[str] = "broadcast"
+    targets: ClassVar[tuple[str, ...]] = ("mase.broadcast.default",)
+    role: ClassVar[str | None] = "broadcast"
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """As it was made."""
+        return {"data_in_0": call.operands["data_in_0"].order, "data_out_0": call.result.order}

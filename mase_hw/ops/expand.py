@@ -1,0 +1,164 @@
+"""A tensor repeated along dimensions of size 1 (torch.Tensor.expand).
+
+In a stream a repeated dimension sends the beats inside it again and again; along the lanes it
+copies one lane to all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Cycles,
+    Example,
+    Hardware,
+    Operator,
+    Reference,
+    example_values,
+    one_per_cycle,
+)
+from mase_hw.ops._broadcast import aligned_order
+from mase_hw.ops._reduce import stream_axes
+from mase_hw.ops._scalars import SCALARS, SCALED
+from mase_hw.ops._tensor import Order
+
+STAGES = 3
+
+
+class Expand(Operator):
+    """`y[i, j] = x[i, 0]`."""
+
+    name: ClassVar[str] = "expand"
+    targets: ClassVar[tuple[str, ...]] = ("aten.expand.default", "aten.expand_as.default")
+    keeps_format: ClassVar[bool] = True
+    casts: ClassVar[bool] = False
+    formats: ClassVar[tuple[str, ...]] = (*SCALARS, SCALED)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Take the size of the other tensor as a number."""
+        if len(operands) == 1:
+            return None
+        size = [-1, *call.result.shape[1:]]
+        return [torch.ops.aten.expand.default(operands["data_in_0"], size)]
+
+    def is_identity(self, call: Call) -> bool:
+        """Return true when nothing is repeated."""
+        return call.operands["data_in_0"].shape == call.result.shape
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse to repeat inferences."""
+        found = super().problems(call)
+        data, result = call.operands["data_in_0"].shape, call.result.shape
+        if len(data) < len(result) and data[:1] == (1,) and result[0] != 1:
+            found.append("it expands the batch; keep the batch dimension first")
+        return found
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> codes."""
+        data, result = call.operands["data_in_0"].shape, call.result.shape
+        aligned = (1,) * (len(result) - len(data)) + data
+
+        def compute(codes: Tensor) -> Tensor:
+            return codes.reshape(-1, *aligned).expand(-1, *result).flatten(0, 1)
+
+        return compute
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """The order that is offered, where the result can have it."""
+        data, result = call.operands["data_in_0"], call.result
+        rank = len(result.shape)
+        axes = stream_axes(data) if len(data.shape) == rank else None
+        axes = axes or tuple(range(rank))
+        return {
+            "data_in_0": aligned_order(data, rank, axes),
+            "data_out_0": Order.permuted(result.shape, axes),
+        }
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """Elements stay in their lanes, unless one goes to all."""
+        sizes = call.operands["data_in_0"].size, call.result.size
+        return [
+            [("data_in_0", dim), ("data_out_0", dim)]
+            for dim in (0, 1)
+            if sizes[0][1 - dim] == sizes[1][1 - dim]
+        ]
+
+    def hardware(self, call: Call) -> Hardware | None:
+        """Return an instance, or a wire where a single beat is the same."""
+        stages = self._stages(call)
+        data, result = call.operands["data_in_0"], call.result
+        if not stages and data.lanes == result.lanes:
+            return None
+        stages += [(1, 1)] * (STAGES - len(stages))
+        parameters = {
+            f"{word}_{number}": value
+            for number, stage in enumerate(stages)
+            for word, value in zip(("BLOCK", "REPEATS"), stage, strict=True)
+        }
+        return Hardware("mase_expand_fixed", parameters, rounds=False, moves=True)
+
+    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
+        """Each stage sends a beat 2 cycles after it entered, and again until it was sent enough."""
+        offered = arrivals["data_in_0"]
+        for block, repeats in self._stages(call):
+            entered = one_per_cycle(offered).reshape(-1, 1, block) + 1
+            needed = np.broadcast_to(entered, (len(entered), repeats, block)).reshape(-1)
+            offered = one_per_cycle(needed) + 1
+        return offered
+
+    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
+        """Two blocks of the outermost stage; those behind it add to that."""
+        stages = self._stages(call)
+        if not stages:
+            return super().room(call, used, delay)
+        beats, block = call.operands["data_in_0"].beats, stages[0][0]
+        # The last beat of a block is read once the beat before that has moved on.
+        before = np.arange(beats) // block - 1
+        return {"data_in_0": before * block * (call.result.beats // beats) - 2}
+
+    def operations(self, call: Call) -> int:
+        """None."""
+        return 0
+
+    def _stages(self, call: Call) -> list[tuple[int, int]]:
+        """Return (beats of a block, times it is sent) for each run of repeated dimensions.
+
+        The outermost comes first, so that its block is that of the operand.
+        """
+        given, made = _grid(call.operands["data_in_0"]), _grid(call.result)
+        given = (1,) * (len(made) - len(given)) + given
+        pairs = [(old, new) for old, new in zip(given, made, strict=True) if new > 1]
+        stages, outer = [], 0
+        for repeated, run in groupby(pairs, lambda pair: pair[0] != pair[1]):
+            sizes = list(run)
+            outer += len(sizes)
+            if repeated:
+                block = prod(old for old, _ in pairs[outer:])
+                stages.append((block, prod(new for _, new in sizes)))
+        return stages
+
+    def examples(self) -> list[Example]:
+        """Rows; lanes; two dimensions with one between."""
+        return [
+            (Apply(lambda x: x.expand(-1, 4, -1)), (example_values(2, 1, 5),)),
+            (Apply(lambda x: x.expand(-1, -1, 5)), (example_values(2, 3, 1),)),
+            (Apply(lambda x: x.expand(-1, 2, -1, 4)), (example_values(2, 1, 3, 1),)),
+            (
+                Apply(lambda x, y: x.expand_as(y) + y),
+                (example_values(2, 1, 3), example_values(2, 2, 3)),
+            ),
+        ]
+
+
+def _grid(spec: Any) -> tuple[int, ...]:
+    """Return the beats along each dimension of a stream."""
+    return (*spec.stream_shape[:-2], *spec.tiles)

@@ -1,0 +1,44 @@
+"""Copies of a tensor one after another along its dimensions (torch.Tensor.repeat, torch.tile)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class Repeat(Composite):
+    """A dimension of size `s` repeated `r` times is `[s]` expanded to `[r, s]` and joined."""
+
+    name: ClassVar[str] = "repeat"
+    targets: ClassVar[tuple[str, ...]] = ("aten.repeat.default", "aten.tile.default")
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+        """Expand one dimension after another, the innermost first."""
+        data, shape = operands["data_in_0"], call.operands["data_in_0"].shape
+        repeats = [int(n) for n in call.attributes.get("repeats", call.attributes.get("dims"))]
+        rank = len(call.result.shape)
+        repeats = [1] * (rank - len(repeats)) + repeats
+        kept = [1] * (rank - len(shape)) + list(shape)
+        if len(shape) < rank:
+            data = torch.ops.aten.view.default(data, kept)
+        for dim in reversed(range(rank)):
+            if repeats[dim] > 1:
+                sizes = [-1] * (rank + 1)
+                sizes[dim] = repeats[dim]
+                kept[dim] *= repeats[dim]
+                data = torch.ops.aten.unsqueeze.default(data, dim)
+                data = torch.ops.aten.expand.default(data, sizes)
+                data = torch.ops.aten.reshape.default(data, [-1, *kept[1:]])
+        return [data if data is not operands["data_in_0"] else torch.ops.aten.alias.default(data)]
+
+    def examples(self) -> list[Example]:
+        """Rows, and lanes."""
+        return [
+            (Apply(lambda x: x.repeat(1, 2, 1)), (example_values(2, 2, 3),)),
+            (Apply(lambda x: x.repeat(1, 3)), (example_values(2, 3),)),
+        ]

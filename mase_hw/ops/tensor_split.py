@@ -1,0 +1,41 @@
+"""Consecutive pieces of a tensor along a dimension (torch.split, chunk, tensor_split)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class TensorSplit(Composite):
+    """Each piece is a slice; its size is that of torch's own result."""
+
+    name: ClassVar[str] = "tensor_split"
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.split.Tensor",
+        "aten.split_with_sizes.default",
+        "aten.chunk.default",
+        "aten.tensor_split.sections",
+        "aten.tensor_split.indices",
+    )
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+        """Slice at the pieces' ends."""
+        data, dim = operands["data_in_0"], int(call.attributes["dim"])
+        ends = list(accumulate(spec.shape[dim] for spec in call.results.values()))
+        return [
+            torch.ops.aten.slice.Tensor(data, dim, start, end)
+            for start, end in zip([0, *ends[:-1]], ends, strict=True)
+        ]
+
+    def examples(self) -> list[Example]:
+        """Rows, of which one piece is not used; lanes."""
+        return [
+            (Apply(lambda x: x.split([1, 2, 2], 1)[1] + 1), (example_values(2, 5, 3),)),
+            (Apply(lambda x: torch.mul(*x.chunk(2, -1))), (example_values(2, 2, 6),)),
+        ]

@@ -1,0 +1,31 @@
+"""The elements of a tensor along a dimension, which goes (torch.unbind)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class Unbind(Composite):
+    """`y_i = x[:, i]`."""
+
+    name: ClassVar[str] = "unbind"
+    targets: ClassVar[tuple[str, ...]] = ("aten.unbind.int",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+        """Select every index."""
+        data, dim = operands["data_in_0"], int(call.attributes["dim"])
+        return [torch.ops.aten.select.int(data, dim, index) for index in range(len(call.results))]
+
+    def examples(self) -> list[Example]:
+        """The sum of three rows."""
+        return [(Apply(lambda x: _sum(x.unbind(1))), (example_values(2, 3, 4),))]
+
+
+def _sum(rows: Sequence[Any]) -> Any:
+    return rows[0] + rows[1] + rows[2]

@@ -1,0 +1,53 @@
+"""Expand streams that meet one of a larger shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch.fx import Node
+
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, update
+from mase_hw.graph.streams import refresh_output, stream_operands
+from mase_hw.ops import operators
+from mase_hw.passes._insert import insert_after
+
+ROLE = "broadcast"
+
+
+def insert_broadcasts_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Insert a node on every operand that is smaller than the result, of operators that broadcast.
+
+    Args:
+        mg: a graph with orders.
+        pass_args: none are known.
+
+    Returns:
+        The graph, and `{"broadcasts": names of the inserted nodes}`.
+    """
+    mg = mg.copy()
+    inserted: list[Node] = []
+    for node in list(mg.nodes):
+        operator = common(node).operator
+        if node.op != "call_function" or operator is None or not operators()[operator].broadcasts:
+            continue
+        result = common(node).results["data_out_0"]
+        for name, producer in stream_operands(node):
+            given = common(node).operands[name]
+            if given.shape == result.shape:
+                continue
+            wanted = replace(given, shape=result.shape, order=result.order)
+            # The batch stays as it comes, where there is one to stay.
+            kept = len(given.shape) == len(result.shape) and given.shape[0] == result.shape[0]
+            size = [-1 if kept else result.shape[0], *result.shape[1:]]
+            inserted.append(insert_after(mg, producer, ROLE, given, wanted, (size,)))
+            node.replace_input_with(producer, inserted[-1])
+            operands = {**common(node).operands, name: wanted}
+            update(node, common=replace(common(node), operands=operands))
+    refresh_output(mg)
+    mg.recompile()
+    return mg, {"broadcasts": [node.name for node in inserted]}

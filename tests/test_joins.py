@@ -1,0 +1,213 @@
+"""Streams that are joined, cut, repeated and padded: bit-exact, at the bound, queues that fit."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import mase_hw
+from mase_hw.emit.design import DesignSummary
+from mase_hw.emit.flow import quantize
+from mase_hw.emit.preflight import preflight
+from mase_hw.errors import CaptureError, ConfigError
+from mase_hw.graph import common
+
+
+class Function(nn.Module):
+    """Calls a function of the inputs and of modules."""
+
+    def __init__(self, function, *modules):
+        super().__init__()
+        self.function = function
+        self.parts = nn.ModuleList(modules)
+
+    def forward(self, *inputs):
+        return self.function(*inputs, *self.parts)
+
+
+class ClassToken(nn.Module):
+    """A learned row in front of every inference's rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.token = nn.Parameter(torch.randn(1, 1, 6))
+        self.places = nn.Parameter(torch.randn(1, 5, 6))
+
+    def forward(self, x):
+        return torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.places
+
+
+class Coordinates(nn.Module):
+    """Constant channels in front of an image's, and a constant for each channel of the result."""
+
+    def __init__(self):
+        super().__init__()
+        self.grid = nn.Parameter(torch.randn(1, 3, 3, 4))
+        self.mix = nn.Conv2d(9, 4, 1)
+        self.scale = nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        grid = self.grid.expand(x.shape[0], -1, -1, -1)
+        return self.mix(torch.cat([grid, x], 1)) * self.scale.reshape(-1, 1, 1)
+
+
+def gate(x, squeeze, excite):
+    """A squeeze-and-excitation gate: `[N, C, H, W]` times `[N, C, 1, 1]`."""
+    return x * torch.sigmoid(excite(torch.relu(squeeze(x.mean((2, 3), keepdim=True)))))
+
+
+def dense(x, first, second):
+    """Channels that do not divide the lanes, joined twice."""
+    y = torch.cat([x, first(x)], 1)
+    return torch.cat([y, second(y)], 1)
+
+
+def rotated(x):
+    """The halves of a row, exchanged and turned, as rotary embeddings do."""
+    left, right = x.chunk(2, -1)
+    return torch.cat([-right, left], -1) + x
+
+
+CASES = {
+    "gate": (Function(gate, nn.Conv2d(6, 3, 1), nn.Conv2d(3, 6, 1)), [(3, 6, 4, 3)]),
+    "dense": (
+        Function(dense, nn.Conv2d(3, 2, 3, padding=1), nn.Conv2d(5, 6, 1)),
+        [(3, 3, 4, 4)],
+    ),
+    "rotated": (Function(rotated), [(3, 2, 10)]),
+    "class token": (ClassToken(), [(3, 4, 6)]),
+    "coordinates": (Coordinates(), [(3, 6, 3, 4)]),
+    "centred": (Function(lambda x: x - x.mean(-1, keepdim=True)), [(3, 5, 7)]),
+    "outer": (Function(lambda x, y: x * y), [(3, 5, 1), (3, 1, 6)]),
+    "one of each row": (Function(lambda x, y: x + y), [(4, 7), (4, 1)]),
+    "rows": (
+        Function(lambda x, a: torch.cat([a(x), x], 1) + 1, nn.Linear(8, 8)),
+        [(3, 4, 8)],
+    ),
+    "twice": (Function(lambda x: torch.cat([x, x], 1) * 0.5), [(3, 6)]),
+    "unbound": (Function(lambda x: torch.stack(x.unbind(1)[::-1], 2)), [(3, 3, 5)]),
+    "repeated": (Function(lambda x: x.repeat(1, 2, 3) + 1), [(3, 2, 5)]),
+    "channels": (Function(lambda x: functional.pad(x, (0, 0, 0, 0, 1, 2)) + 1), [(3, 4, 3, 3)]),
+    "images": (Function(lambda x: x[:, :1] + x.amax((2, 3), keepdim=True)), [(3, 5, 3, 4)]),
+    "rank 1": (Function(lambda x: torch.relu(x * 0.5 + x)), [(11,)]),
+    "rank 5": (
+        Function(lambda x, a: torch.relu(a(x)) + x[:, :, :1], nn.Linear(5, 5)),
+        [(2, 2, 3, 2, 5)],
+    ),
+    "no batch": (Function(lambda x, y: torch.cat([x, y]) * 0.5), [(3, 5), (2, 5)]),
+    "an input without the batch": (Function(lambda x, y: x * y), [(3, 2, 5), (5,)]),
+    "pooled": (
+        Function(lambda x: functional.adaptive_max_pool2d(x, (2, 1)) - x.amax((2, 3), True)),
+        [(2, 4, 5, 3)],
+    ),
+}
+DEFAULT = {("gate", 4), ("dense", 4)}
+SINGLE = ("gate", "rotated", "class token")
+
+
+def _parameters():
+    for name, parallelism in [*((name, 4) for name in CASES), *((name, 1) for name in SINGLE)]:
+        marks = [] if (name, parallelism) in DEFAULT else [pytest.mark.slow]
+        yield pytest.param(name, parallelism, marks=marks, id=f"{name}-{parallelism}")
+
+
+def check(project):
+    stalled = mase_hw.simulate(project, samples=60, stall=0.4, seed=3)
+    assert stalled.bit_exact, stalled.first_mismatch or stalled.violations
+    report = mase_hw.simulate(project, samples=40, queues=True)
+    assert report.bit_exact
+    assert report.interval_cycles == report.predicted_interval_cycles
+    assert abs(report.latency_cycles - report.predicted_latency_cycles) <= 2
+    assert len(report.queues) == len(DesignSummary.load(project.folder).queues)
+    for mark in report.queues:
+        assert mark.high_water <= mark.depth <= max(2 * mark.high_water, 2), mark
+
+
+def emit(name, folder, **options):
+    model, shapes = CASES[name]
+    generator = torch.Generator().manual_seed(0)
+    inputs = tuple(torch.randn(shape, generator=generator) for shape in shapes)
+    return mase_hw.emit_verilog(model.eval(), inputs, output=folder / "project", **options)
+
+
+@pytest.mark.parametrize(("name", "parallelism"), list(_parameters()))
+def test_joins(name, parallelism, tmp_path):
+    check(emit(name, tmp_path, parallelism=parallelism))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gate", "rotated", "coordinates"])
+def test_the_other_engine(name, tmp_path):
+    project = emit(name, tmp_path, parallelism=4)
+    report = mase_hw.simulate(project, samples=8, stall=0.4, seed=5, engine="cocotb")
+    assert report.bit_exact, report.first_mismatch or report.violations
+    assert report.elements > 0
+
+
+def operators(graph):
+    return [common(node).operator for node in graph.nodes if node.op == "call_function"]
+
+
+def test_operands_of_other_formats_are_cast():
+    config = {
+        "by": "name",
+        "default": {"config": {"name": "fixed", "data_in_width": 8}},
+        "mul": {"config": {"name": "fixed", "data_out_width": 6, "data_out_frac_width": 4}},
+        "cat": {"config": {"name": "fixed", "data_in_width": 7, "data_in_frac_width": 3}},
+    }
+    model = Function(lambda x, y: torch.cat([x * 0.5, y + 1.0], 1))
+    x, y = torch.randn(3, 4), torch.randn(3, 5)
+    quantized = quantize(mase_hw.trace(model, (x, y)), config)
+    assert operators(quantized) == ["mul", "cast", "add", "cat"]
+    (cat,) = (node for node in quantized.nodes if node.name == "cat")
+    specs = [*common(cat).operands.values(), *common(cat).results.values()]
+    assert {str(item.format) for item in specs} == {"fixed<7,3>"}
+    config["cat"]["config"]["data_in_1_width"] = 4
+    with pytest.raises(ConfigError, match=r"cat.*unknown key 'data_in_1_width'"):
+        quantize(mase_hw.trace(model, (x, y)), config)
+
+
+def test_a_stream_takes_one_tile_more_where_a_joint_cuts_it(tmp_path):
+    """5 + 5 elements in tiles of 4 are 3 tiles, not 2 + 2."""
+    project = emit("rotated", tmp_path, parallelism=4)
+    (join,) = (node for node in project.design.nodes if node.operator == "cat")
+    assert join.work_cycles == 2 * 3
+    assert project.design.interval_cycles == 2 * 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.stack([x, x.reshape(-1, 12)]),
+        lambda x, y: torch.cat([x, y], 3),
+        lambda x, y: torch.cat([x, y], 1),
+        lambda x, y: x * y,
+        lambda x: x.split([3, 3], 1)[0],
+        lambda x: x.unbind(4)[0],
+        lambda x: x[:, 7],
+        lambda x: x.expand(-1, 9, -1),
+        lambda x: x[:, : int(x.argmax())],
+        lambda x: x[:, x[0, 0, 0].long() :],
+    ],
+)
+def test_shapes_that_do_not_fit_are_named_with_their_line(function):
+    inputs = (torch.randn(2, 4, 3), torch.randn(2, 4, 5))[: function.__code__.co_argcount]
+    with pytest.raises(CaptureError) as error:
+        mase_hw.trace(Function(function), inputs)
+    assert f"{__file__}:" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: torch.cat([x, x], 0), "joins dimension 0, the batch"),
+        (lambda x: x[:, 4:] * 2, "leaves no element"),
+        (lambda x: x.unbind(0)[0] * 2, "cuts dimension 0, the batch"),
+        (lambda x: functional.adaptive_max_pool1d(x, 2, True), "only the maxima have hardware"),
+    ],
+)
+def test_what_has_no_hardware_is_named_before_emission(function, reason):
+    problems = preflight(quantize(mase_hw.trace(Function(function), torch.randn(1, 4, 3))))
+    assert reason in problems[0].reason
+    assert problems[0].source.startswith(f"{__file__}:")
