@@ -21,7 +21,7 @@ EIGHT, FOUR = 8, 4
 SPARSITY = 0.7
 SEEDS = (0, 1, 2)
 OVERHEAD_TRIALS = 50
-WORKER_TRIALS, TRIAL_SECONDS = 24, 1.5
+WORKER_TRIALS, TRIAL_SECONDS = 18, 5.0
 EXPERIMENT_SECONDS = 180
 # Seconds that a trial is busy beside what it measures: the factory of the worker test waits.
 WAITING = """
@@ -70,8 +70,8 @@ def overhead(folder: Path) -> Row:
     from mase_hw.search.study import Task
     from mase_hw.search.worker import FileTurn, run_trials
 
-    inside: list[float] = []
-    moments: list[float] = []
+    inside: list[tuple[float, float]] = []
+    moments: list[tuple[float, float]] = []
 
     class TimedTask(Task):
         """A search that notes what its measurements take."""
@@ -79,7 +79,7 @@ def overhead(folder: Path) -> Row:
         def measure(self, *args: Any) -> Any:
             with timed() as elapsed:
                 found = super().measure(*args)
-            inside.append(elapsed.wall)
+            inside.append((elapsed.wall, elapsed.cpu))
             return found
 
     mg, samples = _small()
@@ -92,15 +92,21 @@ def overhead(folder: Path) -> Row:
         task,
         study,
         FileTurn(folder / "overhead.lock"),
-        lambda done, total: moments.append(time.perf_counter()),
+        lambda done, total: moments.append((time.perf_counter(), time.process_time())),
     )
-    whole = [second - first for first, second in pairwise(moments)]
-    extra = statistics.median(a - b for a, b in zip(whole, inside, strict=True))
+    wall, cpu = (
+        statistics.median(
+            end[clock] - start[clock] - within[clock]
+            for (start, end), within in zip(pairwise(moments), inside, strict=True)
+        )
+        for clock in (0, 1)
+    )
     return Row(
-        f"overhead of a trial beside its objective, TPE, SQLite, median of {len(whole)}",
-        f"{1000 * extra:.0f} ms",
+        f"overhead of a trial beside its objective (processor time), TPE, SQLite, median of "
+        f"{len(inside)}",
+        f"{1000 * wall:.0f} ms ({1000 * cpu:.0f} ms)",
         "<= 50 ms",
-        extra <= 0.05,
+        wall <= 0.05,
     )
 
 

@@ -31,6 +31,16 @@ def label(axes: Axes, title: str, across: str, up: str) -> None:
     axes.set_ylabel(up)
 
 
+def logarithmic(axes: Axes) -> None:
+    """Make the scale across logarithmic, with whole numbers at 1, 2 and 5 of every decade."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
 def draw_best_so_far(
     axes: Axes, curves: Mapping[str, Sequence[float]], error: float, title: str
 ) -> None:
@@ -38,12 +48,14 @@ def draw_best_so_far(
     for index, (name, values) in enumerate(curves.items()):
         trials = range(1, len(values) + 1)
         percent = [100 * value for value in values]
-        (line,) = axes.step(
-            trials, percent, where="post", label=name, marker=MARKERS[index % len(MARKERS)], ms=4
-        )
+        # Later curves are thinner, so that one on top of another shows.
+        size = len(curves) - index
+        (line,) = axes.step(trials, percent, where="post", label=name, lw=0.7 + 0.8 * size)
+        line.set(marker=MARKERS[index % len(MARKERS)], markersize=2.5 + 1.5 * size)
         low = [value - 100 * error for value in percent]
         high = [value + 100 * error for value in percent]
         axes.fill_between(trials, low, high, step="post", alpha=0.1, color=line.get_color())
     axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
-    axes.legend()
+    # Below the axes: bands and curves leave no room inside.
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=4, frameon=False)
     label(axes, title, "trials", "best accuracy so far, %")

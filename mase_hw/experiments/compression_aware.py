@@ -27,6 +27,7 @@ FOUR_BITS = {
     "linear": {"config": {"name": "fixed", "data_in_width": 4, "weight_width": 4, "bias_width": 8}},
 }
 SPARSITY = 0.5
+SAMPLER = {"sampler": "tpe", "sampler_options": {"n_startup_trials": 4}}
 
 
 class CompressionAware(Experiment):
@@ -38,13 +39,13 @@ class CompressionAware(Experiment):
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it."""
         subject = Subject.load("digits-mlp" if quick else "bert-tiny")
-        settings = (QUICK if quick else FULL) | {"sampler": "tpe"}
+        settings = (QUICK if quick else FULL) | SAMPLER
         space = settings["space"] | {
             "quantize": FOUR_BITS,
             "prune": {"sparsity": SPARSITY, "criterion": "l1"},
         }
         again = settings["training"] | {
-            "epochs": 2 if quick else 1,
+            "epochs": 6 if quick else 1,
             "learning_rate": settings["training"]["learning_rate"] / 3,
         }
         variants = {

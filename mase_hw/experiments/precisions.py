@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+from mase_hw.errors import FormatError
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import MARKERS, label, new_figure
 from mase_hw.experiments._subject import Curve, Subject, steps
@@ -12,6 +13,11 @@ from mase_hw.formats import Format, formats
 from mase_hw.training import standard_error
 
 WIDTHS = [4, 6, 8]
+# What the narrowest width leaves for an exponent beside a mantissa.
+EXPONENT_WIDTH = 2
+BIASES = [1, 3, 5]
+# Scores of one or two bits would tie; sums are rounded to a format where the next layer reads them.
+RESULT = {"data_out_name": "fixed", "data_out_width": 16}
 ZOOMED = 6
 
 
@@ -25,7 +31,7 @@ class Precisions(Experiment):
         """Run it."""
         if quick:
             subject = Subject.load("digits-mlp")
-            trials, training = 4, {"epochs": 1, "learning_rate": 1e-3}
+            trials, training = 4, {"epochs": 3, "learning_rate": 1e-3}
         else:
             subject = Subject.load("bert-tiny")
             trials, training = 20, {"epochs": 1, "learning_rate": 1e-4}
@@ -63,27 +69,41 @@ class Precisions(Experiment):
                     label=name,
                 )
             axes.set_xticks(range(1, trials + 1, max(1, trials // 10)))
-        panels[0].legend(fontsize="x-small", ncols=2)
-        panels[1].legend(fontsize="small")
+        handles = panels[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside right upper", fontsize="x-small", labelspacing=0.3)
         label(panels[0], f"{subject.name}, all formats", "trials", "best accuracy so far, %")
         label(panels[1], f"the best {ZOOMED}", "trials", "best accuracy so far, %")
         note = (
             f"{subject.name}: widths of {WIDTHS} for data and weight of every linear layer, "
-            f"trained {training['epochs']} epoch in the format; {count} validation samples, "
-            f"standard error {100 * error:.1f} points"
+            f"trained in the format (epochs: {training['epochs']}); minifloats have exponents of "
+            f"{EXPONENT_WIDTH} bits, sums of a layer are fixed point of 16; {count} validation "
+            f"samples, standard error of the best {100 * error:.1f} points"
         )
         return Outcome(("format", "best, %", "in trial", "bits per weight"), rows, figure, note)
 
 
 def space(name: str, cls: type[Format]) -> dict[str, Any]:
     """Return the space of a format: its widths, or the format alone."""
-    entry: dict[str, Any] = {"name": [name]}
+    entry: dict[str, Any] = {"name": [name], **RESULT}
     if _has_width(cls):
         entry |= {"name": name, "data_in_width": WIDTHS, "weight_width": WIDTHS}
-    if "width" in cls.field_names():
         entry |= {"bias_width": max(WIDTHS)}
+    if not _has_every_width(cls):
+        entry |= {f"{operand}_exponent_width": EXPONENT_WIDTH for operand in ("data_in", "weight")}
+        # Nothing else moves the range of these formats to that of the weights.
+        if "exponent_bias" in cls.field_names():
+            entry |= {"weight_exponent_bias": BIASES}
     config = {"by": "type", "default": {"config": {"name": None}}, "linear": {"config": entry}}
     return {"quantize": config}
+
+
+def _has_every_width(cls: type[Format]) -> bool:
+    """Return true when the widths leave room for the format's other fields as they are."""
+    try:
+        cls.fit(-1.0, 1.0, **({"width": min(WIDTHS)} if _has_width(cls) else {}))
+    except FormatError:
+        return False
+    return True
 
 
 def _has_width(cls: type[Format]) -> bool:

@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -179,6 +179,22 @@ class Format(ABC):
         if not values.numel():
             return cls.fit(0.0, 0.0, **fields)
         return cls.fit(float(values.min()), float(values.max()), **fields)
+
+    def scaled(self, octaves: float) -> Self | None:
+        """Return the format whose values are `2**octaves` times these, to the nearest it has.
+
+        None for a format whose scale is fixed, or follows the values by itself.
+        """
+        return None
+
+    @classmethod
+    def of_channels(cls, channels: Sequence[Self], **fields: Any) -> Self:
+        """Return the format of a tensor from the formats of its channels, in order.
+
+        Raises:
+            FormatError: for a format that is one for the whole tensor.
+        """
+        raise FormatError(f"{cls.name} has one set of parameters for a tensor, not one a channel")
 
     @abstractmethod
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:

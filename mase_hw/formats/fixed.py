@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -189,6 +189,11 @@ class Fixed(Format):
         return torch.randint(
             self.minimum_code, self.maximum_code + 1, tuple(shape), generator=generator
         )
+
+    def scaled(self, octaves: float) -> Fixed:
+        """Move the binary point."""
+        frac_width = self.frac_width - round(octaves)
+        return replace(self, frac_width=max(-MAX_FRAC_WIDTH, min(frac_width, MAX_FRAC_WIDTH)))
 
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Fixed:

@@ -12,9 +12,9 @@ Integer-Arithmetic-Only Inference" (2018), arXiv:1712.05877.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -192,6 +192,13 @@ class ScaledInteger(CodeFormat):
         """Return the operand's, and whether the most negative code is left out."""
         return {**self.operand_parameters(), "KIND": 4, "SYMMETRIC": int(self.symmetric)}
 
+    def scaled(self, octaves: float) -> ScaledInteger:
+        """Multiply every scale."""
+        factor = 2.0**octaves
+        if isinstance(self.scale, tuple):
+            return replace(self, scale=tuple(factor * scale for scale in self.scale))
+        return replace(self, scale=factor * self.scale)
+
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> ScaledInteger:
         """Return the format whose codes just cover the range and zero."""
@@ -227,3 +234,10 @@ class ScaledInteger(CodeFormat):
                 **{**fields, "scale": given["scale"][0], "zero_point": given["zero_point"][0]}
             )
         return cls(**{**fields, **given})
+
+    @classmethod
+    def of_channels(cls, channels: Sequence[Self], **fields: Any) -> Self:
+        """Return the format with the scales and zero points of formats of one channel each."""
+        scales = [scale for channel in channels for scale in channel.scales]
+        points = [point for channel in channels for point in channel.zero_points]
+        return cls(**{**fields, "scale": tuple(scales), "zero_point": tuple(points)})

@@ -58,14 +58,17 @@ class QuantizedModel(nn.Module):
         given = iter(inputs)
         for node in self._nodes:
             result = next(given) if node.op == "placeholder" else self._compute(node, values)
-            number_format = self._format(node, common(node).results["data_out_0"].format)
-            if number_format is not None:
-                result = number_format.fake_quantize(result)
-            values[node] = result
+            number_format = common(node).results["data_out_0"].format
+            values[node] = self._rounded(node, "data_out_0", number_format, result)
         return values
 
-    def _format(self, node: Node, number_format: Format | None) -> Format | None:
-        return number_format if self._only is None or node.name in self._only else None
+    def _rounded(
+        self, node: Node, name: str, number_format: Format | None, values: Tensor
+    ) -> Tensor:
+        """Return a constant operand or the result of a node in its format."""
+        if number_format is None or (self._only is not None and node.name not in self._only):
+            return values
+        return number_format.fake_quantize(values)
 
     def _compute(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
         operator = operator_for(node.target)
@@ -86,9 +89,7 @@ class QuantizedModel(nn.Module):
         constants = operator.prepare(constants, arguments)
         formats = {name: spec.format for name, spec in common(node).operands.items()}
         for name, constant in constants.items():
-            number_format = self._format(node, formats.get(name))
-            if number_format is not None:
-                constants[name] = number_format.fake_quantize(constant)
+            constants[name] = self._rounded(node, name, formats.get(name), constant)
         return operator.compute(node.target, arguments, {**streams, **constants})
 
     def _value(self, item: Any, values: dict[Node, Tensor]) -> Any:

@@ -40,5 +40,6 @@ def operator_for(target: Any) -> Operator | None:
 
 
 def operator_for_role(role: str) -> Operator:
-    """Return the operator that passes insert for `role` (`cast`, `retile`, `broadcast`)."""
-    return next(operator for operator in operators().values() if operator.role == role)
+    """Return the operator that passes insert for `role` (`cast`, `retile`, `broadcast`, ...)."""
+    found = (item for item in operators().values() if role in (item.role, item.also_for))
+    return next(found)

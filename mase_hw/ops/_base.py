@@ -163,7 +163,8 @@ class Operator(ABC):
             a node without a configuration of its own takes its operand's format.
         casts: true when operand and result may differ in format; an operator that only moves
             elements is never configured and takes its operand's format.
-        role: what passes insert this operator for (`cast`, `retile`, `broadcast`), if they do.
+        role: what this operator exists for, inserted by passes (`cast`, `retile`, `broadcast`).
+        also_for: what passes insert this operator for although models have it too (`shrink`).
         formats: names of the number formats whose hardware this operator has.
         result_axis: dimension of `weight` that counts results, along which a scale may be folded.
         shares_format: true when all operands and results are in one format, fitted to the result.
@@ -176,6 +177,7 @@ class Operator(ABC):
     keeps_format: ClassVar[bool] = False
     casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
+    also_for: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
     result_axis: ClassVar[int] = 0
     shares_format: ClassVar[bool] = False

@@ -15,6 +15,7 @@ class Hardshrink(Unary):
     name = "hardshrink"
     targets = ("aten.hardshrink.default",)
     keeps_format = True
+    also_for = "shrink"
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
         """Return the function."""

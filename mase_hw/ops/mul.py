@@ -17,6 +17,7 @@ class Mul(Binary):
     targets: ClassVar[tuple[str, ...]] = ("aten.mul.Tensor", "aten.mul.Scalar")
     operation: ClassVar[str] = "multiply"
     module: ClassVar[str] = "mase_mul_fixed"
+    also_for: ClassVar[str] = "mask"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""

@@ -90,7 +90,9 @@ def entropy(sample: Sample, fit: Fit, percentile: float) -> Format:
     return min(_candidates(sample, fit), key=lambda item: _divergence(counts, centers, item))
 
 
-OBSERVERS: Mapping[str, Callable[[Sample, Fit, float], Format]] = {
+Observer = Callable[[Sample, Fit, float], Format]
+
+OBSERVERS: Mapping[str, Observer] = {
     "minmax": minmax,
     "percentile": percentile,
     "mse": mse,

@@ -20,7 +20,7 @@ from mase_hw.graph.streams import consumers
 from mase_hw.ops import operator_for
 from mase_hw.passes import quantize
 from mase_hw.passes._configuration import Configuration
-from mase_hw.passes._observers import OBSERVERS, Sample, check_percentile
+from mase_hw.passes._observers import OBSERVERS, Fit, Observer, Sample, check_percentile
 from mase_hw.passes.software_metadata import batch_inputs
 
 Observations = Mapping[str, Mapping[str, Sample]]
@@ -113,28 +113,54 @@ def calibrate_analysis_pass(
         quantize.check_keys(node, entry)
         chosen: dict[str, Format] = {}
         for name, groups in _open_tensors(node, entry, configured):
-            constant = name in mg.call(node).constants
-            observer = observers["weight_observer" if constant else "observer"]
-            sample = seen[node.name].get(name, Sample(-1.0, 1.0))
+            constant = mg.call(node).constants.get(name)
+            observer = observers["observer" if constant is None else "weight_observer"]
             cls, fields = quantize.open_format(mg, node, name, groups, entry)
             try:
-                chosen[name] = observer(
-                    sample, lambda low, high, c=cls, f=fields: c.fit(low, high, **f), share
-                )
+                if constant is None:
+                    sample = seen[node.name].get(name, Sample(-1.0, 1.0))
+                    chosen[name] = observer(sample, _by_range(cls, fields), share)
+                else:
+                    chosen[name] = _of_constant(constant, cls, fields, observer, share)
             except FormatError as error:
                 where = f"{name} of {node.name} ({metadata(node).source})"
                 raise FormatError(f"{where}: {error}") from error
-        resolved[node.name] = {"config": _entry(chosen)}
+        resolved[node.name] = {"config": entry_of(chosen)}
     return mg, {"config": resolved}
 
 
 _ARGUMENTS = ("config", "data", "observations", "observer", "weight_observer", "percentile")
 
 
-def _observer(name: str) -> Any:
+def _observer(name: str) -> Observer:
     if name not in OBSERVERS:
         raise ConfigError(f"no observer is called {name!r}; {nearest(name, OBSERVERS)}")
     return OBSERVERS[name]
+
+
+def _by_range(cls: type[Format], fields: Mapping[str, Any]) -> Fit:
+    return lambda low, high: cls.fit(low, high, **fields)
+
+
+def _of_constant(
+    values: Tensor, cls: type[Format], fields: Mapping[str, Any], observer: Observer, share: float
+) -> Format:
+    """Return the format that an observer chooses for known values, each channel by itself."""
+    axis = fields.get("channel_axis")
+    given = any(isinstance(field, list | tuple) for field in fields.values())
+    if axis is not None and not given and -values.dim() <= axis < values.dim():
+        rows = values.detach().movedim(axis, 0)
+        alone = {**fields, "channel_axis": None}
+        return cls.of_channels(
+            [_of_constant(row, cls, alone, observer, share) for row in rows], **fields
+        )
+
+    def fit(low: float, high: float) -> Format:
+        return cls.fit_values(values.clamp(low, high), **fields)
+
+    sample = Sample()
+    sample.add(values)
+    return observer(sample, fit, share)
 
 
 def _open_tensors(
@@ -165,7 +191,7 @@ def _family(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value is not None}
 
 
-def _entry(formats: Mapping[str, Format]) -> dict[str, Any]:
+def entry_of(formats: Mapping[str, Format]) -> dict[str, Any]:
     """Return the entry of a node in which every field of every operand is given."""
     if not formats:
         return {}

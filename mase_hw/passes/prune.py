@@ -8,7 +8,7 @@ arXiv:2104.08378).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -49,7 +49,7 @@ def prune_transform_pass(
         ConfigError: for an argument that is not legal, or a name that matches no node.
     """
     given = dict(pass_args or {})
-    _check(given)
+    check_pruning(given, ARGUMENTS)
     mg = mg.copy()
     weights = _selected(mg, given.get("nodes"))
     generator = torch.Generator().manual_seed(int(given.get("seed", 0)))
@@ -64,14 +64,14 @@ def prune_transform_pass(
     if "n" in given:
         masks = {name: _n_of_m(score, given["n"], given["m"]) for name, score in scores.items()}
     elif given.get("scope", "local") == "global":
-        joined = _best(torch.cat([score.flatten() for score in scores.values()]), given["sparsity"])
+        joined = best(torch.cat([score.flatten() for score in scores.values()]), given["sparsity"])
         parts = torch.split(joined, [score.numel() for score in scores.values()])
         masks = {
             name: part.reshape(score.shape)
             for (name, score), part in zip(scores.items(), parts, strict=True)
         }
     else:
-        masks = {name: _best(score, given["sparsity"]) for name, score in scores.items()}
+        masks = {name: best(score, given["sparsity"]) for name, score in scores.items()}
     with torch.no_grad():
         for name, (node, value) in weights.items():
             value.mul_(masks[name])
@@ -98,7 +98,7 @@ def report_sparsity_analysis_pass(
     for key in given:
         if key != "data":
             raise ConfigError(f"the report of sparsity has no {key!r}; known: data")
-    weights = {name: value for name, (_, value) in _weights(mg).items()}
+    weights = {name: value for name, (_, value) in prunable_weights(mg).items()}
     zeros = sum(int((value == 0).sum()) for value in weights.values())
     elements = sum(value.numel() for value in weights.values())
     shares = {name: float((value == 0).double().mean()) for name, value in weights.items()}
@@ -125,10 +125,11 @@ def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
     return {name: zeros / elements for name, (zeros, elements) in counts.items() if elements}
 
 
-def _check(given: Mapping[str, Any]) -> None:
+def check_pruning(given: Mapping[str, Any], arguments: Sequence[str]) -> None:
+    """Raise ConfigError for an argument that is none of `arguments`, or out of range."""
     for key in given:
-        if key not in ARGUMENTS:
-            raise ConfigError(f"pruning has no {key!r}; {nearest(key, ARGUMENTS)}")
+        if key not in arguments:
+            raise ConfigError(f"pruning has no {key!r}; {nearest(key, arguments)}")
     for key, legal in (("criterion", CRITERIA), ("scope", SCOPES)):
         if given.get(key, legal[0]) not in legal:
             raise ConfigError(f"pruning: {key} is {given[key]!r}; {nearest(given[key], legal)}")
@@ -144,7 +145,7 @@ def _check(given: Mapping[str, Any]) -> None:
         raise ConfigError(f"pruning: sparsity is {sparsity!r}; allowed: from 0 to below 1")
 
 
-def _weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
+def prunable_weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
     """Return every weight that is a parameter, and the node that reads it, by its user's name."""
     found = {}
     for node in mg.nodes:
@@ -158,7 +159,7 @@ def _weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
 
 
 def _selected(mg: MaseGraph, names: Any) -> dict[str, tuple[Node, nn.Parameter]]:
-    weights = _weights(mg)
+    weights = prunable_weights(mg)
     for name in names or ():
         if name not in weights:
             raise ConfigError(f"pruning: no node {name!r} has a weight; {nearest(name, weights)}")
@@ -168,7 +169,7 @@ def _selected(mg: MaseGraph, names: Any) -> dict[str, tuple[Node, nn.Parameter]]
     return chosen
 
 
-def _best(scores: Tensor, sparsity: float) -> Tensor:
+def best(scores: Tensor, sparsity: float) -> Tensor:
     """Return 1 for all but the `sparsity` share of the smallest scores, 0 for those."""
     mask = torch.ones(scores.numel())
     count = round(sparsity * scores.numel())

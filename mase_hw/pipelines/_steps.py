@@ -20,11 +20,13 @@ from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.passes.calibrate import calibrate_analysis_pass
+from mase_hw.passes.learn_steps import LearnedStepModel
 from mase_hw.passes.lora import (
     fuse_lora_weights_transform_pass,
     insert_lora_adapter_transform_pass,
 )
 from mase_hw.passes.prune import prune_transform_pass
+from mase_hw.passes.prune_activations import prune_activations_transform_pass
 from mase_hw.passes.prune_structure import prune_structure_transform_pass
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.schedule import sparsity_schedule
@@ -120,6 +122,26 @@ def prune_step(state: State, context: Context, **arguments: Any) -> tuple[State,
     return replace(state, mg=mg), info
 
 
+def prune_activations_step(
+    state: State, context: Context, *, samples: int = CALIBRATION_SAMPLES, **arguments: Any
+) -> tuple[State, dict[str, Any]]:
+    """Set values between layers to zero: see `prune_activations_transform_pass`.
+
+    Args:
+        state: a state without formats.
+        context: samples.
+        samples: training samples from which thresholds come.
+        arguments: of the pass.
+    """
+    if state.plain is not None:
+        raise ConfigError("pipeline: the graph is quantized already; prune activations before")
+    if not isinstance(samples, int) or samples < 1:
+        raise ConfigError(f"prune_activations: samples is {samples!r}; allowed: a number from 1")
+    given = {"seed": context.seed, "data": [context.split.train_inputs[:samples]], **arguments}
+    mg, info = prune_activations_transform_pass(state.mg, given)
+    return replace(state, mg=mg), info
+
+
 def prune_structure_step(
     state: State, context: Context, **arguments: Any
 ) -> tuple[State, dict[str, Any]]:
@@ -147,7 +169,12 @@ def lora_step(
 
 
 def train_step(
-    state: State, context: Context, *, trainer: str = "loop", **recipe: Any
+    state: State,
+    context: Context,
+    *,
+    trainer: str = "loop",
+    learn_steps: bool = False,
+    **recipe: Any,
 ) -> tuple[State, dict[str, Any]]:
     """Train the weights; a quantised graph is trained through its rounding.
 
@@ -155,6 +182,7 @@ def train_step(
         state: the state, whose graph is trained in a copy.
         context: samples.
         trainer: `loop`, or `transformers` for the trainer of that library.
+        learn_steps: train the scales of the number formats too.
         recipe: `epochs`, `learning_rate`, `batch_size`, `seed`.
     """
     trainers = _trainers()
@@ -163,10 +191,17 @@ def train_step(
     unknown = sorted(set(recipe) - {"epochs", "learning_rate", "batch_size", "seed"})
     if unknown:
         raise ConfigError(
-            f"train has no {unknown[0]!r}; known: epochs, learning_rate, batch_size, seed, trainer"
+            f"train has no {unknown[0]!r}; known: epochs, learning_rate, batch_size, seed, "
+            "trainer, learn_steps"
         )
+    if not isinstance(learn_steps, bool):
+        raise ConfigError(f"train: learn_steps is {learn_steps!r}; allowed: true, false")
+    if learn_steps and state.config is None:
+        raise ConfigError("train: learn_steps needs number formats; quantize first")
     mg = state.mg.copy()
-    module: nn.Module = QuantizedModel(mg) if state.plain is not None else mg.model
+    module: nn.Module = mg.model
+    if state.config is not None:
+        module = LearnedStepModel(mg, state.config) if learn_steps else QuantizedModel(mg)
     hold_masks(mg)
     fit = trainers[trainer](
         **{"seed": context.seed, **recipe},
@@ -175,7 +210,12 @@ def train_step(
     )
     split = context.split
     fit.fit(module, split.train_inputs, split.train_labels)
-    return replace(state, mg=mg), {}
+    state = replace(state, mg=mg)
+    if isinstance(module, LearnedStepModel):
+        config = module.config()
+        mg, _ = quantize_transform_pass(state.result(), config)
+        state = replace(state, mg=mg, config=config)
+    return state, {}
 
 
 def _trainers() -> dict[str, Callable[..., Any]]:
@@ -187,6 +227,7 @@ def _trainers() -> dict[str, Callable[..., Any]]:
 STEPS: Mapping[str, Step] = {
     "quantize": quantize_step,
     "prune": prune_step,
+    "prune_activations": prune_activations_step,
     "prune_structure": prune_structure_step,
     "lora": lora_step,
     "train": train_step,

@@ -106,7 +106,7 @@ def reported(url: str) -> Iterator[None]:
                 "--storage"
             ) from error
         raise SearchError(f"the storage {url} cannot be used: {text}") from error
-    except (RuntimeError, ValueError, ModuleNotFoundError) as error:
+    except (RuntimeError, ValueError, ImportError) as error:
         raise SearchError(f"the storage {url} cannot be used: {error}") from error
 
 

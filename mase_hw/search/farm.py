@@ -119,7 +119,7 @@ def _watch(futures: list[Any], study: Study, task: Task, progress: Progress | No
         except TimeoutError:
             pending = {future for future in pending if not future.done()}
         if progress:
-            progress(finished(study), task.trials)
+            progress(finished(study.get_trials(deepcopy=False)), task.trials)
     for future in futures:
         error = future.exception()
         if error is not None and not isinstance(error, dask.KilledWorker):

@@ -277,11 +277,13 @@ def _legal_keys(node: Node, entry: Mapping[str, Any]) -> dict[str, set[str]]:
     names = entry.get("name")
     choices = list(names) if isinstance(names, list | tuple) else [names]
     found: dict[str, set[str]] = {str(choice): {"name"} for choice in choices}
+    # An operand whose format is given has the keys of that.
+    own = {key: name for key, name in entry.items() if key.endswith("_name") if type(name) is str}
     for key, value in entry.items():
         errors = []
         for choice in choices:
             try:
-                quantize.check_keys(node, {key: value, "name": choice})
+                quantize.check_keys(node, {**own, key: value, "name": choice})
             except ConfigError as error:
                 errors.append(error)
             else:

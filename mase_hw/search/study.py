@@ -6,7 +6,7 @@ import csv
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +66,8 @@ TABLES = (
     "training",
     "finetuning",
 )
+# What a trial's attribute of this name holds is handed to emission.
+RESULT = "result"
 # Graphs of other architectures that a process keeps.
 KEPT_GRAPHS = 16
 
@@ -111,7 +113,10 @@ class Task:
         object.__setattr__(self, "space", Space.parse(graph, self.config.get("space", {})))
         self._graphs["{}"] = graph
         if not self.space.dimensions:
-            raise ConfigError("search: the space has no dimension; give a list or a range")
+            raise ConfigError(
+                "search: the space has no dimension: no list and no range, or none for a node of "
+                f"{self.mg.name}"
+            )
         if self.space.architecture:
             if self.builder is None:
                 raise ConfigError(
@@ -219,9 +224,9 @@ class Task:
             trial.set_user_attr(ERROR, f"{type(error).__name__}: {error}")
             raise
         trial.set_user_attr("metrics", dict(found.values))
-        trial.set_user_attr("config", json.dumps(found.config))
-        trial.set_user_attr("parallelism", json.dumps(parallelism))
-        trial.set_user_attr("predictions", found.digest)
+        # One attribute: each is a transaction of the storage.
+        result = {"config": found.config, "parallelism": parallelism, "predictions": found.digest}
+        trial.set_user_attr(RESULT, result)
         for name, bound in self.constraints.items():
             sign = -1.0 if METRICS[name] == "maximize" else 1.0
             trial.set_constraint(name, sign * (found.values[name] - bound))
@@ -294,15 +299,8 @@ class TrialResult:
     @classmethod
     def of(cls, trial: FrozenTrial) -> TrialResult:
         """Read a trial of the storage."""
-        known = trial.user_attrs
-        return cls(
-            trial.number,
-            known["metrics"],
-            json.loads(known["config"]),
-            json.loads(known["parallelism"]),
-            known["predictions"],
-            dict(trial.params),
-        )
+        metrics, known = trial.user_attrs["metrics"], trial.user_attrs[RESULT]
+        return cls(trial.number, metrics, **known, parameters=dict(trial.params))
 
     def write(self, path: Path) -> Path:
         """Write the file that `emit-verilog --config` takes."""
@@ -399,9 +397,8 @@ def search(
         return _results(task, study, folder, url)
 
 
-def finished(study: Study) -> int:
+def finished(trials: Sequence[FrozenTrial]) -> int:
     """Return how many trials have ended, those of dead workers aside."""
-    trials = study.get_trials(deepcopy=False)
     return used([trial for trial in trials if trial.state.is_finished()])
 
 
@@ -429,7 +426,7 @@ def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
         result.write(folder / f"{name}.toml")
         if task.changes_weights:
             _replay(task, result).save(folder / f"{name}.mase")
-    return SearchResult(tuple(best), finished(study), failed, folder, url)
+    return SearchResult(tuple(best), finished(trials), failed, folder, url)
 
 
 def _replay(task: Task, result: TrialResult) -> MaseGraph:

@@ -79,7 +79,7 @@ def run_trials(task: Task, study: Study, turn: Turn, progress: Progress | None =
             turn.take()
             trials = study.get_trials(deepcopy=False)
             if progress:
-                progress(finished(study), total)
+                progress(finished(trials), total)
             if used(trials) >= total:
                 break
             study.sampler = sampler(len(trials))
@@ -121,7 +121,7 @@ def run_processes(
                         )
                     alive.append(_start(shared))
                 if progress:
-                    progress(finished(study), task.trials)
+                    progress(finished(study.get_trials(deepcopy=False)), task.trials)
         finally:
             for process in alive:
                 process.terminate()

@@ -123,14 +123,18 @@ def check_samples(module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
     """Refuse samples that a classifier cannot be trained or measured on.
 
     Raises:
-        DataError: for an empty data set, or a label outside the classes.
+        DataError: for an empty data set, samples of another shape, or a label outside the classes.
     """
     if len(labels) == 0 or len(inputs) == 0:
         raise DataError("the data set is empty; give at least one sample")
     if len(inputs) != len(labels):
         raise DataError(f"the data set has {len(inputs)} samples and {len(labels)} labels")
-    with torch.no_grad():
-        classes = int(module(inputs[:2]).shape[-1])
+    try:
+        with torch.no_grad():
+            classes = int(module(inputs[:2]).shape[-1])
+    except RuntimeError as error:
+        shape = tuple(inputs.shape[1:])
+        raise DataError(f"samples of shape {shape} do not fit the model: {error}") from error
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         outside = low if low < 0 else high

@@ -96,6 +96,39 @@ def test_an_outlier_widens_minmax_and_not_the_others():
         assert chosen[name].frac_width > -1, name
 
 
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_every_channel_of_a_weight_is_calibrated_by_itself(observer):
+    mg = small_graph()
+    with torch.no_grad():
+        mg.model.get_parameter("0.weight").mul_(torch.logspace(-3, 3, 8)[:, None])
+    entry = {"name": "scaled_integer", "data_in_width": 8, "weight_width": 4}
+    given = {"config": {"default": {"config": entry | {"weight_channel_axis": 0}}}}
+    _, info = calibrate_analysis_pass(mg, given | {"weight_observer": observer})
+    quantized, _ = quantize_transform_pass(mg, info["config"])
+    found = common(quantized.node("linear_0")).operands["weight"].format
+    assert len(found.scale) == 8
+    for channel, row in enumerate(mg.model.get_parameter("0.weight").detach()):
+        one = {"config": {"default": {"config": entry}}, "weight_observer": observer}
+        single = nn.Sequential(nn.Linear(6, 1))
+        with torch.no_grad():
+            single[0].weight.copy_(row[None])
+        _, other = calibrate_analysis_pass(canonicalize(trace(single, torch.randn(4, 6))), one)
+        assert found.scale[channel] == other["config"]["linear_0"]["config"]["weight_scale"]
+
+
+@pytest.mark.parametrize("name", ["ternary", "binary_scaling", "binary_residual"])
+def test_a_scale_that_follows_the_values_is_that_of_all_of_them(name):
+    mg = small_graph()
+    given = {"by": "type", "linear": {"config": {"name": "fixed", "weight_name": name}}}
+    _, info = calibrate_analysis_pass(mg, {"config": given})
+    opened, _ = quantize_transform_pass(mg, given)
+    resolved, _ = quantize_transform_pass(mg, info["config"])
+    assert formats(opened) == formats(resolved)
+    weight = common(resolved.node("linear_0")).operands["weight"].format
+    assert weight == common(opened.node("linear_0")).operands["weight"].format
+    assert weight.scale is not None
+
+
 def test_bad_calibration_is_refused():
     mg = small_graph()
     with pytest.raises(ConfigError, match="did you mean minmax"):

@@ -155,6 +155,43 @@ def test_channels_leave_and_adapters_are_fused_on_the_way():
     assert sum(zeros) == round(last["sparsity"] * 36)
 
 
+def test_activations_leave_and_steps_are_learned(tmp_path):
+    entry = {"name": "fixed", "data_in_width": 4, "weight_width": 3, "bias_width": 8}
+    learn = {"pass": "train", "epochs": 4, "learning_rate": 1e-2, "learn_steps": True}
+    steps = [
+        {"pass": "prune_activations", "sparsity": 0.5},
+        {"pass": "quantize", "config": {"default": {"config": entry}}},
+        learn | {"batch_size": 16},
+    ]
+    whole = compress(tmp_path, {"steps": steps})
+    plain = compress(None, {"steps": [*steps[:2], {"pass": "train", "epochs": 0}]})
+    assert whole.config != plain.config
+    assert whole.rows[3]["accuracy"] > whole.rows[2]["accuracy"] + 0.05
+    assert [row["average_weight_bits"] for row in whole.rows[2:]] == [
+        plain.rows[2]["average_weight_bits"]
+    ] * 2
+    again = compress(tmp_path, {"steps": steps})
+    assert (again.config, again.rows) == (whole.config, whole.rows)
+    tables = tomllib.loads((tmp_path / "config.toml").read_text())
+    project = mase_hw.emit_verilog(
+        MaseGraph.load(tmp_path / "model.mase"), output=tmp_path / "rtl", config=tables["quantize"]
+    )
+    _, split = problem()
+    report = mase_hw.simulate(project, split.test_inputs)
+    (outputs,) = report.outputs.values()
+    classes = outputs.reshape(len(split.test_labels), -1).argmax(dim=1)
+    assert report.bit_exact
+    assert float((classes == split.test_labels).double().mean()) == whole.test["after"]
+    for step, message in (
+        (steps[0], "prune activations before"),
+        (steps[1], "quantize once"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            compress(None, {"steps": [steps[1], step]})
+    with pytest.raises(ConfigError, match="learn_steps needs number formats; quantize first"):
+        compress(None, {"steps": [learn]})
+
+
 def test_a_sweep_visits_the_grid_and_records_failures(tmp_path):
     mg, split = problem()
     width = "steps.2.config.default.config.weight_width"

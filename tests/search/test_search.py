@@ -94,6 +94,19 @@ def test_a_grid_visits_every_point_once(tmp_path):
     assert result.trials == 4
 
 
+def test_an_operand_may_have_a_format_of_its_own(tmp_path):
+    entry = {"name": ["ternary", "binary"], "data_out_name": "fixed", "data_out_width": [8, 16]}
+    tables = {"quantize": {"by": "type", "linear": {"config": entry}}}
+    result = run(tmp_path, {"space": tables})
+    assert result.failed == {}
+    assert {key for trial in stored(tmp_path) for key in trial.params} == {
+        f"linear_{layer}.{key}" for layer in (0, 2) for key in ("name", "data_out_width")
+    }
+    config = result.best[0].config["linear_2"]["config"]
+    assert config["data_out_0_name"] == "fixed"
+    assert config["data_out_0_width"] in (8, 16)
+
+
 def test_a_front_holds_what_nothing_dominates(tmp_path):
     result = run(tmp_path, {"objectives": ["accuracy", "average_bits"], "trials": 25})
     points = [tuple(trial.values) for trial in stored(tmp_path)]
@@ -154,6 +167,10 @@ def test_a_failed_trial_is_recorded_and_the_study_goes_on(tmp_path):
         ({"space": space(weight_width={"from": 8})}, "keys low and high"),
         ({"space": space(weight_wdth=[1, 2])}, "did you mean weight_width"),
         ({"space": space(weight_width=8, data_in_width=8)}, "no dimension"),
+        (
+            {"space": {"quantize": {"by": "type", "conv2d": {"config": ENTRY}}}},
+            "none for a node of tiny",
+        ),
         ({"sampler": "tpee"}, "did you mean tpe"),
         ({"sampler": "tpe", "sampler_options": {"depth": 3}}, "sampler tpe: .*depth"),
         ({"objectives": ["acuracy"]}, "did you mean accuracy"),
@@ -175,6 +192,8 @@ def test_bad_data_is_refused(tmp_path):
         search(mg, config, output=tmp_path)
     with pytest.raises(DataError, match="label 4 is outside the classes 0 to 2"):
         search(mg, config, output=tmp_path, samples=Samples(samples.inputs, samples.labels + 2))
+    with pytest.raises(DataError, match=r"samples of shape \(5,\) do not fit the model: "):
+        search(mg, config, output=tmp_path, samples=Samples(samples.inputs[:, :5], samples.labels))
     with pytest.raises(DataError, match="empty"):
         empty = Samples(samples.inputs[:0], samples.labels[:0])
         search(mg, config, output=tmp_path, samples=empty)
@@ -188,6 +207,8 @@ def test_a_storage_of_another_study_is_refused(tmp_path):
     (tmp_path / "notes.db").write_text("this is no data base, " * 100)
     with pytest.raises(SearchError, match=r"notes\.db cannot be used"):
         run(tmp_path, storage=tmp_path / "notes.db")
+    with pytest.raises(SearchError, match="nosuchbase://host/x cannot be used"):
+        run(tmp_path, storage="nosuchbase://host/x")
 
 
 def test_a_locked_storage_is_refused(tmp_path):

@@ -222,8 +222,8 @@ def test_a_search_that_trains_repeats(tmp_path, factory):
         run(tmp_path / name, config, builder=factory)
     first, second = stored(tmp_path / "first"), stored(tmp_path / "second")
     assert [trial.params for trial in first] == [trial.params for trial in second]
-    assert [trial.user_attrs["predictions"] for trial in first] == [
-        trial.user_attrs["predictions"] for trial in second
+    assert [trial.user_attrs["result"]["predictions"] for trial in first] == [
+        trial.user_attrs["result"]["predictions"] for trial in second
     ]
 
 
