@@ -42,6 +42,8 @@ from mase_hw.sim.tools import (
 VERILATE_FLAGS = (
     *("--cc", "--vpi", "--prefix", "Vtop", "--top-module", "top", "--make", "json"),
     *("--no-timing", "-Wno-fatal", "-O3", "--output-split", "40000"),
+    # Compilers take much longer for a function twice as long.
+    *("--output-split-cfuncs", "500"),
     # Registers without a reset start as the run's seed says.
     *("--x-assign", "fast", "--x-initial", "unique"),
 )

@@ -377,23 +377,32 @@ class Memory {
   bool error_ = false;
 };
 
+// One object of each role. Bases are cheaper to compile than the elements of a tuple, whose names
+// grow with their number.
+template <class... Items>
+struct Each : Items... {
+  // Bases are initialised in order: each stream reads its own number from the job.
+  template <class... Arguments>
+  explicit Each([[maybe_unused]] Job& job, Arguments&... stream) : Items(job, stream++...)... {}
+};
+
 template <template <class> class Role, class Ports>
 struct EachOfPorts;
 template <template <class> class Role, class... Ports>
 struct EachOfPorts<Role, std::tuple<Ports...>> {
-  using Type = std::tuple<Role<Ports>...>;
-  // Braced initialisers are evaluated in order: each stream reads its own number from the job.
-  template <class... Arguments>
-  static Type make([[maybe_unused]] Job& job, Arguments&... stream) {
-    return Type{Role<Ports>(job, stream++...)...};
-  }
+  using Type = Each<Role<Ports>...>;
 };
 template <template <class> class Role, class Ports>
 using EachOf = typename EachOfPorts<Role, Ports>::Type;
 
-template <class Tuple, class Function>
-void for_each(Tuple& items, Function&& function) {
-  std::apply([&](auto&... item) { (function(item), ...); }, items);
+template <class Function, class... Items>
+void for_each([[maybe_unused]] Each<Items...>& items, [[maybe_unused]] Function&& function) {
+  (function(static_cast<Items&>(items)), ...);
+}
+
+template <class First, class... Items>
+const First& first_of(const Each<First, Items...>& items) {
+  return items;
 }
 
 class Simulation {
@@ -401,10 +410,10 @@ class Simulation {
   Simulation(Job& job, VerilatedContext& context)
       : job_(job),
         top_(&context),
-        drivers_(EachOfPorts<Driver, Inputs>::make(job, streams_)),
-        consumers_(EachOfPorts<Consumer, Outputs>::make(job, streams_)),
-        memories_(EachOfPorts<Memory, Memories>::make(job, streams_)),
-        probes_(EachOfPorts<Probe, Probes>::make(job)) {
+        drivers_(job, streams_),
+        consumers_(job, streams_),
+        memories_(job, streams_),
+        probes_(job) {
 #if VM_TRACE
     if (job.waves) {
       context.traceEverOn(true);
@@ -519,16 +528,17 @@ class Simulation {
     });
   }
 
-  bool complete() const {
-    return std::apply([](const auto&... item) { return (item.recorder().complete() && ...); },
-                      consumers_);
+  bool complete() {
+    bool all = true;
+    for_each(consumers_, [&](auto& item) { all &= item.recorder().complete(); });
+    return all;
   }
 
   void report() {
     const auto now = Clock::now();
     if (now - reported_ < std::chrono::milliseconds(200)) return;
     reported_ = now;
-    std::printf("progress %zu\n", std::get<0>(consumers_).recorder().beats());
+    std::printf("progress %zu\n", first_of(consumers_).recorder().beats());
     std::fflush(stdout);
   }
 
