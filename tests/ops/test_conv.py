@@ -281,12 +281,12 @@ def test_sums_take_several_elements_of_a_window_per_cycle(tmp_path):
 def test_one_dimensional_and_transposed_windows_unroll(tmp_path):
     table = {
         "default": 1,
-        "conv1d_0": {"weight_dim_0": 15},
+        "conv1d_0_conv1d": {"weight_dim_0": 15},
         "convtranspose1d_3": {"weight_dim_0": 7},
     }
     torch.manual_seed(0)
     project = simulated(SIGNALS, torch.randn(4, 3, 12), table, tmp_path)
-    assert {item.node: item.multipliers for item in project.design.nodes}["conv1d_0"] == 15
+    assert {item.node: item.multipliers for item in project.design.nodes}["conv1d_0_conv1d"] == 15
 
 
 @pytest.mark.parametrize("value", [0, 7, 20, True, "all"])

@@ -98,7 +98,8 @@ def oracle_float(name, number, result, finite) -> list[int]:
         place = max(0, np.searchsorted(values, abs(float(real))) - 2)
         near = slice(place, place + 4)
         codes = range(len(values))[near]
-        code = nearest_code(abs(real), reals[near], codes)
+        # Beyond the largest value, 400 bits may not tell it from the one before.
+        code = nearest_code(min(abs(real), reals[-1]), reals[near], codes)
         found.append(code | (result.layout.sign if real < 0 else 0))
     return found
 
