@@ -74,7 +74,8 @@ module mase_block_encode #(
   logic [AddressWidth-1:0] write_q;
   logic [AddressWidth-1:0] read_q;
   logic [LevelWidth-1:0] level_q;
-  logic [1:0] blocks_q;
+  // A row's last block may be a single tile, so that many blocks are stored.
+  logic [LevelWidth-1:0] blocks_q;
   logic [TileWidth-1:0] tile_in_q;
   logic [TileWidth-1:0] tile_out_q;
   logic [BlockWidth-1:0] part_in_q;
@@ -108,7 +109,7 @@ module mase_block_encode #(
     end else begin
       if (!data_out_valid || data_out_ready) data_out_valid <= read;
       level_q  <= level_q + LevelWidth'(write) - LevelWidth'(read);
-      blocks_q <= blocks_q + 2'(write && last_in) - 2'(read && last_out);
+      blocks_q <= blocks_q + LevelWidth'(write && last_in) - LevelWidth'(read && last_out);
       if (write) begin
         write_q   <= (write_q == AddressWidth'(Depth - 1)) ? '0 : write_q + 1'b1;
         tile_in_q <= row_in ? '0 : tile_in_q + 1'b1;

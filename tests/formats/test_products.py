@@ -164,7 +164,7 @@ EDGES = {
 IN_HARDWARE = {
     **EDGES, "nvfp4 of a tensor": {"name": "nvfp4", "block_size": 4, "tensor_scale": 0.37},
 }  # fmt: skip
-FEW = ("fixed", "log", "binary", "mxfp8")
+FEW = ("fixed", "log", "binary", "block_minifloat")
 FINE = ("fixed", "mxint", "nvfp4 of a tensor")
 
 
