@@ -150,9 +150,8 @@ class FloatElement:
 
     def scaled(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Return int64 significands with a sign, and exponents: `significand * 2**exponent`."""
-        significand, exponent = self._parts(codes)
-        signed = torch.where(codes & self.sign != 0, -significand, significand)
-        return signed, exponent + self.lsb_exponent
+        significand, exponent = self.significands(codes)
+        return significand, exponent + self.lsb_exponent
 
     def _parts(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Return significand and exponent above the denormals' of the magnitude."""

@@ -28,8 +28,7 @@ def exact_values(number: Format, codes: Tensor) -> tuple[Tensor, Tensor]:
     if isinstance(number, BlockFormat):
         return number.significands(codes)
     if isinstance(number, FloatFormat):
-        significands, exponents = number.layout.significands(codes)
-        return significands, exponents + number.layout.lsb_exponent
+        return number.layout.scaled(codes)
     integers = number.to_integers(codes)
     return integers, torch.full_like(integers, -integer_fraction(number))
 
