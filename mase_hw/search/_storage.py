@@ -82,12 +82,33 @@ class Store:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             callback = optuna.storages.RetryHeartbeatStaleTrialCallback(MAXIMUM_RETRIES)
-            return optuna.storages.RDBStorage(
+            storage = optuna.storages.RDBStorage(
                 self.url,
                 engine_kwargs=options,
                 heartbeat_interval=self.heartbeat_seconds,
                 heartbeat_stale_trial_callback=callback,
             )
+        if sqlite:
+            _write_ahead(storage.engine)
+        return storage
+
+
+def _write_ahead(engine: Any) -> None:
+    """Let SQLite write to a log, without a flush of the disk at each of a trial's transactions.
+
+    What the operating system was told is kept when a worker dies. The log wants all workers on one
+    machine (https://sqlite.org/wal.html).
+    """
+    from sqlalchemy import event
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, record: Any) -> None:
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+    # Connections of the pool that are older than the listener.
+    engine.dispose()
 
 
 @contextmanager
