@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
+from torch.fx._lazy_graph_module import _LazyGraphModule
 
 
 def append_node(
@@ -49,7 +50,7 @@ def rebuild(
         copies[node] = append_node(
             graph, node.op, node.target, copied(args), copied(node.kwargs), names[node], meta(node)
         )
-    return GraphModule(copy_state(module, graph), graph)
+    return _LazyGraphModule(copy_state(module, graph), graph)
 
 
 def copy_state(module: nn.Module, graph: Graph) -> nn.Module:

@@ -7,6 +7,7 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,6 +62,7 @@ def _deepest(frames: Iterable[_Frame]) -> SourceLocation:
     return SourceLocation(file, line, code or linecache.getline(file, line).strip())
 
 
+@cache
 def _is_users(file: str) -> bool:
     if file.startswith(_GENERATED) or not Path(file).is_absolute():
         return not file.startswith(_GENERATED) and not file.startswith("torch/")
