@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch.utils.benchmark import Timer
 
 from mase_hw.errors import ConfigError
 
+Name = TypeVar("Name", bound=Hashable)
 DEVICES = ("cpu", "cuda")
 # The profiler otherwise writes two lines to standard error per use.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -39,7 +40,7 @@ class Timing:
         return cls(float(median), float(third - first), len(seconds))
 
 
-def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int = 9) -> dict[str, Timing]:
+def interleaved(calls: Mapping[Name, Callable[[], Any]], rounds: int = 9) -> dict[Name, Timing]:
     """Time `calls` in turn, `rounds` times, so that a busy machine hurts all of them alike.
 
     Each is called twice before the first measurement, and then as often per measurement as fits
@@ -51,7 +52,7 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], rounds: int = 9) -> dict
         timers[name] = Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
         once = timers[name].timeit(1).median
         repeats[name] = max(1, min(1000, int(0.02 / max(once, 1e-9))))
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    seconds: dict[Name, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, timer in timers.items():
             seconds[name].append(timer.timeit(repeats[name]).median)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import statistics
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mase_hw.bench._base import Row, timed
+from mase_hw.bench._base import Row
 from mase_hw.errors import MaseError
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
 # Formats whose step compares real values with a fixed grid, and the bar of all others.
@@ -114,41 +115,51 @@ def _bert_tiny() -> Task:
 
 
 def _beside_float(task: Task, model: nn.Module) -> tuple[float, float]:
-    """Return the step's time over float32's, and its seconds."""
-    plain = _step_seconds(task, task.model())
-    seconds = _step_seconds(task, model)
+    """Return the step's time over float32's, and its seconds: medians of steps taken in turn.
+
+    Of compiled and eager the faster one counts, on both sides. Every loss must fall.
+    """
+    import torch
+
+    from mase_hw.kernels.profile._measure import interleaved
+
+    torch._dynamo.reset()
+    steps = {}
+    for name, trained in (("float32", task.model()), ("ours", model)):
+        loss = partial(task.loss, trained)
+        optimizer = torch.optim.SGD(trained.parameters(), LEARNING_RATE)
+        steps[name, "compiled"] = _Step(torch.compile(loss), optimizer)
+        steps[name, "eager"] = _Step(loss, optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        times = interleaved(steps, STEPS)
+    for (name, _), step in steps.items():
+        if not step.losses[-1] < step.losses[0]:
+            raise MaseError(
+                f"no figure: the loss of {task.name}, {name}, does not fall: {step.losses}"
+            )
+    plain, seconds = (
+        min(timing.median_s for (name, _), timing in times.items() if name == side)
+        for side in ("float32", "ours")
+    )
     return seconds / plain, seconds
 
 
-def _step_seconds(task: Task, model: nn.Module) -> float:
-    """Return the median seconds of a step, the faster of compiled and eager; the loss must fall."""
-    import torch
+class _Step:
+    """A step of training, called; `losses` keeps what each gave."""
 
-    optimizer = torch.optim.SGD(model.parameters(), LEARNING_RATE)
-    torch._dynamo.reset()
-    compiled = torch.compile(lambda: task.loss(model))
+    def __init__(self, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> None:
+        self._loss, self._optimizer = loss, optimizer
+        self.losses: list[float] = []
 
-    def step(loss: Callable[[], Tensor]) -> float:
-        optimizer.zero_grad()
-        result = loss()
+    def __call__(self) -> None:
+        import torch
+
+        self._optimizer.zero_grad()
+        result = self._loss()
         torch.autograd.backward(result)
-        optimizer.step()
-        return float(result.detach())
-
-    medians = []
-    for loss in (compiled, lambda: task.loss(model)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            losses = [step(loss) for _ in range(3)]
-        seconds = []
-        for _ in range(STEPS):
-            with timed() as elapsed:
-                losses.append(step(loss))
-            seconds.append(elapsed.wall)
-        if not losses[-1] < losses[0]:
-            raise MaseError(f"no figure: the loss of {task.name} does not fall: {losses}")
-        medians.append(statistics.median(seconds))
-    return min(medians)
+        self._optimizer.step()
+        self.losses.append(float(result.detach()))
 
 
 def _brevitas(model: nn.Module) -> nn.Module:

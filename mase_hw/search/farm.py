@@ -1,7 +1,8 @@
 """Workers on many machines through Dask, with Optuna's Dask storage.
 
 The scheduler's process opens the study's storage, so its URL must mean the same there as here:
-PostgreSQL, or an SQLite file when the scheduler runs on this machine. Dask-jobqueue starts workers on SLURM, LSF, SGE or PBS.
+PostgreSQL, or an SQLite file when the scheduler runs on this machine. Dask-jobqueue starts workers
+on SLURM, LSF, SGE or PBS.
 """
 
 from __future__ import annotations
