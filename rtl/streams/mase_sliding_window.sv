@@ -17,7 +17,8 @@
 //
 // Throughput one beat per cycle on both sides, without gaps between positions, rows and images as
 // far as the input keeps up. A beat is offered 2 cycles after its last element entered. The buffer
-// has a read port for each of the ELEMENTS.
+// has a read port for each of the ELEMENTS, and a copy for every 8 of them: a synthesizer that maps
+// it to blocks with one port or two takes time and memory that grow exponentially with ports.
 module mase_sliding_window #(
     parameter int unsigned LANES = 1,
     parameter int unsigned LANE_WIDTH = 8,
@@ -62,6 +63,7 @@ module mase_sliding_window #(
   localparam int unsigned TileBits = (TILES > 1) ? $clog2(TILES) : 1;
   localparam int unsigned RepeatBits = (BLOCK_REPEATS > 1) ? $clog2(BLOCK_REPEATS) : 1;
   localparam int unsigned InputsModDepth = INPUTS % DEPTH;
+  localparam int unsigned ReadPorts = 8;
 
   if (TILES % BLOCK_TILES != 0) begin : gen_tiles_check
     $error("BLOCK_TILES must divide TILES");
@@ -198,10 +200,21 @@ module mase_sliding_window #(
     end
   end
 
-  logic [LANES-1:0][LANE_WIDTH-1:0] memory[DEPTH];
+  logic [ELEMENTS-1:0][AddressBits-1:0] address_q;
+  logic [ELEMENTS-1:0][LANES-1:0][LANE_WIDTH-1:0] word_q;
 
-  always_ff @(posedge clk) begin
-    if (write) memory[write_q] <= data_in;
+  for (genvar first = 0; first < ELEMENTS; first += ReadPorts) begin : gen_copy
+    logic [LANES-1:0][LANE_WIDTH-1:0] memory[DEPTH];
+
+    always_ff @(posedge clk) begin
+      if (write) memory[write_q] <= data_in;
+    end
+
+    for (genvar i = first; i < first + ReadPorts && i < ELEMENTS; i++) begin : gen_port
+      always_ff @(posedge clk) begin
+        if (take) word_q[i] <= memory[address_q[i]];
+      end
+    end
   end
 
   for (genvar i = 0; i < ELEMENTS; i++) begin : gen_element
@@ -232,7 +245,6 @@ module mase_sliding_window #(
     logic in_image;
     logic in_image_q;
     logic [OffsetBits-1:0] offset_q;
-    logic [AddressBits-1:0] address_q;
 
     logic [AddressBits-1:0] row_address;
     logic [AddressBits-1:0] column_address;
@@ -273,19 +285,17 @@ module mase_sliding_window #(
         // A beat of padding leaves once its image has begun.
         offset_q <= in_image ? row_place.offset + column_place.offset
             + OffsetBits'(start_q) + OffsetBits'(tile) : '0;
-        address_q <= address;
+        address_q[i] <= address;
       end
     end
 
-    logic [LANES-1:0][LANE_WIDTH-1:0] word_q;
     logic word_in_image_q;
 
     always_ff @(posedge clk) begin
-      if (take) word_q <= memory[address_q];
       if (take) word_in_image_q <= in_image_q;
     end
 
-    assign data_out[i*LANES+:LANES] = word_in_image_q ? word_q : {LANES{PAD_CODE}};
+    assign data_out[i*LANES+:LANES] = word_in_image_q ? word_q[i] : {LANES{PAD_CODE}};
   end
 
 endmodule
