@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 WIDTH_INCHES, HEIGHT_INCHES = 6.4, 4.0
@@ -31,14 +32,14 @@ def label(axes: Axes, title: str, across: str, up: str) -> None:
     axes.set_ylabel(up)
 
 
-def logarithmic(axes: Axes) -> None:
-    """Make the scale across logarithmic, with whole numbers at 1, 2 and 5 of every decade."""
+def logarithmic(axis: Axis) -> None:
+    """Make an axis logarithmic, with whole numbers at 1, 2 and 5 of every decade."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
 def draw_best_so_far(

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mase_hw.emit.flow import quantize
 from mase_hw.experiments._areas import designs, dot_product
 from mase_hw.experiments._base import Experiment, Outcome, Progress
-from mase_hw.experiments._figures import MARKERS, label, new_figure
+from mase_hw.experiments._figures import MARKERS, label, logarithmic, new_figure
 from mase_hw.experiments._subject import Subject, steps
 from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.hardware.synth import synthesize
 from mase_hw.passes.report_quantization import storage
 from mase_hw.training import Trainer, evaluate, standard_error
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 MODEL = "digits-mlp"
 TRAINER = Trainer(epochs=10, learning_rate=1e-3)
 QUICK = ("fixed 8", "mxint 8", "fp8_e4m3", "binary")
+
+# Format, bits per weight, LUT, LUT beside DSP, DSP, accuracy in percent.
+Area = tuple[str, float, int, int, int, float]
 
 
 class Areas(Experiment):
@@ -33,7 +40,7 @@ class Areas(Experiment):
         subject = Subject.load(MODEL)
         chosen = {name: entry for name, entry in designs() if not quick or name in QUICK}
         advance = steps(progress, len(chosen))
-        rows: list[tuple[str, float, int, int, int, float]] = []
+        rows: list[Area] = []
         for name, entry in chosen.items():
             with tempfile.TemporaryDirectory(prefix="mase-hw-areas-") as scratch:
                 project = dot_product(entry, Path(scratch) / "dot")
@@ -44,23 +51,7 @@ class Areas(Experiment):
             advance()
         count = len(subject.split.test_labels)
         error = 100 * standard_error(max(row[-1] for row in rows) / 100, count)
-        figure, (left, right) = new_figure(2)
-        for index, family in enumerate(dict.fromkeys(row[0].partition(" ")[0] for row in rows)):
-            own = [row for row in rows if row[0].partition(" ")[0] == family]
-            style: dict[str, Any] = {
-                "marker": MARKERS[index % len(MARKERS)],
-                "color": f"C{index % 10}",
-                "linestyle": "-" if index < 10 else "--",
-                "markersize": 5,
-                "label": family,
-            }
-            left.plot([row[1] for row in own], [row[2] for row in own], **style)
-            right.plot([row[2] for row in own], [row[-1] for row in own], **style)
-        left.set_yscale("log")
-        right.set_xscale("log")
-        left.legend(fontsize="xx-small", ncols=2)
-        label(left, "8-lane dot product, no DSP", "bits per weight", "LUT")
-        label(right, f"{MODEL}, {count} test samples", "LUT", "accuracy, %")
+        figure = draw(rows, f"{MODEL}, {count} test samples")
         note = (
             f"linear 64-16 with one unit of 8 lanes, every output bit checked, Yosys xcup; "
             f"{MODEL} with linear layers in the format, trained {TRAINER.epochs} epochs in it, "
@@ -68,6 +59,39 @@ class Areas(Experiment):
         )
         columns = ("format", "bits per weight", "LUT", "LUT beside DSP", "DSP", "accuracy, %")
         return Outcome(columns, rows, figure, note)
+
+
+def draw(rows: Sequence[Area], task: str) -> Figure:
+    """Draw LUT over bits, and accuracy over LUT; formats of one kind are joined."""
+    kinds: dict[str, list[Area]] = {}
+    for row in rows:
+        kinds.setdefault(_kind(row[0]), []).append(row)
+    figure, (left, right) = new_figure(2)
+    for index, (kind, own) in enumerate(kinds.items()):
+        own.sort(key=lambda row: row[1:3])
+        style: dict[str, Any] = {
+            "marker": MARKERS[index % len(MARKERS)],
+            "color": f"C{index}" if index < 9 else ("black", "navy", "gold")[index % 3],
+            # Later kinds are smaller, so that one on top of another shows.
+            "markersize": 9 - 0.5 * index,
+            "lw": 1,
+            "label": kind,
+        }
+        left.plot([row[1] for row in own], [row[2] for row in own], **style)
+        right.plot([row[2] for row in own], [row[-1] for row in own], **style)
+    logarithmic(left.yaxis)
+    logarithmic(right.xaxis)
+    label(left, "8-lane dot product, no DSP", "bits per weight", "LUT")
+    label(right, task, "LUT", "accuracy, %")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
+    return figure
+
+
+def _kind(name: str) -> str:
+    """Return what formats of several widths share: `mxfp` of `mxfp8`, `fp` of `fp8_e4m3`."""
+    family = name.partition(" ")[0]
+    return re.split(r"\d", family)[0].rstrip("_")
 
 
 def trained(subject: Subject, entry: Mapping[str, Any]) -> tuple[float, float]:

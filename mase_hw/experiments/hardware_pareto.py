@@ -90,7 +90,7 @@ class HardwarePareto(Experiment):
                     marker=marker,
                     color=color,
                 )
-            logarithmic(axes)
+            logarithmic(axes.xaxis)
             axes.legend()
             label(axes, f"{MODEL}, {count} validation samples", across, "accuracy, %")
         note = (
