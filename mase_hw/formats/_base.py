@@ -6,6 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import torch
@@ -62,6 +63,7 @@ class Format(ABC):
         abbreviation: the word used in the names of SystemVerilog modules.
         inherited: fields that an operand without fields of its own takes from the first operand.
         scale_follows_data: whether the field `scale` may be None, taken from each tensor.
+        exact_bits: bits of the magnitudes that `from_scaled` takes.
     """
 
     name: ClassVar[str]
@@ -69,6 +71,7 @@ class Format(ABC):
     abbreviation: ClassVar[str]
     inherited: ClassVar[tuple[str, ...]] = ("width", "signed")
     scale_follows_data: ClassVar[bool] = False
+    exact_bits: ClassVar[int] = 62
 
     @abstractmethod
     def round_values(self, values: Tensor) -> Tensor:
@@ -113,7 +116,7 @@ class Format(ABC):
         """Return the codes of the exact reals `integers * 2**exponents`, element by element.
 
         Args:
-            integers: int64 of magnitude up to `2**62`.
+            integers: int64 of magnitude below `2**exact_bits`.
             exponents: int64 of the same shape.
         """
         codes = torch.zeros_like(integers)
@@ -121,6 +124,31 @@ class Format(ABC):
             chosen = exponents == exponent
             codes[chosen] = self.from_fixed(integers[chosen], -exponent)
         return codes
+
+    @property
+    def real_scale(self) -> Fraction:
+        """The factor of all values that is no power of two, which casts multiply by; 1 for none.
+
+        Raises:
+            FormatError: when channels differ in it.
+        """
+        return Fraction(1)
+
+    def unscaled(self) -> Format:
+        """Return the format of the values over `real_scale`."""
+        return self
+
+    def significands(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the exact values over `real_scale` as int64 significands and exponents of two.
+
+        Raises:
+            FormatError: when the values have no common unit.
+        """
+        fraction = self.integer_fraction
+        if fraction is None:
+            raise FormatError(f"{self} has no common unit of its values")
+        integers = self.to_integers(codes)
+        return integers, torch.full_like(integers, -fraction)
 
     @property
     def integer_fraction(self) -> int | None:

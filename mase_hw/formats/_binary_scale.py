@@ -24,6 +24,14 @@ def exponent_of(values: Tensor) -> Tensor:
     return ((bits >> mantissa) & (2 * bias + 1)) - bias
 
 
+def is_upper_half(values: Tensor) -> Tensor:
+    """Return whether `abs(values) >= 1.5 * 2**exponent_of(values)`, for normal numbers."""
+    mantissa, bias, integer = _LAYOUT[values.dtype]
+    bits = values.view(integer)
+    normal = ((bits >> mantissa) & (2 * bias + 1)) > 0
+    return normal & ((bits >> (mantissa - 1)) & 1 > 0)
+
+
 def power_of_two(exponents: Tensor, dtype: torch.dtype) -> Tensor:
     """Return `2**exponents`, which must be normal numbers of `dtype`."""
     mantissa, bias, integer = _LAYOUT[dtype]

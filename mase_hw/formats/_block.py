@@ -54,9 +54,8 @@ class PowerScale:
         """Return the exponents X for the largest magnitudes of blocks."""
         exponents = binary.exponent_of(magnitudes)
         if self.nearest:
-            power = binary.power_of_two(exponents.clamp(-100, 100), magnitudes.dtype)
             # Rounding up must not leave binary32.
-            exponents = exponents + ((magnitudes >= 1.5 * power) & (exponents < 127))
+            exponents = exponents + (binary.is_upper_half(magnitudes) & (exponents < 127))
         return (exponents - element.exponent).clamp(-self.bias, self.codes - 1 - self.bias)
 
     def of_integers(

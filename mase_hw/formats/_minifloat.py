@@ -72,6 +72,10 @@ class FloatFormat(Format):
         """Round exact integers of their own exponents, once."""
         return self.layout.from_scaled(integers, exponents)
 
+    def significands(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return int64 significands with a sign, and exponents of two."""
+        return self.layout.scaled(codes)
+
     @property
     def integer_fraction(self) -> int:
         """Fraction bits in which all numbers are integers."""

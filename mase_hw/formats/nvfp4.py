@@ -12,7 +12,8 @@ smallest scale is E4M3's smallest normal number as in torchao's prototype.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import torch
@@ -28,7 +29,6 @@ SCALE = FloatElement(4, 3, 7, "nan")
 LEAST_SCALE = 2.0**-6
 LEAST_SCALE_CODE = 8
 SCALE_BITS = 8
-MAX_EXACT_BITS = 46
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class NVFP4(BlockFormat):
     name: ClassVar[str] = "nvfp4"
     abbreviation: ClassVar[str] = "nvfp"
     inherited: ClassVar[tuple[str, ...]] = ("block_size",)
+    exact_bits: ClassVar[int] = 46
 
     block_size: int = 16
     axis: int = -1
@@ -91,6 +92,15 @@ class NVFP4(BlockFormat):
         codes = (SCALE.encode(scales) << ELEMENT.width) | ELEMENT.encode(scaled)
         return self._unblock(codes, values.shape)
 
+    @property
+    def real_scale(self) -> Fraction:
+        """The tensor's scale."""
+        return Fraction(self.tensor_scale)
+
+    def unscaled(self) -> NVFP4:
+        """Return the format with a tensor scale of 1."""
+        return replace(self, tensor_scale=1.0)
+
     def significands(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the values over the tensor's scale as int64 significands and exponents of two."""
         elements, exponents = ELEMENT.scaled(codes & ((1 << ELEMENT.width) - 1))
@@ -104,14 +114,14 @@ class NVFP4(BlockFormat):
         return elements * scales * self.tensor_scale
 
     def from_scaled(self, integers: Tensor, exponents: Tensor) -> Tensor:
-        """Round integers up to `MAX_EXACT_BITS`.
+        """Round integers up to `exact_bits`.
 
         Quotients in float64 are then on the right side of every tie: a block scale has four bits,
         and a quotient that is no tie differs from it in the last bit of the integer or above.
         """
-        if integers.numel() and int(integers.abs().max()) >= 1 << MAX_EXACT_BITS:
+        if integers.numel() and int(integers.abs().max()) >= 1 << self.exact_bits:
             raise FormatError(
-                f"{self} casts integers up to {MAX_EXACT_BITS} bits; the data exceeds that"
+                f"{self} casts integers up to {self.exact_bits} bits; the data exceeds that"
             )
         return self.encode(integers.double() * torch.exp2(exponents.double()))
 

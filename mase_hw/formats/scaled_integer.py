@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.errors import FormatError
+from mase_hw.formats import _binary_scale as binary
 from mase_hw.formats._checks import check_bool, check_integer, check_positive
 from mase_hw.formats._codes import CodeFormat
 
@@ -161,6 +162,30 @@ class ScaledInteger(CodeFormat):
         return torch.tensor(flat, dtype=torch.int64).reshape(codes.shape)
 
     @property
+    def real_scale(self) -> Fraction:
+        """The scale, of a tensor that has one."""
+        if isinstance(self.scale, tuple):
+            raise FormatError(f"{self} has a scale for each channel, not one")
+        return Fraction(self.scale)
+
+    def unscaled(self) -> ScaledInteger:
+        """Return the format whose values are whole steps."""
+        return replace(self, scale=1.0)
+
+    def significands(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the values in steps of their scale, and zeros."""
+        integers = codes - self._parameter(self.zero_point, codes, torch.int64)
+        return integers, torch.zeros_like(integers)
+
+    def from_scaled(self, integers: Tensor, exponents: Tensor) -> Tensor:
+        """Divide by the scale as a rational number and round once; by 1 much faster."""
+        if self.scale != 1.0:
+            return super().from_scaled(integers, exponents)
+        nearest = binary.scaled_integer(integers.abs(), exponents, self.width + 1)
+        point = self._parameter(self.zero_point, integers, torch.int64)
+        return (torch.where(integers < 0, -nearest, nearest) + point).clamp(*self.code_range)
+
+    @property
     def scales(self) -> tuple[float, ...]:
         """The scale, or that of each channel."""
         return self.scale if isinstance(self.scale, tuple) else (self.scale,)
@@ -174,10 +199,6 @@ class ScaledInteger(CodeFormat):
     def centred(self) -> bool:
         """Whether the code 0 is zero everywhere."""
         return not any(self.zero_points)
-
-    def steps(self, codes: Tensor) -> Tensor:
-        """Return the values of codes in steps of their scale, int64."""
-        return codes - self._parameter(self.zero_point, codes, torch.int64)
 
     def operand_parameters(self) -> dict[str, int]:
         """Return width, sign and zero; the scale is a real number, which no parameter holds."""

@@ -1,13 +1,7 @@
-"""Values of any format: what they are exactly, and how hardware rounds exact values to them."""
+"""How hardware rounds exact values to any format."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
-from mase_hw.formats import Format
-from mase_hw.formats._block import BlockFormat
-from mase_hw.formats._minifloat import FloatFormat
 from mase_hw.ops._base import Cycles, one_per_cycle
 from mase_hw.ops._blocks import (
     BLOCKS,
@@ -17,20 +11,10 @@ from mase_hw.ops._blocks import (
     encoder_depth,
     is_block,
 )
-from mase_hw.ops._scalars import SCALARS, integer_fraction, scalar_problems
+from mase_hw.ops._scalars import SCALARS, scalar_problems
 from mase_hw.ops._tensor import TensorSpec
 
 ANY = (*SCALARS, *BLOCKS)
-
-
-def exact_values(number: Format, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the values of codes as int64 significands and exponents of two."""
-    if isinstance(number, BlockFormat):
-        return number.significands(codes)
-    if isinstance(number, FloatFormat):
-        return number.layout.scaled(codes)
-    integers = number.to_integers(codes)
-    return integers, torch.full_like(integers, -integer_fraction(number))
 
 
 def result_problems(spec: TensorSpec) -> list[str]:

@@ -22,13 +22,10 @@ import torch
 from torch import Tensor
 
 from mase_hw.formats import Format
-from mase_hw.formats import _binary_scale as binary
 from mase_hw.formats.fixed import MAX_WIDTH_BITS as MAX_WIDTH_BITS
 from mase_hw.formats.fixed import Fixed
-from mase_hw.formats.nvfp4 import NVFP4
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Call, Cycles, Hardware, Reference, Source
-from mase_hw.ops._encode import exact_values
 from mase_hw.ops._scalars import SCALED
 from mase_hw.ops._tensor import TensorSpec
 
@@ -70,11 +67,6 @@ def dyadic(ratio: Fraction, bits: int) -> tuple[int, int]:
     return (multiplier >> 1, shift - 1) if multiplier == 1 << bits else (multiplier, shift)
 
 
-def steps(number: Format, codes: Tensor) -> Tensor:
-    """Return codes as integers around zero."""
-    return number.steps(codes) if isinstance(number, ScaledInteger) else codes
-
-
 def whole(number: Format) -> Fixed:
     """Return integers that hold the steps of a format."""
     if isinstance(number, ScaledInteger):
@@ -84,14 +76,9 @@ def whole(number: Format) -> Fixed:
     return Fixed(number.width, 0, number.signed)
 
 
-def round_steps(number: Format, integers: Tensor, exponents: Tensor) -> Tensor:
-    """Return the codes nearest to `integers * 2**exponents` in steps of a format."""
-    if not isinstance(number, ScaledInteger):
-        assert isinstance(number, Fixed)
-        return replace(number, frac_width=0).from_scaled(integers, exponents)
-    nearest = binary.scaled_integer(integers.abs(), exponents, number.width + 1)
-    signed = torch.where(integers < 0, -nearest, nearest) + int(number.zero_points[0])
-    return signed.clamp(*number.code_range)
+def in_steps(number: Format) -> Format:
+    """Return the format whose values are the steps of a format."""
+    return replace(number, frac_width=0) if isinstance(number, Fixed) else number.unscaled()
 
 
 def operand_problems(name: str, spec: TensorSpec) -> list[str]:
@@ -138,7 +125,7 @@ def on_integers(call: Call, width: int = MAX_WIDTH_BITS) -> Call:
         name: spec.with_format(whole(spec.quantized)) for name, spec in call.operands.items()
     }
     weight = call.operands["weight"].quantized
-    constants = {"weight": steps(weight, call.constant_codes("weight")).double()}
+    constants = {"weight": weight.significands(call.constant_codes("weight"))[0].double()}
     if "bias" in call.operands:
         units = torch.tensor([float(unit) for unit in _units(call)], dtype=torch.float64)
         spec = call.operands["bias"]
@@ -170,15 +157,15 @@ def reference(call: Call, sums: Reference, axis: int) -> Reference:
         sums: the reference of `on_integers(call)`.
         axis: dimension of the results.
     """
-    data, result = call.operands["data_in_0"].quantized, call.result.quantized
+    data, steps = call.operands["data_in_0"].quantized, in_steps(call.result.quantized)
     given = _multipliers(call)
 
     def compute(codes: Tensor) -> Tensor:
-        found = sums(steps(data, codes))
+        found = sums(data.significands(codes)[0])
         shape = [1] * found.ndim
         shape[axis] = len(given)
         factors, shifts = (torch.tensor(part).reshape(shape) for part in zip(*given, strict=True))
-        return round_steps(result, found * factors, (-shifts).expand(found.shape))
+        return steps.from_scaled(found * factors, (-shifts).expand(found.shape))
 
     return compute
 
@@ -211,17 +198,10 @@ def schedule(offered: Cycles) -> Cycles:
     return offered + REQUANTIZE_CYCLES
 
 
-def real_scale(number: Format) -> Fraction:
-    """Return the real scale of a tensor, 1 for formats that have none."""
-    if isinstance(number, ScaledInteger):
-        return scales(number)[0]
-    return Fraction(number.tensor_scale) if isinstance(number, NVFP4) else Fraction(1)
-
-
 def cast_multiplier(given: Format, result: Format) -> Mapping[str, int]:
     """Return the multiplier of a cast from or to a real scale, as parameters; none for others."""
-    ratio = real_scale(given) / real_scale(result)
-    if ratio == 1 and not any(isinstance(end, ScaledInteger) for end in (given, result)):
+    ratio = given.real_scale / result.real_scale
+    if ratio == 1:
         return {}
     bits = multiplier_bits(result)
     factor, shift = dyadic(ratio, bits)
@@ -232,16 +212,10 @@ def cast_reference(given: Format, result: Format) -> Reference:
     """Return codes -> codes of a cast, with the multiplier of a real scale."""
     known = cast_multiplier(given, result)
     factor, shift = known.get("MULTIPLIER", 1), known.get("MULTIPLIER_SHIFT", 0)
-    unit = replace(result, tensor_scale=1.0) if isinstance(result, NVFP4) else result
+    unit = result.unscaled()
 
     def compute(codes: Tensor) -> Tensor:
-        if isinstance(given, ScaledInteger):
-            integers = given.steps(codes)
-            exponents = torch.zeros_like(integers)
-        else:
-            integers, exponents = exact_values(given, codes)
-        if isinstance(result, ScaledInteger):
-            return round_steps(result, integers * factor, exponents - shift)
+        integers, exponents = given.significands(codes)
         return unit.from_scaled(integers * factor, exponents - shift)
 
     return compute

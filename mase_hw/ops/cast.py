@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from mase_hw.formats.fixed import Fixed
-from mase_hw.formats.nvfp4 import MAX_EXACT_BITS, NVFP4
+from mase_hw.formats.nvfp4 import NVFP4
 from mase_hw.ops import _requantize as scaled
 from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
 from mase_hw.ops._blocks import (
@@ -62,10 +62,11 @@ class Cast(Operator):
         both = is_block(data) and is_block(result)
         if not found and both and block_axis(data) != block_axis(result):
             found.append("its blocks lie along different dimensions; cast to fixed point between")
-        if not found and isinstance(result.format, NVFP4) and _exact_bits(call) > MAX_EXACT_BITS:
+        most = result.quantized.exact_bits
+        if not found and _exact_bits(call) > most:
             found.append(
                 f"values of {data.format} take {_exact_bits(call)} bits beside its scale; "
-                f"{result.format} is encoded from {MAX_EXACT_BITS} at most"
+                f"{result.format} is encoded from {most} at most"
             )
         return found
 

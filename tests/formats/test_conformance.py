@@ -69,6 +69,25 @@ def test_codes_survive_the_wire(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", [{}, {"tensor_scale": 0.37}, {"scale": 0.37}])
+def test_significands_and_the_real_scale_are_the_exact_values(name, scale):
+    if not set(scale) <= set(formats()[name].field_names()):
+        return
+    number, codes = make_format({"name": name, **scale}), codes_of(name)
+    try:
+        integers, exponents = number.significands(codes)
+    except FormatError:
+        assert number.integer_fraction is None
+        return
+    exact = torch.ldexp(integers.double(), exponents)
+    assert torch.equal(exact * float(number.real_scale), number.decode(codes))
+    unit = number.unscaled()
+    assert unit.real_scale == 1
+    rounded = unit.decode(unit.from_scaled(integers, exponents))
+    assert torch.equal(rounded, unit.round_values(exact))
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_random_codes_are_finite_and_reproducible(name):
     codes = codes_of(name)
     assert torch.equal(codes, codes_of(name))

@@ -14,7 +14,7 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.formats import make_format
 from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, spec
-from mase_hw.ops._requantize import dyadic, round_steps
+from mase_hw.ops._requantize import dyadic
 
 SCALED = {
     "name": "scaled_integer", "data_in_width": 8, "weight_width": 8, "weight_channel_axis": 0,
@@ -52,7 +52,7 @@ def test_steps_are_rounded_to_even_around_zero(signed):
         }
     )  # fmt: skip
     integers = torch.arange(-200, 201)
-    found = round_steps(number, integers, torch.full_like(integers, -3)).tolist()
+    found = number.unscaled().from_scaled(integers, torch.full_like(integers, -3)).tolist()
     low, high = number.code_range
     assert found == [min(max(round(Fraction(n, 8)) + 3, low), high) for n in integers.tolist()]
 
