@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +13,7 @@ from mase_hw.cli._progress import Display
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mase_hw.cli._catalogue import Entry
+    from mase_hw.ops import Operator
     from mase_hw.ops._unary_error import UnaryError
 
 # Width and fraction bits of operand and result: a table each up to 12 bits, a polynomial beyond.
@@ -33,7 +33,7 @@ def operators(
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """List the operators with their ATen targets, number formats and modules."""
+    """List the operators with their ATen targets and number formats."""
     display = Display(quiet=json_output)
     if errors:
         measured = _measure(display)
@@ -41,29 +41,40 @@ def operators(
             typer.echo(json.dumps({"errors": [_description(item) for item in measured]}, indent=2))
         display.console.print(_error_table(measured))
         return
-    from mase_hw.cli._catalogue import catalogue
+    from mase_hw.ops import operators as registered
 
-    entries = catalogue()
+    # Those with a role are what the flow itself inserts.
+    known = [operator for operator in registered().values() if operator.role is None]
     if json_output:
-        typer.echo(json.dumps({"operators": [asdict(entry) for entry in entries]}, indent=2))
-    display.console.print(_table(entries))
+        entries = [
+            {"operator": item.name, "targets": item.targets, "formats": item.formats}
+            for item in known
+        ]
+        typer.echo(json.dumps({"operators": entries}, indent=2))
+    _print_table(display, known)
 
 
-def _table(entries: list[Entry]) -> Table:
+def _print_table(display: Display, known: list[Operator]) -> None:
+    """Print the operators; sets of formats that many share have a letter, explained below."""
     from rich.table import Table
 
+    sets = dict.fromkeys(item.formats for item in known if item.formats)
+    letters = dict(zip(sets, ascii_uppercase, strict=False))
     table = Table(title="Operators")
-    for column in ("operator", "torch.ops", "formats", "module"):
-        table.add_column(column, no_wrap=column in ("operator", "module"), overflow="fold")
-    for entry in entries:
-        modules = ", ".join(entry.modules) or "(wire)"
-        table.add_row(entry.operator, _names(entry), ", ".join(entry.formats), modules)
-    return table
+    table.add_column("operator", no_wrap=True)
+    table.add_column("torch.ops", overflow="fold")
+    table.add_column("formats", justify="center")
+    for item in known:
+        table.add_row(item.name, _names(item.targets), letters.get(item.formats, "-"))
+    display.console.print(table)
+    for formats, letter in letters.items():
+        display.console.print(f"{letter}: {', '.join(formats)}", highlight=False)
+    display.console.print("-: those of the operators that it is made of", highlight=False)
 
 
-def _names(entry: Entry) -> str:
-    """Return the targets without their overloads and their in-place twins."""
-    names = (target.rpartition(".")[0].removesuffix("_") for target in entry.targets)
+def _names(targets: tuple[str, ...]) -> str:
+    """Return targets without their overloads and their in-place twins."""
+    names = (target.rpartition(".")[0].removesuffix("_") for target in targets)
     return ", ".join(dict.fromkeys(names))
 
 

@@ -16,6 +16,7 @@ class Composite(Operator):
     Nodes of several results are composites: each result becomes a node, and the operand is forked.
     """
 
+    formats: ClassVar[tuple[str, ...]] = ()
     casts: ClassVar[bool] = False
 
     @abstractmethod
