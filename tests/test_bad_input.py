@@ -523,6 +523,19 @@ def test_preflight_lists_every_problem_at_once(run: Run, here: Path) -> None:
     assert all("net.py:12: " in line for line in lines)
 
 
+def test_preflight_lists_every_problem_of_the_parallelism(run: Run, here: Path) -> None:
+    (here / "wide.toml").write_text(
+        "[parallelism.linear_0]\ndata_out_0_dim_0 = 9\ndata_in_0_dim_0 = 0\n"
+        "[parallelism.fc9]\ndata_out_0_dim_0 = 2\n"
+    )
+    ended = run("preflight", "net.py:mlp", "--config", "wide.toml")
+    assert (ended.status, ended.output) == (1, "")
+    first, *lines = ended.errors.splitlines()
+    assert "3 problems" in first
+    words = ("data_out_0_dim_0 is 9", "data_in_0_dim_0 is 0", "no node is called 'fc9'")
+    assert all(word in line for word, line in zip(words, lines, strict=True))
+
+
 def test_the_verbs_refuse_what_the_commands_refuse(tmp_path: Path) -> None:
     model = nn.Linear(4, 2)
     with pytest.raises(MaseError, match="needs example_inputs"):

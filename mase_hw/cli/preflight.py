@@ -20,24 +20,32 @@ def preflight(
     model: Annotated[
         str, typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file.")
     ],
-    config: Annotated[Path | None, typer.Option(help="TOML file of number formats.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of number formats, parallelism, memory and queues."),
+    ] = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of lines.")
     ] = False,
 ) -> None:
     """Report every problem of MODEL at once, each with its source line and the fix."""
     from mase_hw.cli._model import load_subject, read_config
-    from mase_hw.emit.flow import quantize
+    from mase_hw.emit.flow import quantize, to_hardware
     from mase_hw.emit.preflight import preflight as inspect
-    from mase_hw.passes.memory import place_constants
+    from mase_hw.graph.memory import ON_CHIP
 
     display = Display(quiet=json_output)
     subject = load_subject(model, display)
     given = read_config(config)
     mg = quantize(subject.mg, given.quantize if given.quantize is not None else subject.config)
     problems = inspect(mg)
-    if not problems and given.memory is not None:
-        place_constants(mg, given.memory)
+    if not problems:
+        to_hardware(
+            mg,
+            parallelism=given.parallelism or subject.parallelism,
+            memory=given.memory or ON_CHIP,
+            queues=given.queues,
+        )
     if json_output:
         typer.echo(json.dumps({"problems": [vars(problem) for problem in problems]}, indent=2))
     elif problems:

@@ -103,7 +103,8 @@ def assign_parallelism_transform_pass(
             of an edge are asked to differ, a retiling node is inserted.
 
     Raises:
-        ParallelismError: for a node, key or value that is not legal; the message lists what is.
+        ParallelismError: for all nodes, keys and values that are not legal; the message lists what
+            is.
     """
     mg = mg.copy()
     asked = (pass_args or {}).get("parallelism", 1)
@@ -159,14 +160,14 @@ def _fix(
 ) -> dict[Slot, int]:
     """Note what the table asks for; return the unrolled constants."""
     unrolls: dict[Slot, int] = {}
+    problems: list[str] = []
     by_name = {node.name: node for node in nodes}
     for name, entry in table.items():
         if name == "default":
             continue
         if name not in by_name:
-            raise ParallelismError(
-                f"parallelism: no node is called {name!r}; {nearest(name, by_name)}"
-            )
+            problems.append(f"parallelism: no node is called {name!r}; {nearest(name, by_name)}")
+            continue
         node = by_name[name]
         legal = {
             f"{stream}_dim_{dim}": (node, stream, dim)
@@ -175,28 +176,41 @@ def _fix(
         }
         unrolled = {f"{operand}_dim_0": (node, operand, 0) for operand in _unrolling(mg, node)}
         if not isinstance(entry, Mapping):
-            raise ParallelismError(
+            problems.append(
                 f"parallelism of {name} is {entry!r}; "
                 f"allowed: a table of {', '.join({**legal, **unrolled})}"
             )
+            continue
         for key, value in entry.items():
             if key in unrolled:
                 unrolls[unrolled[key]] = value
                 continue
             if key not in legal:
-                raise ParallelismError(
+                problems.append(
                     f"parallelism of {name}: unknown key {key!r}; "
                     f"{nearest(key, {**legal, **unrolled})}"
                 )
+                continue
             group = groups.find(legal[key])
             whole = [n for n in range(1, group.size + 1) if group.size % n == 0]
             if type(value) is not int or not 1 <= value <= group.size:
-                raise ParallelismError(
+                problems.append(
                     f"parallelism of {name}: {key} is {value!r} at {location(node)}; "
                     f"allowed: 1 to {group.size} ({', '.join(map(str, whole))} without padding)"
                 )
+                continue
             group.fixed = value
+    _refuse(problems)
     return unrolls
+
+
+def _refuse(problems: list[str]) -> None:
+    """Raise one error for all problems."""
+    if len(problems) == 1:
+        raise ParallelismError(problems[0])
+    if problems:
+        lines = "".join(f"\n  {problem}" for problem in problems)
+        raise ParallelismError(f"the parallelism has {len(problems)} problems:{lines}")
 
 
 def _unrolling(mg: MaseGraph, node: Node) -> Iterable[str]:
@@ -207,6 +221,7 @@ def _unrolling(mg: MaseGraph, node: Node) -> Iterable[str]:
 
 
 def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
+    problems: list[str] = []
     for node in nodes:
         if node.op != "call_function":
             continue
@@ -216,13 +231,15 @@ def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
             for slot in slots[1:]:
                 if not groups.compatible(slots[0], slot):
                     first, second = groups.find(slots[0]), groups.find(slot)
-                    raise ParallelismError(
+                    problems.append(
                         f"parallelism of {node.name} at {location(node)}: "
                         f"{slots[0][1]}_dim_{slots[0][2]} and {slot[1]}_dim_{slot[2]} must be "
                         f"equal and at most {min(first.size, second.size)}, "
                         f"not {first.fixed} and {second.fixed}"
                     )
+                    continue
                 groups.merge(slots[0], slot)
+    _refuse(problems)
 
 
 def _join_edges(groups: Groups, nodes: list[Node]) -> list[tuple[Node, str, Node]]:
