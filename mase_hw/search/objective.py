@@ -18,6 +18,7 @@ from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.hardware.estimate import estimate
 from mase_hw.hardware.timing import predict
 from mase_hw.passes.calibrate import Observations, calibrate_analysis_pass, observe
+from mase_hw.passes.learn_steps import LearnedStepModel
 from mase_hw.passes.prune import prune_transform_pass, report_sparsity_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.report_quantization import storage
@@ -81,10 +82,12 @@ class Recipe:
     Attributes:
         training: how the model is trained first; None for a model that is trained.
         finetuning: how the quantised graph is trained at the end, if it is.
+        learn_steps: whether the scales of the number formats are trained then too.
     """
 
     training: Trainer | None = None
     finetuning: Trainer | None = None
+    learn_steps: bool = False
 
 
 @dataclass(frozen=True)
@@ -207,9 +210,13 @@ class Evaluator:
         recipe = self._recipe
         if recipe.finetuning:
             start = recipe.training.epochs if recipe.training else 0
-            self._fit(recipe.finetuning, mg, QuantizedModel(quantized), start, report)
+            steps = LearnedStepModel(quantized, resolved) if recipe.learn_steps else None
+            self._fit(recipe.finetuning, mg, steps or QuantizedModel(quantized), start, report)
             mg = mg.copy()
             mg.model.load_state_dict(quantized.model.state_dict())
+            if steps:
+                resolved = steps.config()
+                quantized, _ = quantize_transform_pass(mg, resolved)
         sums = storage(quantized)
         values = {
             "average_bits": sums["average_weight_bits"],

@@ -104,7 +104,8 @@ class Task:
         if not isinstance(self.trials, int) or self.trials < 1:
             raise ConfigError(f"search: trials is {self.trials!r}; allowed: a number from 1")
         metrics = tuple(dict.fromkeys((*self.objectives, *self.constraints, *self.recorded)))
-        recipe = Recipe(*(self._trainer(name) for name in ("training", "finetuning")))
+        training, _ = self._trainer("training")
+        recipe = Recipe(training, *self._trainer("finetuning"))
         observer = str(self.config.get("observer", "minmax"))
         evaluator = Evaluator(metrics, self.samples, observer, recipe)
         graph = canonicalize(self.mg)
@@ -263,17 +264,26 @@ class Task:
         known = [node.name for node in self._graphs["{}"].nodes]
         return self._graphs[key], Space.parse(self._graphs[key], self.config["space"], known)
 
-    def _trainer(self, name: str) -> Trainer | None:
+    def _trainer(self, name: str) -> tuple[Trainer | None, bool]:
+        """Return how a table trains, and whether it learns steps."""
         table = self.config.get(name)
         if table is None:
-            return None
-        legal = ("epochs", "learning_rate", "batch_size", "seed")
+            return None, False
+        legal = ["epochs", "learning_rate", "batch_size", "seed"]
+        if name == "finetuning":
+            legal.append("learn_steps")
         if not isinstance(table, Mapping):
-            raise ConfigError(f"search: {name} is {table!r}; allowed: a table of {legal}")
+            raise ConfigError(
+                f"search: {name} is {table!r}; allowed: a table of {', '.join(legal)}"
+            )
         for key in table:
             if key not in legal:
                 raise ConfigError(f"search: {name} has no {key!r}; {nearest(key, legal)}")
-        return Trainer(**table)
+        options = dict(table)
+        learns = options.pop("learn_steps", False)
+        if not isinstance(learns, bool):
+            raise ConfigError(f"search: learn_steps is {learns!r}; allowed: true, false")
+        return Trainer(**options), learns
 
 
 @dataclass(frozen=True)
@@ -355,7 +365,8 @@ def search(
         config: `space` (see `mase_hw.search.space`), `objectives` and `constraints` (metric to
             bound) out of `METRICS`, `sampler`, `sampler_options`, `pruner`, `pruner_options`,
             `trials`, `seed`, `observer`; `training` and `finetuning`, arguments of `Trainer` for
-            the model before and the quantised graph after compression.
+            the model before and the quantised graph after compression, where `learn_steps` trains
+            the scales of the number formats too.
         output: folder of the results.
         example_inputs: see `mase_hw.trace`.
         samples: data; needed for accuracy.

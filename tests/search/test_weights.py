@@ -98,6 +98,39 @@ def test_an_architecture_is_built_trained_and_handed_to_emission(tmp_path, facto
     )
 
 
+def test_finetuning_learns_the_steps_that_are_emitted(tmp_path):
+    space = {
+        "quantize": {
+            "by": "type",
+            "linear": {
+                "config": {
+                    "name": "fixed",
+                    "data_in_width": [8],
+                    "weight_name": "scaled_integer",
+                    "weight_width": 4,
+                }
+            },
+        }
+    }
+    finetuning = {"epochs": 3, "learning_rate": 0.01, "batch_size": 16}
+    weights = []
+    for learns in (False, True):
+        folder = tmp_path / str(learns)
+        config = {"space": space, "finetuning": {**finetuning, "learn_steps": learns}, "trials": 1}
+        best = run(folder, config).best[0]
+        weights.append(best.config["linear_0"]["config"]["weight_scale"])
+    assert weights[0] != weights[1]
+    tables = tomllib.loads((folder / "best.toml").read_text())
+    _, samples = problem()
+    mg = MaseGraph.load(folder / "best.mase")
+    project = mase_hw.emit_verilog(mg, output=tmp_path / "rtl", config=tables["quantize"])
+    report = mase_hw.simulate(project, samples.inputs)
+    (outputs,) = report.outputs.values()
+    classes = outputs.reshape(len(samples.labels), -1).argmax(dim=1)
+    assert report.bit_exact
+    assert float((classes == samples.labels).double().mean()) == best.metrics["accuracy"]
+
+
 def test_sparsity_and_layers_are_searched(tmp_path):
     space = {
         "quantize": FORMATS,
