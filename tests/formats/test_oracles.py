@@ -1,4 +1,4 @@
-"""Formats against independent implementations: ml_dtypes, gfloat, torch's float8, brute force."""
+"""Formats against other implementations: ml_dtypes, gfloat, torch, torchao, brute force."""
 
 import math
 
@@ -274,3 +274,36 @@ def test_wide_integers_are_rounded_once(name):
             values = values.clamp(max=element.maximum * 2.0**-element.exponent)
         assert torch.equal(number.decode(number.from_fixed(codes, 60)), values)
         assert torch.equal(number.decode(number.from_fixed(-codes, 60)), -values)
+
+
+def spread_blocks():
+    generator = torch.Generator().manual_seed(5)
+    values = torch.randn(400, 32, generator=generator)
+    values *= 2.0 ** torch.randint(-40, 40, (400, 1), generator=generator)
+    values[::5] *= 2.0 ** torch.randint(-12, 3, (80, 32), generator=generator)
+    values[1::7, 1:] = 0.0
+    return values
+
+
+@pytest.mark.parametrize("name", [name for name in MX if name != "mxint"])
+def test_blocks_are_scaled_and_rounded_as_in_torchao(name):
+    blocks = pytest.importorskip("torchao.prototype.mx_formats.mx_tensor")
+    element = {
+        "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "e2m1": torch.float4_e2m1fn_x2,
+    }.get(name.partition("_")[2], name.replace("mx", ""))  # fmt: skip
+    values = spread_blocks()
+    scales, codes = blocks.to_mx(values, element, 32)
+    expected = blocks.to_dtype(codes, scales, element, 32, torch.float32).reshape(values.shape)
+    assert identical(named(name, block_size=32).round_values(values), expected)
+
+
+@pytest.mark.parametrize("tensor_scale", [1.0, 0.37])
+def test_codes_of_nvfp4_are_those_of_torchao(tensor_scale):
+    blocks = pytest.importorskip("torchao.prototype.mx_formats.nvfp4_tensor")
+    values = spread_blocks()
+    scales, packed = blocks.nvfp4_quantize(values, 16, torch.tensor(tensor_scale))
+    pairs = packed.view(torch.uint8).long()
+    elements = torch.stack([pairs & 15, pairs >> 4], -1).reshape(values.shape)
+    above = scales.view(torch.uint8).long().repeat_interleave(16, -1) << 4
+    number = make_format({"name": "nvfp4", "tensor_scale": tensor_scale})
+    assert torch.equal(number.encode(values), above | elements)

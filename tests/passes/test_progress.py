@@ -57,13 +57,46 @@ class Pooled(nn.Module):
         return self.b(self.a(x)) + torch.max_pool2d(x, 3, 1, 1)
 
 
+class Centred(nn.Module):
+    """A reduction reads all of what waits for it."""
+
+    def forward(self, x):
+        return torch.relu(x) - x.mean(-1, keepdim=True)
+
+
+def layers(**fields):
+    """Return number formats for everything that computes."""
+    return {"by": "type", "default": {"config": fields}}
+
+
+FIXED = layers(name="fixed", data_in_width=8, weight_width=8, bias_width=8)
+BLOCKS = {f"{name}_block_size": 4 for name in ("data_in", "weight", "bias")}
+MIXED = {
+    "by": "type",
+    "default": {"config": {"name": "fixed", "data_in_width": 8}},
+    "linear": {
+        "config": {
+            "name": "fixed", "data_in_width": 8, "weight_name": "scaled_integer",
+            "weight_width": 6, "bias_width": 8,
+        }
+    },
+}  # fmt: skip
 CASES = {
-    Residual: (4, 12),
-    Nested: (4, 8),
-    Shortcut: (1, 2, 6, 6),
-    Pooled: (1, 2, 5, 5),
+    "residual": (Residual, (4, 12), FIXED),
+    "nested": (Nested, (4, 8), FIXED),
+    "shortcut": (Shortcut, (1, 2, 6, 6), FIXED),
+    "pooled": (Pooled, (1, 2, 5, 5), FIXED),
+    "centred": (Centred, (4, 6), FIXED),
+    "residual mxint": (Residual, (4, 12), layers(name="mxint", **BLOCKS)),
+    "nested mxint": (Nested, (4, 8), layers(name="mxint", **BLOCKS)),
+    "residual minifloat": (Residual, (4, 12), layers(name="fp8_e4m3")),
+    "shortcut minifloat": (Shortcut, (1, 2, 6, 6), layers(name="fp8_e4m3")),
+    "residual scaled": (Residual, (4, 12), MIXED),
 }
 cases = pytest.mark.parametrize("model", list(CASES))
+few = pytest.mark.parametrize(
+    "model", ["residual", "centred", "residual mxint", "residual minifloat", "residual scaled"]
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +104,8 @@ def quantized():
     """A quantised graph of each model."""
     torch.manual_seed(0)
     return {
-        model: flow.quantize(trace(model().eval(), (torch.randn(shape),), name="net"))
-        for model, shape in CASES.items()
+        name: flow.quantize(trace(model().eval(), (torch.randn(shape),), name="net"), config)
+        for name, (model, shape, config) in CASES.items()
     }
 
 
@@ -120,7 +153,7 @@ def hangs(mg, depths, folder):
 def test_the_error_names_the_loop_and_the_depth(quantized, tmp_path):
     output = tmp_path / "net"
     with pytest.raises(EmissionError) as error:
-        mase_hw.emit_verilog(quantized[Residual], output=output, queues={"x_fifo": 4})
+        mase_hw.emit_verilog(quantized["residual"], output=output, queues={"x_fifo": 4})
     message = str(error.value)
     assert "the design would deadlock at add (" in message
     assert "return self.a(x) + x" in message
@@ -140,7 +173,7 @@ def test_the_error_names_the_loop_and_the_depth(quantized, tmp_path):
 )
 def test_depths_that_are_none(quantized, queues, message):
     with pytest.raises(ConfigError, match=message):
-        flow.to_hardware(quantized[Residual], queues=queues)
+        flow.to_hardware(quantized["residual"], queues=queues)
 
 
 def test_a_chain_needs_no_order(quantized):
@@ -158,16 +191,19 @@ def test_one_beat_more_than_the_least_passes_too(quantized, model):
         assert bound == 1 or refused(mg, {name: 1})
 
 
-def test_what_is_refused_hangs(quantized, tmp_path):
-    mg = quantized[Residual]
-    bound = least(mg, "x_fifo")
-    assert hangs(mg, {"x_fifo": bound - 1}, tmp_path / "short")
-    assert not hangs(mg, {"x_fifo": bound}, tmp_path / "enough")
+@few
+def test_what_is_refused_hangs(quantized, model, tmp_path):
+    mg = quantized[model]
+    for name in computed(mg):
+        bound = least(mg, name)
+        assert not hangs(mg, {name: bound}, tmp_path / f"{name}-enough")
+        if bound > 1:
+            assert hangs(mg, {name: bound - 1}, tmp_path / f"{name}-short")
 
 
 @pytest.mark.slow
 @given(data=st.data(), model=st.sampled_from(list(CASES)))
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_depths_around_the_least(quantized, tmp_path_factory, data, model):
     mg = quantized[model]
     bounds = {name: least(mg, name) for name in computed(mg)}
