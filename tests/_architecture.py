@@ -187,10 +187,12 @@ def missing_packages(root: Path) -> list[str]:
     """Return the folders with Python files that `pyproject.toml` does not list, and the reverse."""
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
     listed = set(settings["packages"])
+    # Folders whose Python files are data.
     data = {
         f"{package}.{pattern.partition('/')[0]}"
         for package, patterns in settings.get("package-data", {}).items()
         for pattern in patterns
+        if pattern.endswith(".py")
     }
     existing = {_package(root, path) for path, _ in _modules(root)} - data
     missing = [f"{name} is not in packages of pyproject.toml" for name in existing - listed]
