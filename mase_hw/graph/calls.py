@@ -53,7 +53,7 @@ class _Argument(NamedTuple):
     """One argument of a torch operator."""
 
     name: str
-    kind: str
+    is_tensor: bool
     kwarg_only: bool
     default_value: Any
 
@@ -65,7 +65,12 @@ def _schema(target: Any) -> tuple[_Argument, ...] | None:
     if schema is None:
         return None
     return tuple(
-        _Argument(item.name, str(item.type), item.kwarg_only, item.default_value)
+        _Argument(
+            item.name,
+            str(item.type) in {"Tensor", "Optional[Tensor]"},
+            item.kwarg_only,
+            item.default_value,
+        )
         for item in schema.arguments
     )
 
@@ -84,9 +89,9 @@ def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str
         nodes = [value for value in node.args if isinstance(value, Node)]
         yield from ((f"data_in_{number}", value) for number, value in enumerate(nodes))
         return
-    kinds = {argument.name: argument.kind for argument in known}
     used: set[str] = set()
-    for name, value in aten_arguments(node).items():
+    for argument, value in zip(known, aten_arguments(node).values(), strict=True):
+        name = argument.name
         if isinstance(value, list | tuple) and any(isinstance(item, Node) for item in value):
             for item in value:
                 if isinstance(item, Node):
@@ -94,8 +99,7 @@ def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str
                     used.add(free)
                     yield free, item
         elif isinstance(value, Node) or (
-            isinstance(value, int | float)
-            and (kinds[name] in {"Tensor", "Optional[Tensor]"} or name in names)
+            isinstance(value, int | float) and (argument.is_tensor or name in names)
         ):
             used.add(names.get(name, name))
             yield names.get(name, name), value
