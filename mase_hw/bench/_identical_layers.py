@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from mase_hw.bench._base import PYTHON, Row, python_environment, timed
 
 BLOCKS = 12
+ROUNDS = 5
 MEASURED = (
     "a process that traces, quantizes and emits",
     "trace, passes and emission, after import",
@@ -58,7 +60,22 @@ build_model(Path(sys.argv[1]), DesignSummary.load(Path(sys.argv[1]))).executable
 def identical_layers() -> Iterator[Row]:
     """Compare processor seconds, after a simulation of both designs was bit-exact."""
     with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
-        one, many = (_seconds(count, folder) for count in (1, BLOCKS))
+        projects = {count: str(Path(folder) / f"blocks-{count}") for count in (1, BLOCKS)}
+        rounds = [
+            {count: _emission(count, project) for count, project in projects.items()}
+            for _ in range(ROUNDS)
+        ]
+        emission = {
+            count: [
+                statistics.median(part)
+                for part in zip(*(item[count] for item in rounds), strict=True)
+            ]
+            for count in projects
+        }
+        for project in projects.values():
+            _python(SIMULATE, project)
+        builds = {count: _build(project, folder) for count, project in projects.items()}
+    one, many = ([*emission[count], builds[count]] for count in projects)
     for what, few, more, bar in zip(MEASURED, one, many, BARS, strict=True):
         yield Row(
             f"residual blocks, {BLOCKS} against 1: {what}",
@@ -68,19 +85,22 @@ def identical_layers() -> Iterator[Row]:
         )
 
 
-def _seconds(count: int, folder: str) -> tuple[float, float, float, float]:
-    """Return the processor seconds of what is measured, the build with an empty cache."""
-    project = str(Path(folder) / f"blocks-{count}")
+def _emission(count: int, project: str) -> tuple[float, float, float]:
+    """Return the processor seconds of the process, and of what it says that it did."""
     with timed() as process:
         whole, emission = map(float, _python(EMIT, str(count), project).split())
-    _python(SIMULATE, project)
+    return process.cpu, whole, emission
+
+
+def _build(project: str, folder: str) -> float:
+    """Return the processor seconds of a build with an empty cache."""
     with tempfile.TemporaryDirectory(prefix="mase-hw-cache-", dir=folder) as cache:
         with timed() as build:
             _python(BUILD, project, cache=cache)
         # With everything in the cache, what is left are the imports.
         with timed() as imports:
             _python(BUILD, project, cache=cache)
-    return process.cpu, whole, emission, build.cpu - imports.cpu
+    return build.cpu - imports.cpu
 
 
 def _python(program: str, *arguments: str, cache: str | None = None) -> str:

@@ -50,21 +50,26 @@ def rebuild(
         copies[node] = append_node(
             graph, node.op, node.target, copied(args), copied(node.kwargs), names[node], meta(node)
         )
-    return _LazyGraphModule(copy_state(module, graph), graph)
+    model = _LazyGraphModule(module, graph)
+    _own_state(model)
+    return model
 
 
-def copy_state(module: nn.Module, graph: Graph) -> nn.Module:
-    """Return copies of what `graph` reads of `module`; shared tensors stay shared."""
-    root = nn.Module()
+def _own_state(model: GraphModule) -> None:
+    """Replace what the graph reads by copies; shared tensors stay shared."""
     memo: dict[int, Any] = {}
-    for node in graph.nodes:
-        if node.op == "get_attr":
-            set_tensor(root, str(node.target), _copy_tensor(get_tensor(module, node.target), memo))
-        elif node.op == "call_module":
-            child = copy.deepcopy(module.get_submodule(str(node.target)), memo)
-            parent, leaf = _parent(root, str(node.target))
-            parent.add_module(leaf, child)
-    return root
+    modules, tensors = (
+        dict.fromkeys(str(node.target) for node in model.graph.nodes if node.op == op)
+        for op in ("call_module", "get_attr")
+    )
+    for target in modules:
+        parent, leaf = _parent(model, target)
+        parent.add_module(leaf, copy.deepcopy(parent.get_submodule(leaf), memo))
+    inside = tuple(f"{target}." for target in modules)
+    for target in tensors:
+        if not target.startswith(inside):
+            parent, leaf = _parent(model, target)
+            _set(parent, leaf, _copy_tensor(getattr(parent, leaf), memo))
 
 
 def get_tensor(module: nn.Module, target: Any) -> Tensor:
@@ -76,7 +81,10 @@ def get_tensor(module: nn.Module, target: Any) -> Tensor:
 
 def set_tensor(module: nn.Module, target: str, value: Tensor) -> None:
     """Set the parameter or buffer at a dotted path, making the modules on the way."""
-    parent, leaf = _parent(module, target)
+    _set(*_parent(module, target), value)
+
+
+def _set(parent: nn.Module, leaf: str, value: Tensor) -> None:
     if isinstance(value, nn.Parameter):
         parent._buffers.pop(leaf, None)
         parent.register_parameter(leaf, value)
