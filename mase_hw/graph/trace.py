@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import logging
 import re
@@ -185,7 +186,7 @@ def _export(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
 ) -> ExportedProgram:
     try:
-        with quiet():
+        with quiet(), _uncollected():
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise CaptureError(_refusal(error)) from error
@@ -214,6 +215,21 @@ def first_line(error: BaseException) -> str:
         if stripped:
             return stripped
     return type(error).__name__
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Hold the garbage collection, which walks all objects of torch and finds next to none to free.
+
+    It takes a tenth of the time of a capture.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager
