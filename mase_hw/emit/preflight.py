@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location, metadata
-from mase_hw.ops import operator_for, operators
+from mase_hw.ops import operator_for
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,10 @@ def _reasons(mg: MaseGraph, node: Node) -> list[str]:
             # What has several results is named itself.
             return []
         if operator_for(node.target) is None:
-            word = str(node.target).split(".")[1] if "." in str(node.target) else str(node.target)
-            return [f"{node.target} has no operator; {nearest(word, operators())}"]
+            return [
+                f"{node.target} has no hardware; write it with what `mase-hw operators` lists, or "
+                "add an operator (README)"
+            ]
         call = mg.call(node)
         return call.operator.problems(call)
     if node.op == "placeholder" and not node.users:

@@ -201,15 +201,19 @@ class Operator(ABC):
 
         Parallelism is not known yet when this is asked.
         """
-        found = []
+        refused: dict[str | None, list[str]] = {}
         for name, spec in {**call.operands, **call.results}.items():
-            if spec.format is None:
-                found.append(f"{name} has no number format: configure one for {self.name}")
-            elif spec.format.name not in self.formats:
-                found.append(
-                    f"{name} is {spec.format}; {self.name} has hardware for "
-                    f"{', '.join(self.formats)}"
-                )
+            number = None if spec.format is None else spec.format.name
+            if number not in self.formats:
+                refused.setdefault(number, []).append(name)
+        found = []
+        for number, names in refused.items():
+            which = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+            if number is None:
+                found.append(f"{which} without number format: configure one for {self.name}")
+            else:
+                allowed = ", ".join(self.formats)
+                found.append(f"{which} {number}; {self.name} has hardware for {allowed}")
         return found
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
