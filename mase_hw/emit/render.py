@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mase_hw._resources import template_folder
 from mase_hw.emit.design import Design, Parameter
+
+# What the parameter of a node is called behind the node's name.
+_OWN_NAME = re.compile(r"_?(?<![A-Z])[A-Z][A-Z0-9_]*$")
 
 
 def render_top(design: Design) -> str:
@@ -34,12 +38,16 @@ def _port_parameters(design: Design) -> list[tuple[str, list[Parameter]]]:
 
 
 def _groups(design: Design) -> list[list[Parameter]]:
-    """Return the parameters of one tensor together: those that follow each other in one stem."""
+    """Return the parameters of one tensor together, and the rest of a node."""
+    first = "_PRECISION_0"
+    tensors = {
+        item.name.removesuffix(first) for item in design.parameters if item.name.endswith(first)
+    }
 
     def stem(parameter: Parameter) -> str:
-        for mark in ("_PRECISION_", "_SIGNED", "_TENSOR_SIZE_", "_PARALLELISM_", "_ROUNDING"):
-            if mark in parameter.name:
-                return parameter.name.split(mark)[0]
-        return parameter.name.removesuffix("_OVERFLOW")
+        words = parameter.name.split("_")
+        prefixes = ("_".join(words[:count]) for count in range(len(words) - 1, 0, -1))
+        own = next((prefix for prefix in prefixes if prefix in tensors), None)
+        return own or _OWN_NAME.sub("", parameter.name)
 
     return [list(group) for _, group in groupby(design.parameters, stem)]
