@@ -132,13 +132,9 @@ module mase_cast_mixed #(
       assign scaled = significand;
       assign shared = {1'b0, data_in_0_exponent[Scale]};
     end
-    if (MULTIPLIER_WIDTH > 0) begin : gen_multiplier
-      logic signed [ScaledBits-1:0] centred;
-      assign centred = scaled - ScaledBits'(DATA_IN_0_ZERO_POINT);
-      assign mantissa[i] = Wide'(centred) * Wide'(MULTIPLIER);
-    end else begin : gen_exact
-      assign mantissa[i] = scaled;
-    end
+    logic signed [ScaledBits-1:0] centred;
+    assign centred = scaled - ScaledBits'(DATA_IN_0_ZERO_POINT);
+    assign mantissa[i] = Wide'(centred) * Wide'(MULTIPLIER);
     assign exponent[i] = PlaceWidth'(int'(shared) + int'({1'b0, shift}) + Place);
   end
 

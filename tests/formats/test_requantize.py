@@ -121,6 +121,33 @@ def test_layers_in_hardware(tmp_path):
             assert report.latency_cycles == report.predicted_latency_cycles
 
 
+@pytest.mark.parametrize("scales", [(0.01, 0.01), (1.0, 1.0), (0.03, 0.01)])
+def test_zero_points_that_differ_between_layers(tmp_path, scales):
+    """Also where the scales agree, so that the cast has no multiplier."""
+    torch.manual_seed(0)
+    first, second = (
+        {f"{stream}_{field}": value for field, value in fields.items()}
+        for stream, fields in (
+            (
+                "data_out",
+                {"width": 8, "name": "scaled_integer", "scale": scales[0], "zero_point": 3},
+            ),
+            ("data_in", {"width": 6, "scale": scales[1], "zero_point": -2}),
+        )
+    )
+    config = {
+        "by": "name",
+        "linear_0": {"config": {**SCALED, **first, "data_out_symmetric": False}},
+        "linear_1": {"config": {**SCALED, **second, "data_in_symmetric": False}},
+    }
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4)).eval()
+    project = mase_hw.emit_verilog(
+        model, (torch.randn(8, 8),), output=tmp_path / "d", config=config
+    )
+    report = mase_hw.simulate(project, samples=60, stall=0.3)
+    assert report.bit_exact, report.first_mismatch or report.violations
+
+
 def test_a_stream_with_a_scale_for_each_channel_is_refused(tmp_path):
     entry = {**SCALED, "data_in_channel_axis": 1, "data_in_scale": [0.1] * 4}
     config = {"by": "type", "linear": {"config": entry}}
