@@ -55,7 +55,6 @@ module top #(
     parameter int unsigned linear_0_DATA_OUT_0_PARALLELISM_DIM_1 = 1,
 
     parameter int unsigned linear_0_HAS_BIAS = 1,
-
     parameter int unsigned linear_0_ACCUMULATOR_WIDTH = 15,
 
     parameter int unsigned relu_1_DATA_IN_0_PRECISION_0 = 8,
@@ -77,9 +76,7 @@ module top #(
     parameter int unsigned relu_1_DATA_OUT_0_PARALLELISM_DIM_1 = 1,
 
     parameter int unsigned relu_1_LOW = 0,
-
     parameter int unsigned relu_1_HIGH = 127,
-
     parameter int unsigned relu_1_BOUNDS_ON_RESULT = 1,
 
     parameter int unsigned linear_2_DATA_IN_0_PRECISION_0 = 8,
@@ -109,7 +106,6 @@ module top #(
     parameter int unsigned linear_2_DATA_OUT_0_PARALLELISM_DIM_1 = 1,
 
     parameter int unsigned linear_2_HAS_BIAS = 0,
-
     parameter int unsigned linear_2_ACCUMULATOR_WIDTH = 16,
 
     // Folder of the memory images, relative to where the tool runs.
