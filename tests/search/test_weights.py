@@ -62,6 +62,19 @@ def stored(folder):
     ).get_trials()
 
 
+def assert_emitted_as_measured(folder, best):
+    """Emit what a search wrote; its hardware has the accuracy of the trial."""
+    mg = MaseGraph.load(folder / "best.mase")
+    tables = tomllib.loads((folder / "best.toml").read_text())
+    _, samples = problem()
+    project = mase_hw.emit_verilog(mg, output=folder / "rtl", config=tables["quantize"])
+    report = mase_hw.simulate(project, samples.inputs)
+    (outputs,) = report.outputs.values()
+    classes = outputs.reshape(len(samples.labels), -1).argmax(dim=1)
+    assert report.bit_exact
+    assert float((classes == samples.labels).double().mean()) == best.metrics["accuracy"]
+
+
 @pytest.fixture
 def factory(tmp_path):
     path = tmp_path / "models.py"
@@ -83,14 +96,7 @@ def test_an_architecture_is_built_trained_and_handed_to_emission(tmp_path, facto
     hidden = best.parameters["architecture.hidden"]
     first = next(value for name, value in mg.model.named_parameters() if name.endswith("weight"))
     assert first.shape == (hidden, 6)
-    tables = tomllib.loads((tmp_path / "best.toml").read_text())
-    _, samples = problem()
-    project = mase_hw.emit_verilog(mg, output=tmp_path / "rtl", config=tables["quantize"])
-    report = mase_hw.simulate(project, samples.inputs)
-    (outputs,) = report.outputs.values()
-    classes = outputs.reshape(len(samples.labels), -1).argmax(dim=1)
-    assert report.bit_exact
-    assert float((classes == samples.labels).double().mean()) == best.metrics["accuracy"]
+    assert_emitted_as_measured(tmp_path, best)
     # Deeper models have dimensions that the others lack.
     names = [set(trial.params) for trial in stored(tmp_path)]
     assert len({frozenset(item) for item in names}) == len(
@@ -120,15 +126,7 @@ def test_finetuning_learns_the_steps_that_are_emitted(tmp_path):
         best = run(folder, config).best[0]
         weights.append(best.config["linear_0"]["config"]["weight_scale"])
     assert weights[0] != weights[1]
-    tables = tomllib.loads((folder / "best.toml").read_text())
-    _, samples = problem()
-    mg = MaseGraph.load(folder / "best.mase")
-    project = mase_hw.emit_verilog(mg, output=tmp_path / "rtl", config=tables["quantize"])
-    report = mase_hw.simulate(project, samples.inputs)
-    (outputs,) = report.outputs.values()
-    classes = outputs.reshape(len(samples.labels), -1).argmax(dim=1)
-    assert report.bit_exact
-    assert float((classes == samples.labels).double().mean()) == best.metrics["accuracy"]
+    assert_emitted_as_measured(folder, best)
 
 
 def test_sparsity_and_layers_are_searched(tmp_path):
