@@ -135,9 +135,39 @@ class ConfigFile:
     """The tables of a configuration file; None where it has none."""
 
     quantize: Mapping[str, Any] | None = None
-    parallelism: Mapping[str, Any] | None = None
+    parallelism: int | str | Mapping[str, Any] | None = None
     memory: str | Mapping[str, Any] | None = None
     queues: Mapping[str, int] | None = None
+
+    def settle(
+        self,
+        subject: Subject,
+        parallelism: int | str | Mapping[str, Any] | None = None,
+        memory: str | None = None,
+    ) -> Settings:
+        """Return what holds: the command line's, else the file's, else the model's."""
+        from mase_hw.graph.memory import ON_CHIP
+
+        return Settings(
+            self.quantize if self.quantize is not None else subject.config,
+            next(
+                item
+                for item in (parallelism, self.parallelism, subject.parallelism)
+                if item is not None
+            ),
+            next(item for item in (memory, self.memory, ON_CHIP) if item is not None),
+            self.queues,
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Number formats, where they are given, and what makes hardware of a quantised graph."""
+
+    quantize: Mapping[str, Any] | None
+    parallelism: int | str | Mapping[str, Any]
+    memory: str | Mapping[str, Any]
+    queues: Mapping[str, int] | None
 
 
 def read_config(path: Path | None) -> ConfigFile:

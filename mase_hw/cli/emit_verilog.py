@@ -60,7 +60,6 @@ def emit_verilog(
     from mase_hw.cli._model import load_subject, read_config, read_parallelism
     from mase_hw.cli._report import check_tools, evaluate, print_report
     from mase_hw.emit.project import check_folder
-    from mase_hw.graph.memory import ON_CHIP
 
     display = Display(quiet=json_output)
     given = read_config(config)
@@ -69,16 +68,15 @@ def emit_verilog(
         check_folder(output.absolute())
     check_tools(engine if simulate else None, synth)
     subject = load_subject(model, display, weights)
+    settings = given.settle(subject, asked, memory)
     project = emit(
         subject.mg,
         output=output or Path("build") / subject.mg.name,
-        config=given.quantize if given.quantize is not None else subject.config,
-        parallelism=next(
-            item for item in (asked, given.parallelism, subject.parallelism) if item is not None
-        ),
+        config=settings.quantize,
+        parallelism=settings.parallelism,
         multipliers=multipliers,
-        memory=next(item for item in (memory, given.memory, ON_CHIP) if item is not None),
-        queues=given.queues,
+        memory=settings.memory,
+        queues=settings.queues,
     )
     report = evaluate(
         project,

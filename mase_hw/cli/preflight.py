@@ -32,19 +32,18 @@ def preflight(
     from mase_hw.cli._model import load_subject, read_config
     from mase_hw.emit.flow import quantize, to_hardware
     from mase_hw.emit.preflight import preflight as inspect
-    from mase_hw.graph.memory import ON_CHIP
 
     display = Display(quiet=json_output)
     subject = load_subject(model, display)
-    given = read_config(config)
-    mg = quantize(subject.mg, given.quantize if given.quantize is not None else subject.config)
+    settings = read_config(config).settle(subject)
+    mg = quantize(subject.mg, settings.quantize)
     problems = inspect(mg)
     if not problems:
         to_hardware(
             mg,
-            parallelism=given.parallelism or subject.parallelism,
-            memory=given.memory or ON_CHIP,
-            queues=given.queues,
+            parallelism=settings.parallelism,
+            memory=settings.memory,
+            queues=settings.queues,
         )
     if json_output:
         typer.echo(json.dumps({"problems": [vars(problem) for problem in problems]}, indent=2))
