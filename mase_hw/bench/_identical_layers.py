@@ -61,21 +61,17 @@ def identical_layers() -> Iterator[Row]:
     """Compare processor seconds, after a simulation of both designs was bit-exact."""
     with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
         projects = {count: str(Path(folder) / f"blocks-{count}") for count in (1, BLOCKS)}
-        rounds = [
-            {count: _emission(count, project) for count, project in projects.items()}
-            for _ in range(ROUNDS)
-        ]
-        emission = {
-            count: [
-                statistics.median(part)
-                for part in zip(*(item[count] for item in rounds), strict=True)
-            ]
-            for count in projects
-        }
+        emissions: dict[int, list[tuple[float, ...]]] = {count: [] for count in projects}
+        for _ in range(ROUNDS):
+            for count, project in projects.items():
+                emissions[count].append(_emission(count, project))
         for project in projects.values():
             _python(SIMULATE, project)
         builds = {count: _build(project, folder) for count, project in projects.items()}
-    one, many = ([*emission[count], builds[count]] for count in projects)
+    one, many = (
+        [*map(statistics.median, zip(*emissions[count], strict=True)), builds[count]]
+        for count in projects
+    )
     for what, few, more, bar in zip(MEASURED, one, many, BARS, strict=True):
         yield Row(
             f"residual blocks, {BLOCKS} against 1: {what}",
