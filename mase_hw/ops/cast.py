@@ -63,9 +63,9 @@ class Cast(Operator):
         if not found and both and block_axis(data) != block_axis(result):
             found.append("its blocks lie along different dimensions; cast to fixed point between")
         most = result.quantized.exact_bits
-        if not found and _exact_bits(call) > most:
+        if not found and (bits := _exact_bits(call)) > most:
             found.append(
-                f"values of {data.format} take {_exact_bits(call)} bits beside its scale; "
+                f"values of {data.format} take {bits} bits beside its scale; "
                 f"{result.format} is encoded from {most} at most"
             )
         return found
