@@ -25,8 +25,8 @@ from pathlib import Path
 import jinja2
 
 from mase_hw._resources import sim_folder
+from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.emit.design import DesignSummary, Stream
-from mase_hw.emit.external import ADDRESS_SIGNALS, DATA_SIGNALS
 from mase_hw.errors import SimulationError, ToolError
 from mase_hw.sim._cache import build_once, content_key, file_digest
 from mase_hw.sim.layout import StreamLayout
@@ -65,7 +65,7 @@ SOURCE_GROUPS = {
 # Its functions serve designs that call C, of which there are none.
 UNUSED_RUNTIME = ("verilated_dpi.cpp",)
 SHOWN_LINES = 20
-MEMORY_SIGNALS = (*ADDRESS_SIGNALS, *DATA_SIGNALS, "error")
+MEMORY_SIGNALS = (*AxiReadPort.ADDRESS, *AxiReadPort.DATA, "error")
 
 
 @dataclass(frozen=True)

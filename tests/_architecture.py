@@ -11,6 +11,8 @@ from pathlib import Path
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "_figure", "_cache", "_registry", "_resources", "rtl", "templates"),
     ("formats",),
+    ("geometry",),
+    ("cells",),
     ("ops",),
     ("graph",),
     ("passes",),

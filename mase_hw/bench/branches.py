@@ -192,15 +192,16 @@ def busy_multipliers(network: Network, interval: float) -> Row:
     is none.
     """
     graph = network.project.mg
-    calls = [graph.call(node) for node in graph.nodes if node.op == "call_function"]
-    layers = [call for call in calls if "weight" in call.constants]
-    slowest = max(call.operator.work_cycles(call) for call in layers)
-    bottleneck = [call for call in layers if call.operator.work_cycles(call) == slowest]
-    products = sum(call.operator.operations(call) // 2 for call in bottleneck)
-    multipliers = sum(call.operator.multipliers(call) for call in bottleneck)
+    nodes = [node for node in graph.nodes if node.op == "call_function"]
+    layers = {node: graph.netlist(node) for node in nodes if "weight" in graph.call(node).constants}
+    slowest = max(netlist.busy_cycles for netlist in layers.values())
+    bottleneck = [node for node, netlist in layers.items() if netlist.busy_cycles == slowest]
+    calls = [graph.call(node) for node in bottleneck]
+    products = sum(call.operator.operations(call) // 2 for call in calls)
+    multipliers = sum(layers[node].multipliers for node in bottleneck)
     total = sum(node.multipliers for node in network.project.design.nodes)
     share = products / (multipliers * interval) if interval else 0.0
-    names = ", ".join(call.name for call in bottleneck)
+    names = ", ".join(node.name for node in bottleneck)
     return Row(
         f"{network.name}: multipliers busy, {multipliers} of {total} in the bottleneck ({names})",
         f"{share:.1%}",

@@ -1,110 +1,107 @@
-"""From an annotated graph to a `Design`."""
+"""From an annotated graph to a `Design`: the netlists of its nodes, joined and named."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
-from torch import Tensor
 from torch.fx import Node
 
+from mase_hw.cells import Cell, Image, Netlist, Port, RomSource, Wire
+from mase_hw.cells.axi_read_port import AxiReadPort
+from mase_hw.cells.axi_source import AxiSource
+from mase_hw.cells.stream_fifo import StreamFifo
+from mase_hw.cells.stream_fork import StreamFork
 from mase_hw.emit.design import (
+    Constant,
     Design,
     Instance,
     Memory,
+    Net,
     NodeSummary,
-    Parameter,
     Queue,
+    Section,
     Stream,
+    concatenated,
 )
-from mase_hw.emit.external import pack_image, port_instance, source_instance
-from mase_hw.formats import Format
+from mase_hw.emit.external import pack_image
+from mase_hw.emit.names import check_names, name_formats
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import ExternalMemory, Place
 from mase_hw.hardware.timing import Prediction, predict
-from mase_hw.ops import Call, Hardware, Source, Table, TensorSpec
+from mase_hw.ops import Call
 
-ROM_MODULE = "mase_rom_source"
-FORK_MODULE = "mase_stream_fork"
-WIDTH_SUFFIX = "PRECISION_0"
+Use = tuple[Node, str]
+INSTANCE_SUFFIX = "_inst"
 
 
 @dataclass
 class _Builder:
-    """A design under construction."""
+    """A design under construction.
 
-    parameters: list[Parameter] = field(default_factory=list)
-    instances: list[Instance] = field(default_factory=list)
+    Attributes:
+        tables: memories by their words: equal tables share a file, so that equal layers stay equal.
+        outside: words of constants in the external memory.
+    """
+
+    external: ExternalMemory | None
+    sections: list[Section] = field(default_factory=list)
     memories: list[Memory] = field(default_factory=list)
     tables: dict[tuple[int, tuple[int, ...]], Memory] = field(default_factory=dict)
     streams: list[Stream] = field(default_factory=list)
-    wires: list[tuple[Stream, Stream]] = field(default_factory=list)
     nodes: list[NodeSummary] = field(default_factory=list)
-    copies: list[tuple[Stream, Stream]] = field(default_factory=list)
-    unused: list[str] = field(default_factory=list)
     queues: list[Queue] = field(default_factory=list)
-    constants: list[Stream] = field(default_factory=list)
-    external: ExternalMemory | None = None
-    outside: dict[Place, list[int]] = field(default_factory=dict)
-
-
-Use = tuple[Node, str]
+    constants: list[Constant] = field(default_factory=list)
+    outside: dict[Place, Sequence[int]] = field(default_factory=dict)
 
 
 def build_design(mg: MaseGraph) -> Design:
-    """Return the design of a graph that went through the hardware metadata pass."""
+    """Return the design of a graph that went through the hardware metadata pass.
+
+    Raises:
+        EmissionError: for names that collide in the top.
+    """
     prediction = predict(mg)
-    builder = _Builder(external=prediction.memory)
-    inputs = [
-        Stream(f"data_in_{position}", node.name, spec(node))
-        for position, node in enumerate(mg.inputs)
-    ]
+    builder = _Builder(prediction.memory)
+    inputs = [Stream(f"data_in_{i}", node.name, spec(node)) for i, node in enumerate(mg.inputs)]
     outputs = [
-        Stream(f"data_out_{position}", node.name, spec(node))
-        for position, node in enumerate(output_nodes(mg))
+        Stream(f"data_out_{i}", node.name, spec(node)) for i, node in enumerate(output_nodes(mg))
     ]
-    for stream in inputs:
-        builder.parameters += _port_parameters(stream, rounds=False)
-    for stream in outputs:
-        builder.parameters += _port_parameters(stream, rounds=True)
+    if builder.external is not None:
+        builder.sections.append(_memory_port(builder.external))
     uses = _uses(mg)
-    supplied: dict[Use, Stream] = {}
+    supplied: dict[Use, Net] = {}
     for node, stream in zip(mg.inputs, inputs, strict=True):
-        supplied |= _fan_out(builder, stream, uses[node])
+        supplied |= _fan_out(builder, node, Net(stream.name, stream.fields), uses[node])
     for node in mg.nodes:
         if node.op == "call_function":
-            result = _add_node(builder, mg.call(node), node, supplied, prediction)
-            supplied |= _fan_out(builder, result, uses[node])
-    for node in mg.nodes:
-        if node.op == "output":
-            for stream in outputs:
-                builder.wires.append((stream, supplied[node, stream.name]))
-    image = b""
-    if builder.external is not None:
-        builder.instances.append(port_instance(builder.external))
-        image = pack_image(builder.external, builder.outside)
-    return Design(
+            result = _add_node(builder, mg, node, supplied, prediction)
+            supplied |= _fan_out(builder, node, result, uses[node])
+        elif node.op == "output":
+            ends = [(Net(item.name, item.fields), supplied[node, item.name]) for item in outputs]
+            builder.sections.append(Section((), wires=tuple(ends)))
+    design = Design(
         mg.name,
         tuple(inputs),
         tuple(outputs),
         tuple(builder.streams),
-        tuple(builder.parameters),
-        tuple(builder.instances),
+        tuple(builder.sections),
         tuple(builder.memories),
         tuple(builder.nodes),
         prediction.interval_cycles,
         prediction.latency_cycles,
-        tuple(builder.wires),
-        tuple(builder.copies),
-        tuple(builder.unused),
         tuple(builder.queues),
         tuple(builder.constants),
+        name_formats(builder.sections),
         builder.external,
-        image,
+        pack_image(builder.external, builder.outside) if builder.external else b"",
     )
+    check_names(design)
+    return design
 
 
 def _uses(mg: MaseGraph) -> dict[Node, list[Use]]:
@@ -120,288 +117,235 @@ def _uses(mg: MaseGraph) -> dict[Node, list[Use]]:
     return uses
 
 
-def _fan_out(builder: _Builder, stream: Stream, uses: Sequence[Use]) -> dict[Use, Stream]:
-    """Return the stream of each use: the stream itself, or the outputs of a fork."""
+def _fan_out(builder: _Builder, node: Node, net: Net, uses: Sequence[Use]) -> dict[Use, Net]:
+    """Return the net of each use: the stream itself, or the outputs of a fork."""
     if len(uses) == 1:
-        return {uses[0]: stream}
-    ends = [
-        Stream(f"{stream.node}_fork_{number}", stream.node, stream.spec)
-        for number in range(len(uses))
-    ]
-    builder.streams += ends
-    builder.copies += [(end, stream) for end in ends]
-    builder.instances.append(
-        Instance(
-            f"{stream.node}_fork_inst",
-            stream.node,
-            FORK_MODULE,
-            {"COUNT": str(len(ends))},
-            {
-                "clk": "clk",
-                "rst": "rst",
-                "data_in_valid": f"{stream.name}_valid",
-                "data_in_ready": f"{stream.name}_ready",
-                "data_out_valid": _concatenated([f"{end.name}_valid" for end in ends]),
-                "data_out_ready": _concatenated([f"{end.name}_ready" for end in ends]),
-            },
+        return {uses[0]: net}
+    streams = [Stream(f"{node.name}_fork_{i}", node.name, spec(node)) for i in range(len(uses))]
+    builder.streams += streams
+    ends = [Net(stream.name, stream.fields) for stream in streams]
+    valid, ready = (
+        concatenated([f"{end.name}_{word}" for end in ends]) for word in ("valid", "ready")
+    )
+    instance = Instance(
+        f"{node.name}_fork{INSTANCE_SUFFIX}",
+        node.name,
+        StreamFork(len(ends), spec(node).beats),
+        {},
+        (
+            (("data_in_valid", f"{net.name}_valid"), ("data_in_ready", f"{net.name}_ready")),
+            (("data_out_valid", valid), ("data_out_ready", ready)),
+        ),
+        {"data_in": net.name},
+    )
+    takers = ", ".join(user.name for user, _ in uses)
+    builder.sections.append(
+        Section(
+            (f"{node.name} goes to {takers}.",),
+            tuple(ends),
+            (instance,),
+            copies=tuple((end, net) for end in ends),
         )
     )
     return dict(zip(uses, ends, strict=True))
 
 
-def _concatenated(nets: Sequence[str]) -> str:
-    """Return a SystemVerilog concatenation with the first net in the low bits."""
-    return nets[0] if len(nets) == 1 else f"{{{', '.join(reversed(nets))}}}"
-
-
-def _payload(stream: Stream) -> str:
-    return _concatenated([f"{stream.name}{item.suffix}" for item in stream.fields])
-
-
-def _payload_bits(stream: Stream) -> int:
-    return sum(item.lanes * item.width_bits for item in stream.fields)
-
-
 def _add_node(
     builder: _Builder,
-    call: Call,
+    mg: MaseGraph,
     node: Node,
-    supplied: Mapping[Use, Stream],
+    supplied: Mapping[Use, Net],
     prediction: Prediction,
-) -> Stream:
-    hardware = call.operator.hardware(call)
-    result = Stream(f"{node.name}_data_out_0", node.name, call.result)
-    builder.streams.append(result)
-    operands = {name: supplied[node, name] for name, _ in stream_operands(node)}
-    if hardware is None:
-        builder.wires.append((result, next(iter(operands.values()))))
-    elif hardware.queue_depth:
-        _add_queue(builder, node, hardware, next(iter(operands.values())), result)
-    else:
-        _add_instance(builder, call, hardware, operands, result)
+) -> Net:
+    """Add the section of a node; return the net of its result."""
+    call, netlist = mg.call(node), mg.netlist(node)
+    stream = Stream(f"{node.name}_data_out_0", node.name, call.result)
+    result = Net(stream.name, stream.fields)
+    builder.streams.append(stream)
+    nets = {Wire("", name): supplied[node, name] for name, _ in stream_operands(node)}
+    inner = _inner_nets(node.name, netlist, result)
+    nets |= inner
+    instances = [
+        _instance(builder, node, name, cell, netlist, nets) for name, cell in netlist.cells.items()
+    ]
+    wires = ((result, nets[netlist.outputs["data_out_0"]]),) if netlist.is_wire else ()
+    declared = tuple(inner.values()) if inner else (result,)
+    title = _title(node, call)
+    builder.sections.append(Section(title, declared, tuple(instances), wires))
+    if isinstance(netlist.main, StreamFifo):
+        _note_queue(builder, node, netlist.main, nets[Wire("", "data_in_0")], result)
     builder.nodes.append(
         NodeSummary(
             node.name,
             call.operator.name,
-            hardware.module if hardware else None,
+            netlist.main.module if netlist.main else None,
             prediction.work_cycles[node.name],
-            call.operator.multipliers(call) if hardware else 0,
+            netlist.multipliers,
             str(metadata(node).source),
         )
     )
     return result
 
 
-def _add_queue(
-    builder: _Builder, node: Node, hardware: Hardware, operand: Stream, result: Stream
-) -> None:
-    depth = hardware.queue_depth
-    consumer = ", ".join(user.name for user in node.users)
-    builder.queues.append(
-        Queue(node.name, depth, operand.name, result.name, operand.node, consumer)
-    )
-    parameters = {
-        "WIDTH": str(_payload_bits(result)),
-        "DEPTH": _own_parameter(builder, node.name, "DEPTH", depth),
-    }
-    ports = {"clk": "clk", "rst": "rst"}
-    for port, stream in (("data_in", operand), ("data_out", result)):
-        ports |= {
-            port: _payload(stream),
-            f"{port}_valid": f"{stream.name}_valid",
-            f"{port}_ready": f"{stream.name}_ready",
-        }
-    builder.instances.append(
-        Instance(f"{node.name}_inst", node.name, hardware.module, parameters, ports)
-    )
+def _inner_nets(node: str, netlist: Netlist, result: Net) -> dict[Wire, Net]:
+    """Return the nets of every stream that a cell of the netlist drives."""
+    operands = {name: operand for operand, name in netlist.constants.items()}
+    nets = {}
+    for name, cell in netlist.cells.items():
+        for port, given in cell.outputs.items():
+            wire = Wire(name, port)
+            if wire == netlist.outputs["data_out_0"]:
+                nets[wire] = result
+            else:
+                stem = operands.get(name, name.removesuffix(INSTANCE_SUFFIX))
+                nets[wire] = Net(f"{node}_{stem}", given.fields)
+    return nets
 
 
-def _own_parameter(builder: _Builder, node: str, name: str, value: int | str) -> str:
-    """Add a parameter of a node to the top; return its name there."""
-    full = f"{node}_{name}"
-    kind = "int" if isinstance(value, int) and value < 0 else "int unsigned"
-    builder.parameters.append(Parameter(kind, full, str(value)))
-    return full
-
-
-def _add_instance(
+def _instance(
     builder: _Builder,
-    call: Call,
-    hardware: Hardware,
-    operands: Mapping[str, Stream],
-    result: Stream,
-) -> None:
-    parameters: dict[str, str] = {}
-    ports = {"clk": "clk", "rst": "rst"}
-    constants = call.operator.constant_streams(call)
-    sources = {source.operand: source for source in hardware.sources}
-    for name, stream in operands.items():
-        parameters |= _tensor_parameters(
-            builder, call, name, stream, rounds=False, moves=hardware.moves
-        )
-        ports |= _stream_ports(name, stream)
-    for name, source in sources.items():
-        stream = Stream(f"{call.name}_{name}", call.name, constants[name])
-        parameters |= _tensor_parameters(
-            builder, call, name, stream, rounds=False, moves=hardware.moves
-        )
-        ports |= _stream_ports(name, stream)
-        _add_source(builder, call, source, stream)
-    for name in hardware.absent:
-        net = f"unused_{call.name}_{name}_ready"
-        builder.unused.append(net)
-        ports |= {name: "'0", f"{name}_valid": "1'b1", f"{name}_ready": net}
-    ports |= dict.fromkeys(hardware.zeros, "'0")
-    for name in hardware.open:
-        net = f"unused_{call.name}_{name}"
-        builder.unused.append(net)
-        ports[name] = net
-    parameters |= _tensor_parameters(
-        builder, call, "data_out_0", result, rounds=hardware.rounds, moves=hardware.moves
-    )
-    ports |= _stream_ports("data_out_0", result)
-    for name, value in hardware.parameters.items():
-        parameters[name] = _own_parameter(builder, call.name, name, value)
-    for table in hardware.tables:
-        parameters[table.parameter] = _path(_add_table(builder, call, table))
-    builder.instances.append(
-        Instance(f"{call.name}_inst", call.name, hardware.module, parameters, ports)
-    )
+    node: Node,
+    name: str,
+    cell: Cell,
+    netlist: Netlist,
+    nets: Mapping[Wire, Net],
+) -> Instance:
+    full = f"{node.name}_{name}"
+    if isinstance(cell, RomSource):
+        cell = _placed(builder, node, name, cell, netlist, nets)
+    given = {port: netlist.links.get((name, port)) for port in cell.inputs}
+    made = {port: Wire(name, port) for port in cell.outputs}
+    if isinstance(cell, AxiSource):
+        made = {"data_out": Wire(name, next(iter(netlist.cells[name].outputs)))}
+    ports: list[tuple[tuple[str, str], ...]] = []
+    unused: list[str] = []
+    stem = f"unused_{full.removesuffix(INSTANCE_SUFFIX)}"
+    for port, wire in given.items():
+        if wire is None:
+            ready = f"{stem}_{port}_ready"
+            payload = _absent(cell.inputs[port], port)
+            ports.append((*payload, (f"{port}_valid", "1'b1"), (f"{port}_ready", ready)))
+            unused.append(ready)
+        else:
+            ports.append(_connected(cell.inputs[port], port, nets[wire], "'0"))
+    for port, wire in made.items():
+        item = cell.outputs[port]
+        ports.append(_connected(item, port, nets[wire], stem))
+        unused += [f"{stem}_{port}{suffix}" for suffix in item.optional]
+    if cell.signals:
+        ports.append(tuple(cell.signals.items()))
+    if cell.unread:
+        ports.append(tuple((port, f"{stem}_{port}") for port in cell.unread))
+        unused += [f"{stem}_{port}" for port in cell.unread]
+    files = {
+        parameter: _memory(builder, node, f"{node.name}_{part}" if part else full, image)
+        for parameter, (part, image) in cell.images.items()
+    }
+    streams = {
+        port: nets[wire].name for port, wire in {**given, **made}.items() if wire is not None
+    }
+    return Instance(full, node.name, cell, files, tuple(ports), streams, tuple(unused))
 
 
-def _add_table(builder: _Builder, call: Call, table: Table) -> Memory:
-    """Return the memory of a table; equal tables share one, so that equal layers stay equal."""
-    words = tuple(table.words)
-    memory = Memory(f"{call.name}_{table.name}", call.name, table.width_bits, words)
-    known = builder.tables.setdefault((table.width_bits, words), memory)
+def _absent(item: Port, port: str) -> tuple[tuple[str, str], ...]:
+    suffixes = [*(part.suffix for part in item.fields), *item.optional]
+    return tuple((f"{port}{suffix}", "'0") for suffix in suffixes)
+
+
+def _connected(item: Port, port: str, net: Net, other: str) -> tuple[tuple[str, str], ...]:
+    """Return the ports of a stream with their nets.
+
+    Args:
+        item: the port.
+        port: its name.
+        net: the stream.
+        other: what optional signals are tied to: `'0`, or the stem of unused nets.
+    """
+    handshake = ((f"{port}_valid", f"{net.name}_valid"), (f"{port}_ready", f"{net.name}_ready"))
+    if item.packed:
+        return ((port, net.payload), *handshake)
+    payload = [(f"{port}{part.suffix}", f"{net.name}{part.suffix}") for part in item.fields]
+    for suffix in item.optional:
+        payload.append((f"{port}{suffix}", other if other == "'0" else f"{other}_{port}{suffix}"))
+    return (*payload, *handshake)
+
+
+def _placed(
+    builder: _Builder,
+    node: Node,
+    name: str,
+    cell: RomSource,
+    netlist: Netlist,
+    nets: Mapping[Wire, Net],
+) -> RomSource | AxiSource:
+    """Return the cell that sends a constant from where it lies, and note the constant."""
+    operand = next(key for key, value in netlist.constants.items() if value == name)
+    net = nets[Wire(name, next(iter(cell.outputs)))]
+    external = builder.external
+    regions = external.regions if external else ()
+    for number, region in enumerate(regions):
+        if external is not None and (region.node, region.operand) == (node.name, operand):
+            builder.outside[node.name, operand] = cell.image.words
+            builder.constants.append(Constant(net.name, node.name, operand, cell, external.file))
+            port = external.port
+            return AxiSource(
+                cell.port,
+                number,
+                region.words,
+                region.repeats,
+                port.data_width,
+                port.address_width,
+                region.offset,
+                region.burst_beats,
+                region.buffer_beats,
+            )
+    file = f"mem/{node.name}_{name}.mem"
+    builder.constants.append(Constant(net.name, node.name, operand, cell, file))
+    return cell
+
+
+def _memory(builder: _Builder, node: Node, name: str, image: Image) -> Memory:
+    """Return the memory of an image; equal tables share one, so that equal layers stay equal."""
+    memory = Memory(name, node.name, image.width_bits, image.words)
+    is_constant = any(item.file == memory.file for item in builder.constants)
+    if is_constant:
+        builder.memories.append(memory)
+        return memory
+    known = builder.tables.setdefault((image.width_bits, image.words), memory)
     if known is memory:
         builder.memories.append(memory)
     return known
 
 
-def _add_source(builder: _Builder, call: Call, source: Source, stream: Stream) -> None:
-    number_format = stream.spec.quantized
-    words = pack_words(number_format, source.beats, stream.spec.parallelism[0])
-    builder.constants.append(stream)
-    name = f"{stream.name}_source_0"
-    regions = builder.external.regions if builder.external else ()
-    for region in regions:
-        if (region.node, region.operand) == (call.name, source.operand):
-            assert builder.external is not None
-            payload = _payload(stream)
-            instance = source_instance(builder.external, region, name, payload, stream.name)
-            builder.instances.append(instance)
-            builder.outside[call.name, source.operand] = words
-            return
-    memory = Memory(name, call.name, _payload_bits(stream), tuple(words))
-    builder.memories.append(memory)
-    builder.instances.append(
-        Instance(
-            memory.name,
-            call.name,
-            ROM_MODULE,
-            {
-                "WIDTH": str(memory.width_bits),
-                "DEPTH": str(len(words)),
-                "HOLD": str(source.hold),
-                "INIT_FILE": _path(memory),
-            },
-            {
-                "clk": "clk",
-                "rst": "rst",
-                "data_out": _payload(stream),
-                "data_out_valid": f"{stream.name}_valid",
-                "data_out_ready": f"{stream.name}_ready",
-            },
-        )
+def _memory_port(memory: ExternalMemory) -> Section:
+    """Return the section of the port that all external constants share."""
+    port = memory.port
+    cell = AxiReadPort(
+        len(memory.regions), port.address_width, port.data_width, memory.id_width, port.outstanding
     )
+    instance = Instance(
+        "external_memory_inst", "external_memory", cell, {}, (tuple(cell.signals.items()),), {}
+    )
+    return Section(("external_memory: constants that lie outside the chip",), (), (instance,))
 
 
-def pack_words(number_format: Format, beats: Tensor, rows: int = 1) -> list[int]:
-    """Return one integer per beat, lane 0 and the first field in the low bits.
-
-    Args:
-        number_format: format of the codes.
-        beats: int64 codes `[beats, lanes]`.
-        rows: rows of the tile that a beat holds.
-    """
-    words = [0] * len(beats)
-    shift = 0
-    payloads = number_format.to_fields(beats, rows)
-    for item in number_format.stream_fields(beats.shape[1], rows):
-        for number, row in enumerate(payloads[item.suffix].tolist()):
-            for lane, value in enumerate(row):
-                words[number] |= value << (shift + lane * item.width_bits)
-        shift += item.lanes * item.width_bits
-    return words
+def _note_queue(builder: _Builder, node: Node, cell: StreamFifo, net: Net, result: Net) -> None:
+    consumer = ", ".join(user.name for user in node.users)
+    producer = stream_operands(node)[0][1].name
+    builder.queues.append(Queue(node.name, cell.depth, net.name, result.name, producer, consumer))
 
 
-def _path(memory: Memory) -> str:
-    return f'{{MEM_DIR, "/{memory.name}.mem"}}'
-
-
-def _stream_ports(port: str, stream: Stream) -> dict[str, str]:
-    payload = {f"{port}{item.suffix}": f"{stream.name}{item.suffix}" for item in stream.fields}
-    return {
-        **payload,
-        f"{port}_valid": f"{stream.name}_valid",
-        f"{port}_ready": f"{stream.name}_ready",
-    }
-
-
-def _format_parameters(spec: TensorSpec, rounds: bool) -> dict[str, int]:
-    number_format = spec.quantized
-    return number_format.result_parameters() if rounds else number_format.operand_parameters()
-
-
-def _sized_parameters(spec: TensorSpec, rounds: bool) -> Iterable[tuple[str, str, int]]:
-    """Yield (type, suffix, value) of every parameter of a tensor."""
-    for suffix, value in _format_parameters(spec, rounds).items():
-        yield _parameter_type(suffix), suffix, value
-    streamed = spec.stream_shape
-    shape = (1, *streamed) if len(streamed) < 2 else streamed
-    for dim, size in enumerate(reversed(shape)):
-        yield "int unsigned", f"TENSOR_SIZE_DIM_{dim}", size
-    for dim, lanes in enumerate(reversed(spec.parallelism)):
-        yield "int unsigned", f"PARALLELISM_DIM_{dim}", lanes
-
-
-def _parameter_type(suffix: str) -> str:
-    if suffix == "SIGNED":
-        return "bit"
-    signed = suffix.endswith("_BIAS") or suffix in ("PRECISION_1", "ZERO_POINT")
-    return "int" if signed else "int unsigned"
-
-
-def _port_parameters(stream: Stream, rounds: bool) -> list[Parameter]:
-    return [
-        Parameter(kind, f"{stream.name.upper()}_{suffix}", str(value))
-        for kind, suffix, value in _sized_parameters(stream.spec, rounds)
+def _title(node: Node, call: Call) -> tuple[str, ...]:
+    """Return what the comment above a node says: operator, tensors, the user's line."""
+    tensors = ", ".join(
+        f"{name} {list(item.shape)} {item.format}" for name, item in call.operands.items()
+    )
+    made = call.result
+    lines = [
+        f"{node.name}: {call.operator.name}, {tensors} -> {list(made.shape)} {made.format}, "
+        f"{made.parallelism[0]} x {made.parallelism[1]} elements a beat",
     ]
-
-
-def _tensor_parameters(
-    builder: _Builder, call: Call, name: str, stream: Stream, rounds: bool, moves: bool = False
-) -> dict[str, str]:
-    """Add the top's parameters of one tensor of a node; return what the instance is given.
-
-    A tensor that is an input of the top takes the port's parameters.
-    """
-    port = stream.name.upper() if stream.name.startswith("data_in_") else None
-    given: dict[str, str] = {}
-    beyond: list[str] = []
-    formats = _format_parameters(stream.spec, rounds)
-    for kind, suffix, value in _sized_parameters(stream.spec, rounds):
-        if moves and suffix in formats and suffix != WIDTH_SUFFIX:
-            continue
-        full = f"{call.name}_{name.upper()}_{suffix}"
-        default = f"{port}_{suffix}" if port else str(value)
-        builder.parameters.append(Parameter(kind, full, default))
-        if suffix.startswith("TENSOR_SIZE_DIM_") and suffix[-1] not in "01":
-            beyond.append(full)
-        else:
-            given[f"{name.upper()}_{suffix}"] = full
-    if beyond:
-        key = f"{name.upper()}_TENSOR_SIZE_DIM_1"
-        given[key] = " * ".join([given[key], *beyond])
-    return given
+    source = metadata(node).source
+    if source.file:
+        lines.append(f"{PurePath(source.file).name}:{source.line}: {source.code}")
+    return tuple(lines)

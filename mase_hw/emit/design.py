@@ -6,19 +6,22 @@ The same object is rendered into `top.sv` and written to `design.json`, which th
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from mase_hw.cells import Cell, RomSource
 from mase_hw.errors import EmissionError
 from mase_hw.formats import StreamField
+from mase_hw.formats._encoding import Encoding
+from mase_hw.geometry import TensorSpec
 from mase_hw.hardware.memory import ExternalMemory
-from mase_hw.ops import TensorSpec
 
-DESIGN_VERSION = 1
+DESIGN_VERSION = 2
+TOP = "top"
 # Instances of equal parameters from which on a simulation shares their code.
 REPEATS = 4
 
@@ -60,31 +63,59 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A typed parameter of the top: `parameter TYPE NAME = VALUE`."""
+class Net:
+    """The nets of a stream in the top.
 
-    type: str
+    Attributes:
+        name: of the elements; `name_valid` and `name_ready` are the handshake.
+        fields: the payload.
+    """
+
     name: str
-    value: str
+    fields: tuple[StreamField, ...]
+
+    @property
+    def payload(self) -> str:
+        """All signals of the payload as one vector, the first in the low bits."""
+        return concatenated([f"{self.name}{item.suffix}" for item in self.fields])
+
+
+def concatenated(nets: list[str]) -> str:
+    """Return a SystemVerilog concatenation with the first net in the low bits."""
+    return nets[0] if len(nets) == 1 else f"{{{', '.join(reversed(nets))}}}"
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance of a library module in the top.
+    """One instance of a module in the top.
 
     Attributes:
         name: instance name, such as `fc1_inst`.
         node: graph node it belongs to.
-        module: SystemVerilog module.
-        parameters: parameter name to expression over the top's parameters.
-        ports: port name to net, clock and reset included.
+        cell: what it is an instance of.
+        files: memory images by parameter.
+        ports: groups of ports that belong together, each port with its net.
+        streams: the stream on each stream port, inputs first.
+        unused: nets that only take outputs which nobody reads.
     """
 
     name: str
     node: str
-    module: str
-    parameters: Mapping[str, str]
-    ports: Mapping[str, str]
+    cell: Cell
+    files: Mapping[str, Memory]
+    ports: tuple[tuple[tuple[str, str], ...], ...]
+    streams: Mapping[str, str]
+    unused: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """The SystemVerilog module."""
+        return self.cell.module
+
+    @property
+    def port_names(self) -> tuple[str, ...]:
+        """All its ports, clock and reset left out."""
+        return tuple(name for group in self.ports for name, _ in group)
 
 
 @dataclass(frozen=True)
@@ -129,6 +160,40 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """A constant operand, and the memory whose words are its beats.
+
+    Attributes:
+        name: its stream.
+        node: graph node that takes it.
+        operand: the node's operand.
+        source: the cell that sends it when it lies on chip.
+        file: image of its words; of the external memory where it lies outside.
+    """
+
+    name: str
+    node: str
+    operand: str
+    source: RomSource
+    file: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of `design.json`."""
+        spec = self.source.spec
+        return {
+            "name": self.name,
+            "node": self.node,
+            "operand": self.operand,
+            "file": self.file,
+            "words": self.source.depth,
+            "hold": self.source.hold,
+            "width_bits": self.source.port.width_bits,
+            "fields": [asdict(item) for item in self.source.port.fields],
+            **(spec.to_dict() if spec else {}),
+        }
+
+
+@dataclass(frozen=True)
 class Repeated:
     """A module that the top instances several times with the same parameters.
 
@@ -154,6 +219,25 @@ class NodeSummary:
 
 
 @dataclass(frozen=True)
+class Section:
+    """What belongs together in the text of the top: a node with its nets and instances.
+
+    Attributes:
+        title: lines of the comment above it.
+        nets: streams that are declared here.
+        instances: in dataflow order.
+        wires: pairs of nets (driven, driver) that are one and the same stream.
+        copies: pairs of nets (driven, driver) of one payload, whose handshakes differ.
+    """
+
+    title: tuple[str, ...]
+    nets: tuple[Net, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    wires: tuple[tuple[Net, Net], ...] = ()
+    copies: tuple[tuple[Net, Net], ...] = ()
+
+
+@dataclass(frozen=True)
 class Design:
     """A whole project before it is written.
 
@@ -161,16 +245,16 @@ class Design:
         name: model name.
         inputs: streams that enter, in the order of the model's inputs.
         outputs: streams that leave, in the order of the model's outputs.
-        streams: every stream of results inside, in topological order of its producer; what
-            `simulate` probes.
+        streams: the result of every node, in topological order; what `simulate` probes.
+        sections: the top, node by node in dataflow order.
+        memories: images of memories on chip.
+        nodes: what a report says of every node.
         interval_cycles: predicted initiation interval: cycles per inference in steady state.
         latency_cycles: predicted cycles from the first input beat to the last output beat of an
             inference that meets an idle design.
-        wires: pairs of streams (driven, driver) that are one and the same.
-        copies: pairs of streams (driven, driver) of one payload, whose handshakes differ.
-        unused: nets that only take outputs nobody reads.
         queues: queues of computed depth.
         constants: streams of memories to the nodes that take them.
+        formats: names of the encodings in the top.
         external: constants that lie outside the chip.
         image: the bytes of that memory.
     """
@@ -179,40 +263,49 @@ class Design:
     inputs: tuple[Stream, ...]
     outputs: tuple[Stream, ...]
     streams: tuple[Stream, ...]
-    parameters: tuple[Parameter, ...]
-    instances: tuple[Instance, ...]
+    sections: tuple[Section, ...]
     memories: tuple[Memory, ...]
     nodes: tuple[NodeSummary, ...]
     interval_cycles: int
     latency_cycles: int
-    wires: tuple[tuple[Stream, Stream], ...] = ()
-    copies: tuple[tuple[Stream, Stream], ...] = ()
-    unused: tuple[str, ...] = ()
     queues: tuple[Queue, ...] = ()
-    constants: tuple[Stream, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    formats: Mapping[Encoding, str] = field(default_factory=dict)
     external: ExternalMemory | None = None
     image: bytes = field(default=b"", repr=False)
 
     @property
+    def instances(self) -> tuple[Instance, ...]:
+        """Every instance of the top."""
+        return tuple(item for section in self.sections for item in section.instances)
+
+    @property
     def modules(self) -> tuple[str, ...]:
-        """The library modules that the top instances, each once."""
+        """The modules that the top instances, each once."""
         return tuple(sorted({instance.module for instance in self.instances}))
+
+    def parameters(self, instance: Instance) -> dict[str, str]:
+        """Return the parameters of an instance as expressions in the top."""
+        given = {name: self._expression(value) for name, value in instance.cell.parameters.items()}
+        files = {
+            name: f'{{MEM_DIR, "/{memory.name}.mem"}}' for name, memory in instance.files.items()
+        }
+        return {**given, **files}
+
+    def _expression(self, value: object) -> str:
+        if isinstance(value, bool):
+            return f"1'b{int(value)}"
+        if isinstance(value, Encoding):
+            return self.formats[value]
+        if isinstance(value, Enum):
+            return f"mase_pkg::{value.value}"
+        return str(value)
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:
         """The modules of which at least `REPEATS` instances have the same parameters."""
-        values = {item.name: item.value for item in self.parameters}
-
-        def resolved(expression: str) -> str:
-            found = re.sub(r"[A-Za-z_]\w*", lambda word: values.get(word[0], word[0]), expression)
-            return found if found == expression else resolved(found)
-
         variants = Counter(
-            (
-                item.module,
-                tuple((name, resolved(value)) for name, value in item.parameters.items()),
-                tuple(sorted(item.ports)),
-            )
+            (item.module, tuple(self.parameters(item).items()), tuple(sorted(item.port_names)))
             for item in self.instances
         )
         ports: dict[str, set[str]] = {}
@@ -220,8 +313,7 @@ class Design:
             if count >= REPEATS:
                 ports.setdefault(module, set()).update(names)
         return tuple(
-            Repeated(module, tuple(sorted(names - {"clk", "rst"})))
-            for module, names in sorted(ports.items())
+            Repeated(module, tuple(sorted(names))) for module, names in sorted(ports.items())
         )
 
     def to_json(self) -> str:
@@ -229,13 +321,25 @@ class Design:
         description = {
             "version": DESIGN_VERSION,
             "name": self.name,
-            "top": "top",
+            "top": TOP,
             "inputs": [stream.to_dict() for stream in self.inputs],
             "outputs": [stream.to_dict() for stream in self.outputs],
             "streams": [stream.to_dict() for stream in self.streams],
+            "constants": [constant.to_dict() for constant in self.constants],
             "instances": [
-                {"name": item.name, "node": item.node, "module": item.module}
+                {
+                    "name": item.name,
+                    "node": item.node,
+                    "module": item.module,
+                    "parameters": self.parameters(item),
+                    "streams": dict(item.streams),
+                }
                 for item in self.instances
+            ],
+            "formats": {name: _plain(encoding) for encoding, name in self.formats.items()},
+            "connections": [
+                {"stream": driven.name, "is": driver.name, "copy": copy}
+                for driven, driver, copy in self._connections()
             ],
             "memories": [
                 {
@@ -257,10 +361,26 @@ class Design:
         }
         return json.dumps(description, indent=2) + "\n"
 
+    def _connections(self) -> Iterator[tuple[Net, Net, bool]]:
+        for section in self.sections:
+            yield from ((*pair, True) for pair in section.copies)
+            yield from ((*pair, False) for pair in section.wires)
+
+
+def _plain(encoding: Encoding) -> dict[str, Any]:
+    return {
+        name: value.value if isinstance(value, Enum) else value
+        for name, value in asdict(encoding).items()
+    }
+
 
 @dataclass(frozen=True)
 class DesignSummary:
-    """What a reader of `design.json` gets: the ports, the probes and the predictions."""
+    """What a reader of `design.json` gets: the ports, the probes and the predictions.
+
+    Attributes:
+        owners: graph node by instance of the top.
+    """
 
     name: str
     inputs: tuple[Stream, ...]
@@ -272,6 +392,7 @@ class DesignSummary:
     queues: tuple[Queue, ...] = ()
     external: ExternalMemory | None = None
     repeated: tuple[Repeated, ...] = ()
+    owners: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -316,4 +437,5 @@ class DesignSummary:
             tuple(Queue(**item) for item in entry["queues"]),
             ExternalMemory.from_dict(external) if external else None,
             tuple(Repeated(item["module"], tuple(item["ports"])) for item in entry["repeated"]),
+            {item["name"]: item["node"] for item in entry["instances"]},
         )

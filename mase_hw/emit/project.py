@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mase_hw.emit.build import ROM_MODULE, build_design
+from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary
-from mase_hw.emit.library import module_files
+from mase_hw.emit.library import check_instances, module_files
 from mase_hw.emit.render import render_top
 from mase_hw.errors import EmissionError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -60,6 +60,7 @@ def write_project(
     folder = folder.absolute()
     check_folder(folder)
     design = build_design(mg)
+    check_instances(design)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:
@@ -118,7 +119,7 @@ def _write(mg: MaseGraph, design: Design, folder: Path) -> None:
     (folder / DESIGN_FILE).write_text(design.to_json())
     for name in ("rtl", "mem"):
         (folder / name).mkdir()
-    files = module_files({*design.modules, ROM_MODULE} if design.memories else design.modules)
+    files = module_files(item.cell for item in design.instances)
     for file in files:
         (folder / "rtl" / file.name).write_bytes(file.read_bytes())
     for memory in design.memories:

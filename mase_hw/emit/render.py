@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from itertools import groupby
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mase_hw._resources import template_folder
-from mase_hw.emit.design import Design, Parameter
+from mase_hw.emit.design import Design, Instance, Net, Section
+from mase_hw.formats import StreamField
+from mase_hw.formats._encoding import Encoding, Kind, Overflow, Rounding
 
-# What the parameter of a node is called behind the node's name.
-_OWN_NAME = re.compile(r"_?(?<![A-Z])[A-Z][A-Z0-9_]*$")
+COLUMNS = 100
 
 
 def render_top(design: Design) -> str:
@@ -20,34 +21,157 @@ def render_top(design: Design) -> str:
         loader=FileSystemLoader(template_folder()),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
         autoescape=False,
     )
-    template = environment.get_template("top.sv.j2")
-    return template.render(
-        design=design, parameter_groups=_groups(design), checks=_port_parameters(design)
+    environment.filters |= {
+        "comment": comment,
+        "encoding": encoding_expression,
+        "declarations": declarations,
+        "instance": lambda item: instance_text(design, item),
+        "assigns": assigns,
+        "vector": vector,
+    }
+    return environment.get_template("top.sv.j2").render(design=design)
+
+
+def comment(lines: Sequence[str], indent: str = "  ") -> str:
+    """Return comment lines of at most 100 columns; what continues a line is indented."""
+    return "\n".join(
+        textwrap.fill(
+            line,
+            COLUMNS,
+            initial_indent=f"{indent}// ",
+            subsequent_indent=f"{indent}//   ",
+            break_on_hyphens=False,
+        )
+        for line in lines
     )
 
 
-def _port_parameters(design: Design) -> list[tuple[str, list[Parameter]]]:
-    """Return the parameters that describe each port of the top, by the port's name."""
-    return [
-        (stream.name, [item for item in design.parameters if item.name.startswith(prefix)])
-        for stream in (*design.inputs, *design.outputs)
-        for prefix in [f"{stream.name.upper()}_"]
-    ]
-
-
-def _groups(design: Design) -> list[list[Parameter]]:
-    """Return the parameters of one tensor together, and the rest of a node."""
-    first = "_PRECISION_0"
-    tensors = {
-        item.name.removesuffix(first) for item in design.parameters if item.name.endswith(first)
+def encoding_expression(encoding: Encoding) -> str:
+    """Return a call of `mase_pkg` that makes an encoding."""
+    fraction, width = str(encoding.fraction), str(encoding.width)
+    elements: dict[Kind, tuple[str, list[object]]] = {
+        Kind.INTEGER: ("fixed", _fixed_arguments(encoding)),
+        Kind.FLOAT: (
+            "floating",
+            [width, encoding.exponent_width, encoding.exponent_bias, encoding.maximum_code],
+        ),
+        Kind.LEVELS: ("levels", [width, fraction]),
+        Kind.SYMMETRIC: ("symmetric", [width, fraction]),
+        Kind.OFFSET: (
+            "offset",
+            [width, encoding.zero_point, _bit(encoding.signed), _bit(encoding.symmetric)],
+        ),
     }
+    made = _called(*elements[encoding.kind])
+    if not encoding.is_block:
+        return made
+    scale = [
+        _bit(encoding.symmetric),
+        encoding.block_size,
+        encoding.scale_width,
+        encoding.scale_bias,
+        encoding.scale_codes,
+    ]
+    return _called("blocks", [made, *scale, *([_bit(True)] if encoding.scale_is_float else [])])
 
-    def stem(parameter: Parameter) -> str:
-        words = parameter.name.split("_")
-        prefixes = ("_".join(words[:count]) for count in range(len(words) - 1, 0, -1))
-        own = next((prefix for prefix in prefixes if prefix in tensors), None)
-        return own or _OWN_NAME.sub("", parameter.name)
 
-    return [list(group) for _, group in groupby(design.parameters, stem)]
+def _fixed_arguments(encoding: Encoding) -> list[object]:
+    given: list[object] = [encoding.width, encoding.fraction]
+    if not encoding.signed:
+        given.append(_bit(False))
+    if encoding.rounding is not Rounding.NEAREST_EVEN:
+        given.append(f".rounding(mase_pkg::{encoding.rounding.value})")
+    if encoding.overflow is not Overflow.SATURATE:
+        given.append(f".overflow(mase_pkg::{encoding.overflow.value})")
+    return given
+
+
+def _bit(value: bool) -> str:
+    return f"1'b{int(value)}"
+
+
+def _called(name: str, arguments: Iterable[object]) -> str:
+    return f"mase_pkg::{name}({', '.join(map(str, arguments))})"
+
+
+def vector(field: StreamField) -> str:
+    """Return the type of a signal of a payload."""
+    return f"logic [{field.lanes - 1}:0][{field.width_bits - 1}:0]"
+
+
+def declarations(section: Section) -> str:
+    """Return the declarations of the nets of a section."""
+    lines = [line for net in section.nets for line in _declared(net)]
+    unused = [name for item in section.instances for name in item.unused]
+    if unused:
+        lines += _packed(unused, "  logic ", ", ", ";")
+    return "\n".join(lines)
+
+
+def _declared(net: Net) -> Iterator[str]:
+    for field in net.fields:
+        yield f"  {vector(field)} {net.name}{field.suffix};"
+    yield from _packed([f"{net.name}_valid", f"{net.name}_ready"], "  logic ", ", ", ";")
+
+
+def instance_text(design: Design, instance: Instance) -> str:
+    """Return an instance, as many parameters a line as fit and a line for each stream."""
+    given = [f".{name}({value})" for name, value in design.parameters(instance).items()]
+    clocked = (("clk", "clk"), ("rst", "rst"))
+    groups = [clocked, *instance.ports]
+    lines = []
+    for number, group in enumerate(groups):
+        ports = [f".{port}" if port == net else f".{port}({net})" for port, net in group]
+        last = number == len(groups) - 1
+        lines += _packed(ports, "      ", ", ", "" if last else ",")
+    if not given:
+        opening = [f"  {instance.module} {instance.name} ("]
+    else:
+        short = f"  {instance.module} #({', '.join(given)}) {instance.name} ("
+        opening = (
+            [short]
+            if len(short) <= COLUMNS
+            else [
+                f"  {instance.module} #(",
+                *_packed(given, "      ", ", ", ""),
+                f"  ) {instance.name} (",
+            ]
+        )
+    return "\n".join([*opening, *lines, "  );"])
+
+
+def _packed(words: Sequence[str], indent: str, separator: str, end: str) -> list[str]:
+    """Return words in lines of at most 100 columns; `end` closes the last one.
+
+    Lines after the first begin with as much space as the indent.
+    """
+    lines, line = [], indent
+    for number, word in enumerate(words):
+        text = word + (end if number == len(words) - 1 else separator)
+        if len((line + text).rstrip()) > COLUMNS and line.strip() != indent.strip():
+            lines.append(line.rstrip())
+            line = " " * len(indent)
+        line += text
+    return [*lines, line.rstrip()]
+
+
+def assigns(section: Section) -> str:
+    """Return the connections of streams that are one and the same, or copies."""
+    lines = []
+    for driven, driver in section.copies:
+        lines += [
+            f"  assign {driven.name}{field.suffix} = {driver.name}{field.suffix};"
+            for field in driven.fields
+        ]
+    for driven, driver in section.wires:
+        lines += [
+            f"  assign {driven.name}{field.suffix} = {driver.name}{field.suffix};"
+            for field in driven.fields
+        ]
+        lines.append(f"  assign {driven.name}_valid = {driver.name}_valid;")
+        lines.append(f"  assign {driver.name}_ready = {driven.name}_ready;")
+    return "\n".join(lines)

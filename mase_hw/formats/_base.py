@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.errors import FormatError
+from mase_hw.formats._encoding import Encoding
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,11 @@ class Format(ABC):
     @abstractmethod
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
         """Undo `to_fields`: bit patterns `[beats, field lanes]` to codes `[beats, lanes]`."""
+
+    @property
+    @abstractmethod
+    def encoding(self) -> Encoding:
+        """How hardware reads these codes, and makes them of exact values."""
 
     @abstractmethod
     def operand_parameters(self) -> dict[str, int]:

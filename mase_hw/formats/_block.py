@@ -26,6 +26,7 @@ from mase_hw.errors import FormatError
 from mase_hw.formats import _binary_scale as binary
 from mase_hw.formats._base import Format, StreamField
 from mase_hw.formats._checks import check_integer
+from mase_hw.formats._encoding import Encoding, Kind
 from mase_hw.formats._float import FloatElement
 from mase_hw.formats._integer import IntegerElement
 
@@ -219,6 +220,27 @@ class BlockFormat(Format):
         elements, scales = fields[""], fields["_exponent"]
         spread = scales.repeat_interleave(elements.shape[1] // scales.shape[1], dim=1)
         return (spread << self.element.width) | elements
+
+    @property
+    def encoding(self) -> Encoding:
+        """Integers or floats with a shared scale."""
+        element, scale = self.element, self.scale
+        given: dict[str, Any] = {
+            "block_size": self.blocking[0],
+            "scale_width": scale.width,
+            "scale_bias": scale.bias,
+            "scale_codes": scale.codes,
+        }
+        if isinstance(element, FloatElement):
+            return Encoding(
+                element.width,
+                Kind.FLOAT,
+                exponent_width=element.exponent_width,
+                exponent_bias=element.bias,
+                maximum_code=element.maximum_code,
+                **given,
+            )
+        return Encoding(element.width, symmetric=element.symmetric, **given)
 
     def operand_parameters(self) -> dict[str, int]:
         """Return width, the element's layout, the scale's width and bias, and the block size."""

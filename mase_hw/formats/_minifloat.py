@@ -12,6 +12,7 @@ from torch import Tensor
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
 from mase_hw.formats._checks import check_bool
+from mase_hw.formats._encoding import Encoding, Kind
 from mase_hw.formats._float import FloatElement
 
 MAX_WIDTH_BITS = 24
@@ -96,6 +97,18 @@ class FloatFormat(Format):
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
         """Bit patterns are codes."""
         return fields[""]
+
+    @property
+    def encoding(self) -> Encoding:
+        """Floats with denormals."""
+        layout = self.layout
+        return Encoding(
+            layout.width,
+            Kind.FLOAT,
+            exponent_width=layout.exponent_width,
+            exponent_bias=layout.bias,
+            maximum_code=layout.maximum_code,
+        )
 
     def operand_parameters(self) -> dict[str, int]:
         """Return kind, width, exponent width and bias."""

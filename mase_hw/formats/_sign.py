@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mase_hw.errors import FormatError
 from mase_hw.formats._codes import CodeFormat
+from mase_hw.formats._encoding import Encoding, Kind
 from mase_hw.formats._power import power_exponent
 
 
@@ -106,6 +107,11 @@ class SignFormat(CodeFormat):
     def to_integers(self, codes: Tensor) -> Tensor:
         """Return odd integers."""
         return 2 * codes - self.code_range[1]
+
+    @property
+    def encoding(self) -> Encoding:
+        """Signs of levels."""
+        return Encoding(self.level_count, Kind.LEVELS, fraction=self.integer_fraction or 0)
 
     def operand_parameters(self) -> dict[str, int]:
         """Return kind, levels and the fraction bits of the smallest sign."""

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.formats._checks import check_bool
+from mase_hw.formats._encoding import Encoding, Rounding
 from mase_hw.formats._sign import SignFormat
 
 
@@ -90,6 +91,13 @@ class Binary(SignFormat):
     def to_integers(self, codes: Tensor) -> Tensor:
         """Return -1 and 1, or 0 and 1."""
         return 2 * codes - 1 if self.bipolar else codes
+
+    @property
+    def encoding(self) -> Encoding:
+        """A sign; or 0 and 1, half way up."""
+        if self.bipolar:
+            return super().encoding
+        return Encoding(1, signed=False, rounding=Rounding.NEAREST_UP)
 
     def operand_parameters(self) -> dict[str, int]:
         """Return the signs' parameters, or those of an unsigned bit."""

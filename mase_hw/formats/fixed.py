@@ -21,6 +21,7 @@ from torch import Tensor
 
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
+from mase_hw.formats._encoding import Encoding, Overflow, Rounding
 
 ROUNDING_MODES = ("nearest_even", "nearest_up", "floor", "toward_zero")
 OVERFLOW_MODES = ("saturate", "wrap")
@@ -167,6 +168,17 @@ class Fixed(Format):
             return bits
         sign = 1 << (self.width - 1)
         return (bits ^ sign) - sign
+
+    @property
+    def encoding(self) -> Encoding:
+        """Integers with a fraction."""
+        return Encoding(
+            self.width,
+            fraction=self.frac_width,
+            signed=self.signed,
+            rounding=Rounding[self.rounding.upper()],
+            overflow=Overflow[self.overflow.upper()],
+        )
 
     def operand_parameters(self) -> dict[str, int]:
         """Return width, fraction and sign."""

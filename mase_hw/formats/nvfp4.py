@@ -22,6 +22,7 @@ from torch import Tensor
 from mase_hw.errors import FormatError
 from mase_hw.formats._block import BlockFormat, PowerScale
 from mase_hw.formats._checks import check_positive
+from mase_hw.formats._encoding import Encoding
 from mase_hw.formats._float import FloatElement
 
 ELEMENT = FloatElement(2, 1, 1)
@@ -135,6 +136,11 @@ class NVFP4(BlockFormat):
         high = SCALE.maximum_code + 1
         scales = torch.randint(LEAST_SCALE_CODE, high, drawn, generator=generator)
         return self._unblock((scales << ELEMENT.width) | blocks, elements.shape)
+
+    @property
+    def encoding(self) -> Encoding:
+        """Floats whose shared scale is a float."""
+        return replace(super().encoding, scale_is_float=True, scale_bias=-SCALE.lsb_exponent)
 
     def operand_parameters(self) -> dict[str, int]:
         """Return those of a block, and the kind of its scale."""

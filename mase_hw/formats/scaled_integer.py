@@ -23,6 +23,7 @@ from mase_hw.errors import FormatError
 from mase_hw.formats import _binary_scale as binary
 from mase_hw.formats._checks import check_bool, check_integer, check_positive
 from mase_hw.formats._codes import CodeFormat
+from mase_hw.formats._encoding import Encoding, Kind
 
 Numbers = float | tuple[float, ...]
 
@@ -199,6 +200,17 @@ class ScaledInteger(CodeFormat):
     def centred(self) -> bool:
         """Whether the code 0 is zero everywhere."""
         return not any(self.zero_points)
+
+    @property
+    def encoding(self) -> Encoding:
+        """Integers around a zero point; the scale is no part of it."""
+        return Encoding(
+            self.width,
+            Kind.OFFSET,
+            signed=self.signed,
+            symmetric=self.symmetric,
+            zero_point=self.zero_points[0],
+        )
 
     def operand_parameters(self) -> dict[str, int]:
         """Return width, sign and zero; the scale is a real number, which no parameter holds."""

@@ -20,6 +20,7 @@ from torch import Tensor
 from mase_hw.errors import FormatError
 from mase_hw.formats._checks import check_positive
 from mase_hw.formats._codes import CodeFormat
+from mase_hw.formats._encoding import Encoding, Kind
 from mase_hw.formats._power import power_exponent
 
 THRESHOLD_OF_MEAN = 0.7
@@ -125,6 +126,11 @@ class Ternary(CodeFormat):
     def to_integers(self, codes: Tensor) -> Tensor:
         """Return the codes."""
         return codes
+
+    @property
+    def encoding(self) -> Encoding:
+        """Two bits, of which -2 is no code."""
+        return Encoding(2, Kind.SYMMETRIC, fraction=self.integer_fraction or 0)
 
     def operand_parameters(self) -> dict[str, int]:
         """Return those of fixed point of two bits."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from mase_hw.cells import Netlist
 from mase_hw.errors import MaseError
 from mase_hw.graph import calls
 from mase_hw.graph._rebuild import drop_unused_state, get_tensor, rebuild
@@ -47,6 +48,8 @@ class MaseGraph:
         self.name = name
         self.batched = batched
         self.example_inputs = tuple(example_inputs)
+        self._known: dict[Node, tuple[tuple[object, ...], Call]] = {}
+        self._netlists: dict[Node, tuple[Call, Netlist]] = {}
 
     @property
     def fx_graph(self) -> Graph:
@@ -102,7 +105,26 @@ class MaseGraph:
         Raises:
             UnsupportedError: when no operator covers the node's target.
         """
-        return calls.call_of(self.model, node)
+        # Kept while neither the metadata nor the constants change.
+        constants = [self.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
+        stamp = (
+            metadata(node),
+            node.target,
+            node.args,
+            *((id(item), None if item.is_inference() else item._version) for item in constants),
+        )
+        known = self._known.get(node)
+        if known is None or known[0] != stamp:
+            known = self._known[node] = stamp, calls.call_of(self.model, node)
+        return known[1]
+
+    def netlist(self, node: Node) -> Netlist:
+        """Return the cells of a node, built once for each call."""
+        call = self.call(node)
+        known = self._netlists.get(node)
+        if known is None or known[0] is not call:
+            known = self._netlists[node] = call, call.operator.netlist(call)
+        return known[1]
 
     def copy(self) -> MaseGraph:
         """Return a graph that shares nothing with this one that could be changed."""

@@ -23,6 +23,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mase_hw.cells import Netlist, RomSource
+from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.ops import Call, TensorSpec
 
@@ -69,20 +71,20 @@ def estimate(mg: MaseGraph) -> Estimate:
     total = Estimate()
     for node in mg.nodes:
         if node.op == "call_function":
-            total += _node(mg.call(node))
+            total += _node(mg.call(node), mg.netlist(node))
     return total
 
 
-def _node(call: Call) -> Estimate:
-    hardware = call.operator.hardware(call)
-    if hardware is None:
+def _node(call: Call, netlist: Netlist) -> Estimate:
+    if netlist.is_wire:
         return Estimate()
-    if hardware.queue_depth:
-        return Estimate(_beat_bits(call.result) * -(-hardware.queue_depth // QUEUE_DEPTH_PER_LUT))
+    if isinstance(netlist.main, StreamFifo):
+        queue = netlist.main
+        return Estimate(queue.port.width_bits * -(-queue.depth // QUEUE_DEPTH_PER_LUT))
     total = Estimate()
-    for depth, width in _memories(call):
+    for depth, width in _memories(netlist):
         total += memory(depth, width)
-    multipliers = call.operator.multipliers(call)
+    multipliers = netlist.multipliers
     if not multipliers:
         specs = [*call.streams.values(), *call.results.values()]
         return total + Estimate(LUT_PER_STREAM_BIT * sum(map(_beat_bits, specs)))
@@ -94,7 +96,7 @@ def _node(call: Call) -> Estimate:
     )
     in_dsp = product >= DSP_LEAST_PRODUCT_BITS
     logic = LUT_PER_PRODUCT_BIT * product + (0.0 if in_dsp else first * second)
-    work = multipliers * call.operator.work_cycles(call)
+    work = multipliers * netlist.busy_cycles
     energy = (
         PRODUCT_PICOJOULES * first * second / PRODUCT_BITS
         + SUM_PICOJOULES * product / SUM_BITS
@@ -119,16 +121,14 @@ def memory(depth: int, width_bits: int) -> Estimate:
     return Estimate(lut=LUT_PER_ROM_BIT * bits)
 
 
-def _memories(call: Call) -> Iterator[tuple[int, int]]:
+def _memories(netlist: Netlist) -> Iterator[tuple[int, int]]:
     """Yield words and bits of a word of every memory of a node."""
-    hardware = call.operator.hardware(call)
-    if hardware is None:
-        return
-    streams = call.operator.constant_streams(call)
-    for source in hardware.sources:
-        yield len(source.beats), _beat_bits(streams[source.operand])
-    for table in hardware.tables:
-        yield len(table.words), table.width_bits
+    for cell in netlist.cells.values():
+        if isinstance(cell, RomSource):
+            yield cell.depth, cell.image.width_bits
+        else:
+            for _, image in cell.images.values():
+                yield len(image.words), image.width_bits
 
 
 def _beat_bits(spec: TensorSpec) -> int:

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from mase_hw.cells import Netlist
 from mase_hw.errors import ConfigError
+from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import PAGE_BYTES, MemoryPort
 from mase_hw.graph.metadata import metadata
 from mase_hw.ops import Call
-from mase_hw.ops._base import Cycles
 
 INTERFACE = "AXI"
 # Cycles from a place that falls free in a buffer to the first beat that takes it, latency aside.
@@ -149,7 +150,11 @@ def external_memory(mg: MaseGraph) -> ExternalMemory | None:
         for operand, interface in known.interface.items():
             if interface == INTERFACE:
                 end = regions[-1].offset + regions[-1].bytes if regions else 0
-                regions.append(_region(call, operand, port, -(-end // PAGE_BYTES) * PAGE_BYTES))
+                regions.append(
+                    _region(
+                        call, mg.netlist(node), operand, port, -(-end // PAGE_BYTES) * PAGE_BYTES
+                    )
+                )
     if port is None:
         return None
     memory = ExternalMemory(port, tuple(regions))
@@ -161,10 +166,9 @@ def external_memory(mg: MaseGraph) -> ExternalMemory | None:
     return memory
 
 
-def _region(call: Call, operand: str, port: MemoryPort, offset: int) -> Region:
-    spec = call.operator.constant_streams(call)[operand]
-    fields = spec.quantized.stream_fields(spec.lanes, spec.parallelism[0])
-    width_bits, words = sum(item.lanes * item.width_bits for item in fields), spec.beats
+def _region(call: Call, netlist: Netlist, operand: str, port: MemoryPort, offset: int) -> Region:
+    source = netlist.source(operand)
+    width_bits, words = source.port.width_bits, source.depth
     uses = call.operator.repeats(call)[operand]
     fits = uses > 1 and 2 * words * width_bits <= 8 * port.buffer_bytes
     beats = -(-words * width_bits // port.data_width)

@@ -1,4 +1,4 @@
-"""Predicted cycles of a design, from the schedules of its operators."""
+"""Predicted cycles of a design, from the motions of its cells."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from torch.fx import Node
 
+from mase_hw.cells import Netlist
+from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import ExternalMemory, Place, deliver, external_memory
-from mase_hw.ops import Call
-from mase_hw.ops._base import Cycles
 
 # Rounds in which late words and the words that are then taken late agree, or nearly so, and the
 # cycles and beats that are replayed for that: the rounds of a long inference are fewer.
@@ -43,18 +43,18 @@ class Prediction:
 
 def predict(mg: MaseGraph) -> Prediction:
     """Return the prediction for a graph with parallelism."""
-    calls = {node: mg.call(node) for node in mg.nodes if node.op == "call_function"}
+    netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
     work = {node.name: spec(node).beats for node in mg.inputs}
-    work |= {node.name: call.operator.work_cycles(call) for node, call in calls.items()}
+    work |= {node.name: netlist.busy_cycles for node, netlist in netlists.items()}
     interval = max(work.values())
     memory = external_memory(mg)
     if memory is not None:
         interval = max(interval, memory.cycles)
-    return Prediction(interval, _latency(mg, calls, memory, sum(work.values())), work, memory)
+    return Prediction(interval, _latency(mg, netlists, memory, sum(work.values())), work, memory)
 
 
 def _latency(
-    mg: MaseGraph, calls: Mapping[Node, Call], memory: ExternalMemory | None, cycles: int
+    mg: MaseGraph, netlists: Mapping[Node, Netlist], memory: ExternalMemory | None, cycles: int
 ) -> int:
     """Return the latency of an inference alone.
 
@@ -62,16 +62,16 @@ def _latency(
     computed in turn until they agree.
     """
     words: dict[Place, Cycles] = {}
-    offered = _offered(mg, calls, words)
+    offered = _offered(mg, netlists, words)
     taken: dict[Place, Cycles] = {}
     for _ in range(_settling_rounds(memory, cycles)):
         assert memory is not None
-        taken = _taken(calls, memory, offered, words)
+        taken = _taken(netlists, memory, offered, words)
         before, words = words, deliver(memory, taken)
         if before and all(np.array_equal(before[place], words[place]) for place in words):
             break
-        offered = _offered(mg, calls, words)
-    first = _first_moved(mg, calls, offered, words)
+        offered = _offered(mg, netlists, words)
+    first = _first_moved(mg, netlists, offered, words)
     return max(int(offered[node][-1]) for node in output_nodes(mg)) - first
 
 
@@ -82,17 +82,17 @@ def _settling_rounds(memory: ExternalMemory | None, cycles: int) -> int:
 
 
 def _offered(
-    mg: MaseGraph, calls: Mapping[Node, Call], words: Mapping[Place, Cycles]
+    mg: MaseGraph, netlists: Mapping[Node, Netlist], words: Mapping[Place, Cycles]
 ) -> dict[Node, Cycles]:
     """Return when each result's beats are offered; `words` are what comes from outside."""
     offered = {node: np.arange(spec(node).beats) for node in mg.inputs}
-    for node, call in calls.items():
-        offered[node] = call.operator.schedule(call, _arrivals(node, offered, words))
+    for node, netlist in netlists.items():
+        offered[node] = netlist.run(_arrivals(node, offered, words)).offered["data_out_0"]
     return offered
 
 
 def _taken(
-    calls: Mapping[Node, Call],
+    netlists: Mapping[Node, Netlist],
     memory: ExternalMemory,
     offered: Mapping[Node, Cycles],
     words: Mapping[Place, Cycles],
@@ -100,9 +100,9 @@ def _taken(
     """Return when each operand of the nodes that read the memory is taken."""
     users = {region.node for region in memory.regions}
     taken: dict[Place, Cycles] = {}
-    for node, call in calls.items():
+    for node, netlist in netlists.items():
         if node.name in users:
-            used = call.operator.consumption(call, _arrivals(node, offered, words))
+            used = netlist.run(_arrivals(node, offered, words)).taken
             taken |= {(node.name, operand): cycles for operand, cycles in used.items()}
     return taken
 
@@ -116,7 +116,7 @@ def _arrivals(
 
 def _first_moved(
     mg: MaseGraph,
-    calls: Mapping[Node, Call],
+    netlists: Mapping[Node, Netlist],
     offered: Mapping[Node, Cycles],
     words: Mapping[Place, Cycles],
 ) -> int:
@@ -125,12 +125,10 @@ def _first_moved(
     def taken(node: Node) -> int:
         ends = [0]
         for user in node.users:
-            if user in calls and calls[user].operator.hardware(calls[user]) is None:
+            if user in netlists and netlists[user].is_wire:
                 ends.append(taken(user))
-            elif user in calls:
-                used = calls[user].operator.consumption(
-                    calls[user], _arrivals(user, offered, words)
-                )
+            elif user in netlists:
+                used = netlists[user].run(_arrivals(user, offered, words)).taken
                 given = [name for name, producer in stream_operands(user) if producer is node]
                 ends += [int(used[name][0]) for name in given]
         return max(ends)

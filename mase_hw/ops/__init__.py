@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from mase_hw._registry import discover
+from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Call, Hardware, Operator, Source, Table
-from mase_hw.ops._tensor import Order, TensorSpec
 
 __all__ = [
     "Call",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator
+from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.window import OUTSIDE, Axis, image_size
+from mase_hw.ops._base import Call, Hardware, Operator
 from mase_hw.ops._pool import Pool
 from mase_hw.ops._quotient import Quotient
 from mase_hw.ops._reduce import Run
-from mase_hw.ops._window import OUTSIDE, Axis, image_size
 
 
 class AdaptivePool(Pool):

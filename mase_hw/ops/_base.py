@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from mase_hw.cells import Netlist
 from mase_hw.formats import Format
-from mase_hw.ops._tensor import Order, TensorSpec
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import Order, TensorSpec
+from mase_hw.ops._module import whole_module
 
-Cycles = npt.NDArray[np.int64]
 Reference = Callable[..., Tensor]
 
 OPERAND_NAMES = {
@@ -193,8 +194,13 @@ class Operator(ABC):
         """
 
     @abstractmethod
-    def hardware(self, call: Call) -> Hardware | None:
+    def hardware(self, call: Call) -> Hardware | Netlist | None:
         """Return the instance that computes `reference`, or None when it is a plain wire."""
+
+    def netlist(self, call: Call) -> Netlist:
+        """Return the cells that compute `reference`, joined by streams."""
+        found = self.hardware(call)
+        return found if isinstance(found, Netlist) else whole_module(call, found)
 
     def problems(self, call: Call) -> list[str]:
         """Return what stands between this call and hardware, each with the fix; empty when none.
@@ -413,15 +419,3 @@ def torch_target(name: str) -> Callable[..., Tensor]:
 def example_values(*shape: int, seed: int = 0) -> Tensor:
     """Return float32 reals from a normal distribution, the same at every call."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def queue_room(beats: int, depth: int) -> Cycles:
-    """Return which beat must have left a queue before each one enters."""
-    return np.arange(beats) - depth
-
-
-def one_per_cycle(offered: Cycles) -> Cycles:
-    """Return when beats move that are offered at `offered` and move at most one per cycle."""
-    order = np.arange(offered.size)
-    moved: Cycles = np.maximum.accumulate(offered - order) + order
-    return moved

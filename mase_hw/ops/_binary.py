@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
+from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.tensor import Order
 from mase_hw.ops import _elementwise_minifloat as minifloat
 from mase_hw.ops import _elementwise_mxint as mxint
 from mase_hw.ops._base import (
     Apply,
     Call,
-    Cycles,
     Example,
     Hardware,
     Operator,
@@ -27,7 +28,6 @@ from mase_hw.ops._blocks import block_room
 from mase_hw.ops._broadcast import broadcast_orders
 from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
 from mase_hw.ops._fixed import fixed
-from mase_hw.ops._tensor import Order
 
 
 class Binary(Operator):

@@ -19,8 +19,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.geometry.beats import Cycles
 from mase_hw.ops._accumulate import Bounds, exact_dtype
-from mase_hw.ops._base import Cycles
 from mase_hw.ops._blocks import BLOCKS, block, check_tiles, is_block
 from mase_hw.ops._encode import result_problems
 from mase_hw.ops._product import Product

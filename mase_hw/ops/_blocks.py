@@ -6,8 +6,9 @@ import numpy as np
 
 from mase_hw.errors import ParallelismError, UnsupportedError
 from mase_hw.formats._block import BlockFormat
-from mase_hw.ops._base import Call, Cycles, one_per_cycle, queue_room
-from mase_hw.ops._tensor import Order, TensorSpec
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import Order, TensorSpec
+from mase_hw.ops._base import Call
 
 # Formats whose blocks are integers with a shared scale, in hardware one and the same.
 INTEGER_BLOCKS = ("mxint", "block_fp")
@@ -83,7 +84,7 @@ def block_room(call: Call, delay: int) -> dict[str, Cycles]:
     Two cycles of the delay are the encoder's, the others those of registers before it.
     """
     held = delay - 2 + encoder_depth(call.result)
-    return dict.fromkeys(call.streams, queue_room(call.result.beats, held))
+    return dict.fromkeys(call.streams, np.arange(call.result.beats) - held)
 
 
 def encoded(result: TensorSpec, entered: Cycles) -> Cycles:

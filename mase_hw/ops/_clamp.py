@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Call, Cycles, Hardware, Reference, one_per_cycle
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.ops._base import Call, Hardware, Reference
 from mase_hw.ops._elementwise import is_all_fixed
 from mase_hw.ops._real_math import RealMath
 from mase_hw.ops._unary import Attributes, Unary, fixed_formats

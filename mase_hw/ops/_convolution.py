@@ -15,11 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import Order, TensorSpec
+from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, shared
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source, one_per_cycle
+from mase_hw.ops._base import Call, Hardware, Operator, Reference, Source
 from mase_hw.ops._fixed import fixed
-from mase_hw.ops._tensor import Order, TensorSpec
-from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders, shared
+from mase_hw.ops._images import image_orders
+from mase_hw.ops._module import window_parameters, window_room, window_schedule, window_tables
 
 
 class Convolution(Operator):
@@ -105,10 +108,10 @@ class Convolution(Operator):
                 "SEPARATE": int(self._separate(call)),
                 "ACCUMULATOR_WIDTH": self._accumulator(call),
                 "ELEMENTS": window.elements,
-                **window.parameters(),
+                **window_parameters(window),
             },
             sources,
-            window.tables(),
+            window_tables(window),
             absent=() if "bias" in call.constants else ("bias",),
         )
 
@@ -169,7 +172,7 @@ class Convolution(Operator):
     def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
         """What the buffer of the window has room for, and the sums behind it."""
         beats = call.operands["data_in_0"].beats
-        return {"data_in_0": self.window(call).room(beats, self.held(call))}
+        return {"data_in_0": window_room(self.window(call), beats, self.held(call))}
 
     def held(self, call: Call) -> int:
         """Return the sums that wait when no result goes: one in the sum, one in a register."""
@@ -181,7 +184,7 @@ class Convolution(Operator):
 
     def _met(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """Return when each tile of weights meets its pixels."""
-        shown = self.window(call).schedule(arrivals["data_in_0"])
+        shown = window_schedule(self.window(call), arrivals["data_in_0"])
         if "weight" not in arrivals:
             return shown
         return one_per_cycle(np.maximum(shown, arrivals["weight"]))

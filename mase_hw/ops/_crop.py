@@ -10,11 +10,12 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, one_per_cycle
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import Order
+from mase_hw.geometry.window import ONE_PIXEL, Axis
+from mase_hw.ops._base import Call, Hardware, Operator
 from mase_hw.ops._gather import GatherRows
 from mase_hw.ops._reduce import stream_axes
-from mase_hw.ops._tensor import Order
-from mase_hw.ops._window import ONE_PIXEL, Axis
 
 
 class Crop(GatherRows):

@@ -11,10 +11,10 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
 from mase_hw.formats._minifloat import FloatFormat
 from mase_hw.formats.fixed import Fixed
+from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call
 from mase_hw.ops._blocks import INTEGER_BLOCKS
 from mase_hw.ops._scaled import INFINITE_EXPONENT, Scaled
-from mase_hw.ops._tensor import TensorSpec
 
 FLOATS = (
     "minifloat_denorm",

@@ -17,7 +17,8 @@ from functools import cached_property
 from torch import Tensor
 
 from mase_hw.formats._block import BlockFormat
-from mase_hw.ops._base import Call, Cycles, Hardware, Reference, Source, Table
+from mase_hw.geometry.beats import Cycles
+from mase_hw.ops._base import Call, Hardware, Reference, Source, Table
 from mase_hw.ops._blocks import block, block_problems, check_tiles, encoded, is_block
 from mase_hw.ops._scaled import MAX_BITS, OPERATIONS, Scaled, combined_bits, guard_bits
 from mase_hw.ops._unary_octaves import OctaveTable, Span, fit_octaves

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mase_hw.ops._base import Cycles, one_per_cycle
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._blocks import (
     BLOCKS,
     block_problems,
@@ -12,7 +13,6 @@ from mase_hw.ops._blocks import (
     is_block,
 )
 from mase_hw.ops._scalars import SCALARS, scalar_problems
-from mase_hw.ops._tensor import TensorSpec
 
 ANY = (*SCALARS, *BLOCKS)
 

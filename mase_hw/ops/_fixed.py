@@ -6,7 +6,7 @@ from torch import Tensor
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._tensor import TensorSpec
+from mase_hw.geometry.tensor import TensorSpec
 
 
 def fixed(spec: TensorSpec) -> Fixed:

@@ -8,9 +8,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
+from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.window import ONE_PIXEL, Axis, Window, shared
+from mase_hw.ops._base import Call, Hardware, Operator, Reference
+from mase_hw.ops._module import window_parameters, window_room, window_schedule, window_tables
 from mase_hw.ops._scalars import SCALARS, SCALED
-from mase_hw.ops._window import ONE_PIXEL, Axis, Window, shared
 
 
 class GatherRows(Operator):
@@ -42,8 +44,8 @@ class GatherRows(Operator):
     def hardware(self, call: Call) -> Hardware:
         """Return an instance with its tables."""
         window = self.window(call)
-        parameters = {"PAD_CODE": self.fill(call), **window.parameters()}
-        tables = window.tables()
+        parameters = {"PAD_CODE": self.fill(call), **window_parameters(window)}
+        tables = window_tables(window)
         return Hardware("mase_gather_fixed", parameters, (), tables, rounds=False, moves=True)
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
@@ -69,11 +71,11 @@ class GatherRows(Operator):
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A copy leaves 2 cycles after it entered."""
-        return self.window(call).schedule(arrivals["data_in_0"])
+        return window_schedule(self.window(call), arrivals["data_in_0"])
 
     def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
         """What the buffer of the window has room for."""
-        return {"data_in_0": self.window(call).room(call.operands["data_in_0"].beats)}
+        return {"data_in_0": window_room(self.window(call), call.operands["data_in_0"].beats)}
 
     def operations(self, call: Call) -> int:
         """None."""

@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Table, one_per_cycle
-from mase_hw.ops._reorder import ReorderPlan, is_wire, plan_reorder
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.reorder import ReorderPlan, is_wire, plan_reorder
+from mase_hw.geometry.tensor import TensorSpec
+from mase_hw.ops._base import Call, Hardware, Operator, Reference, Table
 from mase_hw.ops._scalars import SCALARS, SCALED
-from mase_hw.ops._tensor import TensorSpec
 
 
 class Layout(Operator):

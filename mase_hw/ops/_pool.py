@@ -15,11 +15,14 @@ import torch
 from torch import Tensor
 
 from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, Source
+from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.tensor import Order, TensorSpec
+from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, pair, shared
+from mase_hw.ops._base import Call, Hardware, Operator, Reference, Source
 from mase_hw.ops._fixed import fixed
+from mase_hw.ops._images import image_orders
+from mase_hw.ops._module import window_parameters, window_room, window_schedule, window_tables
 from mase_hw.ops._quotient import Quotient
-from mase_hw.ops._tensor import Order, TensorSpec
-from mase_hw.ops._window import ONE_PIXEL, Axis, Gather, Window, image_orders, pair, shared
 
 
 class Pool(Operator):
@@ -104,10 +107,10 @@ class Pool(Operator):
                 "MAXIMUM": int(self.maximum),
                 "SUM_WIDTH": self._sum_width(call),
                 **self._quotient(call).parameters(),
-                **window.parameters(),
+                **window_parameters(window),
             },
             sources,
-            window.tables(),
+            window_tables(window),
             absent=() if scaled else ("factor",),
         )
 
@@ -123,7 +126,7 @@ class Pool(Operator):
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
         """A result follows the last element of its window."""
         window = self.window(call)
-        met = window.schedule(arrivals["data_in_0"])
+        met = window_schedule(window, arrivals["data_in_0"])
         stages = 1 + int(self._scaled(call)) + self._quotient(call).stages
         result: Cycles = met.reshape(-1, window.terms)[:, -1] + stages
         return result
@@ -131,7 +134,7 @@ class Pool(Operator):
     def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
         """What the buffer of the window has room for, and a register for each stage behind it."""
         held = 1 + int(self._scaled(call)) + self._quotient(call).stages
-        return {"data_in_0": self.window(call).room(call.operands["data_in_0"].beats, held)}
+        return {"data_in_0": window_room(self.window(call), call.operands["data_in_0"].beats, held)}
 
     def operations(self, call: Call) -> int:
         """One for each pixel of each window."""

@@ -14,7 +14,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Call, Cycles, Hardware, Source, Table
+from mase_hw.geometry.beats import Cycles
+from mase_hw.ops._base import Call, Hardware, Source, Table
 from mase_hw.ops._blocks import block_axis, is_block
 from mase_hw.ops._encode import offered, result_parameters, unread
 

@@ -17,17 +17,19 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.tensor import TensorSpec
+from mase_hw.geometry.window import ONE_PIXEL, Gather
 from mase_hw.ops import _requantize as scaled
-from mase_hw.ops._base import Call, Cycles, Hardware, Reference, Source
+from mase_hw.ops._base import Call, Hardware, Reference, Source
 from mase_hw.ops._block_product import BlockProduct
 from mase_hw.ops._blocks import is_block
 from mase_hw.ops._convolution import Convolution
 from mase_hw.ops._encode import ANY, encoder_room
+from mase_hw.ops._module import window_parameters, window_schedule, window_tables
 from mase_hw.ops._product import Product, all_fixed, rounded
 from mase_hw.ops._scalar_product import ScalarProduct
 from mase_hw.ops._scalars import SCALED
-from mase_hw.ops._tensor import TensorSpec
-from mase_hw.ops._window import ONE_PIXEL, Gather
 
 
 class ProductConvolution(Convolution):
@@ -95,8 +97,8 @@ class ProductConvolution(Convolution):
         return product.hardware(
             f"mase_convolution_{product.abbreviation}",
             sources,
-            window.parameters(),
-            window.tables(),
+            window_parameters(window),
+            window_tables(window),
         )
 
     def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
@@ -106,7 +108,7 @@ class ProductConvolution(Convolution):
         if scaled.serves(call):
             return scaled.schedule(self.schedule(scaled.on_integers(call), arrivals))
         window = self.window(call)
-        met = window.schedule(arrivals["data_in_0"])
+        met = window_schedule(window, arrivals["data_in_0"])
         return self._product(call).schedule(met.reshape(-1, window.terms)[:, -1])
 
     def held(self, call: Call) -> int:

@@ -15,10 +15,11 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, one_per_cycle
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import Order, TensorSpec
+from mase_hw.ops._base import Call, Hardware, Operator, Reference
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._quotient import Quotient
-from mase_hw.ops._tensor import Order, TensorSpec
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,10 @@ from mase_hw.formats import Format
 from mase_hw.formats.fixed import MAX_WIDTH_BITS as MAX_WIDTH_BITS
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
-from mase_hw.ops._base import Call, Cycles, Hardware, Reference, Source
+from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.tensor import TensorSpec
+from mase_hw.ops._base import Call, Hardware, Reference, Source
 from mase_hw.ops._scalars import SCALED
-from mase_hw.ops._tensor import TensorSpec
 
 MOST_MULTIPLIER_BITS = 24
 SHIFT_BITS = 6

@@ -12,8 +12,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.geometry.beats import Cycles
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
-from mase_hw.ops._base import Cycles
 from mase_hw.ops._encode import result_problems
 from mase_hw.ops._product import Product
 from mase_hw.ops._scalars import MAX_BITS, integer_fraction, is_scalar, limits, scalar_problems

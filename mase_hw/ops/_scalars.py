@@ -10,7 +10,7 @@ from mase_hw.formats._codes import CodeFormat
 from mase_hw.formats._minifloat import FloatFormat
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.ternary import Ternary
-from mase_hw.ops._tensor import TensorSpec
+from mase_hw.geometry.tensor import TensorSpec
 
 # Formats whose values are integers in one unit, and which hardware decodes.
 SCALARS = (

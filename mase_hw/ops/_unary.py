@@ -20,19 +20,19 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
 from mase_hw.formats._block import BlockFormat
 from mase_hw.formats.fixed import Fixed
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import Order
 from mase_hw.ops import _elementwise_minifloat as minifloat
 from mase_hw.ops import _elementwise_mxint as mxint
 from mase_hw.ops._base import (
     Apply,
     Call,
-    Cycles,
     Example,
     Hardware,
     Operator,
     Reference,
     Table,
     example_values,
-    one_per_cycle,
     torch_target,
 )
 from mase_hw.ops._blocks import block_room
@@ -40,7 +40,6 @@ from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._library import NAMESPACE, define
 from mase_hw.ops._real_math import FAST, RealMath
-from mase_hw.ops._tensor import Order
 from mase_hw.ops._unary_piecewise import GUARD_BITS, MAX_KNOTS, Piecewise, fit
 from mase_hw.ops._unary_table import MAX_TABLE_INPUT_BITS, FunctionTable
 

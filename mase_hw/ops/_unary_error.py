@@ -11,10 +11,10 @@ from torch import Tensor
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
+from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops import operators
 from mase_hw.ops._base import Call
 from mase_hw.ops._real_math import FAST, RealMath
-from mase_hw.ops._tensor import TensorSpec
 from mase_hw.ops._unary import Unary
 from mase_hw.ops._unary_rounding import correctly_rounded
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
-from mase_hw.ops._base import Apply, Call, Cycles, Example, Hardware, Reference, example_values
+from mase_hw.geometry.beats import Cycles
+from mase_hw.ops._base import Apply, Call, Example, Hardware, Reference, example_values
 from mase_hw.ops._reduce import Reduction
 
 

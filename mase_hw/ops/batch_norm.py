@@ -13,18 +13,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from mase_hw.ops._base import (
-    Call,
-    Cycles,
-    Example,
-    Hardware,
-    Operator,
-    Reference,
-    example_values,
-)
+from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.tensor import TensorSpec
+from mase_hw.ops._base import Call, Example, Hardware, Operator, Reference, example_values
 from mase_hw.ops._binary import constant_source
 from mase_hw.ops._fixed import fixed
-from mase_hw.ops._tensor import TensorSpec
 
 
 class BatchNorm(Operator):

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import torch
 
+from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call
 from mase_hw.ops._library import define_sized
-from mase_hw.ops._tensor import Order
 from mase_hw.ops.expand import Expand
 
 define_sized("broadcast", torch.Tensor.expand)

@@ -11,8 +11,10 @@ from typing import ClassVar
 
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.nvfp4 import NVFP4
+from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.tensor import Order
 from mase_hw.ops import _requantize as scaled
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference
+from mase_hw.ops._base import Call, Hardware, Operator, Reference
 from mase_hw.ops._blocks import (
     block_axis,
     block_order,
@@ -30,7 +32,6 @@ from mase_hw.ops._encode import (
 )
 from mase_hw.ops._library import define_identity
 from mase_hw.ops._scalars import SCALED, unit_problems
-from mase_hw.ops._tensor import Order
 
 define_identity("cast")
 

@@ -16,23 +16,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
     Apply,
     Call,
-    Cycles,
     Example,
     Hardware,
     Operator,
     Reference,
     Source,
     example_values,
-    one_per_cycle,
     torch_target,
 )
 from mase_hw.ops._library import define_joining
 from mase_hw.ops._reduce import stream_axes
 from mase_hw.ops._scalars import SCALARS, SCALED
-from mase_hw.ops._tensor import Order, TensorSpec
 
 
 def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:

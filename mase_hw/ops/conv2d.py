@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from mase_hw.geometry.window import Axis, image_size, pair
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._product_convolution import ProductConvolution
-from mase_hw.ops._window import Axis, image_size, pair
 
 
 class Conv2d(ProductConvolution):

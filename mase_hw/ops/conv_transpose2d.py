@@ -11,9 +11,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from mase_hw.geometry.window import OUTSIDE, Axis, image_size, pair
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._product_convolution import ProductConvolution
-from mase_hw.ops._window import OUTSIDE, Axis, image_size, pair
 
 
 class ConvTranspose2d(ProductConvolution):

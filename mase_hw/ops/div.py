@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Apply, Call, Example, Hardware, Operator, Reference, example_values
 from mase_hw.ops._fixed import fixed
-from mase_hw.ops._tensor import TensorSpec
 
 
 class Div(Operator):

@@ -15,21 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mase_hw.ops._base import (
-    Apply,
-    Call,
-    Cycles,
-    Example,
-    Hardware,
-    Operator,
-    Reference,
-    example_values,
-    one_per_cycle,
-)
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import Apply, Call, Example, Hardware, Operator, Reference, example_values
 from mase_hw.ops._broadcast import aligned_order
 from mase_hw.ops._reduce import stream_axes
 from mase_hw.ops._scalars import SCALARS, SCALED
-from mase_hw.ops._tensor import Order
 
 STAGES = 3
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.ops._base import Call, Cycles, Hardware, Operator, Reference, one_per_cycle, queue_room
+from mase_hw.cells import Netlist, NetlistBuilder, Port
+from mase_hw.cells.stream_fifo import StreamFifo
+from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._library import define_queue
 
 define_queue("fifo")
@@ -30,18 +31,12 @@ class Fifo(Operator):
         """Return the identity."""
         return _same
 
-    def hardware(self, call: Call) -> Hardware:
+    def hardware(self, call: Call) -> Netlist:
         """Return the queue."""
-        return Hardware("mase_stream_fifo", queue_depth=int(call.attributes["depth"]))
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """A beat is offered the cycle after it entered."""
-        return one_per_cycle(arrivals["data_in_0"]) + 1
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """As many beats as it holds."""
-        depth = int(call.attributes["depth"])
-        return {"data_in_0": queue_room(call.result.beats, depth)}
+        port = Port.of(call.operands["data_in_0"])
+        net = NetlistBuilder({"data_in_0": port})
+        queue = StreamFifo(port, int(call.attributes["depth"]))
+        return net.netlist(data_out_0=net.add(queue, data_in=net.input("data_in_0")))
 
     def operations(self, call: Call) -> int:
         """None."""

@@ -14,19 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops import _requantize as scaled
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
-from mase_hw.ops._base import (
-    Call,
-    Cycles,
-    Example,
-    Hardware,
-    Operator,
-    Reference,
-    Source,
-    example_values,
-    one_per_cycle,
-)
+from mase_hw.ops._base import Call, Example, Hardware, Operator, Reference, Source, example_values
 from mase_hw.ops._block_product import BlockProduct
 from mase_hw.ops._blocks import is_block
 from mase_hw.ops._encode import ANY, encoder_room
@@ -34,7 +26,6 @@ from mase_hw.ops._fixed import fixed
 from mase_hw.ops._product import Product, all_fixed, rounded, same
 from mase_hw.ops._scalar_product import ScalarProduct
 from mase_hw.ops._scalars import SCALED
-from mase_hw.ops._tensor import Order, TensorSpec
 
 
 class Linear(Operator):

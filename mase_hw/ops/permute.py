@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._layout import Layout
-from mase_hw.ops._tensor import Order
 
 
 class Permute(Layout):

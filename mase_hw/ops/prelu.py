@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
+from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import (
     Apply,
     Call,
@@ -26,7 +27,6 @@ from mase_hw.ops._base import (
 )
 from mase_hw.ops._binary import constant_source
 from mase_hw.ops._fixed import fixed
-from mase_hw.ops._tensor import TensorSpec
 
 
 class PReLU(Operator):

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call
 from mase_hw.ops._layout import Layout
 from mase_hw.ops._library import define_identity
-from mase_hw.ops._tensor import Order
 
 define_identity("retile")
 

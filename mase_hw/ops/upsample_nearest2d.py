@@ -10,10 +10,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw.geometry.tensor import Order
+from mase_hw.geometry.window import Axis, image_size
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._gather import GatherRows
-from mase_hw.ops._tensor import Order
-from mase_hw.ops._window import Axis, image_orders, image_size
+from mase_hw.ops._images import image_orders
 
 
 class UpsampleNearest2d(GatherRows):

@@ -10,12 +10,12 @@ import torch
 from torch.fx import Node
 
 from mase_hw._registry import nearest
+from mase_hw.cells import Netlist
 from mase_hw.errors import ConfigError
+from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import refresh_output, stream_operands
-from mase_hw.ops import Call
-from mase_hw.ops._base import Cycles
 from mase_hw.passes._insert import insert_after
 
 ROLE = "fifo"
@@ -76,17 +76,17 @@ def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
 
 def _occupancies(mg: MaseGraph) -> dict[tuple[Node, str], int]:
     """Return, for each operand of each join, the most beats that wait for the others."""
-    calls = {node: mg.call(node) for node in mg.nodes if node.op == "call_function"}
-    work = [call.operator.work_cycles(call) for call in calls.values()]
+    netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
+    work = [netlist.busy_cycles for netlist in netlists.values()]
     interval = max([*work, *(spec(node).beats for node in mg.inputs)])
-    latency = max(int(times[-1]) for times in _offered(mg, calls, interval, 1).values())
-    offered = _offered(mg, calls, interval, latency // interval + SETTLING)
+    latency = max(int(times[-1]) for times in _offered(mg, netlists, interval, 1).values())
+    offered = _offered(mg, netlists, interval, latency // interval + SETTLING)
     waiting = {}
-    for node, call in calls.items():
+    for node, netlist in netlists.items():
         operands = stream_operands(node)
         if len(operands) > 1:
             arrivals = {name: offered[producer] for name, producer in operands}
-            taken = call.operator.consumption(call, arrivals)
+            taken = netlist.run(arrivals).taken
             for name, times in arrivals.items():
                 waiting[node, name] = _most_waiting(times, taken[name])
     return waiting
@@ -99,17 +99,16 @@ def _most_waiting(offered: Cycles, taken: Cycles) -> int:
 
 
 def _offered(
-    mg: MaseGraph, calls: Mapping[Node, Call], interval: int, inferences: int
+    mg: MaseGraph, netlists: Mapping[Node, Netlist], interval: int, inferences: int
 ) -> dict[Node, Cycles]:
     offered: dict[Node, Cycles] = {}
     for node in mg.nodes:
         if node.op == "placeholder":
             beats = spec(node).beats
             offered[node] = np.arange(inferences * beats) * interval // beats
-        elif node in calls:
-            call = calls[node]
+        elif node in netlists:
             arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
-            offered[node] = call.operator.schedule(call, arrivals)
+            offered[node] = netlists[node].run(arrivals).offered["data_out_0"]
     return offered
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from mase_hw.cells import Value
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import ON_CHIP
 from mase_hw.graph.metadata import HardwareMetadata, update
@@ -40,22 +41,32 @@ def add_hardware_metadata_analysis_pass(
     for node in mg.nodes:
         if node.op != "call_function":
             continue
-        call = mg.call(node)
-        hardware = call.operator.hardware(call)
+        netlist = mg.netlist(node)
+        main = netlist.main
         update(
             node,
             hardware=HardwareMetadata(
-                module=hardware.module if hardware else None,
-                parameters=dict(hardware.parameters) if hardware else {},
+                module=main.module if main else None,
+                parameters=_numbers(main.parameters) if main else {},
                 toolchain="INTERNAL_RTL",
-                dependence_files=(f"ops/{hardware.module}.sv",) if hardware else (),
+                dependence_files=tuple(
+                    f"{name}.sv"
+                    for name in sorted({cell.module for cell in netlist.cells.values()})
+                ),
                 interface={
-                    item.operand: "AXI" if item.operand in outside.get(node.name, ()) else "BRAM"
-                    for item in (hardware.sources if hardware else ())
+                    operand: "AXI" if operand in outside.get(node.name, ()) else "BRAM"
+                    for operand in netlist.constants
                 },
-                work_cycles=call.operator.work_cycles(call),
-                multipliers=call.operator.multipliers(call),
+                work_cycles=netlist.busy_cycles,
+                multipliers=netlist.multipliers,
                 memory=asdict(port) if node.name in outside else {},
             ),
         )
     return mg, {**ordered, **expanded, **info, **queued}
+
+
+def _numbers(parameters: Mapping[str, Value]) -> dict[str, int | str]:
+    """Return parameters as metadata keep them: what is no number as its text."""
+    return {
+        name: value if isinstance(value, int) else str(value) for name, value in parameters.items()
+    }

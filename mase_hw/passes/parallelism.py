@@ -318,10 +318,11 @@ def _unit(
             unrolled = dict(zip(legal, chosen, strict=True))
             if all(value in legal[name] for name, value in unrolled.items()):
                 whole = _unrolled(sized, unrolled)
+                netlist = whole.operator.netlist(whole)
                 elements = sum(value // legal[name].step for name, value in unrolled.items())
                 yield Option(
-                    whole.operator.work_cycles(whole),
-                    whole.operator.multipliers(whole),
+                    netlist.busy_cycles,
+                    netlist.multipliers,
                     sum(lanes) + ELEMENT_WIDTH * elements,
                     unrolled,
                 )

@@ -6,10 +6,9 @@ design can deadlock exactly when these waits form a circuit (Commoner, Holt, Eve
 "Marked Directed Graphs", 1971). No circuit lies across inferences, because only room is waited
 for across them, and room is made by earlier ones: one inference tells.
 
-What an operator's results need comes from its schedule, asked with beats so far apart that delays
-do not count; how far it runs ahead of its results comes from `Operator.room`. That is the room
-which is there whatever the timing: pipelines that move as one hold a few beats more when beats come
-close together, and no design may live by that.
+What results need, and how far a node runs ahead of them, its cells say: `Netlist.needs` and
+`Netlist.room`. That is the room which is there whatever the timing: pipelines that move as one hold
+a few beats more when beats come close together, and no design may live by that.
 """
 
 from __future__ import annotations
@@ -24,13 +23,15 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
+from mase_hw.cells import Netlist
+from mase_hw.cells._motion import Queue
+from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.errors import EmissionError, MaseError
+from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location, metadata
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call
-from mase_hw.ops._base import Cycles, queue_room
 
 # Cycles between beats that are far apart: more than any delay.
 APART = 1 << 32
@@ -74,12 +75,12 @@ class _Unit:
         needs: for each operand, its last beat that each result takes.
         together: for each operand, the first one whose beats it is taken with.
         room: for each operand, the result that must have gone before each beat is taken.
-        call: what it computes.
+        netlist: its cells.
     """
 
     node: Node
     results: int
-    call: Call | None = None
+    netlist: Netlist | None = None
     uses: list[Use] = field(default_factory=list)
     producers: dict[str, Node] = field(default_factory=dict)
     needs: dict[str, Cycles] = field(default_factory=dict)
@@ -89,8 +90,8 @@ class _Unit:
     @property
     def queue_depth(self) -> int:
         """Beats that a queue holds, zero for what is none."""
-        hardware = self.call.operator.hardware(self.call) if self.call else None
-        return hardware.queue_depth if hardware else 0
+        cell = self.netlist.main if self.netlist else None
+        return cell.depth if isinstance(cell, StreamFifo) else 0
 
 
 def _units(mg: MaseGraph) -> dict[Node, _Unit]:
@@ -102,42 +103,33 @@ def _units(mg: MaseGraph) -> dict[Node, _Unit]:
             for position, producer in enumerate(output_nodes(mg)):
                 units[driver[producer]].uses.append((node, f"data_out_{position}"))
         elif node.op == "call_function":
-            call = mg.call(node)
             operands = {name: driver[producer] for name, producer in stream_operands(node)}
-            hardware = metadata(node).hardware
-            if hardware is None:
+            if metadata(node).hardware is None:
                 raise MaseError(
                     f"node {node.name} has no hardware metadata: run "
                     "add_hardware_metadata_analysis_pass first"
                 )
-            if hardware.module is None:
+            netlist = mg.netlist(node)
+            if netlist.is_wire:
                 (driver[node],) = operands.values()
                 continue
             driver[node] = node
-            units[node] = _unit(node, call, operands)
+            units[node] = _unit(node, netlist, operands)
             for name, producer in operands.items():
                 units[producer].uses.append((node, name))
     return units
 
 
-def _unit(node: Node, call: Call, producers: dict[str, Node]) -> _Unit:
-    unit = _Unit(node, call.result.beats, call, producers=producers)
-    beats = {name: call.operands[name].beats for name in producers}
-    at_once = {name: np.zeros(count, np.int64) for name, count in beats.items()}
-    apart = {name: np.arange(1, count + 1) * APART for name, count in beats.items()}
-    used, delays = {}, []
+def _unit(node: Node, netlist: Netlist, producers: dict[str, Node]) -> _Unit:
+    unit = _Unit(node, netlist.port(netlist.outputs["data_out_0"]).beats, netlist)
+    unit.producers = producers
+    apart = {name: np.arange(1, netlist.inputs[name].beats + 1) * APART for name in producers}
+    taken = netlist.run(apart).taken
     for name in producers:
-        offered = call.operator.schedule(call, at_once | {name: apart[name]})
-        offered = np.maximum.accumulate(offered)
-        unit.needs[name] = offered // APART - 1
-        used[name] = np.searchsorted(unit.needs[name], np.arange(beats[name]))
-        delays.append(int((offered % APART).min()))
-    consumed = call.operator.consumption(call, apart)
-    unit.together = {
-        name: next(other for other in producers if np.array_equal(consumed[other], consumed[name]))
-        for name in producers
-    }
-    unit.room = call.operator.room(call, used, min(delays))
+        unit.needs[name], unit.room[name] = netlist.needs(name), netlist.room(name)
+        unit.together[name] = next(
+            other for other in producers if np.array_equal(taken[other], taken[name])
+        )
     return unit
 
 
@@ -273,6 +265,6 @@ def _least_depth(units: Mapping[Node, _Unit], queue: _Unit) -> int:
 def _deadlocks(units: Mapping[Node, _Unit], depths: Mapping[Node, int]) -> bool:
     changed = dict(units)
     for node, depth in depths.items():
-        room = dict.fromkeys(units[node].room, queue_room(units[node].results, depth))
+        room = dict.fromkeys(units[node].room, Queue(depth).room("", units[node].results))
         changed[node] = replace(units[node], room=room)
     return bool(_loop(_waits(changed)))

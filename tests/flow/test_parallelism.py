@@ -1,5 +1,6 @@
 """Parallelism per node and dimension, and under a budget of multipliers."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -64,13 +65,16 @@ def test_the_command_reads_the_same_table(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(FACTORY)
     (tmp_path / "p.toml").write_text(TABLE)
-    tops = []
+    designs = []
     for name in ("--parallelism", "--config"):
         arguments = ["emit-verilog", "net.py:factory", "-o", f"out{name}", name, "p.toml"]
         assert command(monkeypatch, capsys, *arguments)[0] == 0
-        tops.append((tmp_path / f"out{name}" / "top.sv").read_text())
-    assert tops[0] == tops[1]
-    assert "linear_0_DATA_OUT_0_PARALLELISM_DIM_0 = 3" in tops[0]
+        designs.append((tmp_path / f"out{name}" / "design.json").read_text())
+    assert designs[0] == designs[1]
+    result = next(
+        item for item in json.loads(designs[0])["streams"] if item["name"] == "linear_0_data_out_0"
+    )
+    assert result["parallelism"] == [1, 3]
 
 
 def test_a_number_beyond_a_dimension_is_bounded_by_it() -> None:

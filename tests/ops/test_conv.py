@@ -15,12 +15,12 @@ import mase_hw
 from mase_hw.emit.flow import quantize
 from mase_hw.errors import MaseError
 from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
+from mase_hw.geometry.window import Axis, Window
 from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.ops import Call, Order, TensorSpec, operators
 from mase_hw.ops._base import Apply
 from mase_hw.ops._quotient import Quotient
-from mase_hw.ops._window import Axis, Window
 
 FORMAT = Fixed(8, 4)
 WIDE = Fixed(32, 8)

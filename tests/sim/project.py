@@ -96,8 +96,7 @@ def write_project(folder: Path, chains: Sequence[Sequence[Layer]] = CHAIN) -> Pa
         inputs=tuple(inputs),
         outputs=tuple(outputs),
         streams=tuple(layer.stream for layer in every),
-        parameters=(),
-        instances=(),
+        sections=(),
         memories=tuple(memory for layer in every for memory in layer.memories),
         nodes=tuple(
             NodeSummary(layer.name, "mul", "scale", layer.stream.spec.beats, layer.lanes, "")

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mase_hw.ops._base import Call, Cycles, Table, one_per_cycle
-from mase_hw.ops._tensor import Order, TensorSpec
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.tensor import TensorSpec
 
 OUTSIDE = -1
 
@@ -144,7 +144,7 @@ class Window:
         return max(self.beats, self.inputs)
 
     @cached_property
-    def _needs(self) -> Cycles:
+    def needs(self) -> Cycles:
         """The last beat of the image that each beat out needs, `[positions, beats]`."""
         row_beats = self.columns.size * self.tiles
         rows = self.rows.indices[:, None, None, None, :, None, None]
@@ -162,7 +162,7 @@ class Window:
         return result
 
     @cached_property
-    def _free(self) -> Cycles:
+    def free(self) -> Cycles:
         """The first beat of the image that each position, or one after it, needs."""
         current = self._row_current[:, None] + self._column_current[None, :]
         free: Cycles = np.minimum(np.minimum(current, self.inputs), self._row_later[:, None])
@@ -195,55 +195,45 @@ class Window:
         """
         one_row = self.rows.kernel == 1 and self.rows.positions == self.rows.size
         ahead = self.columns.kernel if one_row else self.columns.positions
-        last = self._needs.max(axis=1)
+        last = self.needs.max(axis=1)
         last = np.concatenate([last, last + self.inputs, last + 2 * self.inputs])
         count = self.positions
         ahead = min(ahead, count)
         windows = np.lib.stride_tricks.sliding_window_view(last, ahead + 1)[:count]
-        depth = max(self.tiles, int((windows.max(axis=1) - self._free).max()) + 1)
+        depth = max(self.tiles, int((windows.max(axis=1) - self.free).max()) + 1)
         steady = np.arange(4 * self.inputs)
         while self.beats < self.inputs and not np.array_equal(
-            self._settled(steady, depth)[0], steady
+            self.settled(steady, depth)[0], steady
         ):
             depth += self.columns.size * self.tiles
         return depth
 
-    def parameters(self) -> dict[str, int]:
-        """Return the parameters of the module."""
-        return {
-            "TILES": self.tiles,
-            "INPUTS": self.inputs,
-            "ROWS": self.rows.positions,
-            "COLUMNS": self.columns.positions,
-            "KERNEL_ROWS": self.rows.kernel,
-            "KERNEL_COLUMNS": self.columns.kernel,
-            "BLOCK_TILES": self.block_tiles,
-            "BLOCK_REPEATS": self.block_repeats,
-            "DEPTH": self.depth,
-        }
-
-    def tables(self) -> tuple[Table, Table]:
-        """Return the tables of the module."""
-        row_beats = self.columns.size * self.tiles
-        bits = self._offset_bits
-        rows = [
+    @property
+    def row_table(self) -> tuple[int, tuple[int, ...]]:
+        """Bits of a word, and for each row of positions the word that the module reads."""
+        row_beats, bits = self.columns.size * self.tiles, self.offset_bits
+        words = (
             self._word(places, row_beats, (int(current), int(later)))
             for places, current, later in zip(
                 self.rows.places, self._row_current, self._row_later, strict=True
             )
-        ]
-        columns = [
-            self._word(places, self.tiles, (int(current),))
-            for places, current in zip(self.columns.places, self._column_current, strict=True)
-        ]
-        place = 1 + bits + self._address_bits
-        return (
-            Table("rows", "ROW_FILE", self.rows.kernel * place + 2 * bits, rows),
-            Table("columns", "COLUMN_FILE", self.columns.kernel * place + bits, columns),
         )
+        place = 1 + bits + self._address_bits
+        return self.rows.kernel * place + 2 * bits, tuple(words)
 
     @property
-    def _offset_bits(self) -> int:
+    def column_table(self) -> tuple[int, tuple[int, ...]]:
+        """Bits of a word, and for each column of positions the word that the module reads."""
+        bits = self.offset_bits
+        words = (
+            self._word(places, self.tiles, (int(current),))
+            for places, current in zip(self.columns.places, self._column_current, strict=True)
+        )
+        return self.columns.kernel * (1 + bits + self._address_bits) + bits, tuple(words)
+
+    @property
+    def offset_bits(self) -> int:
+        """Bits of a beat's number in an image."""
         return self.inputs.bit_length()
 
     @property
@@ -256,31 +246,15 @@ class Window:
         for place in places:
             offset = 0 if place == OUTSIDE else place * step
             fields.append((int(place != OUTSIDE), 1))
-            fields.append((offset, self._offset_bits))
+            fields.append((offset, self.offset_bits))
             fields.append((offset % self.depth, self._address_bits))
-        fields += [(bound, self._offset_bits) for bound in bounds]
+        fields += [(bound, self.offset_bits) for bound in bounds]
         for value, width in fields:
             word |= value << shift
             shift += width
         return word
 
-    def schedule(self, offered: Cycles) -> Cycles:
-        """Return when each beat is offered, from idle, to a consumer that is ready."""
-        return self._settled(offered, self.depth)[1] + 1
-
-    def room(self, beats: int, held: int = 0) -> Cycles:
-        """Return which result must have gone before each of `beats` enters.
-
-        Every block makes a result; `held` of them may wait behind the window.
-        """
-        starts = np.arange(beats // self.inputs)[:, None] * self.inputs
-        free = (self._free[None, :] + starts).reshape(-1)
-        position = np.searchsorted(free, np.arange(beats) - self.depth, side="right")
-        # The last beat of the position before is read once the beat before that has moved on.
-        room: Cycles = (position * self.blocks * self.terms - 2) // self.terms - held
-        return room
-
-    def _settled(self, offered: Cycles, depth: int) -> tuple[Cycles, Cycles]:
+    def settled(self, offered: Cycles, depth: int) -> tuple[Cycles, Cycles]:
         """Return when each beat enters a buffer of `depth`, and when each that leaves is read.
 
         Beats enter when there is room, which depends on what has left, which depends on what has
@@ -288,8 +262,8 @@ class Window:
         """
         images = offered.size // self.inputs
         starts = np.arange(images)[:, None] * self.inputs
-        needs = (self._needs.reshape(1, -1) + starts).reshape(-1)
-        free = (self._free[None, :] + starts).reshape(-1)
+        needs = (self.needs.reshape(1, -1) + starts).reshape(-1)
+        free = (self.free[None, :] + starts).reshape(-1)
         limits = np.searchsorted(free, np.arange(offered.size) - depth, side="right")
         accepted = one_per_cycle(offered)
         while True:
@@ -345,14 +319,6 @@ def pair(value: Any, dimensions: int, neutral: int) -> tuple[int, int]:
     if dimensions == 1:
         return neutral, int(values[0])
     return int(values[0]), int(values[-1])
-
-
-def image_orders(call: Call) -> dict[str, Order | None]:
-    """Return the orders of an image that goes in and an image that comes out."""
-    return {
-        "data_in_0": Order.channels_last(call.operands["data_in_0"].shape),
-        "data_out_0": Order.channels_last(call.result.shape),
-    }
 
 
 ONE_PIXEL = {("data_in_0", 1): 1, ("data_out_0", 1): 1}

@@ -1,0 +1,20 @@
+"""Cells: the units of hardware, each a class here and a module of its name in `rtl/`."""
+
+from mase_hw.cells._base import Cell, Image, Port, Value
+from mase_hw.cells._motion import Arrivals, Motion
+from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Wire
+from mase_hw.cells.rom_source import RomSource
+
+__all__ = [
+    "Arrivals",
+    "Cell",
+    "Flow",
+    "Image",
+    "Motion",
+    "Netlist",
+    "NetlistBuilder",
+    "Port",
+    "RomSource",
+    "Value",
+    "Wire",
+]

@@ -1,0 +1,239 @@
+"""Netlists: cells joined by streams, from which timing, emission and reports are derived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from torch import Tensor
+
+from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._motion import Arrivals, follow, through
+from mase_hw.cells.rom_source import RomSource
+from mase_hw.errors import EmissionError
+from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.tensor import TensorSpec
+
+INSTANCE = "inst"
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A stream inside a netlist: an output of a cell, or an input of the netlist.
+
+    Attributes:
+        cell: name of the cell that drives it; empty for an input of the netlist.
+        port: the cell's output, or the input's name.
+    """
+
+    cell: str
+    port: str
+
+
+@dataclass(frozen=True)
+class Flow:
+    """When beats move through a netlist.
+
+    Attributes:
+        taken: by input, and by constant that may be late.
+        offered: by output.
+    """
+
+    taken: Mapping[str, Cycles]
+    offered: Mapping[str, Cycles]
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """Cells joined by streams; immutable, built once for each node of a graph.
+
+    Attributes:
+        inputs: the streams that enter, by operand.
+        cells: in dataflow order, by the name that follows the node's in an instance's name.
+        links: the driver of each input of each cell that is connected.
+        outputs: the streams that leave, by result.
+        constants: the cell that sends each constant operand.
+    """
+
+    inputs: Mapping[str, Port]
+    cells: Mapping[str, Cell]
+    links: Mapping[tuple[str, str], Wire]
+    outputs: Mapping[str, Wire]
+    constants: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_wire(self) -> bool:
+        """Whether the result is the operand itself."""
+        return not self.cells
+
+    @property
+    def main(self) -> Cell | None:
+        """The cell that drives the first output; None for a wire."""
+        return self.cells.get(next(iter(self.outputs.values())).cell)
+
+    @cached_property
+    def multipliers(self) -> int:
+        """The multipliers of all cells."""
+        return sum(cell.multipliers for cell in self.cells.values())
+
+    @cached_property
+    def busy_cycles(self) -> int:
+        """Cycles that one inference occupies the netlist: its initiation interval."""
+        ports = max(port.beats for port in self.inputs.values())
+        return max([ports, *(cell.busy_cycles for cell in self.cells.values())])
+
+    def port(self, wire: Wire) -> Port:
+        """Return the port that drives a wire."""
+        return self.cells[wire.cell].outputs[wire.port] if wire.cell else self.inputs[wire.port]
+
+    def source(self, operand: str) -> RomSource:
+        """Return the cell that sends a constant operand."""
+        cell = self.cells[self.constants[operand]]
+        assert isinstance(cell, RomSource)
+        return cell
+
+    def run(self, arrivals: Arrivals) -> Flow:
+        """Return when beats move, from idle, to consumers that are always ready.
+
+        Args:
+            arrivals: when each beat of each input is offered, and of constants that may be late.
+        """
+        streams: dict[Wire, Cycles] = {
+            Wire("", name): cycles for name, cycles in arrivals.items() if name in self.inputs
+        }
+        for operand, name in self.constants.items():
+            if operand in arrivals:
+                wire = Wire(name, next(iter(self.cells[name].outputs)))
+                streams[wire] = arrivals[operand]
+        taken: dict[Wire, Cycles] = {}
+        for name, cell in self.cells.items():
+            given = {
+                port: streams[wire]
+                for (owner, port), wire in self.links.items()
+                if owner == name and wire in streams
+            }
+            if not given:
+                continue
+            for port, cycles in self._taken(name, given).items():
+                taken[self.links[name, port]] = cycles
+            streams[Wire(name, next(iter(cell.outputs)))] = cell.motion.offered(given)
+        by_operand = {Wire("", name): name for name in self.inputs}
+        by_operand |= {
+            Wire(name, next(iter(self.cells[name].outputs))): operand
+            for operand, name in self.constants.items()
+        }
+        return Flow(
+            {name: taken[wire] for wire, name in by_operand.items() if wire in taken},
+            {name: streams[wire] for name, wire in self.outputs.items()},
+        )
+
+    def _taken(self, name: str, given: Arrivals) -> dict[str, Cycles]:
+        """Return when a cell takes its beats; constants, beat for beat with what comes."""
+        cell = self.cells[name]
+        taken = dict(cell.motion.taken(given))
+        first = next(iter(given))
+        for owner, port in self.links:
+            constant = owner == name and port not in taken
+            if constant and cell.inputs[port].beats == cell.inputs[first].beats:
+                taken[port] = taken[first]
+        return taken
+
+    def needs(self, name: str) -> Cycles:
+        """Return the last beat of an input that each beat of the first output needs."""
+        needs = np.arange(self.inputs[name].beats)
+        for cell, port in self._path(name):
+            needs = through(cell.motion.needs(port, needs.size), needs)
+        return needs
+
+    def room(self, name: str) -> Cycles:
+        """Return which result must have gone before each beat of an input; negative for none."""
+        beats, rooms = self.inputs[name].beats, []
+        for cell, port in self._path(name):
+            rooms.append(cell.motion.room(port, beats))
+            beats = cell.motion.needs(port, beats).size
+        return follow(rooms)
+
+    def _path(self, name: str) -> list[tuple[Cell, str]]:
+        """Return the cells from an input to the first output, with the port on which it enters."""
+        found: list[tuple[Cell, str]] = []
+        wire = Wire("", name)
+        while wire not in self.outputs.values():
+            (owner, port), *others = (key for key, driver in self.links.items() if driver == wire)
+            assert not others, "a stream inside a netlist goes to one cell"
+            found.append((self.cells[owner], port))
+            wire = Wire(owner, next(iter(self.cells[owner].outputs)))
+        return found
+
+
+class NetlistBuilder:
+    """Builds a netlist, cell by cell, in dataflow order.
+
+    Args:
+        inputs: the streams that enter.
+
+    Example:
+        >>> net = NetlistBuilder({"data_in_0": Port.elements(Encoding(8), 4, 16)})
+        >>> wire = net.input("data_in_0")
+        >>> net.netlist(data_out_0=wire).is_wire
+        True
+    """
+
+    def __init__(self, inputs: Mapping[str, Port]) -> None:
+        self._inputs = dict(inputs)
+        self._cells: dict[str, Cell] = {}
+        self._links: dict[tuple[str, str], Wire] = {}
+        self._constants: dict[str, str] = {}
+
+    def input(self, name: str) -> Wire:
+        """Return an input of the netlist."""
+        if name not in self._inputs:
+            raise EmissionError(f"no input {name!r}; there are {', '.join(self._inputs)}")
+        return Wire("", name)
+
+    def source(self, operand: str, spec: TensorSpec, codes: Callable[[], Tensor]) -> Wire:
+        """Add the memory of a constant operand; return its stream.
+
+        Args:
+            operand: its name, `weight` say.
+            spec: shape, format and parallelism of the stream.
+            codes: returns int64 codes of the spec's shape.
+        """
+        return self.memory(operand, RomSource.of(spec, lambda: spec.to_beats(codes())))
+
+    def memory(self, operand: str, cell: RomSource) -> Wire:
+        """Add a memory that sends a constant operand; return its stream."""
+        name = f"{operand}_source_0"
+        self._constants[operand] = name
+        self._cells[name] = cell
+        return Wire(name, next(iter(cell.outputs)))
+
+    def add(self, cell: Cell, name: str = "", **inputs: Wire | None) -> Wire:
+        """Add a cell; return its first output.
+
+        Args:
+            cell: the cell.
+            name: the part of its instance's name behind the node's; empty for the main cell.
+            inputs: the drivers of its inputs by port; None and ports left out stay unconnected.
+
+        Raises:
+            EmissionError: for a port that the cell does not have, or one without a driver.
+        """
+        instance = f"{name}_{INSTANCE}" if name else INSTANCE
+        ports = {port for port, item in cell.inputs.items() if item.beats}
+        given = {port: wire for port, wire in inputs.items() if wire is not None}
+        if given.keys() != ports:
+            raise EmissionError(
+                f"cell {type(cell).__name__} has the inputs {', '.join(sorted(ports)) or 'none'}; "
+                f"connected are {', '.join(sorted(given)) or 'none'}"
+            )
+        if instance in self._cells:
+            raise EmissionError(f"two cells of a netlist are called {name!r}")
+        self._cells[instance] = cell
+        self._links |= {(instance, port): wire for port, wire in given.items()}
+        return Wire(instance, next(iter(cell.outputs)))
+
+    def netlist(self, **outputs: Wire) -> Netlist:
+        """Return what was built."""
+        return Netlist(self._inputs, self._cells, self._links, outputs, self._constants)

@@ -1,0 +1,64 @@
+"""One AXI4 read port that the sources of a design share in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mase_hw.cells._base import Cell, Port, Value
+from mase_hw.cells._motion import Motion, Steps
+
+
+@dataclass(frozen=True)
+class AxiReadPort(Cell):
+    """The arbiter, and the bursts on their way.
+
+    Attributes:
+        sources: number of sources.
+        address_width: bits of an address.
+        data_width: bits of a beat.
+        id_width: bits of an ID.
+        outstanding: bursts on their way at a time.
+    """
+
+    sources: int
+    address_width: int
+    data_width: int
+    id_width: int
+    outstanding: int
+
+    ADDRESS: ClassVar[tuple[str, ...]] = (
+        "araddr", "arid", "arlen", "arsize", "arburst", "arcache", "arprot", "arvalid", "arready",
+    )  # fmt: skip
+    DATA: ClassVar[tuple[str, ...]] = ("rdata", "rid", "rresp", "rlast", "rvalid", "rready")
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """None: requests are signals."""
+        return {}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """None: beats are signals."""
+        return {}
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        """The fields, and where the image begins, which the top is given."""
+        return {**super().parameters, "BASE_ADDRESS": "M_AXI_BASE_ADDRESS"}
+
+    @property
+    def signals(self) -> Mapping[str, str]:
+        """The port of the top, and the lanes of the sources."""
+        lanes = ("request_offset", "request_length", "request_valid", "request_ready", "beat")
+        outside = [f"m_axi_{name}" for name in (*self.ADDRESS, *self.DATA, "error")]
+        return {
+            **{name: f"external_{name}" for name in (*lanes, "beat_valid")},
+            **{name: name for name in outside},
+        }
+
+    @property
+    def motion(self) -> Motion:
+        """As the memory delivers (`mase_hw.hardware.memory`)."""
+        return Steps(0)

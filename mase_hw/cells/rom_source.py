@@ -1,0 +1,103 @@
+"""A memory that streams its words, period after period, for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from mase_hw.cells._base import Cell, Image, Port
+from mase_hw.cells._motion import Motion, Steps
+from mase_hw.formats import Format
+from mase_hw.geometry.tensor import TensorSpec
+
+
+@dataclass(frozen=True)
+class RomSource(Cell):
+    """Constant operands on chip.
+
+    Attributes:
+        port: the stream; it may be taken any number of times in an inference.
+        image: the words, one a beat.
+        depth: number of words.
+        hold: beats for which each word stays.
+        spec: shape, format and tiles of the tensor, None for words of another kind.
+    """
+
+    port: Port
+    image: Image
+    depth: int
+    hold: int = 1
+    spec: TensorSpec | None = None
+
+    @classmethod
+    def of(cls, spec: TensorSpec, beats: Callable[[], Tensor], *, hold: int = 1) -> RomSource:
+        """Return the memory of a tensor.
+
+        Args:
+            spec: format and parallelism of a beat; as many words as it has beats.
+            beats: returns int64 codes `[words, lanes]`, in the order of use.
+            hold: beats for which each word stays.
+        """
+        return cls.of_beats(spec, spec.beats, beats, hold=hold)
+
+    @classmethod
+    def of_beats(
+        cls, spec: TensorSpec, depth: int, beats: Callable[[], Tensor], *, hold: int = 1
+    ) -> RomSource:
+        """Return a memory of `depth` words, each a beat of `spec`."""
+        rows = spec.parallelism[0]
+        port = Port(spec.quantized.stream_fields(spec.lanes, rows), depth, packed=True)
+        words = Image(port.width_bits, lambda: pack_words(spec.quantized, beats(), rows))
+        return cls(port, words, depth, hold, spec)
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """None."""
+        return {}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """The words."""
+        return {"data_out": self.port}
+
+    @property
+    def parameters(self) -> Mapping[str, int]:
+        """Bits of a word, words, and beats a word."""
+        return {"WIDTH": self.image.width_bits, "DEPTH": self.depth, "HOLD": self.hold}
+
+    @property
+    def images(self) -> Mapping[str, tuple[str, Image]]:
+        """The words."""
+        return {"INIT_FILE": ("", self.image)}
+
+    @property
+    def motion(self) -> Motion:
+        """A word is always on offer."""
+        return Steps(0)
+
+    @property
+    def busy_cycles(self) -> int:
+        """None of its own: whoever takes the words decides."""
+        return 0
+
+
+def pack_words(number_format: Format, beats: Tensor, rows: int = 1) -> Sequence[int]:
+    """Return one integer per beat, lane 0 and the first field in the low bits.
+
+    Args:
+        number_format: format of the codes.
+        beats: int64 codes `[beats, lanes]`.
+        rows: rows of the tile that a beat holds.
+    """
+    payloads = number_format.to_fields(beats, rows)
+    columns = []
+    for item in number_format.stream_fields(beats.shape[1], rows):
+        values = payloads[item.suffix].numpy().astype("<i8")
+        octets = np.ascontiguousarray(values).view(np.uint8).reshape(*values.shape, 8)
+        bits = np.unpackbits(octets, axis=2, bitorder="little")[:, :, : item.width_bits]
+        columns.append(bits.reshape(len(beats), -1))
+    packed = np.packbits(np.concatenate(columns, axis=1), axis=1, bitorder="little")
+    return [int.from_bytes(row.tobytes(), "little") for row in packed]

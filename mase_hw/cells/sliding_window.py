@@ -1,0 +1,117 @@
+"""A window that slides over an image which streams with its channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mase_hw.cells._base import Cell, Image, Port
+from mase_hw.cells._motion import Arrivals, Motion, met
+from mase_hw.formats import StreamField
+from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.window import Axis, Window
+
+
+@dataclass(frozen=True)
+class Sliding(Motion):
+    """Beats enter while there is room in the buffer, and leave as the window needs them."""
+
+    window: Window
+
+    def offered(self, arrivals: Arrivals) -> Cycles:
+        """A beat is offered 2 cycles after the last that it needs entered."""
+        taken: Cycles = self.window.settled(met(arrivals), self.window.depth)[1] + 1
+        return taken
+
+    def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
+        """When there is room."""
+        return {
+            name: self.window.settled(cycles, self.window.depth)[0]
+            for name, cycles in arrivals.items()
+        }
+
+    def needs(self, port: str, beats: int) -> Cycles:
+        """The last of its elements, and of those before."""
+        return np.maximum.accumulate(self.window.needs.reshape(-1))
+
+    def room(self, port: str, beats: int) -> Cycles:
+        """What the position that a beat must wait for has sent.
+
+        The last beat of the position before is read once the beat before that has moved on.
+        """
+        window = self.window
+        position = np.searchsorted(window.free, np.arange(beats) - window.depth, side="right")
+        room: Cycles = position * window.blocks * window.terms - 2
+        return room
+
+
+@dataclass(frozen=True)
+class SlidingWindow(Cell):
+    """A buffer of a few rows.
+
+    Attributes:
+        window: which pixels are shown in which order.
+        lanes: elements of a beat.
+        lane_width: bits of an element, with all that belongs to it.
+    """
+
+    window: Window
+    lanes: int
+    lane_width: int
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """The image, `lanes` channels of a pixel a beat."""
+        return {"data_in": self._port(1, self.window.inputs)}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """The elements of the window, some of them a beat."""
+        return {"data_out": self._port(self.window.elements, self.window.beats)}
+
+    def _port(self, elements: int, beats: int) -> Port:
+        return Port((StreamField("", elements * self.lanes, self.lane_width),), beats, packed=True)
+
+    @property
+    def parameters(self) -> Mapping[str, int]:
+        """The sizes of image, window and buffer."""
+        window = self.window
+        return {
+            "LANES": self.lanes,
+            "LANE_WIDTH": self.lane_width,
+            "TILES": window.tiles,
+            "INPUTS": window.inputs,
+            "ROWS": window.rows.positions,
+            "COLUMNS": window.columns.positions,
+            "KERNEL_ROWS": window.rows.kernel,
+            "KERNEL_COLUMNS": window.columns.kernel,
+            "BLOCK_TILES": window.block_tiles,
+            "BLOCK_REPEATS": window.block_repeats,
+            "ELEMENTS": window.elements,
+            "DEPTH": window.depth,
+        }
+
+    @property
+    def images(self) -> Mapping[str, tuple[str, Image]]:
+        """Where the elements of each row and each column of positions lie."""
+        window = self.window
+        rows, columns = window.row_table, window.column_table
+        return {
+            "ROW_FILE": ("rows", Image(rows[0], lambda: rows[1])),
+            "COLUMN_FILE": ("columns", Image(columns[0], lambda: columns[1])),
+        }
+
+    @property
+    def motion(self) -> Motion:
+        """A beat a cycle where the window moves no faster than its input."""
+        return Sliding(self.window)
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """A window with padding, a stride, and blocks of channels sent twice."""
+        rows = Axis.sliding(4, 3, 1, 1, 1, 4)
+        columns = Axis.sliding(5, 2, 2, 1, 0, 2)
+        plain = cls(Window(rows, columns, 2, 2), 3, 4)
+        return (plain, replace(plain, window=Window(rows, columns, 2, 1, 2, 3)))

@@ -1,0 +1,49 @@
+"""A queue of beats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._motion import Motion, Queue
+from mase_hw.formats import StreamField
+
+
+@dataclass(frozen=True)
+class StreamFifo(Cell):
+    """A queue between two paths of different delay.
+
+    Attributes:
+        port: the stream.
+        depth: beats that it holds.
+    """
+
+    port: Port
+    depth: int
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """The stream."""
+        return {"data_in": replace(self.port, packed=True)}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """The same stream."""
+        return {"data_out": replace(self.port, packed=True)}
+
+    @property
+    def parameters(self) -> Mapping[str, int]:
+        """Bits of a beat, and beats."""
+        return {"WIDTH": self.port.width_bits, "DEPTH": self.depth}
+
+    @property
+    def motion(self) -> Motion:
+        """A beat a cycle, the cycle after it entered."""
+        return Queue(self.depth)
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Queues of one beat, and of more than one and not a power of two."""
+        port = Port((StreamField("", 2, 5),), 12)
+        return (cls(port, 1), cls(port, 3), cls(port, 8))

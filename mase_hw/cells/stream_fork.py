@@ -1,0 +1,47 @@
+"""A stream copied to several consumers, each of which takes its beats by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._motion import Motion, Steps
+
+
+@dataclass(frozen=True)
+class StreamFork(Cell):
+    """The handshakes of a fork; the payload is the producer's.
+
+    Attributes:
+        count: number of consumers.
+        beats: beats of one inference.
+    """
+
+    count: int
+    beats: int = 1
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """The stream."""
+        return {"data_in": Port((), self.beats)}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """The copies, whose handshakes are one vector each."""
+        return {"data_out": Port((), self.beats)}
+
+    @property
+    def parameters(self) -> Mapping[str, int]:
+        """The number of consumers."""
+        return {"COUNT": self.count}
+
+    @property
+    def motion(self) -> Motion:
+        """At once."""
+        return Steps(0)
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Two and three consumers."""
+        return (cls(2, 5), cls(3, 5))

@@ -1,0 +1,51 @@
+"""Blocks of beats that are stored, two at a time, and sent again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._motion import Motion, Replay
+from mase_hw.formats import StreamField
+
+
+@dataclass(frozen=True)
+class StreamReplay(Cell):
+    """A double buffer of blocks.
+
+    Attributes:
+        port: the stream that enters.
+        block: beats of a block.
+        repeats: times that each is sent, from 2.
+    """
+
+    port: Port
+    block: int
+    repeats: int
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """Blocks one after another."""
+        return {"data_in": replace(self.port, packed=True)}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """Each block again and again."""
+        return {"data_out": replace(self.port, beats=self.port.beats * self.repeats, packed=True)}
+
+    @property
+    def parameters(self) -> Mapping[str, int]:
+        """Bits of a beat, beats of a block, and how often."""
+        return {"WIDTH": self.port.width_bits, "BLOCK": self.block, "REPEATS": self.repeats}
+
+    @property
+    def motion(self) -> Motion:
+        """A beat a cycle, without gaps between blocks."""
+        return Replay(self.block, self.repeats)
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Blocks of one beat and of several."""
+        port = Port((StreamField("", 2, 5),), 12)
+        return (cls(port, 1, 3), cls(port, 4, 2), cls(port, 3, 5))

@@ -1,0 +1,84 @@
+"""How hardware reads and makes the codes of a tensor: one typed value for every number format.
+
+It is `format_t` of `rtl/mase_pkg.sv`, field by field; operators and cells ask for encodings, not
+for formats by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """What a code is; the values are the words of `mase_pkg::encoding_e`."""
+
+    INTEGER = "Integer"
+    FLOAT = "Float"
+    LEVELS = "Levels"
+    SYMMETRIC = "Symmetric"
+    OFFSET = "Offset"
+
+
+class Rounding(Enum):
+    """How a result is rounded; the values are the words of `mase_pkg::rounding_e`."""
+
+    NEAREST_EVEN = "NearestEven"
+    NEAREST_UP = "NearestUp"
+    FLOOR = "Floor"
+    TOWARD_ZERO = "TowardZero"
+
+
+class Overflow(Enum):
+    """What becomes of a result out of range; the values are the words of `mase_pkg::overflow_e`."""
+
+    SATURATE = "Saturate"
+    WRAP = "Wrap"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The codes of one tensor.
+
+    Attributes:
+        width: bits of an element.
+        kind: `INTEGER` fixed point; `FLOAT` sign, exponent and mantissa with denormals; `LEVELS`
+            the odd integers from `-(2**width - 1)`; `SYMMETRIC` fixed point without its most
+            negative code; `OFFSET` integers around `zero_point`.
+        fraction: fraction bits of an element, which is a multiple of `2**-fraction`.
+        signed: whether integers are two's complement.
+        symmetric: whether results leave out the most negative code.
+        rounding: how results are rounded.
+        overflow: what results do out of range.
+        exponent_width: bits of a float's exponent.
+        exponent_bias: its bias.
+        maximum_code: the code of the largest float.
+        zero_point: the code of zero.
+        block_size: elements that share a scale, 0 for none.
+        scale_width: bits of that scale.
+        scale_is_float: whether the scale is a float instead of an exponent.
+        scale_bias: what is subtracted from its code.
+        scale_codes: number of its codes.
+    """
+
+    width: int
+    kind: Kind = Kind.INTEGER
+    fraction: int = 0
+    signed: bool = True
+    symmetric: bool = False
+    rounding: Rounding = Rounding.NEAREST_EVEN
+    overflow: Overflow = Overflow.SATURATE
+    exponent_width: int = 1
+    exponent_bias: int = 0
+    maximum_code: int = 0
+    zero_point: int = 0
+    block_size: int = 0
+    scale_width: int = 1
+    scale_is_float: bool = False
+    scale_bias: int = 0
+    scale_codes: int = 0
+
+    @property
+    def is_block(self) -> bool:
+        """Whether elements share a scale."""
+        return self.block_size > 0

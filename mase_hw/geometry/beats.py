@@ -1,0 +1,15 @@
+"""When the beats of a stream move: cycles as arrays, one entry a beat."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Cycles = npt.NDArray[np.int64]
+
+
+def one_per_cycle(offered: Cycles) -> Cycles:
+    """Return when beats move that are offered at `offered` and move at most one per cycle."""
+    order = np.arange(offered.size)
+    moved: Cycles = np.maximum.accumulate(offered - order) + order
+    return moved

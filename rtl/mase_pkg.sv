@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands in many modules: the encoding of a tensor's codes, and small functions.
+package mase_pkg;
+
+  // Integer: fixed point. Float: sign, exponent, mantissa, with denormals. Levels: the odd integers
+  // from -(2**width - 1). Symmetric: fixed point without its most negative code. Offset: integers
+  // around zero_point.
+  typedef enum logic [2:0] {
+    Integer,
+    Float,
+    Levels,
+    Symmetric,
+    Offset
+  } encoding_e;
+
+  typedef enum logic [1:0] {
+    NearestEven,
+    NearestUp,
+    Floor,
+    TowardZero
+  } rounding_e;
+
+  typedef enum logic {
+    Saturate,
+    Wrap
+  } overflow_e;
+
+  // The codes of one tensor. With block_size, that many elements share a scale of scale_width bits:
+  // 2**(scale - scale_bias), or a float. A field that an encoding does not have is zero, and widths
+  // are one, so that they may stand in ranges.
+  typedef struct packed {
+    encoding_e   encoding;
+    int unsigned width;
+    int          fraction;
+    bit          is_signed;
+    bit          symmetric;
+    rounding_e   rounding;
+    overflow_e   overflow;
+    int unsigned exponent_width;
+    int          exponent_bias;
+    int unsigned maximum_code;
+    int          zero_point;
+    int unsigned block_size;
+    int unsigned scale_width;
+    bit          scale_is_float;
+    int          scale_bias;
+    int unsigned scale_codes;
+  } format_t;
+
+  function automatic format_t fixed(
+      input int unsigned width, input int fraction, input bit is_signed = 1'b1,
+      input rounding_e rounding = NearestEven, input overflow_e overflow = Saturate);
+    return '{
+        encoding: Integer,
+        width: width,
+        fraction: fraction,
+        is_signed: is_signed,
+        symmetric: 1'b0,
+        rounding: rounding,
+        overflow: overflow,
+        exponent_width: 1,
+        exponent_bias: 0,
+        maximum_code: 0,
+        zero_point: 0,
+        block_size: 0,
+        scale_width: 1,
+        scale_is_float: 1'b0,
+        scale_bias: 0,
+        scale_codes: 0
+    };
+  endfunction
+
+  function automatic format_t floating(
+      input int unsigned width, input int unsigned exponent_width, input int exponent_bias,
+      input int unsigned maximum_code);
+    format_t made = fixed(width, 0);
+    made.encoding = Float;
+    made.exponent_width = exponent_width;
+    made.exponent_bias = exponent_bias;
+    made.maximum_code = maximum_code;
+    return made;
+  endfunction
+
+  function automatic format_t levels(input int unsigned width, input int fraction);
+    format_t made = fixed(width, fraction);
+    made.encoding = Levels;
+    return made;
+  endfunction
+
+  function automatic format_t symmetric(input int unsigned width, input int fraction);
+    format_t made = fixed(width, fraction);
+    made.encoding = Symmetric;
+    return made;
+  endfunction
+
+  function automatic format_t offset(
+      input int unsigned width, input int zero_point, input bit is_signed, input bit is_symmetric);
+    format_t made = fixed(width, 0, is_signed);
+    made.encoding = Offset;
+    made.zero_point = zero_point;
+    made.symmetric = is_symmetric;
+    return made;
+  endfunction
+
+  // Elements as `element` says, in blocks.
+  function automatic format_t blocks(
+      input format_t element, input bit is_symmetric, input int unsigned block_size,
+      input int unsigned scale_width, input int scale_bias, input int unsigned scale_codes,
+      input bit scale_is_float = 1'b0);
+    format_t made = element;
+    made.symmetric = is_symmetric;
+    made.block_size = block_size;
+    made.scale_width = scale_width;
+    made.scale_bias = scale_bias;
+    made.scale_codes = scale_codes;
+    made.scale_is_float = scale_is_float;
+    return made;
+  endfunction
+
+  // Bits of an index below `count`, at least one.
+  function automatic int unsigned index_width(input int unsigned count);
+    return (count > 1) ? unsigned'($clog2(count)) : 1;
+  endfunction
+
+  function automatic int unsigned ceil_div(input int unsigned dividend, input int unsigned divisor);
+    return (dividend + divisor - 1) / divisor;
+  endfunction
+
+endpackage
