@@ -397,8 +397,10 @@ def test_saved_graphs_that_cannot_be_read(run: Run, project: Path) -> None:
 
 
 def test_projects_with_files_missing(run: Run, project: Path) -> None:
-    (project / "rtl" / "mase_linear_fixed.sv").unlink()
-    assert_refused(run("simulate", "project"), 1, "rtl/mase_linear_fixed.sv", "does not exist")
+    (project / "rtl" / "mase_multiply_accumulate.sv").unlink()
+    assert_refused(
+        run("simulate", "project"), 1, "rtl/mase_multiply_accumulate.sv", "does not exist"
+    )
     (project / "files.f").unlink()
     assert_refused(run("simulate", "project"), 1, "no list of sources")
 

@@ -181,7 +181,8 @@ class Blocks(Motion):
         """A beat is offered 2 cycles after the last of its block entered."""
         moved = met(arrivals).reshape(-1, self.row)
         last = np.minimum((np.arange(self.row) // self.block + 1) * self.block, self.row) - 1
-        return one_per_cycle(moved[:, last].reshape(-1) + 1) + 1
+        left: Cycles = one_per_cycle(moved[:, last].reshape(-1) + 1) + 1
+        return left
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of the block."""
@@ -210,7 +211,8 @@ class Reorder(Motion):
         """A result leaves 2 cycles after the last of its elements entered."""
         entered = met(arrivals).reshape(-1, self.inputs)
         ready = entered[:, np.array(self.last)] + 1
-        return one_per_cycle(ready.reshape(-1)) + 1
+        left: Cycles = one_per_cycle(ready.reshape(-1)) + 1
+        return left
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of its elements, and of those before."""

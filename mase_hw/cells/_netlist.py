@@ -186,6 +186,10 @@ class NetlistBuilder:
         self._links: dict[tuple[str, str], Wire] = {}
         self._constants: dict[str, str] = {}
 
+    def port(self, wire: Wire) -> Port:
+        """Return the port that drives a wire."""
+        return self._cells[wire.cell].outputs[wire.port] if wire.cell else self._inputs[wire.port]
+
     def input(self, name: str) -> Wire:
         """Return an input of the netlist."""
         if name not in self._inputs:

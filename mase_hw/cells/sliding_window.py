@@ -53,34 +53,40 @@ class SlidingWindow(Cell):
 
     Attributes:
         window: which pixels are shown in which order.
-        lanes: elements of a beat.
-        lane_width: bits of an element, with all that belongs to it.
+        port: the image, some channels of a pixel a beat.
+        mark: whether a bit above each element says that it lies in the image.
     """
 
     window: Window
-    lanes: int
-    lane_width: int
+    port: Port
+    mark: bool = False
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The image, `lanes` channels of a pixel a beat."""
-        return {"data_in": self._port(1, self.window.inputs)}
+        """The image."""
+        return {"data_in": replace(self.port, beats=self.window.inputs, packed=True)}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The elements of the window, some of them a beat."""
-        return {"data_out": self._port(self.window.elements, self.window.beats)}
-
-    def _port(self, elements: int, beats: int) -> Port:
-        return Port((StreamField("", elements * self.lanes, self.lane_width),), beats, packed=True)
+        """The elements of the window, some of them a beat; with all signals of a beat, one."""
+        first, elements = self.port.fields[0], self.window.elements
+        fields = self.port.fields
+        if elements > 1 or self.mark:
+            fields = (
+                replace(
+                    first, lanes=elements * first.lanes, width_bits=first.width_bits + self.mark
+                ),
+            )
+        return {"data_out": replace(self.port, fields=fields, beats=self.window.beats, packed=True)}
 
     @property
     def parameters(self) -> Mapping[str, int]:
         """The sizes of image, window and buffer."""
-        window = self.window
+        window, fields = self.window, self.port.fields
+        single = len(fields) == 1
         return {
-            "LANES": self.lanes,
-            "LANE_WIDTH": self.lane_width,
+            "LANES": fields[0].lanes if single else 1,
+            "LANE_WIDTH": fields[0].width_bits if single else self.port.width_bits,
             "TILES": window.tiles,
             "INPUTS": window.inputs,
             "ROWS": window.rows.positions,
@@ -91,6 +97,7 @@ class SlidingWindow(Cell):
             "BLOCK_REPEATS": window.block_repeats,
             "ELEMENTS": window.elements,
             "DEPTH": window.depth,
+            "MARK": self.mark,
         }
 
     @property
@@ -110,8 +117,8 @@ class SlidingWindow(Cell):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """A window with padding, a stride, and blocks of channels sent twice."""
+        """A window with padding and a stride; blocks of channels sent twice, marked."""
         rows = Axis.sliding(4, 3, 1, 1, 1, 4)
         columns = Axis.sliding(5, 2, 2, 1, 0, 2)
-        plain = cls(Window(rows, columns, 2, 2), 3, 4)
-        return (plain, replace(plain, window=Window(rows, columns, 2, 1, 2, 3)))
+        plain = cls(Window(rows, columns, 2, 2), Port((StreamField("", 3, 4),), 40))
+        return (plain, replace(plain, window=Window(rows, columns, 2, 1, 2, 3), mark=True))

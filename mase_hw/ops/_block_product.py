@@ -13,17 +13,17 @@ which has the smallest scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from mase_hw.geometry.beats import Cycles
+from mase_hw.cells import Cell
+from mase_hw.cells.block_accumulate import BlockAccumulate
 from mase_hw.ops._accumulate import Bounds, exact_dtype
 from mase_hw.ops._blocks import BLOCKS, block, check_tiles, is_block
 from mase_hw.ops._encode import result_problems
-from mase_hw.ops._product import Product
+from mase_hw.ops._product import Feed, Product
 
 GUARD_BITS = 8
 MAX_SUM_BITS = 62
@@ -33,8 +33,6 @@ LOWEST_EXPONENT = -(1 << 11)
 
 class BlockProduct(Product):
     """Sums of blocks in floating point."""
-
-    abbreviation: ClassVar[str] = "mxint"
 
     def problems(self) -> list[str]:
         """Refuse other operands than blocks of one size, and sums beyond 62 bits."""
@@ -56,10 +54,6 @@ class BlockProduct(Product):
         elif self._sum_width() > MAX_SUM_BITS:
             found.append("sums may exceed 62 bits; use elements of a smaller range")
         return found
-
-    def plain(self, codes: Tensor) -> Tensor:
-        """Return the codes: 0 is zero in the smallest scale."""
-        return codes
 
     def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         """Return block after block of a row, added to the bias."""
@@ -83,23 +77,29 @@ class BlockProduct(Product):
 
         return compute
 
-    def parameters(self) -> Mapping[str, int | str]:
-        """Return the accumulator's width, after a look at the tiles."""
-        name, has_bias = self.call.name, "bias" in self.call.operands
-        check_tiles(name, "data_in_0", self.call.operands["data_in_0"])
-        if has_bias:
-            lanes = self.call.result.parallelism[1]
-            check_tiles(name, "data_out_0", self.call.operands["bias"].with_parallelism(1, lanes))
-        return {"GUARD_BITS": GUARD_BITS, "SUM_WIDTH": self._sum_width()}
-
-    @property
-    def zeros(self) -> tuple[str, ...]:
-        """The scale of a bias that is not there."""
-        return () if "bias" in self.call.operands else ("bias_exponent",)
-
-    def complete(self, met: Cycles) -> Cycles:
-        """A product, a tree of adders, the sum of the block, the sum."""
-        return met + 3 + (self.call.operands["data_in_0"].parallelism[1] - 1).bit_length()
+    def cell(self, feed: Feed) -> Cell:
+        """Return the accumulator, after a look at the tiles."""
+        name, operands, result = self.call.name, self.call.operands, self.call.result
+        check_tiles(name, "data_in_0", operands["data_in_0"])
+        if "bias" in operands:
+            check_tiles(name, "data_out_0", operands["bias"].with_parallelism(1, feed.out_lanes))
+        if is_block(result):
+            check_tiles(name, "data_out_0", result)
+        return BlockAccumulate(
+            operands["data_in_0"].quantized.encoding,
+            operands["weight"].quantized.encoding,
+            operands["bias"].quantized.encoding if "bias" in operands else None,
+            result.quantized.encoding,
+            feed.terms,
+            feed.rows,
+            feed.in_lanes,
+            feed.out_lanes,
+            feed.beats,
+            feed.group_terms,
+            result.size[1],
+            GUARD_BITS,
+            self.call.once("sum width", self._sum_width),
+        )
 
     def _size(self, name: str) -> int:
         return block(self.call.operands[name]).blocking[0]

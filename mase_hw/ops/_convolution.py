@@ -1,13 +1,18 @@
-"""What convolutions share: geometry, exact reference, weights in the order of use, and timing.
+"""What convolutions share: geometry, exact reference, and weights in the order of use.
 
-`y[o, q] = cast(b[o] + sum_{c, k} w[o, c, k] x[c, place(q, k)])`, every product and sum exact,
-rounded once; a place outside the image counts as zero. A signal is an image of one row.
+`y[o, q] = cast(b[o] + sum_{c, k} w[o, c, k] x[c, place(q, k)])`; a place outside the image counts
+as zero. A signal is an image of one row. `_products` chooses the arithmetic.
+
+The terms of a sum are the pixels of the window in row-major order, each with its channels. Blocks
+with a shared scale lie along the channels of one pixel, of the image (dimension 1) as of the
+weights; a number of channels that the block size does not divide ends with a shorter block. A pixel
+outside the image is zero: the code 0 of a block (zeros in the smallest scale), a term that does not
+count where a format has no zero.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,14 +20,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mase_hw.geometry.beats import Cycles, one_per_cycle
-from mase_hw.geometry.tensor import Order, TensorSpec
+from mase_hw.cells import Netlist, NetlistBuilder, Port
+from mase_hw.cells.sliding_window import SlidingWindow
+from mase_hw.geometry import Order
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, shared
-from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
-from mase_hw.ops._base import Call, Hardware, Operator, Reference, Source
-from mase_hw.ops._fixed import fixed
+from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops._encode import ANY
+from mase_hw.ops._fixed_product import FixedProduct
 from mase_hw.ops._images import image_orders
-from mase_hw.ops._module import window_parameters, window_room, window_schedule, window_tables
+from mase_hw.ops._product import Feed, Product
+from mase_hw.ops._products import product_of
+from mase_hw.ops._scalars import SCALED
+from mase_hw.ops._scaled_product import ScaledProduct
+
+# Arithmetic on integers, which sums groups of channels apart, and several pixels at a time.
+GROUPED = (FixedProduct, ScaledProduct)
 
 
 class Convolution(Operator):
@@ -41,18 +53,20 @@ class Convolution(Operator):
     def filters(self, call: Call, weight: Tensor) -> Tensor:
         """Return weights as `[results, channels of a group, height, width]`."""
 
+    formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED)
+
+    def block_axis(self, name: str) -> int:
+        """Blocks lie along the channels, counted from the last dimension."""
+        return -1 if name == "bias" else -1 - self.dimensions
+
     def problems(self, call: Call) -> list[str]:
-        """Also refuse weights that stream, a missing batch dimension, and sums beyond 62 bits."""
+        """Also refuse weights that stream, a missing batch dimension, and what cannot be summed."""
         found = super().problems(call)
         if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
             found.append(f"its input has no batch dimension; give it {self.dimensions + 2} of them")
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; only constant weights are legal"]
-        if not found:
-            found += self._illegal(call)
-        if not found and self._widest_sum(call) > 62:
-            found.append("sums may exceed 62 bits; use narrower operands")
-        return found
+        return found or self._illegal(call) or self._product(call).problems()
 
     def _illegal(self, call: Call) -> list[str]:
         channels, results = call.operands["data_in_0"].shape[1], call.result.shape[1]
@@ -61,23 +75,36 @@ class Convolution(Operator):
             return [f"{groups} groups do not divide {channels} channels and {results} results"]
         if min(call.result.shape) < 1:
             return ["its kernel is larger than the padded input"]
+        if groups != 1 and not isinstance(self._product(call), GROUPED):
+            data = call.operands["data_in_0"].quantized
+            return [f"its groups are {groups}; with {data} they must be 1"]
         return []
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes, in the narrowest dtype that is exact."""
-        weight, bias, fraction = self._aligned(call)
-        dtype = exact_dtype(self._bounds(call, weight, bias))
-        result, groups = call.result, int(call.attributes["groups"])
-        gather = Gather(*self.axes(call))
-        start = 0 if bias is None else bias.reshape(-1, 1)
-        rows = weight.reshape(groups, -1, weight[0].numel()).to(dtype)
+        """Return codes -> codes, exact sums that are rounded once."""
+        product, gather = self._product(call), Gather(*self.axes(call))
+        groups, shape = int(call.attributes["groups"]), call.result.shape[1:]
+        if isinstance(product, GROUPED):
+            grouped = product.grouped(groups)
 
-        def compute(codes: Tensor) -> Tensor:
-            windows = gather(codes.to(dtype)).reshape(len(codes), groups, rows.shape[2], -1)
-            sums = (rows @ windows).to(torch.int64).flatten(1, 2) + start
-            return result.quantized.from_fixed(sums, fraction).reshape(-1, *result.shape[1:])
+            def compute(codes: Tensor) -> Tensor:
+                windows = gather(product.plain(codes))
+                terms = windows.reshape(len(codes), groups, -1, windows.shape[-1])
+                integers, exponents = grouped(terms)
+                return product.rounded(integers.reshape(-1, *shape), exponents)
 
-        return compute
+            return compute
+        sums = product.sums()
+
+        def compute_rows(codes: Tensor) -> Tensor:
+            windows = gather(product.plain(codes))
+            rows = windows.permute(0, 3, 2, 1).flatten(0, 1).flatten(1)
+            integers, exponents = sums(rows)
+            if exponents.dim():
+                exponents = _images(exponents.expand(integers.shape), len(codes), shape)
+            return product.rounded(_images(integers, len(codes), shape), exponents)
+
+        return compute_rows
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Channels last, on both sides."""
@@ -91,47 +118,41 @@ class Convolution(Operator):
         """One pixel at a time."""
         return ONE_PIXEL
 
-    def hardware(self, call: Call) -> Hardware:
-        """Return an instance with its tables; weights, and bias if any, come from ROMs."""
-        window = self.window(call)
-        codes = {"weight": self._tiled_weight(call)}
-        if "bias" in call.constants:
-            codes["bias"] = call.constant_codes("bias")
-        sources = [
-            Source(name, spec.to_beats(codes[name]))
-            for name, spec in self.constant_streams(call).items()
-        ]
-        return Hardware(
-            "mase_convolution_fixed",
-            {
-                "HAS_BIAS": int("bias" in call.constants),
-                "SEPARATE": int(self._separate(call)),
-                "ACCUMULATOR_WIDTH": self._accumulator(call),
-                "ELEMENTS": window.elements,
-                **window_parameters(window),
-            },
-            sources,
-            window_tables(window),
-            absent=() if "bias" in call.constants else ("bias",),
+    def hardware(self, call: Call) -> Netlist:
+        """Return a window that slides over the image, and the sums."""
+        data, product, window = call.operands["data_in_0"], self._product(call), self.window(call)
+        (in_lanes, out_lanes), dot_lanes = self._lanes(call), self._dot_lanes(call)
+        net = NetlistBuilder({"data_in_0": Port.of(data)})
+        image = product.prepare(net, net.input("data_in_0"))
+        sliding = SlidingWindow(window, net.port(image), product.marks)
+        elements = net.add(sliding, "window", data_in=image)
+        feed = Feed(
+            terms=window.terms,
+            group_terms=window.block_tiles if window.elements == 1 else window.terms,
+            tail=data.size[1] - (window.tiles - 1) * in_lanes
+            if window.elements == 1
+            else dot_lanes,
+            rows=1,
+            in_lanes=dot_lanes,
+            out_lanes=out_lanes,
+            beats=window.beats,
+            separate=self._separate(call),
+            windows=True,
         )
-
-    def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
-        """Weights come as tiles of results x elements of the window, biases as tiles."""
-        out_lanes, terms = self._lanes(call)[1], self.window(call).terms
-        dot_lanes = self._dot_lanes(call)
-        specs = {
-            "weight": replace(
-                call.operands["weight"],
-                shape=(call.result.shape[1], terms * dot_lanes),
-                parallelism=(out_lanes, dot_lanes),
-            )
-        }
-        if "bias" in call.constants:
-            specs["bias"] = call.operands["bias"].with_parallelism(1, out_lanes)
-        return specs
+        weight = replace(
+            call.operands["weight"],
+            shape=(call.result.shape[1], window.terms * dot_lanes),
+            parallelism=(out_lanes, dot_lanes),
+        )
+        sums = product.accumulate(
+            net, elements, feed, weight, lambda codes: self._tiled_weight(call, codes)
+        )
+        return net.netlist(data_out_0=sums)
 
     def unrolling(self, call: Call) -> dict[str, range]:
-        """A sum takes whole tiles of channels, at most the whole window at a time."""
+        """In integers a sum takes whole tiles of channels, at most the whole window at a time."""
+        if not isinstance(self._product(call), GROUPED):
+            return {}
         lanes, window = self._element_lanes(call), self._window(call)
         return {"weight": range(lanes, lanes * window.block_elements + 1, lanes)}
 
@@ -148,46 +169,9 @@ class Convolution(Operator):
         groups = self._block_groups(call)
         return Window(rows, columns, tiles, tiles // groups, out_tiles // groups)
 
-    def multipliers(self, call: Call) -> int:
-        """One for each pair of a result and an element of its sum."""
-        return self._lanes(call)[1] * self._dot_lanes(call)
-
-    def work_cycles(self, call: Call) -> int:
-        """Positions x beats of the window x tiles, or the pixels that enter where they are more."""
-        return self.window(call).work_cycles
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """A result follows the last element of its window."""
-        window = self.window(call)
-        met = self._met(call, arrivals)
-        levels = (self._dot_lanes(call) - 1).bit_length()
-        result: Cycles = met.reshape(-1, window.terms)[:, -1] + 3 + levels
-        return result
-
-    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
-        """Pixels are stored as they come; weights are taken where they meet them."""
-        stored = one_per_cycle(arrivals["data_in_0"])
-        return {"data_in_0": stored, "weight": self._met(call, arrivals)}
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """What the buffer of the window has room for, and the sums behind it."""
-        beats = call.operands["data_in_0"].beats
-        return {"data_in_0": window_room(self.window(call), beats, self.held(call))}
-
-    def held(self, call: Call) -> int:
-        """Return the sums that wait when no result goes: one in the sum, one in a register."""
-        return 2
-
     def repeats(self, call: Call) -> dict[str, int]:
         """Every position takes all weights."""
         return {"weight": call.result.elements // call.result.shape[1]}
-
-    def _met(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """Return when each tile of weights meets its pixels."""
-        shown = window_schedule(self.window(call), arrivals["data_in_0"])
-        if "weight" not in arrivals:
-            return shown
-        return one_per_cycle(np.maximum(shown, arrivals["weight"]))
 
     def operations(self, call: Call) -> int:
         """Two for each multiply-accumulate."""
@@ -228,13 +212,22 @@ class Convolution(Operator):
         rows, columns = self.axes(call)
         return channels // groups, rows.kernel, columns.kernel
 
-    def _filters(self, call: Call) -> Tensor:
-        weight = self.filters(call, call.constant_codes("weight"))
-        return weight.reshape(call.result.shape[1], *self._filter_shape(call))
+    def _filters(self, call: Call, weight: Tensor) -> Tensor:
+        return self.filters(call, weight).reshape(call.result.shape[1], *self._filter_shape(call))
 
-    def _tiled_weight(self, call: Call) -> Tensor:
+    def _product(self, call: Call) -> Product:
+        def matrix(weight: Tensor) -> Tensor:
+            filters = self._filters(call, weight)
+            # In the order in which `reference` gathers terms.
+            return (filters if integers else filters.permute(0, 2, 3, 1)).flatten(1)
+
+        product = product_of(call, matrix, call.operands["data_in_0"].shape[1], 1)
+        integers = isinstance(product, GROUPED)
+        return product
+
+    def _tiled_weight(self, call: Call, codes: Tensor) -> Tensor:
         """Return weight codes as a matrix whose tiles, in row-major order, are used in turn."""
-        weight, groups = self._filters(call), int(call.attributes["groups"])
+        weight, groups = self._filters(call, codes), int(call.attributes["groups"])
         if not self._separate(call) and self._block_groups(call) != groups:
             weight = _block_diagonal(weight, groups)
         window, lanes = self.window(call), self._element_lanes(call)
@@ -245,42 +238,10 @@ class Convolution(Operator):
         beyond = window.terms * window.elements - window.block_elements
         return torch.nn.functional.pad(padded, (0, beyond * lanes)).reshape(results, -1)
 
-    def _aligned(self, call: Call) -> tuple[Tensor, Tensor | None, int]:
-        """Return weight and bias codes aligned to the accumulator, and its fraction bits."""
-        data, weight = fixed(call.operands["data_in_0"]), fixed(call.operands["weight"])
-        fraction = data.frac_width + weight.frac_width
-        codes = self._filters(call)
-        if "bias" not in call.constants:
-            return codes, None, fraction
-        bias = fixed(call.operands["bias"])
-        aligned = max(fraction, bias.frac_width)
-        return (
-            codes << (aligned - fraction),
-            call.constant_codes("bias") << (aligned - bias.frac_width),
-            aligned,
-        )
 
-    @staticmethod
-    def _bounds(call: Call, weight: Tensor, bias: Tensor | None) -> Bounds:
-        data, flat = fixed(call.operands["data_in_0"]), weight.flatten(1)
-        low, high = flat * data.minimum_code, flat * data.maximum_code
-        return Bounds.of_sums(torch.minimum(low, high), torch.maximum(low, high), bias)
-
-    def _widest_sum(self, call: Call) -> int:
-        """Return the bits that sums take whatever the weights are."""
-        data, weight = fixed(call.operands["data_in_0"]), fixed(call.operands["weight"])
-        terms = int(np.prod(self._filter_shape(call)))
-        width = data.width + weight.width + terms.bit_length()
-        if "bias" not in call.constants:
-            return width
-        bias = fixed(call.operands["bias"])
-        fraction = data.frac_width + weight.frac_width
-        width += max(0, bias.frac_width - fraction)
-        return max(width, bias.width + max(0, fraction - bias.frac_width)) + 1
-
-    def _accumulator(self, call: Call) -> int:
-        weight, bias, _ = self._aligned(call)
-        return width_for(self._bounds(call, weight, bias))
+def _images(rows: Tensor, count: int, shape: tuple[int, ...]) -> Tensor:
+    """Return results `[count, results, *space]` of rows `[count * places, results]`."""
+    return rows.reshape(count, -1, shape[0]).transpose(1, 2).reshape(count, *shape)
 
 
 def _block_diagonal(weight: Tensor, groups: int) -> Tensor:

@@ -172,11 +172,11 @@ class ModuleCell(Cell):
 
 def window_parameters(window: Window) -> dict[str, int]:
     """Return the parameters of a module that has a sliding window."""
-    given = SlidingWindow(window, 1, 1).parameters
+    given = SlidingWindow(window, Port((StreamField("", 1, 1),), 0)).parameters
     return {
         name: value
         for name, value in given.items()
-        if name not in ("LANES", "LANE_WIDTH", "ELEMENTS")
+        if name not in ("LANES", "LANE_WIDTH", "ELEMENTS", "MARK")
     }
 
 

@@ -1,23 +1,49 @@
 """What sums of products with constant weights share, whatever the number format of their operands.
 
-A product takes rows of data, in a form in which 0 is zero, and gives exact sums, which the caller
-rounds to the result's format. Fixed point alone has units of its own.
+A product takes rows of data, in a form in which 0 is zero, and gives exact sums, which are rounded
+to the result's format. `product_of` chooses the one arithmetic that a call has.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
+import torch
 from torch import Tensor
 
-from mase_hw.formats.fixed import Fixed
-from mase_hw.geometry.beats import Cycles
-from mase_hw.ops._base import Call, Hardware, Source, Table
+from mase_hw.cells import Cell, NetlistBuilder, Wire
+from mase_hw.geometry import TensorSpec
+from mase_hw.ops._base import Call
 from mase_hw.ops._blocks import block_axis, is_block
-from mase_hw.ops._encode import offered, result_parameters, unread
+
+
+@dataclass(frozen=True)
+class Feed:
+    """How data and weights meet in an accumulator.
+
+    Attributes:
+        terms: beats of a sum.
+        group_terms: beats of a row, or of a pixel.
+        tail: lanes of the last of them that count.
+        rows: rows of a beat.
+        in_lanes: elements of a row.
+        out_lanes: results of a row.
+        beats: beats of an inference.
+        separate: whether each result has elements of its own.
+        windows: whether beats come from a window, which shows places outside the image.
+    """
+
+    terms: int
+    group_terms: int
+    tail: int
+    rows: int
+    in_lanes: int
+    out_lanes: int
+    beats: int
+    separate: bool = False
+    windows: bool = False
 
 
 @dataclass(frozen=True)
@@ -28,34 +54,84 @@ class Product(ABC):
         call: the operator's call.
         matrix: takes the weight, or its codes, to `[results, terms]`.
         row: terms of a row of blocks: the last dimension, or the channels of a pixel.
-        abbreviation: the word in the names of its modules.
+        axis: dimension of the results in the result.
     """
 
     call: Call
     matrix: Callable[[Tensor], Tensor]
     row: int
-
-    abbreviation: ClassVar[str]
+    axis: int
 
     @abstractmethod
     def problems(self) -> list[str]:
         """Return what stands between the call and hardware."""
 
-    @abstractmethod
     def plain(self, codes: Tensor) -> Tensor:
         """Return data codes in a form in which 0 is zero."""
+        return codes
 
     @abstractmethod
     def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         """Return a function from plain rows `[n, terms]` to integers and exponents of two."""
 
-    @abstractmethod
-    def parameters(self) -> Mapping[str, int | str]:
-        """Return the parameters of the sums in hardware."""
+    def rounded(self, integers: Tensor, exponents: Tensor) -> Tensor:
+        """Return the codes of exact sums, in the shape of the result, in its format."""
+        result = self.call.result.quantized
+        if exponents.dim() == 0:
+            return result.from_fixed(integers, -int(exponents))
+        return result.from_scaled(integers, exponents)
+
+    @property
+    def marks(self) -> bool:
+        """Whether data have no zero, so that places outside an image must be marked."""
+        return False
+
+    @property
+    def operands(self) -> Call:
+        """The call whose constants the accumulator takes, and in whose formats."""
+        return self.call
 
     @abstractmethod
-    def complete(self, met: Cycles) -> Cycles:
-        """Return when sums are complete, given when their last operands meet."""
+    def cell(self, feed: Feed) -> Cell:
+        """Return the accumulator."""
+
+    def prepare(self, net: NetlistBuilder, data: Wire) -> Wire:
+        """Return the data as the accumulator takes them."""
+        return data
+
+    def complete(self, net: NetlistBuilder, cell: Cell, feed: Feed, **inputs: Wire | None) -> Wire:
+        """Add the accumulator, and what stands behind it; return the result."""
+        return net.add(cell, "", **inputs)
+
+    def accumulate(
+        self,
+        net: NetlistBuilder,
+        data: Wire,
+        feed: Feed,
+        weight: TensorSpec,
+        arrange: Callable[[Tensor], Tensor],
+    ) -> Wire:
+        """Add the memories of the constants and the accumulator; return the result.
+
+        Args:
+            net: the netlist.
+            data: what `prepare` returned, in beats as the accumulator takes them.
+            feed: how they come.
+            weight: shape and tiles of the weights, `[results, elements]`.
+            arrange: takes weight codes to that shape.
+        """
+        call = self.operands
+        number = call.operands["weight"].format
+        weights = net.source(
+            "weight",
+            weight.with_format(number),
+            lambda: arrange(call.constant_codes("weight")),
+        )
+        bias = None
+        if "bias" in call.constants:
+            spec = call.operands["bias"].with_parallelism(1, feed.out_lanes)
+            bias = net.source("bias", spec, lambda: call.constant_codes("bias"))
+        return self.complete(net, self.cell(feed), feed, data_in_0=data, weight=weights, bias=bias)
 
     def axis_problems(self) -> list[str]:
         """Return which blocks do not lie along the dimension that the operator sums over."""
@@ -70,51 +146,7 @@ class Product(ABC):
                     )
         return found
 
-    def schedule(self, met: Cycles) -> Cycles:
-        """Return when results are offered."""
-        return offered(self.call.result, self.complete(met))
 
-    @property
-    def zeros(self) -> tuple[str, ...]:
-        """Further ports of the module that are tied to zero."""
-        return ()
-
-    def hardware(
-        self,
-        module: str,
-        sources: Sequence[Source],
-        parameters: Mapping[str, int | str] | None = None,
-        tables: Sequence[Table] = (),
-    ) -> Hardware:
-        """Return an instance whose weights, and bias if any, come from ROMs."""
-        has_bias = "bias" in self.call.operands
-        return Hardware(
-            module,
-            {
-                "HAS_BIAS": int(has_bias),
-                **self.parameters(),
-                **result_parameters(self.call.name, self.call.result),
-                **(parameters or {}),
-            },
-            sources,
-            tables,
-            absent=() if has_bias else ("bias",),
-            zeros=self.zeros,
-            open=unread(self.call.result),
-        )
-
-
-def all_fixed(call: Call) -> bool:
-    """Return whether everything is fixed point."""
-    return all(isinstance(s.format, Fixed) for s in (*call.operands.values(), call.result))
-
-
-def same(weight: Tensor) -> Tensor:
-    """Return the weight of a linear layer as it is."""
-    return weight
-
-
-def rounded(call: Call, sums: tuple[Tensor, Tensor], shape: Sequence[int]) -> Tensor:
-    """Return the codes of exact sums in the result's format, in its shape."""
-    integers, exponents = sums[0], sums[1].expand(sums[0].shape)
-    return call.result.quantized.from_scaled(integers.reshape(shape), exponents.reshape(shape))
+def expand_exponents(exponents: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return exponents for integers of a shape; one for all stays one."""
+    return exponents if exponents.dim() == 0 else torch.broadcast_to(exponents, shape)

@@ -6,23 +6,23 @@ is rounded once, to its format. The accumulator is as wide as the worst case of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from mase_hw.geometry.beats import Cycles
+from mase_hw.cells import Cell
+from mase_hw.cells.scalar_accumulate import ScalarAccumulate
+from mase_hw.formats._encoding import Encoding, Kind
 from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
+from mase_hw.ops._blocks import check_tiles, is_block
 from mase_hw.ops._encode import result_problems
-from mase_hw.ops._product import Product
+from mase_hw.ops._product import Feed, Product
 from mase_hw.ops._scalars import MAX_BITS, integer_fraction, is_scalar, limits, scalar_problems
 
 
 class ScalarProduct(Product):
     """Exact sums in one unit."""
-
-    abbreviation: ClassVar[str] = "minifloat"
 
     def problems(self) -> list[str]:
         """Refuse odd scales, operands that are no scalars, and sums beyond 62 bits."""
@@ -55,21 +55,41 @@ class ScalarProduct(Product):
 
         return compute
 
-    def parameters(self) -> Mapping[str, int | str]:
-        """Return the accumulator's width and unit, and the places of products and biases."""
+    @property
+    def marks(self) -> bool:
+        """Signs have no zero."""
+        return self._encoding("data_in_0").kind is Kind.LEVELS
+
+    def _encoding(self, name: str) -> Encoding:
+        return self.call.operands[name].quantized.encoding
+
+    def cell(self, feed: Feed) -> Cell:
+        """Return the accumulator, with the places of products and biases in its unit."""
+        result = self.call.result
+        if is_block(result):
+            check_tiles(self.call.name, "data_out_0", result)
         product, fraction = self._fractions()
         biases = self.call.operands.get("bias")
         own = integer_fraction(biases.quantized) if biases else fraction
-        return {
-            "SUM_WIDTH": max(2, width_for(self._aligned()[3])),
-            "SUM_FRACTION": fraction,
-            "DOT_SHIFT": fraction - product,
-            "BIAS_SHIFT": fraction - own,
-        }
-
-    def complete(self, met: Cycles) -> Cycles:
-        """A product, a tree of adders, a sum."""
-        return met + 2 + (self.call.operands["data_in_0"].parallelism[1] - 1).bit_length()
+        return ScalarAccumulate(
+            self._encoding("data_in_0"),
+            self._encoding("weight"),
+            self._encoding("bias") if biases else None,
+            result.quantized.encoding,
+            feed.terms,
+            feed.rows,
+            feed.in_lanes,
+            feed.out_lanes,
+            feed.beats,
+            feed.group_terms,
+            feed.tail,
+            feed.windows and self.marks,
+            result.size[1],
+            self.call.once("sum width", lambda: max(2, width_for(self._aligned()[3]))),
+            fraction,
+            fraction - product,
+            fraction - own,
+        )
 
     def _fractions(self) -> tuple[int, int]:
         """Return the fraction bits of products, and of sums."""

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from mase_hw.geometry.window import Axis, image_size, pair
 from mase_hw.ops._base import Call, Example, example_values
-from mase_hw.ops._product_convolution import ProductConvolution
+from mase_hw.ops._convolution import Convolution
 
 
-class Conv2d(ProductConvolution):
+class Conv2d(Convolution):
     """Cross-correlation with stride, padding, dilation and groups."""
 
     name: ClassVar[str] = "conv2d"

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from mase_hw.geometry.window import OUTSIDE, Axis, image_size, pair
 from mase_hw.ops._base import Call, Example, example_values
-from mase_hw.ops._product_convolution import ProductConvolution
+from mase_hw.ops._convolution import Convolution
 
 
-class ConvTranspose2d(ProductConvolution):
+class ConvTranspose2d(Convolution):
     """A window over the image with zeros between its pixels, which the tables leave out."""
 
     name: ClassVar[str] = "conv_transpose2d"

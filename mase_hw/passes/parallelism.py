@@ -318,7 +318,11 @@ def _unit(
             unrolled = dict(zip(legal, chosen, strict=True))
             if all(value in legal[name] for name, value in unrolled.items()):
                 whole = _unrolled(sized, unrolled)
-                netlist = whole.operator.netlist(whole)
+                try:
+                    netlist = whole.operator.netlist(whole)
+                except ParallelismError:
+                    # Lanes that do not divide its blocks.
+                    continue
                 elements = sum(value // legal[name].step for name, value in unrolled.items())
                 yield Option(
                     netlist.busy_cycles,

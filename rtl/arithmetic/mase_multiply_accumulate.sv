@@ -1,126 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every TERMS beats: result = cast(bias + the sum over beats and lanes of data * weight), every
-// product and sum exact, rounded once, for ROWS rows of OUT_LANES results.
+// Every TERMS beats: data_out_0 = cast(bias + the sum over beats and lanes of data_in_0 * weight), in
+// fixed point, every product and sum exact, rounded once, for ROWS rows of OUT_LANES results.
 //
 // All results of a row share the row's IN_LANES elements; with SEPARATE each result has IN_LANES
-// elements of its own. Weights come as [results, elements] beside the data, a bias tile once per
-// result tile. One beat per cycle without gaps; a result is offered 3 + ceil(log2(IN_LANES)) cycles
-// after its last operands met.
-module mase_multiply_accumulate #(
+// elements of its own, which lie OUT_LANES apart. Weights come as [results, elements] beside the
+// data, a bias tile once per result tile. One beat per cycle without gaps; a result is offered
+// 3 + ceil(log2(IN_LANES)) cycles after its last operands met.
+module mase_multiply_accumulate
+  import mase_pkg::*;
+#(
+    parameter format_t DATA_IN_0 = fixed(8, 4),
+    parameter format_t WEIGHT = fixed(8, 4),
+    parameter bit HAS_BIAS = 1,
+    parameter format_t BIAS = fixed(8, 4),
+    parameter format_t DATA_OUT_0 = fixed(8, 4),
     parameter int unsigned TERMS = 4,
     parameter int unsigned ROWS = 1,
     parameter int unsigned IN_LANES = 4,
     parameter int unsigned OUT_LANES = 4,
     parameter bit SEPARATE = 0,
-    parameter int unsigned DATA_WIDTH = 8,
-    parameter int DATA_FRACTION = 4,
-    parameter bit DATA_SIGNED = 1,
-    parameter int unsigned WEIGHT_WIDTH = 8,
-    parameter int WEIGHT_FRACTION = 4,
-    parameter bit WEIGHT_SIGNED = 1,
-    parameter bit HAS_BIAS = 1,
-    parameter int unsigned BIAS_WIDTH = 8,
-    parameter int BIAS_FRACTION = 4,
-    parameter bit BIAS_SIGNED = 1,
     parameter int unsigned ACCUMULATOR_WIDTH = 20,
-    parameter int unsigned OUT_WIDTH = 8,
-    parameter int OUT_FRACTION = 4,
-    parameter bit OUT_SIGNED = 1,
-    parameter int unsigned OUT_ROUNDING = 0,
-    parameter int unsigned OUT_OVERFLOW = 0,
 
     localparam int unsigned DataLanes = ROWS * IN_LANES * (SEPARATE ? OUT_LANES : 1)
 ) (
     input logic clk,
     input logic rst,
 
-    input  logic [DataLanes-1:0][DATA_WIDTH-1:0] data,
-    input  logic                                 data_valid,
-    output logic                                 data_ready,
+    input  logic [DataLanes-1:0][DATA_IN_0.width-1:0] data_in_0,
+    input  logic                                      data_in_0_valid,
+    output logic                                      data_in_0_ready,
 
-    input  logic [OUT_LANES*IN_LANES-1:0][WEIGHT_WIDTH-1:0] weight,
+    input  logic [OUT_LANES*IN_LANES-1:0][WEIGHT.width-1:0] weight,
     input  logic                                            weight_valid,
     output logic                                            weight_ready,
 
-    input  logic [OUT_LANES-1:0][BIAS_WIDTH-1:0] bias,
+    input  logic [OUT_LANES-1:0][BIAS.width-1:0] bias,
     input  logic                                 bias_valid,
     output logic                                 bias_ready,
 
-    output logic [ROWS*OUT_LANES-1:0][OUT_WIDTH-1:0] result,
-    output logic                                     result_valid,
-    input  logic                                     result_ready
+    output logic [ROWS*OUT_LANES-1:0][DATA_OUT_0.width-1:0] data_out_0,
+    output logic                                            data_out_0_valid,
+    input  logic                                            data_out_0_ready
 );
 
-  localparam int unsigned TermWidth = (TERMS > 1) ? $clog2(TERMS) : 1;
-  localparam int unsigned Levels = $clog2(IN_LANES);
-  localparam int unsigned DotLatency = 1 + Levels;
-  localparam int unsigned DotWidth = DATA_WIDTH + (DATA_SIGNED ? 0 : 1)
-      + WEIGHT_WIDTH + (WEIGHT_SIGNED ? 0 : 1) + Levels;
-  localparam int ProductFraction = DATA_FRACTION + WEIGHT_FRACTION;
-  localparam int AccFraction = (HAS_BIAS && BIAS_FRACTION > ProductFraction)
-      ? BIAS_FRACTION : ProductFraction;
-  localparam int unsigned DotShift = unsigned'(AccFraction - ProductFraction);
-  localparam int unsigned BiasShift = HAS_BIAS ? unsigned'(AccFraction - BIAS_FRACTION) : 0;
+  localparam int unsigned DotWidth = DATA_IN_0.width + (DATA_IN_0.is_signed ? 0 : 1)
+      + WEIGHT.width + (WEIGHT.is_signed ? 0 : 1) + $clog2(IN_LANES);
+  localparam int ProductFraction = DATA_IN_0.fraction + WEIGHT.fraction;
+  localparam int Fraction = (HAS_BIAS && BIAS.fraction > ProductFraction)
+      ? BIAS.fraction : ProductFraction;
+  localparam int unsigned DotShift = unsigned'(Fraction - ProductFraction);
+  localparam int unsigned BiasShift = HAS_BIAS ? unsigned'(Fraction - BIAS.fraction) : 0;
 
-  logic operands_valid;
+  logic unused_met;
+  logic [index_width(TERMS)-1:0] unused_term;
   logic advance;
+  logic part_valid;
+  logic part_first;
+  logic sum_valid;
+  logic sum_ready;
+  logic [ROWS*OUT_LANES-1:0][DATA_OUT_0.width-1:0] rounded;
 
-  mase_stream_join #(
-      .COUNT(2)
-  ) u_join (
-      .data_in_valid ({weight_valid, data_valid}),
-      .data_in_ready ({weight_ready, data_ready}),
-      .data_out_valid(operands_valid),
-      .data_out_ready(advance)
+  mase_accumulate_control #(
+      .TERMS  (TERMS),
+      .LATENCY(1 + $clog2(IN_LANES))
+  ) u_control (
+      .clk,
+      .rst,
+      .data_in_valid(data_in_0_valid),
+      .data_in_ready(data_in_0_ready),
+      .weight_valid,
+      .weight_ready,
+      .bias_valid,
+      .bias_ready,
+      .met(unused_met),
+      .term(unused_term),
+      .advance,
+      .part_valid,
+      .part_first,
+      .sum_valid,
+      .sum_ready
   );
-
-  // Which term of the sum the operands are, carried beside the dot products.
-  logic [TermWidth-1:0] term_q;
-  logic [DotLatency-1:0] valid_q;
-  logic [DotLatency-1:0] first_q;
-  logic [DotLatency-1:0] last_q;
-  logic last;
-
-  assign last = term_q == TermWidth'(TERMS - 1);
-
-  always_ff @(posedge clk) begin
-    if (rst) begin
-      term_q  <= '0;
-      valid_q <= '0;
-    end else if (advance) begin
-      if (operands_valid) term_q <= last ? '0 : term_q + 1'b1;
-      valid_q <= DotLatency'({valid_q, operands_valid});
-    end
-  end
-
-  always_ff @(posedge clk) begin
-    if (advance) begin
-      first_q <= DotLatency'({first_q, term_q == '0});
-      last_q  <= DotLatency'({last_q, last});
-    end
-  end
-
-  logic dot_valid;
-  logic dot_first;
-  logic sum_valid_q;
-  logic sum_moves;
-
-  assign dot_valid = valid_q[DotLatency-1];
-  assign dot_first = first_q[DotLatency-1];
-  assign sum_moves = sum_valid_q && (!result_valid || result_ready);
-  assign advance = !(sum_valid_q && !sum_moves) && !(dot_valid && dot_first && !bias_valid);
-  assign bias_ready = dot_valid && dot_first && !(sum_valid_q && !sum_moves);
-
-  always_ff @(posedge clk) begin
-    if (rst) sum_valid_q <= 1'b0;
-    else if (advance) sum_valid_q <= dot_valid && last_q[DotLatency-1];
-    else if (sum_moves) sum_valid_q <= 1'b0;
-  end
-
-  always_ff @(posedge clk) begin
-    if (rst) result_valid <= 1'b0;
-    else if (!result_valid || result_ready) result_valid <= sum_valid_q;
-  end
 
   for (genvar o = 0; o < OUT_LANES; o++) begin : gen_out
     logic signed [ACCUMULATOR_WIDTH-1:0] start;
@@ -128,30 +87,33 @@ module mase_multiply_accumulate #(
       assign start = '0;
       logic unused_bias;
       assign unused_bias = |bias[o];
-    end else if (BIAS_SIGNED) begin : gen_bias_signed
+    end else if (BIAS.is_signed) begin : gen_bias_signed
       assign start = ACCUMULATOR_WIDTH'(signed'(bias[o])) <<< BiasShift;
     end else begin : gen_bias_unsigned
       assign start = ACCUMULATOR_WIDTH'(bias[o]) << BiasShift;
     end
 
     for (genvar r = 0; r < ROWS; r++) begin : gen_row
-      localparam int unsigned Place = SEPARATE ? r * OUT_LANES + o : r;
+      logic [IN_LANES-1:0][DATA_IN_0.width-1:0] elements;
       logic [DotWidth-1:0] dot;
       logic signed [ACCUMULATOR_WIDTH-1:0] addend;
       logic signed [ACCUMULATOR_WIDTH-1:0] sum_q;
-      logic [OUT_WIDTH-1:0] rounded;
+
+      for (genvar i = 0; i < IN_LANES; i++) begin : gen_element
+        assign elements[i] = data_in_0[SEPARATE?i*OUT_LANES+o : r*IN_LANES+i];
+      end
 
       mase_dot_product #(
           .LANES(IN_LANES),
-          .DATA_WIDTH(DATA_WIDTH),
-          .DATA_SIGNED(DATA_SIGNED),
-          .WEIGHT_WIDTH(WEIGHT_WIDTH),
-          .WEIGHT_SIGNED(WEIGHT_SIGNED),
+          .DATA_WIDTH(DATA_IN_0.width),
+          .DATA_SIGNED(DATA_IN_0.is_signed),
+          .WEIGHT_WIDTH(WEIGHT.width),
+          .WEIGHT_SIGNED(WEIGHT.is_signed),
           .SUM_WIDTH(DotWidth)
       ) u_dot (
           .clk,
           .enable(advance),
-          .data(data[Place*IN_LANES+:IN_LANES]),
+          .data(elements),
           .weight(weight[o*IN_LANES+:IN_LANES]),
           .sum(dot)
       );
@@ -164,26 +126,35 @@ module mase_multiply_accumulate #(
       end
 
       always_ff @(posedge clk) begin
-        if (advance && dot_valid) sum_q <= (dot_first ? start : sum_q) + addend;
+        if (advance && part_valid) sum_q <= (part_first ? start : sum_q) + addend;
       end
 
       mase_fixed_cast #(
           .IN_WIDTH(ACCUMULATOR_WIDTH),
-          .IN_FRACTION(AccFraction),
-          .OUT_WIDTH(OUT_WIDTH),
-          .OUT_FRACTION(OUT_FRACTION),
-          .OUT_SIGNED(OUT_SIGNED),
-          .ROUNDING(OUT_ROUNDING),
-          .OVERFLOW(OUT_OVERFLOW)
+          .IN_FRACTION(Fraction),
+          .OUT_WIDTH(DATA_OUT_0.width),
+          .OUT_FRACTION(DATA_OUT_0.fraction),
+          .OUT_SIGNED(DATA_OUT_0.is_signed),
+          .ROUNDING(32'(DATA_OUT_0.rounding)),
+          .OVERFLOW(32'(DATA_OUT_0.overflow))
       ) u_cast (
           .data_in (sum_q),
-          .data_out(rounded)
+          .data_out(rounded[r*OUT_LANES+o])
       );
-
-      always_ff @(posedge clk) begin
-        if (sum_moves) result[r*OUT_LANES+o] <= rounded;
-      end
     end
   end
+
+  mase_stream_register #(
+      .WIDTH(ROWS * OUT_LANES * DATA_OUT_0.width)
+  ) u_result (
+      .clk,
+      .rst,
+      .data_in(rounded),
+      .data_in_valid(sum_valid),
+      .data_in_ready(sum_ready),
+      .data_out(data_out_0),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
+  );
 
 endmodule

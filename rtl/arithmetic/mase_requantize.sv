@@ -1,39 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// result = cast(data * multiplier * 2**-shift), ROWS rows of LANES exact integers, each lane with a
-// multiplier of its own: a word holds the shift above MULTIPLIER_WIDTH bits. Rounded once, see
-// mase_scalar_cast. Latency 2 cycles, throughput 1 beat per cycle.
-module mase_requantize #(
+// data_out_0 = cast(data_in_0 * multiplier * 2**-shift), ROWS rows of LANES exact integers, each lane
+// with a multiplier of its own: a word of MULTIPLIER holds the shift above MULTIPLIER_WIDTH bits.
+// Rounded once to integers, the scale is in the multiplier, see mase_scalar_cast. Latency 2 cycles,
+// throughput 1 beat per cycle.
+module mase_requantize
+  import mase_pkg::*;
+#(
+    parameter format_t DATA_IN_0 = fixed(20, 0),
+    parameter format_t MULTIPLIER = fixed(24, 0, 1'b0),
+    parameter format_t DATA_OUT_0 = offset(8, 0, 1'b1, 1'b1),
     parameter int unsigned ROWS = 1,
     parameter int unsigned LANES = 4,
-    parameter int unsigned IN_WIDTH = 20,
-    parameter int unsigned MULTIPLIER_WIDTH = 18,
-    parameter int unsigned WORD_WIDTH = 24,
-    parameter int unsigned KIND = 4,
-    parameter int unsigned OUT_WIDTH = 8,
-    parameter bit OUT_SIGNED = 1,
-    parameter int unsigned ROUNDING = 0,
-    parameter int unsigned OVERFLOW = 0,
-    parameter bit SYMMETRIC = 1,
-    parameter int ZERO_POINT = 0
+    parameter int unsigned MULTIPLIER_WIDTH = 18
 ) (
     input logic clk,
     input logic rst,
 
-    input  logic [ROWS*LANES-1:0][IN_WIDTH-1:0] data,
-    input  logic                                data_valid,
-    output logic                                data_ready,
+    input  logic [ROWS*LANES-1:0][DATA_IN_0.width-1:0] data_in_0,
+    input  logic                                       data_in_0_valid,
+    output logic                                       data_in_0_ready,
 
-    input  logic [LANES-1:0][WORD_WIDTH-1:0] multiplier,
-    input  logic                             multiplier_valid,
-    output logic                             multiplier_ready,
+    input  logic [LANES-1:0][MULTIPLIER.width-1:0] multiplier,
+    input  logic                                   multiplier_valid,
+    output logic                                   multiplier_ready,
 
-    output logic [ROWS*LANES-1:0][OUT_WIDTH-1:0] result,
-    output logic                                 result_valid,
-    input  logic                                 result_ready
+    output logic [ROWS*LANES-1:0][DATA_OUT_0.width-1:0] data_out_0,
+    output logic                                        data_out_0_valid,
+    input  logic                                        data_out_0_ready
 );
 
-  localparam int unsigned ProductWidth = IN_WIDTH + MULTIPLIER_WIDTH + 1;
-  localparam int unsigned ShiftWidth = WORD_WIDTH - MULTIPLIER_WIDTH;
+  localparam int unsigned ProductWidth = DATA_IN_0.width + MULTIPLIER_WIDTH + 1;
+  localparam int unsigned ShiftWidth = MULTIPLIER.width - MULTIPLIER_WIDTH;
   localparam int unsigned PlaceWidth = ShiftWidth + 1;
 
   logic met;
@@ -44,34 +41,34 @@ module mase_requantize #(
   logic [LANES-1:0][ShiftWidth-1:0] shift_q;
   logic product_valid;
   logic product_ready;
-  logic [ROWS*LANES-1:0][OUT_WIDTH-1:0] rounded;
+  logic [ROWS*LANES-1:0][DATA_OUT_0.width-1:0] rounded;
 
   mase_stream_join #(
       .COUNT(2)
   ) u_join (
-      .data_in_valid ({multiplier_valid, data_valid}),
-      .data_in_ready ({multiplier_ready, data_ready}),
+      .data_in_valid ({multiplier_valid, data_in_0_valid}),
+      .data_in_ready ({multiplier_ready, data_in_0_ready}),
       .data_out_valid(met),
       .data_out_ready(met_ready)
   );
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
-    assign shift[i] = multiplier[i][WORD_WIDTH-1:MULTIPLIER_WIDTH];
+    assign shift[i] = multiplier[i][MULTIPLIER.width-1:MULTIPLIER_WIDTH];
     for (genvar r = 0; r < ROWS; r++) begin : gen_row
-      assign product[r*LANES+i] = ProductWidth'(signed'(data[r*LANES+i]))
+      assign product[r*LANES+i] = ProductWidth'(signed'(data_in_0[r*LANES+i]))
           * ProductWidth'(multiplier[i][MULTIPLIER_WIDTH-1:0]);
 
       mase_scalar_cast #(
           .IN_WIDTH(ProductWidth),
           .PLACE_WIDTH(PlaceWidth),
-          .KIND(KIND),
-          .OUT_WIDTH(OUT_WIDTH),
+          .KIND(32'(DATA_OUT_0.encoding)),
+          .OUT_WIDTH(DATA_OUT_0.width),
           .OUT_FRACTION(0),
-          .OUT_SIGNED(OUT_SIGNED),
-          .ROUNDING(ROUNDING),
-          .OVERFLOW(OVERFLOW),
-          .SYMMETRIC(SYMMETRIC),
-          .ZERO_POINT(ZERO_POINT)
+          .OUT_SIGNED(DATA_OUT_0.is_signed),
+          .ROUNDING(32'(DATA_OUT_0.rounding)),
+          .OVERFLOW(32'(DATA_OUT_0.overflow)),
+          .SYMMETRIC(DATA_OUT_0.symmetric),
+          .ZERO_POINT(DATA_OUT_0.zero_point)
       ) u_cast (
           .data_in (product_q[r*LANES+i]),
           .exponent(-PlaceWidth'({1'b0, shift_q[i]})),
@@ -94,16 +91,16 @@ module mase_requantize #(
   );
 
   mase_stream_register #(
-      .WIDTH(ROWS * LANES * OUT_WIDTH)
+      .WIDTH(ROWS * LANES * DATA_OUT_0.width)
   ) u_result (
       .clk,
       .rst,
       .data_in(rounded),
       .data_in_valid(product_valid),
       .data_in_ready(product_ready),
-      .data_out(result),
-      .data_out_valid(result_valid),
-      .data_out_ready(result_ready)
+      .data_out(data_out_0),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
   );
 
 endmodule

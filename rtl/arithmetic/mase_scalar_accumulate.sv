@@ -1,85 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every TERMS beats: result = encode(bias + the sum over beats and valid lanes of data * weight),
-// every product and sum exact, rounded once, for ROWS rows of OUT_LANES results. Operands are of any
-// scalar formats, see mase_scalar_decode, results of any format, see mase_encode.
+// Every TERMS beats: data_out_0 = encode(bias + the sum over beats and lanes that count of
+// data_in_0 * weight), every product and sum exact, rounded once, for ROWS rows of OUT_LANES results.
+// Operands are of any scalar formats, see mase_scalar_decode, the result of any format, see
+// mase_encode.
 //
-// Sums are in units of 2**-SUM_FRACTION; products and biases are shifted to it. A sum is complete
-// 2 + ceil(log2(IN_LANES)) cycles after its last operands met. One beat per cycle without gaps.
-module mase_scalar_accumulate #(
+// Of the last of every GROUP_TERMS beats only TAIL lanes count; with MARKED, which takes one row, a
+// lane counts if the bit above it is set. Sums are in units of 2**-SUM_FRACTION; products and biases
+// are shifted to it. A sum is complete 2 + ceil(log2(IN_LANES)) cycles after its last operands met.
+// One beat per cycle without gaps.
+module mase_scalar_accumulate
+  import mase_pkg::*;
+#(
+    parameter format_t DATA_IN_0 = fixed(8, 4),
+    parameter format_t WEIGHT = fixed(8, 4),
+    parameter bit HAS_BIAS = 1,
+    parameter format_t BIAS = fixed(8, 4),
+    parameter format_t DATA_OUT_0 = fixed(8, 4),
     parameter int unsigned TERMS = 4,
+    parameter int unsigned GROUP_TERMS = 4,
+    parameter int unsigned TAIL = 4,
+    parameter bit MARKED = 0,
     parameter int unsigned ROWS = 1,
     parameter int unsigned IN_LANES = 4,
     parameter int unsigned OUT_LANES = 4,
     // Results of a row.
     parameter int unsigned SIZE = 8,
-
-    parameter int unsigned DATA_KIND = 0,
-    parameter int unsigned DATA_WIDTH = 8,
-    parameter bit DATA_SIGNED = 1,
-    parameter int unsigned DATA_EXPONENT_WIDTH = 4,
-
-    parameter int unsigned WEIGHT_KIND = 0,
-    parameter int unsigned WEIGHT_WIDTH = 8,
-    parameter bit WEIGHT_SIGNED = 1,
-    parameter int unsigned WEIGHT_EXPONENT_WIDTH = 4,
-
-    parameter bit HAS_BIAS = 1,
-    parameter int unsigned BIAS_KIND = 0,
-    parameter int unsigned BIAS_WIDTH = 8,
-    parameter bit BIAS_SIGNED = 1,
-    parameter int unsigned BIAS_EXPONENT_WIDTH = 4,
-
     parameter int unsigned SUM_WIDTH = 32,
     parameter int SUM_FRACTION = 8,
     parameter int unsigned DOT_SHIFT = 0,
     parameter int unsigned BIAS_SHIFT = 4,
 
-    parameter bit OUT_BLOCK = 0,
-    parameter int unsigned OUT_KIND = 0,
-    parameter int unsigned OUT_WIDTH = 8,
-    parameter int OUT_FRACTION = 4,
-    parameter bit OUT_SIGNED = 1,
-    parameter int unsigned OUT_ROUNDING = 0,
-    parameter int unsigned OUT_OVERFLOW = 0,
-    parameter int unsigned OUT_EXPONENT_WIDTH = 4,
-    parameter int OUT_EXPONENT_BIAS = 7,
-    parameter int unsigned OUT_MAXIMUM_CODE = 127,
-    parameter bit OUT_SYMMETRIC = 1,
-    parameter int unsigned OUT_BLOCK_SIZE = 4,
-    parameter int OUT_SCALE_BIAS = 127,
-    parameter int unsigned OUT_SCALE_CODES = 255,
-
-    localparam int unsigned TermWidth = (TERMS > 1) ? $clog2(TERMS) : 1,
-    localparam int unsigned ScaleWidth = OUT_BLOCK ? unsigned'(OUT_FRACTION) : 1,
-    localparam int unsigned Scales = OUT_BLOCK ? ROWS : 1
+    localparam int unsigned InWidth = DATA_IN_0.width + (MARKED ? 1 : 0),
+    localparam int unsigned Scales = (DATA_OUT_0.block_size > 0) ? ROWS : 1
 ) (
     input logic clk,
     input logic rst,
 
-    input  logic [ROWS*IN_LANES-1:0][DATA_WIDTH-1:0] data,
-    input  logic                                     data_valid,
-    output logic                                     data_ready,
-    // Which term of the sum the data are; which of their lanes count.
-    output logic [    TermWidth-1:0]                 term,
-    input  logic [     IN_LANES-1:0]                 lanes,
+    input  logic [ROWS*IN_LANES-1:0][InWidth-1:0] data_in_0,
+    input  logic                                  data_in_0_valid,
+    output logic                                  data_in_0_ready,
 
-    input  logic [OUT_LANES*IN_LANES-1:0][WEIGHT_WIDTH-1:0] weight,
+    input  logic [OUT_LANES*IN_LANES-1:0][WEIGHT.width-1:0] weight,
     input  logic                                            weight_valid,
     output logic                                            weight_ready,
 
-    input  logic [OUT_LANES-1:0][BIAS_WIDTH-1:0] bias,
+    input  logic [OUT_LANES-1:0][BIAS.width-1:0] bias,
     input  logic                                 bias_valid,
     output logic                                 bias_ready,
 
-    output logic [ROWS*OUT_LANES-1:0][ OUT_WIDTH-1:0] result,
-    output logic [        Scales-1:0][ScaleWidth-1:0] scale,
-    output logic                                      result_valid,
-    input  logic                                      result_ready
+    output logic [ROWS*OUT_LANES-1:0][      DATA_OUT_0.width-1:0] data_out_0,
+    output logic [        Scales-1:0][DATA_OUT_0.scale_width-1:0] data_out_0_exponent,
+    output logic                                                  data_out_0_valid,
+    input  logic                                                  data_out_0_ready
 );
 
   localparam int unsigned PlaceWidth = 12;
 
+  localparam int unsigned GroupWidth = index_width(GROUP_TERMS);
+
+  if (MARKED && ROWS > 1 || TERMS % GROUP_TERMS != 0) begin : gen_group_check
+    $error("GROUP_TERMS must divide TERMS, and MARKED takes one row");
+  end
+
   logic met;
+  logic [index_width(TERMS)-1:0] unused_term;
   logic advance;
   logic part_valid;
   logic part_first;
@@ -92,14 +76,14 @@ module mase_scalar_accumulate #(
   ) u_control (
       .clk,
       .rst,
-      .data_in_valid(data_valid),
-      .data_in_ready(data_ready),
+      .data_in_valid(data_in_0_valid),
+      .data_in_ready(data_in_0_ready),
       .weight_valid,
       .weight_ready,
       .bias_valid,
       .bias_ready,
       .met,
-      .term,
+      .term(unused_term),
       .advance,
       .part_valid,
       .part_first,
@@ -107,20 +91,46 @@ module mase_scalar_accumulate #(
       .sum_ready
   );
 
+  // Where in its group the beat lies that meets its weights, and which of its lanes count.
+  logic [GroupWidth-1:0] place_q;
+  logic group_ends;
+  logic [ROWS*IN_LANES-1:0][DATA_IN_0.width-1:0] data;
+  logic [IN_LANES-1:0] lanes;
+
+  assign group_ends = place_q == GroupWidth'(GROUP_TERMS - 1);
+
+  always_ff @(posedge clk) begin
+    if (rst) place_q <= '0;
+    else if (advance && met) place_q <= group_ends ? '0 : place_q + 1'b1;
+  end
+
+  for (genvar i = 0; i < ROWS * IN_LANES; i++) begin : gen_data
+    assign data[i] = data_in_0[i][DATA_IN_0.width-1:0];
+  end
+  for (genvar i = 0; i < IN_LANES; i++) begin : gen_lane
+    logic counts;
+    assign counts = i < TAIL || !group_ends;
+    if (MARKED) begin : gen_marked
+      assign lanes[i] = counts && data_in_0[i][InWidth-1];
+    end else begin : gen_all
+      assign lanes[i] = counts;
+    end
+  end
+
   logic [ROWS*OUT_LANES-1:0][SUM_WIDTH-1:0] sums;
 
   for (genvar o = 0; o < OUT_LANES; o++) begin : gen_out
     logic signed [SUM_WIDTH-1:0] start;
     if (HAS_BIAS) begin : gen_bias
       localparam int unsigned BiasBits =
-          (BIAS_KIND == 1) ? BIAS_WIDTH - BIAS_EXPONENT_WIDTH + 1 : BIAS_WIDTH + 2;
+          (BIAS.encoding == Float) ? BIAS.width - BIAS.exponent_width + 1 : BIAS.width + 2;
       logic signed [BiasBits-1:0] significand;
-      logic [BIAS_EXPONENT_WIDTH-1:0] shift;
+      logic [BIAS.exponent_width-1:0] shift;
       mase_scalar_decode #(
-          .KIND(BIAS_KIND),
-          .WIDTH(BIAS_WIDTH),
-          .SIGNED(BIAS_SIGNED),
-          .EXPONENT_WIDTH(BIAS_EXPONENT_WIDTH),
+          .KIND(32'(BIAS.encoding)),
+          .WIDTH(BIAS.width),
+          .SIGNED(BIAS.is_signed),
+          .EXPONENT_WIDTH(BIAS.exponent_width),
           .SIGNIFICAND_WIDTH(BiasBits)
       ) u_bias (
           .code(bias[o]),
@@ -140,14 +150,14 @@ module mase_scalar_accumulate #(
 
       mase_scalar_dot_product #(
           .LANES(IN_LANES),
-          .DATA_KIND(DATA_KIND),
-          .DATA_WIDTH(DATA_WIDTH),
-          .DATA_SIGNED(DATA_SIGNED),
-          .DATA_EXPONENT_WIDTH(DATA_EXPONENT_WIDTH),
-          .WEIGHT_KIND(WEIGHT_KIND),
-          .WEIGHT_WIDTH(WEIGHT_WIDTH),
-          .WEIGHT_SIGNED(WEIGHT_SIGNED),
-          .WEIGHT_EXPONENT_WIDTH(WEIGHT_EXPONENT_WIDTH),
+          .DATA_KIND(32'(DATA_IN_0.encoding)),
+          .DATA_WIDTH(DATA_IN_0.width),
+          .DATA_SIGNED(DATA_IN_0.is_signed),
+          .DATA_EXPONENT_WIDTH(DATA_IN_0.exponent_width),
+          .WEIGHT_KIND(32'(WEIGHT.encoding)),
+          .WEIGHT_WIDTH(WEIGHT.width),
+          .WEIGHT_SIGNED(WEIGHT.is_signed),
+          .WEIGHT_EXPONENT_WIDTH(WEIGHT.exponent_width),
           .SUM_WIDTH(SUM_WIDTH)
       ) u_dot (
           .clk,
@@ -171,20 +181,20 @@ module mase_scalar_accumulate #(
       .SIZE(SIZE),
       .IN_WIDTH(SUM_WIDTH),
       .PLACE_WIDTH(PlaceWidth),
-      .BLOCK(OUT_BLOCK),
-      .KIND(OUT_KIND),
-      .OUT_WIDTH(OUT_WIDTH),
-      .OUT_FRACTION(OUT_FRACTION),
-      .OUT_SIGNED(OUT_SIGNED),
-      .ROUNDING(OUT_ROUNDING),
-      .OVERFLOW(OUT_OVERFLOW),
-      .EXPONENT_WIDTH(OUT_EXPONENT_WIDTH),
-      .EXPONENT_BIAS(OUT_EXPONENT_BIAS),
-      .MAXIMUM_CODE(OUT_MAXIMUM_CODE),
-      .SYMMETRIC(OUT_SYMMETRIC),
-      .BLOCK_SIZE(OUT_BLOCK_SIZE),
-      .SCALE_BIAS(OUT_SCALE_BIAS),
-      .SCALE_CODES(OUT_SCALE_CODES)
+      .BLOCK(DATA_OUT_0.block_size > 0),
+      .KIND(32'(DATA_OUT_0.encoding)),
+      .OUT_WIDTH(DATA_OUT_0.width),
+      .OUT_FRACTION((DATA_OUT_0.block_size > 0) ? int'(DATA_OUT_0.scale_width) : DATA_OUT_0.fraction),
+      .OUT_SIGNED(DATA_OUT_0.is_signed),
+      .ROUNDING(32'(DATA_OUT_0.rounding)),
+      .OVERFLOW(32'(DATA_OUT_0.overflow)),
+      .EXPONENT_WIDTH(DATA_OUT_0.exponent_width),
+      .EXPONENT_BIAS(DATA_OUT_0.exponent_bias),
+      .MAXIMUM_CODE(DATA_OUT_0.maximum_code),
+      .SYMMETRIC(DATA_OUT_0.symmetric),
+      .BLOCK_SIZE(DATA_OUT_0.block_size),
+      .SCALE_BIAS(DATA_OUT_0.scale_bias),
+      .SCALE_CODES(DATA_OUT_0.scale_codes)
   ) u_encode (
       .clk,
       .rst,
@@ -192,10 +202,10 @@ module mase_scalar_accumulate #(
       .exponent({ROWS * OUT_LANES{PlaceWidth'(-SUM_FRACTION)}}),
       .data_in_valid(sum_valid),
       .data_in_ready(sum_ready),
-      .data_out(result),
-      .scale,
-      .data_out_valid(result_valid),
-      .data_out_ready(result_ready)
+      .data_out(data_out_0),
+      .scale(data_out_0_exponent),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
   );
 
 endmodule

@@ -33,8 +33,12 @@ module mase_sliding_window #(
     parameter int unsigned ELEMENTS = 1,
     parameter int unsigned DEPTH = 16,
     parameter logic [LANE_WIDTH-1:0] PAD_CODE = '0,
+    // Whether a bit above each lane says that it shows the image.
+    parameter bit MARK = 0,
     parameter string ROW_FILE = "",
-    parameter string COLUMN_FILE = ""
+    parameter string COLUMN_FILE = "",
+
+    localparam int unsigned OutWidth = LANE_WIDTH + (MARK ? 1 : 0)
 ) (
     input logic clk,
     input logic rst,
@@ -43,7 +47,7 @@ module mase_sliding_window #(
     input  logic                             data_in_valid,
     output logic                             data_in_ready,
 
-    output logic [ELEMENTS*LANES-1:0][LANE_WIDTH-1:0] data_out,
+    output logic [ELEMENTS*LANES-1:0][  OutWidth-1:0] data_out,
     output logic                                      data_out_valid,
     input  logic                                      data_out_ready
 );
@@ -295,7 +299,15 @@ module mase_sliding_window #(
       if (take) word_in_image_q <= in_image_q;
     end
 
-    assign data_out[i*LANES+:LANES] = word_in_image_q ? word_q[i] : {LANES{PAD_CODE}};
+    for (genvar l = 0; l < LANES; l++) begin : gen_lane
+      logic [LANE_WIDTH-1:0] shown;
+      assign shown = word_in_image_q ? word_q[i][l] : PAD_CODE;
+      if (MARK) begin : gen_mark
+        assign data_out[i*LANES+l] = {word_in_image_q, shown};
+      end else begin : gen_plain
+        assign data_out[i*LANES+l] = shown;
+      end
+    end
   end
 
 endmodule

@@ -1,0 +1,49 @@
+"""Sums of products of blocks with shared scales."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mase_hw.cells._accumulator import Accumulator, with_scale
+from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._encoder import encoder
+from mase_hw.cells._motion import Chain, Fold, Motion
+from mase_hw.formats._encoding import Encoding
+
+
+@dataclass(frozen=True)
+class BlockAccumulate(Accumulator):
+    """Exact sums within a block, which are added in floating point.
+
+    Attributes:
+        group_terms: beats after which blocks begin anew.
+        size: results of a row.
+        guard_bits: further bits of the sums.
+        sum_width: bits of the sums.
+    """
+
+    group_terms: int = 1
+    size: int = 1
+    guard_bits: int = 8
+    sum_width: int = 32
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """Each with its scales, a bias that is not there too."""
+        found = super().inputs
+        return {**found, "bias": found["bias"] if self.bias else with_scale(found["bias"])}
+
+    @property
+    def motion(self) -> Motion:
+        """Products, a tree of adders, the sum of a block, the sum; then the encoder."""
+        sums = Fold(self.terms, 3 + self._levels, 1)
+        return Chain((sums, encoder(self.data_out_0, self.out_lanes, self.size)))
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Blocks longer and shorter than a group, a result in blocks."""
+        blocks = Encoding(6, block_size=4, scale_width=5, scale_bias=16, scale_codes=31)
+        plain = cls(blocks, blocks, blocks, Encoding(8, fraction=2), 4, 1, 2, 2, 12)
+        plain = replace(plain, group_terms=4, size=2)
+        return (plain, replace(plain, group_terms=1, bias=None), replace(plain, data_out_0=blocks))

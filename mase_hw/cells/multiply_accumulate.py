@@ -1,0 +1,45 @@
+"""Exact sums of products in fixed point, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mase_hw.cells._accumulator import Accumulator
+from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._motion import Fold, Motion
+from mase_hw.formats._encoding import Encoding
+
+
+@dataclass(frozen=True)
+class MultiplyAccumulate(Accumulator):
+    """Sums in the narrowest accumulator that the actual weights allow.
+
+    Attributes:
+        separate: whether each result has elements of its own.
+        accumulator_width: bits of the sums.
+    """
+
+    separate: bool = False
+    accumulator_width: int = 20
+
+    def _data_port(self) -> Port:
+        lanes = self.in_lanes * (self.out_lanes if self.separate else 1)
+        return Port.elements(self.data_in_0, lanes, self.beats, rows=self.rows)
+
+    @property
+    def _scales(self) -> bool:
+        return False
+
+    @property
+    def motion(self) -> Motion:
+        """Products, a tree of adders, the sum, a register."""
+        return Fold(self.terms, 3 + self._levels, 2)
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """With and without bias, one term, separate results."""
+        data, weight, bias = Encoding(6, fraction=3), Encoding(5, fraction=4), Encoding(7)
+        plain = cls(data, weight, bias, Encoding(8, fraction=2), 3, 2, 3, 2, 12)
+        single = replace(plain, terms=1, bias=None, in_lanes=1, data_in_0=Encoding(4, signed=False))
+        return (plain, single, replace(plain, rows=1, separate=True))

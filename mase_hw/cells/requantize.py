@@ -1,0 +1,58 @@
+"""Exact sums times a multiplier for each result, rounded once: integers with a real scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._motion import Motion, Steps
+from mase_hw.formats._encoding import Encoding, Kind
+
+
+@dataclass(frozen=True)
+class Requantize(Cell):
+    """`data_out_0 = cast(data_in_0 * multiplier * 2**-shift)`.
+
+    Attributes:
+        data_in_0: encoding of the sums.
+        multiplier: of the words, a shift above a multiplier.
+        data_out_0: of the results.
+        rows: rows of a beat.
+        lanes: results of a row.
+        multiplier_width: bits of a multiplier.
+        beats: beats of an inference.
+    """
+
+    data_in_0: Encoding
+    multiplier: Encoding
+    data_out_0: Encoding
+    rows: int
+    lanes: int
+    multiplier_width: int
+    beats: int = fact()
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """Sums, and a word for each of them."""
+        return {
+            "data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats, rows=self.rows),
+            "multiplier": Port.elements(self.multiplier, self.lanes, self.beats),
+        }
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """The results."""
+        port = Port.elements(self.data_out_0, self.lanes, self.beats, rows=self.rows)
+        return {"data_out_0": port}
+
+    @property
+    def motion(self) -> Motion:
+        """A product, and a cast."""
+        return Steps(2)
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Integers around a zero point."""
+        words = Encoding(16, signed=False)
+        return (cls(Encoding(12), words, Encoding(6, Kind.OFFSET, zero_point=3), 1, 2, 10, 9),)

@@ -1,0 +1,61 @@
+"""Exact sums of products of any scalar formats, rounded once to any format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mase_hw.cells._accumulator import Accumulator, marked
+from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._encoder import encoder
+from mase_hw.cells._motion import Chain, Fold, Motion
+from mase_hw.formats._encoding import Encoding, Kind
+
+
+@dataclass(frozen=True)
+class ScalarAccumulate(Accumulator):
+    """Sums in one unit of all products.
+
+    Attributes:
+        group_terms: beats after which the lanes that count begin anew.
+        tail: lanes that count in the last of them.
+        marked: whether a bit above each element says that it counts.
+        size: results of a row.
+        sum_width: bits of the sums.
+        sum_fraction: their fraction bits.
+        dot_shift: bits by which products are shifted to that.
+        bias_shift: bits by which biases are.
+    """
+
+    group_terms: int = 1
+    tail: int = 1
+    marked: bool = False
+    size: int = 1
+    sum_width: int = 32
+    sum_fraction: int = 0
+    dot_shift: int = 0
+    bias_shift: int = 0
+
+    def _data_port(self) -> Port:
+        port = super()._data_port()
+        return marked(port) if self.marked else port
+
+    @property
+    def motion(self) -> Motion:
+        """Products, a tree of adders, the sum; then the encoder."""
+        sums = Fold(self.terms, 2 + self._levels, 1)
+        return Chain((sums, encoder(self.data_out_0, self.out_lanes, self.size)))
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Floats, signs that are marked, a result in blocks."""
+        data, weight = Encoding(6, Kind.FLOAT, exponent_width=3), Encoding(2, Kind.SYMMETRIC)
+        plain = cls(data, weight, Encoding(5), Encoding(8, fraction=2), 4, 1, 3, 2, 12)
+        plain = replace(plain, group_terms=2, tail=2, size=2, sum_width=24, sum_fraction=4)
+        signs = Encoding(1, Kind.LEVELS)
+        blocks = Encoding(6, block_size=4, scale_width=5, scale_bias=16, scale_codes=31)
+        return (
+            plain,
+            replace(plain, data_in_0=signs, weight=signs, bias=None, marked=True),
+            replace(plain, data_out_0=blocks, size=4),
+        )
