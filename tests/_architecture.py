@@ -155,26 +155,26 @@ def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
 
 
 def misnamed_modules(root: Path) -> list[str]:
-    """Return the SystemVerilog files that do not hold exactly the module they are named after."""
+    """Return the SystemVerilog files that hold another module, or package, than their name's."""
     found = []
     for path in sorted((root / "rtl").rglob("*.sv")):
-        modules = re.findall(r"^\s*module\s+(?:automatic\s+)?(\w+)", path.read_text(), re.M)
+        declared = r"^\s*(?:module|package)\s+(?:automatic\s+)?(\w+)"
+        modules = re.findall(declared, path.read_text(), re.M)
         if modules != [path.stem] or not path.stem.startswith("mase_"):
             found.append(f"{path.relative_to(root)} holds {', '.join(modules) or 'no module'}")
     return found
 
 
-def orphan_modules(root: Path, abbreviations: Collection[str]) -> list[str]:
-    """Return the modules of `rtl/ops` that no operator names and no operator's module holds."""
-    sources = "\n".join(path.read_text() for path in (root / "mase_hw" / "ops").glob("*.py"))
-    texts = {path.stem: path.read_text() for path in (root / "rtl" / "ops").rglob("*.sv")}
-    owned = {stem for stem in texts if _is_named(stem, sources, abbreviations)}
-    reached: set[str] = set()
+def orphan_modules(root: Path) -> list[str]:
+    """Return the modules that no cell is, and no cell's module holds."""
+    texts = {path.stem: path.read_text() for path in (root / "rtl").rglob("*.sv")}
+    cells = {f"mase_{path.stem}" for path in (root / "mase_hw" / "cells").glob("[a-z]*.py")}
+    owned, reached = cells & texts.keys(), set[str]()
     while owned - reached:
         stem = (owned - reached).pop()
         reached.add(stem)
         owned |= {other for other in texts if re.search(rf"\b{other}\b", texts[stem])}
-    return [f"rtl/ops/{stem}.sv belongs to no operator" for stem in sorted(set(texts) - owned)]
+    return [f"{stem}.sv belongs to no cell" for stem in sorted(set(texts) - owned)]
 
 
 def _is_named(stem: str, sources: str, abbreviations: Collection[str]) -> bool:

@@ -188,7 +188,8 @@ class Blocks(Motion):
         """The last of the block."""
         place = np.arange(beats) % self.row
         last = np.minimum((place // self.block + 1) * self.block, self.row) - 1
-        return np.arange(beats) - place + last
+        needs: Cycles = np.arange(beats) - place + last
+        return needs
 
     def room(self, port: str, beats: int) -> Cycles:
         """Two blocks, and a beat on offer."""
@@ -244,7 +245,8 @@ class Select(Motion):
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of its beats."""
         starts = np.arange(0, beats, self.row)[:, None]
-        return (starts + np.minimum(np.array(self.last), self.row - 1)).reshape(-1)
+        needs: Cycles = (starts + np.minimum(np.array(self.last), self.row - 1)).reshape(-1)
+        return needs
 
     def room(self, port: str, beats: int) -> Cycles:
         """One result."""

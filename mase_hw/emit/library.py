@@ -78,7 +78,7 @@ def check_instances(design: Design) -> None:
                 raise EmissionError(
                     f"{instance.node}: the cell {type(instance.cell).__name__} has the {what} "
                     f"{missing[0]!r}, its module {instance.module} has "
-                    f"{', '.join(sorted(declared[what])) or 'none'}"
+                    f"{', '.join(sorted(declared[what])) or 'no other'}"
                 )
         unconnected = sorted(declared["port"] - names["port"])
         if unconnected:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mase_hw._resources import template_folder
 from mase_hw.emit.design import Design, Instance, Net, Section
 from mase_hw.formats import StreamField
-from mase_hw.formats._encoding import Encoding, Kind, Overflow, Rounding
 
 COLUMNS = 100
 
@@ -27,7 +26,6 @@ def render_top(design: Design) -> str:
     )
     environment.filters |= {
         "comment": comment,
-        "encoding": encoding_expression,
         "declarations": declarations,
         "instance": lambda item: instance_text(design, item),
         "assigns": assigns,
@@ -48,54 +46,6 @@ def comment(lines: Sequence[str], indent: str = "  ") -> str:
         )
         for line in lines
     )
-
-
-def encoding_expression(encoding: Encoding) -> str:
-    """Return a call of `mase_pkg` that makes an encoding."""
-    fraction, width = str(encoding.fraction), str(encoding.width)
-    elements: dict[Kind, tuple[str, list[object]]] = {
-        Kind.INTEGER: ("fixed", _fixed_arguments(encoding)),
-        Kind.FLOAT: (
-            "floating",
-            [width, encoding.exponent_width, encoding.exponent_bias, encoding.maximum_code],
-        ),
-        Kind.LEVELS: ("levels", [width, fraction]),
-        Kind.SYMMETRIC: ("symmetric", [width, fraction]),
-        Kind.OFFSET: (
-            "offset",
-            [width, encoding.zero_point, _bit(encoding.signed), _bit(encoding.symmetric)],
-        ),
-    }
-    made = _called(*elements[encoding.kind])
-    if not encoding.is_block:
-        return made
-    scale = [
-        _bit(encoding.symmetric),
-        encoding.block_size,
-        encoding.scale_width,
-        encoding.scale_bias,
-        encoding.scale_codes,
-    ]
-    return _called("blocks", [made, *scale, *([_bit(True)] if encoding.scale_is_float else [])])
-
-
-def _fixed_arguments(encoding: Encoding) -> list[object]:
-    given: list[object] = [encoding.width, encoding.fraction]
-    if not encoding.signed:
-        given.append(_bit(False))
-    if encoding.rounding is not Rounding.NEAREST_EVEN:
-        given.append(f".rounding(mase_pkg::{encoding.rounding.value})")
-    if encoding.overflow is not Overflow.SATURATE:
-        given.append(f".overflow(mase_pkg::{encoding.overflow.value})")
-    return given
-
-
-def _bit(value: bool) -> str:
-    return f"1'b{int(value)}"
-
-
-def _called(name: str, arguments: Iterable[object]) -> str:
-    return f"mase_pkg::{name}({', '.join(map(str, arguments))})"
 
 
 def vector(field: StreamField) -> str:
