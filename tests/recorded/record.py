@@ -167,7 +167,8 @@ def main(arguments: Sequence[str], say: Callable[[str], object] = sys.stdout.wri
         if refusal:
             parser.error(refusal)
         write(name, found)
-        changes = differences(name, before, found) if before else []
+        known = {field: figures for field, figures in found.items() if field in before}
+        changes = differences(name, before, known)
         say("".join(f"{line}\n" for line in [f"{name}: recorded", *changes]))
 
 
