@@ -44,7 +44,7 @@ def test_everything_is_recorded_whole() -> None:
     found = record.load()
     assert list(found) == designs.names()
     for entry in found.values():
-        assert tuple(entry) == record.WITHOUT_AREA
+        assert tuple(entry) == record.FIELDS
         assert entry["interval"]["predicted"] == entry["interval"]["simulated"]
         outputs = dict(entry["outputs"])
         assert outputs.pop(record.FAULTS) == 0
