@@ -1,0 +1,136 @@
+"""The recorded designs compute and cost what they did when they were recorded."""
+
+import copy
+from pathlib import Path
+
+import pytest
+from torch import Tensor
+
+from mase_hw.emit.project import Project
+from mase_hw.models import models
+from tests.recorded import designs, record
+
+# Its matrices and softmax have no hardware.
+WITHOUT_HARDWARE = {"bert-tiny"}
+
+
+def hold(name: str, *fields: str) -> None:
+    lines = record.differences(name, record.load()[name], record.measure(name, fields))
+    assert not lines, record.explain(name, lines)
+
+
+@pytest.mark.parametrize("name", list(designs.SMALL))
+def test_a_small_design_computes_what_it_did(name: str) -> None:
+    hold(name, *record.WITHOUT_AREA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(designs.NETWORKS))
+def test_a_registered_network_computes_what_it_did(name: str) -> None:
+    hold(name, *record.WITHOUT_AREA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", designs.names())
+def test_a_design_costs_what_it_did(name: str) -> None:
+    hold(name, "area")
+
+
+def test_every_registered_network_is_known() -> None:
+    assert set(models()) == {*designs.NETWORKS, *WITHOUT_HARDWARE}
+
+
+def test_everything_is_recorded_whole() -> None:
+    found = record.load()
+    assert list(found) == designs.names()
+    for entry in found.values():
+        assert tuple(entry) == record.FIELDS
+        assert entry["interval"]["predicted"] == entry["interval"]["simulated"]
+        outputs = dict(entry["outputs"])
+        assert outputs.pop(record.FAULTS) == 0
+        for port in {port.partition(" ")[0] for port in outputs}:
+            assert outputs[f"{port} of the RTL"] == outputs[f"{port} of the reference"]
+
+
+RECORDED: dict[str, dict[str, object]] = {
+    "outputs": {"data_out_0 of the RTL": "a1"},
+    "interval": {"predicted": 88, "simulated": 88},
+    "latency": {"predicted": 341, "simulated": 341},
+    "multipliers": {"total": 60},
+    "area": {"lut": 1000, "ff": 500, "dsp": 60, "bram": 0.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "figure", "value", "message"),
+    [
+        ("outputs", "data_out_0 of the RTL", "b2", "recorded a1, found b2: must be equal"),
+        ("outputs", "data_out_1 of the RTL", "b2", "recorded nothing, found b2: must be equal"),
+        ("interval", "simulated", 87, "recorded 88, found 87: must be equal"),
+        ("multipliers", "total", 61, "recorded 60, found 61: must be equal"),
+        ("area", "lut", 1031, "recorded 1000, found 1031: may grow by 3% at most"),
+        ("area", "bram", 0.5, "recorded 0.0, found 0.5: may grow by 3% at most"),
+    ],
+)
+def test_a_difference_is_named(field: str, figure: str, value: object, message: str) -> None:
+    found = copy.deepcopy(RECORDED)
+    found[field][figure] = value
+    lines = record.differences("net", RECORDED, found)
+    assert lines == [f"net, {field}, {figure}: {message}"]
+    assert record.explain("net", lines).endswith("tests.recorded.record net [--field FIELD ...]")
+
+
+def test_a_port_that_is_gone_is_named() -> None:
+    found = copy.deepcopy(RECORDED)
+    found["outputs"].clear()
+    (line,) = record.differences("net", RECORDED, found)
+    assert line == "net, outputs, data_out_0 of the RTL: recorded a1, found nothing: must be equal"
+
+
+@pytest.mark.parametrize("simulated", [341, 352])
+def test_a_latency_may_not_be_predicted_worse(simulated: int) -> None:
+    recorded = {"latency": {"predicted": 341, "simulated": 344}}
+    found = {"latency": {"predicted": 341, "simulated": simulated}}
+    lines = record.differences("net", recorded, found)
+    missed = "net, latency: predicted 341, simulated 352: may miss by 3 cycles at most"
+    assert len(lines) == (1 if simulated == 341 else 2)
+    assert (missed in lines) == (simulated == 352)
+
+
+def test_what_is_wrong_is_not_recorded() -> None:
+    wrong = {"outputs": {record.FAULTS: 2}}
+    assert record.refused("net", {}, wrong) == (
+        "net is not recorded: 2 wrong elements and broken stream rules"
+    )
+    worse = {"latency": {"predicted": 341, "simulated": 342}}
+    assert record.refused("net", RECORDED, worse) == (
+        "net, latency: predicted 341, simulated 342: may miss by 0 cycles at most; not recorded"
+    )
+    longer = {"latency": {"predicted": 400, "simulated": 400}}
+    assert record.refused("net", RECORDED, longer) is None
+
+
+def test_flip_flops_may_grow_and_areas_shrink() -> None:
+    area = {"lut": 1030, "ff": 5000, "dsp": 0, "bram": 0.0}
+    assert record.differences("net", RECORDED, {**RECORDED, "area": area}) == []
+
+
+def test_wrong_hardware_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong weight in a memory changes what the RTL computes, not what the reference does."""
+    name, emit = "linear-ternary", designs.emit
+
+    def emit_wrong(name: str, folder: Path) -> tuple[Project, Tensor]:
+        project, inputs = emit(name, folder)
+        (memory,) = (folder / "mem").glob("*weight*.mem")
+        words = memory.read_text().split()
+        memory.write_text("\n".join(["0" * len(words[0]), *words[1:]]))
+        return project, inputs
+
+    monkeypatch.setattr(designs, "emit", emit_wrong)
+    found = record.measure(name, record.WITHOUT_AREA)
+    lines = record.differences(name, record.load()[name], found)
+    assert [line.partition(":")[0] for line in lines] == [
+        f"{name}, outputs, {record.FAULTS}",
+        f"{name}, outputs, data_out_0 of the RTL",
+    ]
+    assert record.refused(name, {}, found) is not None
