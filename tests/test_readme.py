@@ -1,19 +1,32 @@
-"""What the README shows is what happens."""
+"""What the pages show is what happens."""
 
 import json
-import os
 import re
-import subprocess
+import shutil
 import sys
-import sysconfig
 import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
-ROOT = Path(__file__).resolve().parents[1]
+from mase_hw.emit.flow import canonicalize
+from mase_hw.graph import trace
+from mase_hw.models import models
+from mase_hw.pipelines.compression import CompressionPipeline
+from mase_hw.search.space import Space
+from mase_hw.search.study import TABLES
+from tests._readme import ROOT, SCRIPTS, Block, block, blocks, pages, run, write_files
+
 README = (ROOT / "README.md").read_text()
-SCRIPTS = Path(sysconfig.get_path("scripts"))
+# Commands that are not run: what they measure takes an hour, or their data are fetched.
+LEFT_OUT = ("mase-hw bench", "mnist-lenet")
+# Commands that take long, of which the slow tests run all.
+HEAVY = re.compile(
+    r"mase-hw (simulate|synth|search|compress|sweep|experiment \w)|digits-mlp|python "
+)
+# Pages whose blocks are run by tests of their own, or are fragments.
+OWN_TESTS = (".", "mase_hw/ops", "mase_hw/formats", "kernels")
 USES_CUBIC = """
 import torch
 import mase_hw
@@ -32,37 +45,137 @@ assert report.bit_exact, report.first_mismatch
 error = (report.values["data_out_0"] - values**3).abs().max()
 assert error < 0.2, error
 """
+USES_MAXIMUM = """
+import torch
+import mase_hw
 
 
-def block(language: str, word: str) -> str:
-    """Return the block of code that holds `word`."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    (found,) = [text for text in blocks if word in text]
-    return str(found)
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.maximum(x, y)
 
 
-def run(
-    command: list[str | Path], folder: Path, paths: tuple[Path, ...] = (), status: int = 0
-) -> str:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
-    environment["PATH"] = f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}"
-    result = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == status, result.stdout
-    return result.stdout
+inputs = torch.randn(8, 7), torch.randn(8, 7)
+project = mase_hw.emit_verilog(Model(), inputs, output="build/maximum", parallelism=3)
+(node,) = project.design.nodes
+assert node.module == "mase_maximum_fixed"
+for stall in (0.0, 0.4):
+    report = mase_hw.simulate(project, stall=stall)
+    assert report.bit_exact, report.first_mismatch
+    values = [torch.randn(20, 7), torch.randn(20, 7)]
+    found = mase_hw.simulate(project, values).values["data_out_0"]
+    assert (found - torch.maximum(*values)).abs().max() < 0.1
+report = mase_hw.simulate(project)
+assert report.interval_cycles == report.predicted_interval_cycles
+assert report.latency_cycles == report.predicted_latency_cycles
+"""
+USES_SYMMETRIC = """
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.graph.quantized import QuantizedModel
+
+torch.manual_seed(0)
+entry = {"name": "fixed", "data_in_width": 8, "weight_name": "symmetric_fixed", "bias_width": 8}
+config = {"by": "type", "linear": {"config": {**entry, "weight_width": 3}}}
+graph = mase_hw.trace(nn.Sequential(nn.Linear(8, 4)), torch.randn(32, 8))
+graph = mase_hw.quantize(graph, config)
+call = graph.call(graph.node("linear_0"))
+codes = call.constant_codes("weight")
+assert -3 <= codes.min() < codes.max() <= 3, codes
+QuantizedModel(graph)(torch.randn(2, 8)).sum().backward()
+try:
+    mase_hw.emit_verilog(graph, output="build/symmetric")
+except mase_hw.MaseError as error:
+    assert "weight is symmetric_fixed; linear has hardware for fixed" in str(error), error
+else:
+    raise AssertionError("a format without hardware was emitted")
+"""
+
+
+def steps(page: str, *, light: bool) -> list[Block]:
+    """Return what a page runs, in order: its scripts, and its commands line by line.
+
+    Args:
+        page: its folder.
+        light: leave out what takes long.
+    """
+    found = []
+    for item in blocks(page):
+        if item.language == "python" and item.file is None:
+            found += [] if light and (item.continued or "simulate(" in item.text) else [item]
+        elif item.language == "sh":
+            for line in item.text.splitlines():
+                if any(words in line for words in LEFT_OUT) or (light and HEAVY.search(line)):
+                    continue
+                found.append(Block("sh", line.replace(" --simulate", "") if light else line))
+    return found
+
+
+def pages_with_steps(*, light: bool) -> list[str]:
+    folders = [str(page.parent.relative_to(ROOT)) for page in pages()]
+    return [name for name in folders if name not in OWN_TESTS and steps(name, light=light)]
+
+
+def run_page(page: str, folder: Path, *, light: bool) -> str:
+    """Run what a page runs beside the first page's model; return what it printed."""
+    (folder / "net.py").write_text(block(".", "python", "# net.py"))
+    write_files(page, folder)
+    printed = ""
+    for step in steps(page, light=light):
+        if step.continued is not None:
+            (path,) = folder.rglob(step.continued)
+            with path.open("a") as file:
+                file.write(f"\n\n{step.text}")
+        elif step.language == "python":
+            printed += run([sys.executable, "-c", step.text], folder)
+        else:
+            printed += run(["sh", "-c", step.text], folder)
+    return printed
+
+
+@pytest.mark.parametrize("page", pages_with_steps(light=True))
+def test_the_light_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
+    run_page(page, tmp_path, light=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", pages_with_steps(light=False))
+def test_all_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
+    printed = run_page(page, tmp_path, light=False)
+    verdicts = re.findall(r"bit-exact\W+(\w+)", printed)
+    lines = [step.text for step in steps(page, light=False) if step.language == "sh"]
+    simulations = [line for line in lines if "--simulate" in line or "mase-hw simulate" in line]
+    assert verdicts == ["yes"] * len(simulations)
+
+
+def test_the_pages_that_run_something_are_found() -> None:
+    light = {"mase_hw", "mase_hw/experiments", "mase_hw/hardware", "mase_hw/models", "sim"}
+    assert set(pages_with_steps(light=True)) == light
+    heavy = {"mase_hw/pipelines", "mase_hw/search"}
+    assert set(pages_with_steps(light=False)) == light | heavy
+
+
+def test_the_files_of_compressions_are_read() -> None:
+    for word, count in (("# compress.toml", 4), ("# sweep.toml", 2)):
+        tables = tomllib.loads(block("mase_hw/pipelines", "toml", word))
+        tables.pop("sweep", None)
+        assert len(CompressionPipeline.from_config(tables).steps) == count
+
+
+def test_the_files_of_searches_are_read() -> None:
+    mg = canonicalize(trace(models()["digits-mlp"].build(), torch.randn(4, 64)))
+    for word, count in (("# search.toml", 7), ("# architecture.toml", 2)):
+        tables = tomllib.loads(block("mase_hw/search", "toml", word))
+        assert set(tables) <= set(TABLES)
+        assert len(Space.parse(mg, tables["space"]).dimensions) == count
 
 
 def test_the_commands_on_your_own_model(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(block("python", "# net.py"))
-    (tmp_path / "net.toml").write_text(block("toml", "[parallelism]"))
-    lines = block("sh", "mase-hw preflight").splitlines()
+    (tmp_path / "net.py").write_text(block(".", "python", "# net.py"))
+    (tmp_path / "net.toml").write_text(block(".", "toml", "[parallelism]"))
+    lines = block(".", "sh", "mase-hw preflight").splitlines()
     assert len(lines) == 2
     outputs = [run(["sh", "-c", line], tmp_path) for line in lines]
     assert "every node has hardware" in outputs[0]
@@ -75,35 +188,94 @@ def test_the_commands_on_your_own_model(tmp_path: Path) -> None:
 
 
 def test_the_python_example(tmp_path: Path) -> None:
-    output = run([sys.executable, "-c", block("python", "mase_hw.trace(")], tmp_path)
+    output = run([sys.executable, "-c", block(".", "python", "mase_hw.trace(")], tmp_path)
     assert output.splitlines()[-1] == "True 500 torch.Size([100, 5])"
     assert "linear_0" in output
     assert "fixed<8,4>" in output
 
 
+def test_the_life_of_a_format(tmp_path: Path) -> None:
+    """Each line prints what the comment beside it says."""
+    script = block("mase_hw", "python", "constant_codes")
+    lines = run([sys.executable, "-c", script], tmp_path).splitlines()
+    expected = re.findall(r"^print\(.*\)  +# (.*)$", script, re.MULTILINE)
+    assert lines[:-1] == expected[:-1]
+    assert "lanes=2, width_bits=8" in lines[-1]
+
+
 def test_an_operator_from_another_distribution(tmp_path: Path) -> None:
-    """The README's file and entry point, as a distribution on the path."""
-    source, project = block("python", "# cubic.py"), block("toml", "entry-points")
-    assert len(source.splitlines()) < 30
-    (tmp_path / "cubic.py").write_text(source)
-    metadata = tmp_path / "cubic-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: cubic\nVersion: 1.0\n")
-    groups = tomllib.loads(project)["project"]["entry-points"]
-    text = "".join(
-        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in entries.items())
-        for group, entries in groups.items()
-    )
-    (metadata / "entry_points.txt").write_text(text)
-    run([sys.executable, "-c", USES_CUBIC], tmp_path, (tmp_path,))
+    """A file and an entry point, as a distribution on the path."""
+    assert len(block("mase_hw/ops", "python", "# cubic.py").splitlines()) < 30
+    write_files("mase_hw/ops", tmp_path)
+    shutil.rmtree(tmp_path / "mase_hw")
+    run([sys.executable, "-c", USES_CUBIC], tmp_path)
+
+
+def test_an_operator_with_a_module_of_its_own(tmp_path: Path) -> None:
+    """The two files, added to a copy of the tree, are all that a new operator takes."""
+    package = tmp_path / "mase_hw"
+    shutil.copytree(ROOT / "mase_hw", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("sim", "kernels", "rtl", "templates"):
+        shutil.copytree(ROOT / name, package / name)
+    files = [item for item in blocks("mase_hw/ops") if item.file and "/" in item.file]
+    assert [item.file for item in files] == [
+        "mase_hw/ops/maximum.py",
+        "rtl/ops/mase_maximum_fixed.sv",
+    ]
+    for item in files:
+        path = tmp_path / "mase_hw" / str(item.file).removeprefix("mase_hw/")
+        assert not path.exists()
+        path.write_text(item.text)
+    run([sys.executable, "-c", USES_MAXIMUM], tmp_path)
+
+
+def test_a_format_from_another_distribution(tmp_path: Path) -> None:
+    """It passes the conformance tests, is trained in, and is refused by name in hardware."""
+    write_files("mase_hw/formats", tmp_path)
+    run([sys.executable, "-c", USES_SYMMETRIC], tmp_path)
+    tests = ["-p", "no:cacheprovider", str(ROOT / "tests" / "formats" / "test_conformance.py")]
+    command = [sys.executable, "-m", "pytest", "-q", *tests, "-k", "symmetric_fixed"]
+    printed = run([*command, "--rootdir", str(ROOT)], ROOT, PYTHONPATH=str(tmp_path))
+    assert re.search(r"^(1\d|2\d) passed", printed, re.MULTILINE), printed
+
+
+def test_the_configuration_of_formats(tmp_path: Path) -> None:
+    """Every layer gets the entry that the page says, and has hardware with it."""
+    write_files("mase_hw/formats", tmp_path)
+    script = """
+import tomllib
+import torch
+from torch import nn
+import mase_hw
+
+torch.manual_seed(0)
+layers = [part for _ in range(4) for part in (nn.Linear(16, 16), nn.ReLU())]
+config = tomllib.loads(open("formats.toml").read())["quantize"]
+project = mase_hw.emit_verilog(
+    nn.Sequential(*layers), torch.randn(32, 16), output="build/formats", config=config,
+    parallelism=2,
+)
+for layer in (0, 2, 4, 6):
+    operands = project.mg.call(project.mg.node(f"linear_{layer}")).operands
+    print(*(operands[name].format.name for name in ("data_in_0", "weight", "bias")))
+report = mase_hw.simulate(project, samples=20)
+print(report.bit_exact)
+"""
+    lines = run([sys.executable, "-c", script], tmp_path).splitlines()
+    assert lines == [
+        "fixed fixed fixed",
+        "mxint mxint mxint",
+        "mxint mxint mxint",
+        "fixed fp4_e2m1 fixed",
+        "True",
+    ]
 
 
 def test_every_command_is_described() -> None:
     from mase_hw.cli import build_app
 
     names = {item.name for item in build_app().registered_commands}
-    missing = {name for name in names if name and f"mase-hw {name}" not in README}
-    assert missing <= {"search", "profile"}, missing
+    assert {name for name in names if name and f"mase-hw {name}" not in README} == set()
 
 
 def test_the_tests_run_as_the_readme_says() -> None:

@@ -22,7 +22,7 @@ def bench(
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
     ] = False,
 ) -> None:
-    """Measure the figures of the README, and say which bars are met."""
+    """Measure the figures of mase_hw/bench/README.md, and say which bars are met."""
     from rich.table import Table
 
     from mase_hw._registry import nearest
