@@ -58,7 +58,7 @@ class Model(torch.nn.Module):
 inputs = torch.randn(8, 7), torch.randn(8, 7)
 project = mase_hw.emit_verilog(Model(), inputs, output="build/maximum", parallelism=3)
 (node,) = project.design.nodes
-assert node.module == "mase_maximum_fixed"
+assert node.module == "mase_maximum"
 for stall in (0.0, 0.4):
     report = mase_hw.simulate(project, stall=stall)
     assert report.bit_exact, report.first_mismatch
@@ -220,7 +220,8 @@ def test_an_operator_with_a_module_of_its_own(tmp_path: Path) -> None:
     files = [item for item in blocks("mase_hw/ops") if item.file and "/" in item.file]
     assert [item.file for item in files] == [
         "mase_hw/ops/maximum.py",
-        "rtl/ops/mase_maximum_fixed.sv",
+        "mase_hw/cells/maximum.py",
+        "rtl/ops/mase_maximum.sv",
     ]
     for item in files:
         path = tmp_path / "mase_hw" / str(item.file).removeprefix("mase_hw/")
