@@ -264,15 +264,14 @@ def _fit_grid(
     result: Fixed,
 ) -> Piecewise | None:
     """Return the fit on one grid, or None when it misses `MAX_ERROR` or the product's width."""
-    bases: list[int] = []
     parts: list[Tensor] = []
     worst = 0.0
-    for region in regions:
+    # The last region first: functions grow to the right, and the sooner a fit fails the better.
+    for region in reversed(regions):
         first, width_exponent = grid.segments(region.reach)
         span = ((1 << width_exponent) - 1).minimum(region.reach - first)
         fitted = _fit_region(function, region, (first, width_exponent, span), operand, result)
-        bases.append(sum(part.shape[0] for part in parts))
-        parts.append(fitted)
+        parts.insert(0, fitted)
         _, c1, c2 = fitted.T
         if _signed_bits(torch.cat([c1, c1 + c2, c2])) + grid.t_bits + 1 > MAX_PRODUCT_BITS:
             return None
@@ -291,7 +290,8 @@ def _fit_grid(
             return None
         worst = max(worst, error)
     coefficients = torch.cat(parts)
-    fitted_all = Piecewise(operand, result, regions, grid, tuple(bases), coefficients, worst)
+    bases = tuple(sum(part.shape[0] for part in parts[:number]) for number in range(len(parts)))
+    fitted_all = Piecewise(operand, result, regions, grid, bases, coefficients, worst)
     checked = _checked_error(function, fitted_all)
     return replace(fitted_all, error=max(worst, checked)) if checked <= MAX_ERROR else None
 
