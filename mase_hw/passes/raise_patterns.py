@@ -119,6 +119,8 @@ def _captured(chosen: Sequence[Operator]) -> list[_Composition]:
 
     graph = make_fx(compute, pre_dispatch=True)(torch.ones(PROBE_SHAPE)).graph
     roots: Any = next(node for node in graph.nodes if node.op == "output").args[0]
+    if any(root.op != "call_function" for root in roots):
+        raise UnsupportedError("one of them computes nothing")
     return [
         _Composition(operator, arguments, root, len(_calls(root)))
         for (operator, arguments), root in zip(owners, roots, strict=True)
