@@ -171,6 +171,7 @@ class Operator(ABC):
         result_axis: dimension of `weight` that counts results, along which a scale may be folded.
         shares_format: true when all operands and results are in one format, fitted to the result.
         broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
+        commutes: true when the first two arguments may change places.
     """
 
     name: ClassVar[str]
@@ -184,6 +185,7 @@ class Operator(ABC):
     result_axis: ClassVar[int] = 0
     shares_format: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
+    commutes: ClassVar[bool] = False
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:

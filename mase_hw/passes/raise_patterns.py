@@ -17,14 +17,12 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, metadata, update
 from mase_hw.graph._encoding import decode_target
 from mase_hw.graph.calls import aten_arguments
-from mase_hw.ops import Operator, operators
+from mase_hw.ops import Operator, operator_for, operators
 from mase_hw.passes._insert import unique_name
 
 PROBE_SHAPE = (2, 3)
 # Constants that are equal in float32 are the same number.
 NUMBER_TOLERANCE = 2.0**-23
-_aten = torch.ops.aten
-_COMMUTATIVE = (_aten.add.Tensor, _aten.mul.Tensor)
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,7 @@ def _matches(pattern: Any, value: Any, known: _Match) -> Iterator[_Match]:
             inside = _Match(known.operand, (*known.nodes, value))
             expected, given = aten_arguments(pattern), aten_arguments(value)
             orders = [list(given.values())]
-            if value.target in _COMMUTATIVE and given.get("alpha", 1) == 1:
+            if _commutes(value.target) and given.get("alpha", 1) == 1:
                 first, second, *rest = orders[0]
                 orders.append([second, first, *rest])
             for order in orders:
@@ -172,6 +170,11 @@ def _matches(pattern: Any, value: Any, known: _Match) -> Iterator[_Match]:
             yield from _matches_all(pattern, value, known)
     elif _equal(pattern, value):
         yield known
+
+
+def _commutes(target: Any) -> bool:
+    operator = operator_for(target)
+    return operator is not None and operator.commutes
 
 
 def _matches_all(patterns: Sequence[Any], values: Sequence[Any], known: _Match) -> Iterator[_Match]:
