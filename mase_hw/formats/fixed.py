@@ -3,7 +3,7 @@
 Value set: `code * 2**-frac_width` for `code` in `[-2**(width-1), 2**(width-1) - 1]` when signed,
 `[0, 2**width - 1]` when not. `frac_width` may be negative or exceed `width`. Rounding is to
 nearest with ties to even unless `rounding` says otherwise; overflow saturates unless `overflow`
-says `wrap` (modulo `2**width`). Zero has one code; infinities saturate; NaN is refused.
+says `wrap` (modulo `2**width`). Zero has one code; infinities always saturate; NaN is refused.
 
 Source: two's complement fixed point as in Yates, "Fixed-Point Arithmetic: An Introduction" (2009);
 rounding attributes as in IEEE 754-2019, section 4.3.
@@ -109,8 +109,10 @@ class Fixed(Format):
             raise FormatError(f"{self} has no code for NaN; the data holds at least one")
         if self.overflow == "saturate":
             scaled = scaled.clamp(self.minimum_code - 1, self.maximum_code + 1)
-        elif bool((scaled.abs() >= 2.0**62).any()):
-            raise FormatError(f"{self} wraps codes up to 62 bits; the data exceeds that")
+        else:
+            scaled = self._bound_infinities(scaled)
+            if bool((scaled.abs() >= 2.0**62).any()):
+                raise FormatError(f"{self} wraps codes up to 62 bits; the data exceeds that")
         return self._bound(_round(scaled, self.rounding).to(torch.int64))
 
     def decode(self, codes: Tensor) -> Tensor:
@@ -141,8 +143,12 @@ class Fixed(Format):
             return codes.clamp(self.minimum_code, self.maximum_code)
         modulus = 1 << self.width
         if codes.is_floating_point():
+            codes = self._bound_infinities(codes)
             return codes - torch.floor((codes - self.minimum_code) / modulus) * modulus
         return ((codes - self.minimum_code) & (modulus - 1)) + self.minimum_code
+
+    def _bound_infinities(self, codes: Tensor) -> Tensor:
+        return torch.where(codes.isinf(), codes.clamp(self.minimum_code, self.maximum_code), codes)
 
     @property
     def integer_fraction(self) -> int:

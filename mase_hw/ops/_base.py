@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -165,6 +165,8 @@ class Apply(nn.Module):
 
 
 Example = tuple[nn.Module, tuple[Tensor, ...]]
+# What a composition computes, and the arguments of the operator that it means.
+Spelling = Tensor | tuple[Tensor, Mapping[str, Any]]
 
 
 class Operator(ABC):
@@ -188,6 +190,7 @@ class Operator(ABC):
         result_axis: dimension of `weight` that counts results, along which a scale may be folded.
         shares_format: true when all operands and results are in one format, fitted to the result.
         broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
+        commutes: true when the first two arguments may change places.
     """
 
     name: ClassVar[str]
@@ -201,6 +204,7 @@ class Operator(ABC):
     result_axis: ClassVar[int] = 0
     shares_format: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
+    commutes: ClassVar[bool] = False
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:
@@ -385,12 +389,20 @@ class Operator(ABC):
         """
         return [(Apply(torch_target(self.targets[0])), (example_values(3, 11),))]
 
-    def pattern(self) -> Callable[[Tensor], Tensor] | None:
-        """Return the composition that capture makes of this operator, if ATen has none for it.
+    def patterns(self, x: Tensor) -> Iterable[Spelling]:
+        """Yield the results of compositions of other torch operators on `x` that mean this one.
 
-        A pass raises it to `targets[0]`.
+        A pass raises what capture makes of them to `targets[0]`, with its default arguments or
+        those that come with the result. Numbers may be whole or real, sums and products either
+        way round, and what occurs twice be computed once or twice: one spelling is enough. Of
+        compositions that hold each other the largest counts.
+
+        Example:
+            >>> def patterns(self, x):
+            ...     yield torch.relu(x) ** 2
+            ...     yield torch.square(torch.relu(x))
         """
-        return None
+        return ()
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Return every result written with other torch operators; None when there is hardware.

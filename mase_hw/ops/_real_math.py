@@ -2,11 +2,13 @@
 
 `FAST` works on float64 tensors, `PRECISE` on one mpmath real of `PRECISE_BITS` bits. Arguments
 of `PRECISE` are bounded where a function has come so close to its limit that only the side on
-which the limit lies can matter to a rounding: the result stays on that side.
+which the limit lies can matter to a rounding: the result stays on that side. Results of `PRECISE`
+that are rational are exact, so that a tie is seen as one.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -39,20 +41,44 @@ class RealMath(ABC):
         """Return `exp(x) - 1`."""
 
     @abstractmethod
+    def log(self, x: Any) -> Any:
+        """Return the natural logarithm."""
+
+    @abstractmethod
+    def log2(self, x: Any) -> Any:
+        """Return the logarithm to base 2."""
+
+    @abstractmethod
+    def log10(self, x: Any) -> Any:
+        """Return the logarithm to base 10."""
+
+    @abstractmethod
     def log1p(self, x: Any) -> Any:
         """Return `log(1 + x)`."""
+
+    @abstractmethod
+    def sin(self, x: Any) -> Any:
+        """Return the sine."""
+
+    @abstractmethod
+    def cos(self, x: Any) -> Any:
+        """Return the cosine."""
 
     @abstractmethod
     def tanh(self, x: Any) -> Any:
         """Return the hyperbolic tangent."""
 
     @abstractmethod
+    def erf(self, x: Any) -> Any:
+        """Return the error function."""
+
+    @abstractmethod
     def erfc(self, x: Any) -> Any:
         """Return the complementary error function."""
 
     @abstractmethod
-    def sqrt(self, x: float) -> Any:
-        """Return the square root of a constant."""
+    def sqrt(self, x: Any) -> Any:
+        """Return the square root, of a constant too."""
 
     @property
     @abstractmethod
@@ -85,25 +111,47 @@ class _Fast(RealMath):
     def expm1(self, x: Any) -> Any:
         return torch.expm1(x)
 
+    def log(self, x: Any) -> Any:
+        return torch.log(x)
+
+    def log2(self, x: Any) -> Any:
+        return torch.log2(x)
+
+    def log10(self, x: Any) -> Any:
+        return torch.log10(x)
+
     def log1p(self, x: Any) -> Any:
         return torch.log1p(x)
+
+    def sin(self, x: Any) -> Any:
+        return torch.sin(x)
+
+    def cos(self, x: Any) -> Any:
+        return torch.cos(x)
 
     def tanh(self, x: Any) -> Any:
         return torch.tanh(x)
 
+    def erf(self, x: Any) -> Any:
+        return torch.special.erf(x)
+
     def erfc(self, x: Any) -> Any:
         return torch.special.erfc(x)
 
-    def sqrt(self, x: float) -> Any:
-        return x**0.5
+    def sqrt(self, x: Any) -> Any:
+        return torch.sqrt(x) if isinstance(x, torch.Tensor) else math.sqrt(x)
 
 
-class _Precise(RealMath):
-    """One mpmath real, in a context of its own."""
+class Precise(RealMath):
+    """One mpmath real, in a context of its own.
 
-    def __init__(self) -> None:
+    Args:
+        bits: of its significand.
+    """
+
+    def __init__(self, bits: int = PRECISE_BITS) -> None:
         self.context = mpmath.mp.clone()
-        self.context.prec = PRECISE_BITS
+        self.context.prec = bits
 
     @property
     def pi(self) -> Any:
@@ -121,18 +169,39 @@ class _Precise(RealMath):
     def expm1(self, x: Any) -> Any:
         return self.exp(x) - 1
 
+    def log(self, x: Any) -> Any:
+        return self.context.log(x)
+
+    def log2(self, x: Any) -> Any:
+        mantissa, exponent = self.context.frexp(x)
+        return self.context.log(2 * mantissa) / self.context.log(2) + (exponent - 1)
+
+    def log10(self, x: Any) -> Any:
+        found = self.context.log(x) / self.context.log(10)
+        whole = self.context.nint(found)
+        return whole if self.context.mpf(10) ** whole == x else found
+
     def log1p(self, x: Any) -> Any:
         return self.context.log(1 + x)
+
+    def sin(self, x: Any) -> Any:
+        return self.context.sin(x)
+
+    def cos(self, x: Any) -> Any:
+        return self.context.cos(x)
 
     def tanh(self, x: Any) -> Any:
         return self.context.tanh(self.clip(x, -_TANH_BOUND, _TANH_BOUND))
 
+    def erf(self, x: Any) -> Any:
+        return self.context.erf(self.clip(x, -_ERFC_BOUND, _ERFC_BOUND))
+
     def erfc(self, x: Any) -> Any:
         return self.context.erfc(self.clip(x, -_ERFC_BOUND, _ERFC_BOUND))
 
-    def sqrt(self, x: float) -> Any:
+    def sqrt(self, x: Any) -> Any:
         return self.context.sqrt(x)
 
 
 FAST = _Fast()
-PRECISE = _Precise()
+PRECISE = Precise()

@@ -9,7 +9,7 @@ reference reads the same memories as the module, so both agree on every bit.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -31,16 +31,19 @@ from mase_hw.ops._base import (
     Hardware,
     Operator,
     Reference,
+    Spelling,
     Table,
     example_values,
     torch_target,
 )
 from mase_hw.ops._blocks import block_room
+from mase_hw.ops._domain import EVERYWHERE, Domain
 from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._library import NAMESPACE, define
 from mase_hw.ops._real_math import FAST, RealMath
 from mase_hw.ops._unary_piecewise import GUARD_BITS, MAX_KNOTS, Piecewise, fit
+from mase_hw.ops._unary_rounding import RealFunction
 from mase_hw.ops._unary_table import MAX_TABLE_INPUT_BITS, FunctionTable
 
 Attributes = Mapping[str, Any]
@@ -51,7 +54,8 @@ PIECEWISE_STAGES = 4
 class Unary(Operator):
     """An element-wise function of one operand.
 
-    Subclasses write `equation` and, where the function is not smooth other than at zero, `knots`.
+    Subclasses write `equation`; where the function is not defined everywhere, `domain`; and where
+    it is not smooth other than at zero and at the ends of its domain, `knots`.
 
     Attributes:
         required_attributes: values for the arguments that have no default, for tables and tests.
@@ -71,9 +75,10 @@ class Unary(Operator):
         if namespace == NAMESPACE and not hasattr(torch.ops.mase, name):
             define(name, self._composition)
 
-    def pattern(self) -> Callable[[Tensor], Tensor] | None:
-        """Return the equation itself, for a function that ATen has no operator for."""
-        return self._composition if self.targets[0].startswith(f"{NAMESPACE}.") else None
+    def patterns(self, x: Tensor) -> Iterable[Spelling]:
+        """Yield the equation itself, for a function that ATen has no operator for."""
+        if self.targets[0].startswith(f"{NAMESPACE}."):
+            yield self._composition(x)
 
     def _composition(self, x: Tensor) -> Tensor:
         result: Tensor = self.equation(x, FAST, {})
@@ -89,18 +94,34 @@ class Unary(Operator):
         """Return the real function of `x`, a float64 tensor or one real of high precision.
 
         Args:
-            x: the operand's values.
+            x: the operand's values, inside the domain.
             math: functions that suit `x`; `+ - * /` and comparisons work as usual.
             attributes: the call's other arguments; those left to their default are missing.
         """
 
     def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
-        """Evaluate the equation, which torch's own kernel may round differently at a tie."""
-        result: Tensor = self.equation(operands["data_in_0"], FAST, arguments)
+        """Evaluate the function, which torch's own kernel may round differently at a tie."""
+        result: Tensor = self.function(arguments)(operands["data_in_0"], FAST)
         return result
 
+    def domain(self, attributes: Attributes) -> Domain:
+        """Return where the function is defined; `_domain` says what it gives elsewhere."""
+        return EVERYWHERE
+
+    def function(self, attributes: Attributes) -> RealFunction:
+        """Return the function on the whole line: the equation, and what its domain adds to it."""
+        domain = self.domain(attributes)
+
+        def evaluate(x: Any, math: RealMath) -> Any:
+            return domain.extend(lambda inside: self.equation(inside, math, attributes), x, math)
+
+        return evaluate
+
     def knots(self, attributes: Attributes) -> Sequence[float]:
-        """Return where, zero aside, the function or its slope is not continuous: two at most."""
+        """Return where, zero aside, the function or its slope is not continuous: two at most.
+
+        The ends of the domain and the poles are known and count.
+        """
         return ()
 
     def evaluator(self, operand: Format, result: Format, attributes: Attributes) -> Evaluator:
@@ -179,18 +200,16 @@ def _evaluator(
     operator: Unary, operand: Format, result: Format, items: tuple[tuple[str, Any], ...]
 ) -> Evaluator:
     attributes = dict(items)
-
-    def function(x: Any, math: RealMath) -> Any:
-        return operator.equation(x, math, attributes)
-
+    function = operator.function(attributes)
+    steep = operator.domain(attributes).knots
+    knots = (*operator.knots(attributes), *steep)
     if isinstance(operand, BlockFormat) and isinstance(result, BlockFormat):
-        knots = operator.knots(attributes)
         return mxint.BlockFunction.fit(function, knots, operand, result, operator.name)
     if not isinstance(operand, Fixed) or not isinstance(result, Fixed):
         return minifloat.PatternTable.tabulate(function, operand, result)
     if operand.width <= MAX_TABLE_INPUT_BITS:
         return FunctionTable.tabulate(function, operand, result)
-    return fit(function, operator.knots(attributes), operand, result, operator.name)
+    return fit(function, knots, operand, result, operator.name, steep)
 
 
 def _piecewise_parameters(piecewise: Piecewise) -> dict[str, int | str]:

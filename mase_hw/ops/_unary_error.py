@@ -14,7 +14,7 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops import operators
 from mase_hw.ops._base import Call
-from mase_hw.ops._real_math import FAST, RealMath
+from mase_hw.ops._real_math import FAST
 from mase_hw.ops._unary import Unary
 from mase_hw.ops._unary_rounding import correctly_rounded
 
@@ -89,10 +89,7 @@ def unary_error(call: Call) -> UnaryError:
         return UnaryError(operator.name, operand, result, None)
     codes = sample_codes(operand)
     found = operator.reference(call)(codes)
-
-    def function(x: Any, math: RealMath) -> Any:
-        return operator.equation(x, math, call.attributes)
-
+    function = operator.function(call.attributes)
     steps = (found - correctly_rounded(function, codes, operand, result)).abs()
     real = function(operand.decode(codes), FAST) * 2.0**result.frac_width
     if result.overflow == "wrap":

@@ -40,7 +40,8 @@ def rounded_to_odd(function: RealFunction, x: Tensor, bits: int) -> tuple[Scaled
     integers, exponents, sure = _decided(values, x, bits)
     for place in torch.nonzero(finite & ~sure).flatten().tolist():
         value = function(PRECISE.context.mpf(float(x[place])), PRECISE)
-        integers[place], exponents[place] = _precise(value, bits)
+        pole = PRECISE.context.isinf(value)
+        integers[place], exponents[place] = (_limit if pole else _precise)(value, bits)
     for place in torch.nonzero(~finite & ~torch.isnan(values)).flatten().tolist():
         integers[place], exponents[place] = _limit(float(values[place]), bits)
     top = exponents + bits
@@ -79,7 +80,7 @@ def _precise(value: Any, bits: int) -> tuple[int, int]:
 
 
 def _limit(value: float, bits: int) -> tuple[int, int]:
-    """Return integer and exponent of the result for an infinite operand."""
+    """Return integer and exponent of the result at a pole or for an infinite operand."""
     if abs(value) == float("inf"):
         return (1 if value > 0 else -1) << (bits - 1), HIGHEST_PLACE - bits
     return _precise(PRECISE.context.mpf(value), bits)

@@ -1,7 +1,8 @@
 """A function as piecewise quadratics, for operands too wide for a table.
 
 The operand's codes are cut at the knots (zero, and where the function is not smooth) into
-regions. In a region, `u` is the distance in codes from the end that is nearer to zero. Segments
+regions. In a region, `u` is the distance in codes from the end where the function is steep, if
+there is one (a pole, or where its domain ends), else from that which is nearer to zero. Segments
 of `u` are as wide as a floating-point number's spacing: `2**index_bits` to an octave, and
 `2**index_bits` below `2**base_exponent`. The offset in a segment, left-aligned, is `t` of `t_bits`
 bits; with all coefficients in units of `2**-GUARD_BITS` of the result's step, in integers
@@ -159,14 +160,27 @@ class Piecewise:
 
 
 def fit(
-    function: RealFunction, knots: Sequence[float], operand: Fixed, result: Fixed, name: str
+    function: RealFunction,
+    knots: Sequence[float],
+    operand: Fixed,
+    result: Fixed,
+    name: str,
+    steep: Sequence[float] = (),
 ) -> Piecewise:
     """Return the smallest fit that meets `MAX_ERROR`.
+
+    Args:
+        function: the function.
+        knots: where it is not smooth; zero is one anyway.
+        operand: format of its operand.
+        result: format of its result.
+        name: of the function, for errors.
+        steep: knots beside which segments have to be short, other than zero.
 
     Raises:
         UnsupportedError: when no fit of `MAX_WORDS` segments meets it.
     """
-    regions = _regions(function, knots, operand, name)
+    regions = _regions(function, knots, operand, name, steep)
     u_width = max(max(region.reach for region in regions).bit_length(), MIN_INDEX_BITS + 2)
     best: Piecewise | None = None
     for index_bits in range(MIN_INDEX_BITS, min(MAX_INDEX_BITS, u_width - 2) + 1):
@@ -188,33 +202,56 @@ def fit(
 
 
 def _regions(
-    function: RealFunction, knots: Sequence[float], operand: Fixed, name: str
+    function: RealFunction,
+    knots: Sequence[float],
+    operand: Fixed,
+    name: str,
+    steep: Sequence[float],
 ) -> tuple[Region, ...]:
-    cuts = {_first_code(function, knot, operand) for knot in {0.0, *knots}}
-    inner = sorted(cut for cut in cuts if operand.minimum_code < cut <= operand.maximum_code)
+    cuts = {knot: _first_code(function, knot, operand) for knot in {0.0, *knots}}
+    inner = sorted({cut for cut in cuts.values() if operand.minimum_code < cut})
+    inner = [cut for cut in inner if cut <= operand.maximum_code]
     if len(inner) > MAX_KNOTS:
         raise UnsupportedError(
             f"{name} has {len(inner)} knots; allowed: {MAX_KNOTS}, zero included"
         )
     lows = [operand.minimum_code, *inner]
     highs = [*(cut - 1 for cut in inner), operand.maximum_code]
+    ends = list(zip(lows, highs, strict=True))
+    downward = _downward(ends, {cuts[knot] for knot in steep})
     return tuple(
-        Region(low, high, upward=abs(low) <= abs(high + 1))
-        for low, high in zip(lows, highs, strict=True)
+        Region(low, high, upward=number >= downward) for number, (low, high) in enumerate(ends)
     )
+
+
+def _downward(ends: Sequence[tuple[int, int]], steep: set[int]) -> int:
+    """Return how many regions, the first ones, are counted from their high end.
+
+    A region wants to be counted from the end that is steep, else from that nearer to zero.
+    """
+    # Positive where a region wants to be counted upward.
+    wishes = [
+        4 * ((low in steep) - (high + 1 in steep)) + (1 if abs(low) <= abs(high + 1) else -1)
+        for low, high in ends
+    ]
+    return max(range(len(ends) + 1), key=lambda count: sum(wishes[count:]) - sum(wishes[:count]))
 
 
 def _first_code(function: RealFunction, knot: float, operand: Fixed) -> int:
     """Return the first code on the right side of a knot.
 
-    A code that lies on the knot belongs to the right side, unless the function jumps there.
+    A code that lies on the knot belongs to the right side, unless the function jumps there, or
+    has a pole that the left side only continues.
     """
     scaled = knot * 2.0**operand.frac_width
     code = math.ceil(max(min(scaled, 2.0**40), -(2.0**40)))
     if code != scaled:
         return code
-    probes = torch.tensor([0.0, _NEARBY, 1.0], dtype=torch.float64)
-    at, nearby, after = function((code + probes) * 2.0**-operand.frac_width, FAST).tolist()
+    probes = torch.tensor([-1.0, 0.0, _NEARBY, 1.0], dtype=torch.float64)
+    values = function((code + probes) * 2.0**-operand.frac_width, FAST).tolist()
+    before, at, nearby, after = values
+    if math.isinf(at):
+        return code + 1 if before == at else code
     continuous = abs(nearby - at) <= abs(after - at) / 2
     return code if continuous else code + 1
 
@@ -227,15 +264,14 @@ def _fit_grid(
     result: Fixed,
 ) -> Piecewise | None:
     """Return the fit on one grid, or None when it misses `MAX_ERROR` or the product's width."""
-    bases: list[int] = []
     parts: list[Tensor] = []
     worst = 0.0
-    for region in regions:
+    # The last region first: functions grow to the right, and the sooner a fit fails the better.
+    for region in reversed(regions):
         first, width_exponent = grid.segments(region.reach)
         span = ((1 << width_exponent) - 1).minimum(region.reach - first)
         fitted = _fit_region(function, region, (first, width_exponent, span), operand, result)
-        bases.append(sum(part.shape[0] for part in parts))
-        parts.append(fitted)
+        parts.insert(0, fitted)
         _, c1, c2 = fitted.T
         if _signed_bits(torch.cat([c1, c1 + c2, c2])) + grid.t_bits + 1 > MAX_PRODUCT_BITS:
             return None
@@ -254,7 +290,8 @@ def _fit_grid(
             return None
         worst = max(worst, error)
     coefficients = torch.cat(parts)
-    fitted_all = Piecewise(operand, result, regions, grid, tuple(bases), coefficients, worst)
+    bases = tuple(sum(part.shape[0] for part in parts[:number]) for number in range(len(parts)))
+    fitted_all = Piecewise(operand, result, regions, grid, bases, coefficients, worst)
     checked = _checked_error(function, fitted_all)
     return replace(fitted_all, error=max(worst, checked)) if checked <= MAX_ERROR else None
 
@@ -264,7 +301,7 @@ def _checked_error(function: RealFunction, piecewise: Piecewise) -> float:
     operand, result = piecewise.operand, piecewise.result
     codes = check_codes(operand, piecewise.regions)
     y = piecewise.unrounded(codes).double() / 2**GUARD_BITS
-    target = function(operand.decode(codes), FAST) * 2.0**result.frac_width
+    target = _in_steps(function(operand.decode(codes), FAST), result)
     if result.overflow == "saturate":
         low, high = float(result.minimum_code), float(result.maximum_code)
         y, target = y.clamp(low, high), target.clamp(low, high)
@@ -322,8 +359,16 @@ def _scaled(
     """Return the function in steps of the result, at real distances from the region's origin."""
     codes = region.origin + u if region.upward else region.origin - u
     values = function(codes * 2.0**-operand.frac_width, FAST)
-    scaled: Tensor = (values * 2.0**result.frac_width).clamp(-_FAR, _FAR)
-    return scaled
+    return _in_steps(values, result).clamp(-_FAR, _FAR)
+
+
+def _in_steps(values: Tensor, result: Fixed) -> Tensor:
+    """Return reals in steps of the result; a pole is the end of its range, even if it wraps."""
+    steps = values * 2.0**result.frac_width
+    if result.overflow == "saturate":
+        return steps
+    steps = torch.where(steps == math.inf, float(result.maximum_code), steps)
+    return torch.where(steps == -math.inf, float(result.minimum_code), steps)
 
 
 def _horner(c0: Tensor, c1: Tensor, c2: Tensor, t: Tensor, t_bits: int) -> Tensor:

@@ -58,10 +58,13 @@ def _decided(values: Tensor, x: Tensor, result: Fixed) -> Tensor:
     if result.overflow == "saturate":
         sure |= scaled - error > result.maximum_code + 1
         sure |= scaled + error < result.minimum_code - 1
+        sure |= values.isinf()
     return sure
 
 
 def _round_precise(value: Any, result: Fixed) -> int:
+    if PRECISE.context.isinf(value):
+        return result.maximum_code if value > 0 else result.minimum_code
     scaled = PRECISE.context.ldexp(value, result.frac_width)
     if result.overflow == "saturate":
         scaled = PRECISE.clip(scaled, result.minimum_code - 1, result.maximum_code + 1)

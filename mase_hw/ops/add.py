@@ -17,6 +17,7 @@ class Add(Binary):
     name: ClassVar[str] = "add"
     targets: ClassVar[tuple[str, ...]] = ("aten.add.Tensor", "aten.add.Scalar")
     operation: ClassVar[str] = "add"
+    commutes: ClassVar[bool] = True
     module: ClassVar[str] = "mase_add_fixed"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:

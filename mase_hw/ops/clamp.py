@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mase_hw.ops._base import Apply, Example, example_values
+from types import MappingProxyType
+
 from mase_hw.ops._clamp import Clamp as _Clamp
 from mase_hw.ops._unary import Attributes
 
@@ -17,12 +18,9 @@ class Clamp(_Clamp):
         for place in ("", "_")
     )
     keeps_format = True
+    required_attributes = MappingProxyType({"min": -0.5, "max": 1.25})
 
     def bounds(self, attributes: Attributes) -> tuple[float, float]:
         """Return (low, high)."""
         low, high = attributes.get("min"), attributes.get("max")
         return float("-inf" if low is None else low), float("inf" if high is None else high)
-
-    def examples(self) -> list[Example]:
-        """Both bounds."""
-        return [(Apply(lambda x: x.clamp(-0.5, 1.25)), (example_values(3, 11),))]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Spelling
 from mase_hw.ops._real_math import RealMath
 from mase_hw.ops._unary import Attributes, Unary
 
@@ -21,3 +26,16 @@ class GELU(Unary):
             inner = math.sqrt(2.0) / math.sqrt(math.pi) * (x + 0.044715 * x * x * x)
             return x * math.sigmoid(2 * inner)
         return x * math.erfc(-x / math.sqrt(2.0)) / 2
+
+    def patterns(self, x: Tensor) -> Iterable[Spelling]:
+        """Yield both forms as libraries of models write them out, multiplied in any order."""
+        for erf in (torch.erf(x / 2**0.5), torch.erf(x * 0.5**0.5)):
+            yield from _weighted(x, 1.0 + erf)
+        scale, cubic = (2 / torch.pi) ** 0.5, 0.044715
+        for inner in (scale * (x + cubic * x**3), x * scale * (1.0 + cubic * x * x)):
+            for result in _weighted(x, 1.0 + torch.tanh(inner)):
+                yield result, {"approximate": "tanh"}
+
+
+def _weighted(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return 0.5 * x * weight, 0.5 * (x * weight), x * (0.5 * weight)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mase_hw.ops._base import Spelling
 from mase_hw.ops._real_math import RealMath
 from mase_hw.ops._unary import Attributes, Unary
 
@@ -17,3 +23,7 @@ class Mish(Unary):
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
         """Return the function."""
         return x * math.tanh(math.softplus(x))
+
+    def patterns(self, x: Tensor) -> Iterable[Spelling]:
+        """Yield other spellings."""
+        yield x * torch.tanh(F.softplus(x))

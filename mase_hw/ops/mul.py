@@ -16,6 +16,7 @@ class Mul(Binary):
     name: ClassVar[str] = "mul"
     targets: ClassVar[tuple[str, ...]] = ("aten.mul.Tensor", "aten.mul.Scalar")
     operation: ClassVar[str] = "multiply"
+    commutes: ClassVar[bool] = True
     module: ClassVar[str] = "mase_mul_fixed"
     also_for: ClassVar[str] = "mask"
 

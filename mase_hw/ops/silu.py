@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Spelling
 from mase_hw.ops._real_math import RealMath
 from mase_hw.ops._unary import Attributes, Unary
 
@@ -17,3 +22,7 @@ class SiLU(Unary):
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
         """Return the function."""
         return x * math.sigmoid(x)
+
+    def patterns(self, x: Tensor) -> Iterable[Spelling]:
+        """Yield other spellings."""
+        yield x * torch.sigmoid(x)

@@ -34,7 +34,7 @@ Fit = Callable[[float, float], Format]
 
 @dataclass
 class Sample:
-    """Values of one tensor: exact extremes, and a bounded number of values evenly spread.
+    """Finite values of one tensor: exact extremes, and a bounded number of values evenly spread.
 
     Attributes:
         minimum: smallest value.
@@ -54,8 +54,9 @@ class Sample:
         return self.parts[0] if self.parts else torch.zeros(0, dtype=torch.float64)
 
     def add(self, values: Tensor) -> None:
-        """Add a batch."""
+        """Add a batch; infinities and NaN, which functions give at their poles, do not count."""
         flat = values.detach().flatten().double()
+        flat = flat[flat.isfinite()]
         if not flat.numel():
             return
         self.minimum = min(self.minimum, float(flat.min()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -37,13 +38,18 @@ def observe(mg: MaseGraph, data: Iterable[Any]) -> Observations:
         Samples by node name and by operand or result name.
 
     Raises:
-        DataError: when there is no batch, or no sample in any of them.
+        DataError: when there is no batch, or no sample in any of them, or one that is not finite.
     """
     results: dict[Node, Sample] = defaultdict(Sample)
 
     def visit(node: Node, value: Any) -> None:
-        if isinstance(value, Tensor) and value.is_floating_point() and node.op != "output":
-            results[node].add(value)
+        if not isinstance(value, Tensor) or not value.is_floating_point() or node.op == "output":
+            return
+        if node.op == "placeholder" and not bool(value.isfinite().all()):
+            raise DataError(
+                f"calibration data for {node.name} holds infinities or NaN; give finite numbers"
+            )
+        results[node].add(value)
 
     for batch in data:
         inputs = batch_inputs(mg, batch)
@@ -119,6 +125,11 @@ def calibrate_analysis_pass(
             try:
                 if constant is None:
                     sample = seen[node.name].get(name, Sample(-1.0, 1.0))
+                    if not math.isfinite(sample.minimum):
+                        raise FormatError(
+                            "none of its values on the data is a finite number, so no format can "
+                            "be fitted to them; give other data"
+                        )
                     chosen[name] = observer(sample, _by_range(cls, fields), share)
                 else:
                     chosen[name] = _of_constant(constant, cls, fields, observer, share)

@@ -112,9 +112,11 @@ def storage(mg: MaseGraph) -> dict[str, float]:
 
 
 def sqnr_db(exact: Tensor, rounded: Tensor) -> float:
-    """Return `10 log10(sum x^2 / sum (x - y)^2)`; infinite where nothing was lost."""
-    noise = float((exact.double() - rounded.double()).square().sum())
-    signal = float(exact.double().square().sum())
+    """Return `10 log10(sum x^2 / sum (x - y)^2)` over finite `x`; infinite if nothing was lost."""
+    finite = exact.isfinite()
+    kept = exact[finite].double()
+    noise = float((kept - rounded[finite].double()).square().sum())
+    signal = float(kept.square().sum())
     if noise == 0.0:
         return math.inf
     return 10.0 * math.log10(signal / noise) if signal > 0.0 else -math.inf

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from torch import Tensor
@@ -21,7 +22,7 @@ from mase_hw.ops._base import OPERAND_NAMES
 
 @dataclass
 class _Observed:
-    """Running extremes and counts of one tensor."""
+    """Running extremes of the finite values and counts of one tensor."""
 
     minimum: float = float("inf")
     maximum: float = float("-inf")
@@ -29,11 +30,23 @@ class _Observed:
     elements: int = 0
 
     def add(self, values: Tensor) -> None:
-        if values.numel():
-            self.minimum = min(self.minimum, float(values.min()))
-            self.maximum = max(self.maximum, float(values.max()))
-            self.zeros += int((values == 0).sum())
-            self.elements += values.numel()
+        if not values.numel():
+            return
+        self.zeros += int((values == 0).sum())
+        self.elements += values.numel()
+        low, high = float(values.min()), float(values.max())
+        if not (isfinite(low) and isfinite(high)):
+            finite = values[values.isfinite()]
+            if not finite.numel():
+                return
+            low, high = float(finite.min()), float(finite.max())
+        self.minimum, self.maximum = min(self.minimum, low), max(self.maximum, high)
+
+    def add_all(self, values: Tensor) -> None:
+        """Add values that have to be finite: others make an extreme that is not."""
+        self.add(values)
+        if not bool(values.isfinite().all()):
+            self.minimum, self.maximum = float("-inf"), float("inf")
 
     def range(self) -> ValueRange:
         return ValueRange(self.minimum, self.maximum, self.zeros / self.elements)
@@ -44,7 +57,9 @@ def add_software_metadata_analysis_pass(
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Run the float model and note minimum, maximum and sparsity of every operand and result.
 
-    Complex and empty tensors have no range.
+    Complex and empty tensors have no range. What a node computes may hold infinities and NaN, as
+    functions do at their poles and outside their domains: ranges are those of the finite values.
+    The range of an input that holds such, or of a tensor that holds nothing else, is not finite.
 
     Args:
         mg: the graph.
@@ -91,7 +106,8 @@ def _observe(observed: dict[Node, dict[str, _Observed]], node: Node, value: Any)
         return
     for index, item in enumerate(value if isinstance(value, list | tuple) else [value]):
         if isinstance(item, Tensor) and not item.is_complex():
-            observed[node][f"data_out_{index}"].add(item)
+            seen = observed[node][f"data_out_{index}"]
+            (seen.add_all if node.op == "placeholder" else seen.add)(item)
 
 
 def _operands(

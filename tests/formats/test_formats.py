@@ -1,10 +1,13 @@
 """What is peculiar to one format: compile, pitfalls, bad parameters, fitting, block rules."""
 
+import math
+
 import pytest
 import torch
 
 from mase_hw.errors import FormatError
 from mase_hw.formats import formats, make_format
+from mase_hw.formats.fixed import Fixed
 
 BLOCKS = [name for name in sorted(formats()) if "block_size" in formats()[name].field_names()]
 
@@ -166,3 +169,12 @@ def test_scales_taken_from_the_data_have_no_codes(name):
 def test_bad_parameters_are_refused_with_what_is_allowed(description, message):
     with pytest.raises(FormatError, match=message):
         make_format(description)
+
+
+def test_infinities_saturate_where_codes_wrap():
+    number = Fixed(8, 4, overflow="wrap")
+    values = torch.tensor([math.inf, -math.inf, 8.0, 1.0])
+    assert number.encode(values).tolist() == [127, -128, -128, 16]
+    assert number.round_values(values).tolist() == [7.9375, -8.0, -8.0, 1.0]
+    with pytest.raises(FormatError, match="62 bits"):
+        number.encode(torch.tensor([1e30]))

@@ -14,7 +14,8 @@ from mase_hw.formats import make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.ops import Call, TensorSpec, operators
 from mase_hw.ops._unary_error import unary_call, unary_operators
-from tests.ops.test_unary import MP, ORACLE
+from tests.ops.test_unary import MP
+from tests.ops.test_unary import exact as exact_function
 
 # Every preset, and the type of ml_dtypes with the same codes.
 PRESETS = {
@@ -92,9 +93,9 @@ def nearest_code(value, values, codes) -> int:
 def oracle_float(name, number, result, finite) -> list[int]:
     values = result.decode(torch.arange(result.layout.maximum_code + 1)).tolist()
     reals = [MP.mpf(value) for value in values]
-    found = []
+    function, found = exact_function(name), []
     for x in number.decode(finite).tolist():
-        real = MP.mpf(ORACLE[name][0](MP.mpf(x)))
+        real = function(x)
         place = max(0, np.searchsorted(values, abs(float(real))) - 2)
         near = slice(place, place + 4)
         codes = range(len(values))[near]
@@ -258,10 +259,16 @@ def test_blocks_are_combined_exactly(operation, first, second, result):
 def test_functions_of_blocks_are_within_their_bound():
     """Elements alone in their block, of all sizes, against 400 bits: 5/8 of a step."""
     generator = torch.Generator().manual_seed(2)
+    served = []
     for width, operator in itertools.product((4, 8), unary_operators()):
         number = make_format({"name": "mxint", "width": width, "block_size": 1})
         call = unary_call(operator, number, number)
-        assert operator.problems(call) == []
+        if problems := operator.problems(call):
+            # A function that is no power of small or large operands takes every octave.
+            assert all("octaves" in problem for problem in problems)
+            continue
+        served.append((width, operator.name))
+        function = exact_function(operator.name)
         far = number.random_codes((20,), generator)
         near = torch.randint(115, 136, (60,), generator=generator) << width
         near |= torch.randint(0, 1 << width, (60,), generator=generator)
@@ -276,10 +283,14 @@ def test_functions_of_blocks_are_within_their_bound():
             places.tolist(),
             strict=True,
         ):
-            real = MP.mpf(ORACLE[operator.name][0](MP.mpf(x)))
+            real = function(x)
             step = MP.mpf(2) ** (place + 2 - width)
             bound = ((1 << (width - 1)) - 1) * step
             octave = math.frexp(x)[1] - 1
             inside = not x or table.octaves.low <= octave <= table.octaves.high
             error = abs(min(max(real, -bound), bound) - y) / step
             assert error <= (0.5 if inside else 0.625), (operator.name, width, x, y)
+    refused = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos"}
+    assert not refused & {name for width, name in served if width == 8}
+    assert {(4, name) for name in refused} <= set(served)
+    assert len(served) >= 65

@@ -4,9 +4,9 @@ import dataclasses
 import inspect
 import random
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 
-import mpmath
 import numpy as np
 import pytest
 import torch
@@ -18,7 +18,10 @@ from torch import nn
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import OVERFLOW_MODES, ROUNDING_MODES, Fixed
 from mase_hw.ops import Call, TensorSpec, operator_for, operators
+from mase_hw.ops._base import torch_target
 from mase_hw.ops._clamp import code_bounds
+from mase_hw.ops._domain import Domain
+from mase_hw.ops._real_math import FAST, Precise
 from mase_hw.ops._unary import Unary
 from mase_hw.ops._unary_error import (
     error_table,
@@ -31,9 +34,11 @@ from mase_hw.ops._unary_piecewise import Piecewise, fit
 from mase_hw.ops._unary_table import FunctionTable
 from tests.rtl_bench import PRESSURE_MODES, Bench, Case, lint, operand_parameters, table_files
 
-MP = mpmath.mp.clone()
-MP.prec = 400
+# Of another precision than that with which the package decides ties.
+EXACT = Precise(400)
+MP = EXACT.context
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+SLOW = pytest.mark.slow
 
 
 def _phi(x):
@@ -48,39 +53,60 @@ def _soft(x):
     return MP.log(1 + MP.exp(x))
 
 
-# Textbook forms, on one real x; each beside torch's own operator.
-ORACLE = {
-    "abs": (lambda x: -x if x < 0 else x, torch.abs),
-    "celu": (lambda x: x if x > 0 else MP.exp(x) - 1, F.celu),
-    "clamp": (lambda x: x, lambda x: x),
-    "elu": (lambda x: x if x > 0 else MP.exp(x) - 1, F.elu),
-    "exp": (MP.exp, torch.exp),
-    "gelu": (lambda x: x * _phi(x), F.gelu),
-    "hardshrink": (lambda x: x if abs(x) > 0.5 else MP.mpf(0), F.hardshrink),
-    "hardsigmoid": (lambda x: min(max(x / 6 + MP.mpf(1) / 2, 0), 1), F.hardsigmoid),
-    "hardswish": (lambda x: x * min(max((x + 3), 0), 6) / 6, F.hardswish),
-    "hardtanh": (lambda x: min(max(x, -1), 1), F.hardtanh),
-    "leaky_relu": (lambda x: x if x > 0 else MP.mpf(0.01) * x, F.leaky_relu),
-    "log_sigmoid": (lambda x: MP.log(1 / (1 + MP.exp(-x))), F.logsigmoid),
-    "mish": (lambda x: x * MP.tanh(_soft(x)), F.mish),
-    "neg": (lambda x: -x, torch.neg),
-    "relu": (lambda x: max(x, 0), F.relu),
-    "relu6": (lambda x: min(max(x, 0), 6), F.relu6),
-    "selu": (lambda x: SELU_SCALE * (x if x > 0 else SELU_ALPHA * (MP.exp(x) - 1)), F.selu),
-    "sigmoid": (lambda x: 1 / (1 + MP.exp(-x)), torch.sigmoid),
-    "silu": (lambda x: x / (1 + MP.exp(-x)), F.silu),
-    "softplus": (lambda x: x if x > 20 else _soft(x), F.softplus),
-    "softshrink": (lambda x: MP.sign(x) * max(abs(x) - 0.5, 0), F.softshrink),
-    "softsign": (lambda x: x / (1 + abs(x)), F.softsign),
-    "tanh": (lambda x: (MP.exp(2 * x) - 1) / (MP.exp(2 * x) + 1), torch.tanh),
-    "tanhshrink": (lambda x: x - MP.tanh(x), F.tanhshrink),
-    "threshold": (lambda x: x if x > 0.1 else MP.mpf(0.7), lambda x: F.threshold(x, 0.1, 0.7)),
+# Second opinions on equations, for whom one is written: nothing here is needed for a new function.
+TEXTBOOK = {
+    "abs": lambda x: -x if x < 0 else x,
+    "celu": lambda x: x if x > 0 else MP.exp(x) - 1,
+    "clamp": lambda x: min(max(x, -0.5), 1.25),
+    "cos": lambda x: (MP.expj(x) + MP.expj(-x)).real / 2,
+    "elu": lambda x: x if x > 0 else MP.exp(x) - 1,
+    "erf": lambda x: 1 - MP.erfc(x),
+    "exp": MP.exp,
+    "expm1": MP.expm1,
+    "gelu": lambda x: x * _phi(x),
+    "hardshrink": lambda x: x if abs(x) > 0.5 else MP.mpf(0),
+    "hardsigmoid": lambda x: min(max(x / 6 + MP.mpf(1) / 2, 0), 1),
+    "hardswish": lambda x: x * min(max((x + 3), 0), 6) / 6,
+    "hardtanh": lambda x: min(max(x, -1), 1),
+    "leaky_relu": lambda x: x if x > 0 else MP.mpf(0.01) * x,
+    "log": lambda x: MP.ln(x) if x > 0 else -MP.inf,
+    "log10": lambda x: MP.log10(x) if x > 0 else -MP.inf,
+    "log1p": lambda x: MP.log1p(x) if x > -1 else -MP.inf,
+    "log2": lambda x: MP.log(x, 2) if x > 0 else -MP.inf,
+    "log_sigmoid": lambda x: MP.log(1 / (1 + MP.exp(-x))),
+    "mish": lambda x: x * MP.tanh(_soft(x)),
+    "neg": lambda x: -x,
+    "reciprocal": lambda x: x**-1 if x else MP.inf,
+    "relu": lambda x: max(x, 0),
+    "relu6": lambda x: min(max(x, 0), 6),
+    "rsqrt": lambda x: MP.power(x, -0.5) if x > 0 else MP.inf,
+    "selu": lambda x: SELU_SCALE * (x if x > 0 else SELU_ALPHA * (MP.exp(x) - 1)),
+    "sigmoid": lambda x: 1 / (1 + MP.exp(-x)),
+    "silu": lambda x: x / (1 + MP.exp(-x)),
+    "sin": lambda x: (MP.expj(x) - MP.expj(-x)).imag / 2,
+    "softplus": lambda x: x if x > 20 else _soft(x),
+    "softshrink": lambda x: MP.sign(x) * max(abs(x) - 0.5, 0),
+    "softsign": lambda x: x / (1 + abs(x)),
+    "sqrt": lambda x: MP.power(x, 0.5) if x > 0 else MP.mpf(0),
+    "square": lambda x: x**2,
+    "tanh": lambda x: (MP.exp(2 * x) - 1) / (MP.exp(2 * x) + 1),
+    "tanhshrink": lambda x: x - MP.tanh(x),
+    "threshold": lambda x: x if x > 0.1 else MP.mpf(0.7),
 }
-NAMES = sorted(ORACLE)
+NAMES = sorted(operator.name for operator in unary_operators())
+
+
+def exact(name: str, **attributes):
+    """Return a function's own equation on one real, to 400 bits."""
+    operator = operators()[name]
+    function = operator.function(attributes or operator.required_attributes)
+    return lambda x: MP.mpf(function(MP.mpf(x), EXACT))
 
 
 def oracle_code(value, result: Fixed) -> int:
-    """Round one high-precision real, by the definition of the format."""
+    """Round one high-precision real, by the definition of the format; infinities saturate."""
+    if MP.isinf(value):
+        return result.maximum_code if value > 0 else result.minimum_code
     scaled = value * MP.mpf(2) ** result.frac_width
     floor = int(MP.floor(scaled))
     rest = scaled - floor
@@ -110,8 +136,28 @@ def evaluate(name: str, codes: torch.Tensor, operand: Fixed, result: Fixed, **at
     return operator.reference(call)(codes)
 
 
-def test_every_function_has_an_oracle():
-    assert {operator.name for operator in unary_operators()} == set(ORACLE)
+@pytest.mark.parametrize("name", NAMES)
+def test_an_equation_is_what_torch_computes(name):
+    """In float64, near zero and far from it; infinities and NaN are the domain's business."""
+    operator = operators()[name]
+    attributes = operator.required_attributes
+    far = torch.pow(2.0, torch.arange(-40, 41).double() / 4)
+    x = torch.cat([torch.linspace(-9, 9, 361).double(), far, -far])
+    expected = torch_target(operator.targets[0])(x, **attributes)
+    found = operator.compute(None, attributes, {"data_in_0": x})
+    assert not bool(torch.isnan(found).any())
+    defined = ~torch.isnan(expected)
+    assert int(defined.sum()) > 30
+    assert torch.allclose(found[defined], expected[defined], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", sorted(set(TEXTBOOK) & set(NAMES)))
+def test_an_equation_is_what_a_textbook_says(name):
+    function = exact(name)
+    for code in range(-160, 161):
+        x = MP.mpf(code) / 8
+        found, expected = function(x), MP.mpf(TEXTBOOK[name](x))
+        assert found == expected or abs(found - expected) <= MP.ldexp(1 + abs(expected), -300), x
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -126,7 +172,7 @@ def test_8_bit_results_are_correctly_rounded(name):
     ]
     for operand, result in pairs:
         codes = all_codes(operand)
-        expected = oracle(ORACLE[name][0], codes, operand, result)
+        expected = oracle(exact(name), codes, operand, result)
         assert torch.equal(evaluate(name, codes, operand, result), expected), (operand, result)
 
 
@@ -137,7 +183,7 @@ def test_8_bit_results_are_correctly_rounded(name):
 def test_wider_tables_are_correctly_rounded(name, width):
     operand, result = Fixed(width, width - 4), Fixed(32, 29)
     codes = all_codes(operand)
-    expected = oracle(ORACLE[name][0], codes, operand, result)
+    expected = oracle(exact(name), codes, operand, result)
     assert torch.equal(evaluate(name, codes, operand, result), expected)
 
 
@@ -164,33 +210,169 @@ def test_extreme_scales_are_rounded_on_the_right_side(frac_width):
             assert tanh == [low, low, 0, 0, 0]
 
 
+WIDE = {
+    13: (Fixed(13, 8), Fixed(13, 8)),
+    14: (Fixed(14, 4), Fixed(14, 10, rounding="nearest_up")),
+    15: (Fixed(15, 12), Fixed(16, 13, rounding="toward_zero")),
+    16: (Fixed(16, 11), Fixed(16, 11)),
+    24: (Fixed(24, 18), Fixed(24, 18)),
+    32: (Fixed(32, 22), Fixed(32, 22)),
+}
+UNSIGNED = {
+    width: (Fixed(width, width - 3, signed=False), Fixed(16, 11, rounding="floor"))
+    for width in WIDE
+}
+
+
+# Widths of `WIDE` at which a function takes too many segments; none for all others.
+TOO_STEEP = {
+    "cos": {32},
+    "exp": {32},
+    "expm1": {32},
+    "log": {24, 32},
+    "log1p": {24, 32},
+    "log2": {24, 32},
+    "log10": {32},
+    "reciprocal": {32},
+    "rsqrt": {32},
+    "sin": {32},
+}
+
+
+def is_refused(name: str, operand: Fixed, result: Fixed) -> bool:
+    """Return whether a pair of formats has too many segments, which only some functions have."""
+    problems = operators()[name].problems(unary_call(operators()[name], operand, result))
+    assert all("8192 segments" in problem for problem in problems)
+    return bool(problems)
+
+
 @pytest.mark.parametrize("width", [13, 16, 24, 32])
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "exp"])
+@pytest.mark.parametrize("name", NAMES)
 def test_wide_operands_are_within_one_step(name, width):
-    frac_width = {13: 8, 16: 11, 24: 18, 32: 22}[width]
     rng = random.Random(f"{name}{width}")
-    for operand, result in [
-        (Fixed(width, frac_width), Fixed(width, frac_width)),
-        (Fixed(width, width - 3, signed=False), Fixed(16, 11, rounding="floor")),
-    ]:
+    if name in TEXTBOOK:
+        assert is_refused(name, *WIDE[width]) == (width in TOO_STEEP.get(name, set()))
+    for operand, result in (WIDE[width], UNSIGNED[width]):
+        if is_refused(name, operand, result):
+            continue
         low, high = operand.minimum_code, operand.maximum_code
-        ends = [low, low + 1, -1, 0, 1, high - 1, high]
+        ends = [low, low + 1, -2, -1, 0, 1, 2, high - 1, high]
         spread = [rng.randint(low, high) for _ in range(40)]
         near = [int(rng.gauss(0, 1) * 2**operand.frac_width) for _ in range(40)]
-        codes = torch.tensor([code for code in ends + spread + near if low <= code <= high])
+        small = [rng.randint(-300, 300) for _ in range(40)]
+        codes = torch.tensor([code for code in ends + spread + near + small if low <= code <= high])
         found = evaluate(name, codes, operand, result)
-        steps = (found - oracle(ORACLE[name][0], codes, operand, result)).abs()
+        steps = (found - oracle(exact(name), codes, operand, result)).abs()
+        assert int(steps.max()) <= 1, (operand, result, codes[steps.argmax()])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [14, 15, 16])
+@pytest.mark.parametrize("name", NAMES)
+def test_all_wide_operands_are_within_one_step(name, width):
+    for operand, result in (WIDE[width], UNSIGNED[width]):
+        if is_refused(name, operand, result):
+            continue
+        codes = all_codes(operand)
+        expected = oracle(exact(name), codes, operand, result)
+        steps = (evaluate(name, codes, operand, result) - expected).abs()
         assert int(steps.max()) <= 1, (operand, result, codes[steps.argmax()])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_reference_agrees_with_torch(name):
     # Half a step is the rounding of the result; torch itself computes in float64 here.
-    operand, result = Fixed(12, 7), Fixed(24, 12)
+    operator, operand, result = operators()[name], Fixed(12, 7), Fixed(24, 12)
     codes = all_codes(operand)
     found = result.decode(evaluate(name, codes, operand, result))
-    real = ORACLE[name][1](operand.decode(codes)).clamp(-2048, 2047.9997)
-    assert float((found - real).abs().max()) <= 0.5 * 2**-12 + 1e-9
+    real = torch_target(operator.targets[0])(operand.decode(codes), **operator.required_attributes)
+    real, defined = real.clamp(-2048, 2048 - 2.0**-12), ~torch.isnan(real)
+    assert float((found - real)[defined].abs().max()) <= 0.5 * 2**-12 + 1e-9
+
+
+DOMAINS = [
+    # name, operand format, codes, result format, expected codes
+    ("log", Fixed(8, 4), [-128, -1, 0, 16], Fixed(8, 4), [-128, -128, -128, 0]),
+    ("log", Fixed(8, 4), [0, 16], Fixed(8, 4, overflow="wrap"), [-128, 0]),
+    ("log", Fixed(8, 4, signed=False), [0, 16], Fixed(8, 4, signed=False), [0, 0]),
+    ("log2", Fixed(14, 4), [-1, 0, 16, 32, 4096], Fixed(14, 9), [-8192, -8192, 0, 512, 4096]),
+    ("log10", Fixed(8, -1), [0, 5, 50], Fixed(8, 4, rounding="floor"), [-128, 16, 32]),
+    ("log1p", Fixed(8, 4), [-17, -16, 0], Fixed(8, 4), [-128, -128, 0]),
+    ("log1p", Fixed(14, 10), [-1025, -1024, 0], Fixed(14, 9), [-8192, -8192, 0]),
+    ("sqrt", Fixed(8, 4), [-128, -1, 0, 64], Fixed(8, 4), [0, 0, 0, 32]),
+    ("sqrt", Fixed(16, 4), [-128, -1, 0, 64], Fixed(16, 4), [0, 0, 0, 32]),
+    ("rsqrt", Fixed(8, 4), [-1, 0, 1, 64], Fixed(8, 4), [127, 127, 64, 8]),
+    ("rsqrt", Fixed(16, 4), [-1, 0, 64], Fixed(16, 4, rounding="floor"), [32767, 32767, 8]),
+    ("reciprocal", Fixed(8, 4), [-1, 0, 1, 64], Fixed(8, 4), [-128, 127, 127, 4]),
+    ("reciprocal", Fixed(8, 4), [0, 64], Fixed(8, 4, overflow="wrap"), [127, 4]),
+    ("reciprocal", Fixed(16, 4), [-1, 0, 1], Fixed(16, 4), [-256, 32767, 256]),
+    ("reciprocal", Fixed(16, 4), [0, 1], Fixed(8, 0, overflow="wrap"), [127, 16]),
+]
+
+
+@pytest.mark.parametrize(("name", "operand", "codes", "result", "expected"), DOMAINS)
+def test_poles_and_what_lies_outside_a_domain(name, operand, codes, result, expected):
+    found = evaluate(name, torch.tensor(codes), operand, result)
+    tolerance = int(operand.width > 12)
+    steps = (found - torch.tensor(expected)).abs()
+    assert bool((steps <= tolerance).all()), found
+    # The fake-quantised model gives the same, and a gradient.
+    values = operand.decode(torch.tensor(codes)).requires_grad_()
+    real = operators()[name].compute(None, {}, {"data_in_0": values})
+    rounded = result.fake_quantize(real)
+    assert bool(((result.encode(rounded) - torch.tensor(expected)).abs() <= tolerance).all())
+    rounded.sum().backward()
+    assert not bool(values.grad.isnan().any())
+
+
+@pytest.mark.parametrize(
+    ("name", "rational"),
+    [
+        ("log2", {2.0**power: power for power in range(-4, 7)}),
+        ("log10", {1.0: 0, 10.0: 1, 100.0: 2}),
+        ("sqrt", {(root / 4) ** 2: root / 4 for root in range(1, 40)}),
+        ("rsqrt", {4.0**power: 0.5**power for power in range(-2, 4)}),
+        ("reciprocal", {2.0**power: 0.5**power for power in range(-4, 5)}),
+    ],
+)
+def test_rational_results_are_exact(name, rational):
+    """Where float64 cannot decide: the floor of an exact result is that result."""
+    operand, result = Fixed(12, 4, signed=False), Fixed(16, 6, rounding="floor")
+    codes = operand.encode(torch.tensor(list(rational)))
+    found = result.decode(evaluate(name, codes, operand, result))
+    assert found.tolist() == list(rational.values())
+
+
+@pytest.mark.parametrize(
+    ("domain", "operands", "expected"),
+    [
+        (Domain(low=-1, high=2, poles={-1: -inf, 2: inf, 0.5: inf}), [-3, -1, 0.5, 1, 2, 9],
+         [-inf, -inf, inf, 10, inf, inf]),
+        (Domain(high=1, poles={1: inf}), [-inf, 0, 1, 2], [-inf, 0, inf, inf]),
+        (Domain(poles={0: inf, 1: -inf}), [-2, -0.0, 1, inf], [-20, inf, -inf, inf]),
+    ],
+)  # fmt: skip
+def test_a_domain_extends_a_function(domain, operands, expected):
+    asked = []
+
+    def function(x):
+        asked.append(x)
+        return x * 10
+
+    found = domain.extend(function, torch.tensor(operands, dtype=torch.float64), FAST)
+    assert found.tolist() == expected
+    finite = [x for x in operands if abs(x) != inf]
+    for x, wanted in zip(
+        finite, [y for x, y in zip(operands, expected, strict=True) if x in finite], strict=True
+    ):
+        assert domain.extend(function, MP.mpf(x), EXACT) == wanted
+    values = [
+        float(value)
+        for item in asked
+        for value in (item.flatten() if isinstance(item, torch.Tensor) else [item])
+    ]
+    assert not set(values) & set(domain.poles)
+    assert all(domain.low <= value <= domain.high for value in values)
 
 
 @pytest.mark.parametrize(
@@ -222,9 +404,11 @@ def test_attributes_mean_what_torch_means(name, attributes, torch_function, widt
 def test_error_table_is_what_is_promised():
     formats = [(Fixed(8, 4), Fixed(8, 4)), (Fixed(16, 10), Fixed(16, 10))]
     rows = error_table([*formats, (Fixed(20, 14), Fixed(18, 13, rounding="nearest_up"))])
-    assert len(rows) == 3 * len(ORACLE)
+    assert len(rows) == 3 * len(NAMES)
     for row in rows:
-        assert row.module is not None, row
+        if row.module is None:
+            assert row.operator not in TEXTBOOK, row
+            continue
         assert row.exhaustive == (row.operand.width <= 16)
         assert row.worst_steps <= 1
         if row.module == "mase_clamp_fixed" or row.operand.width == 8:
@@ -272,8 +456,13 @@ def test_narrow_features_are_not_missed():
 
 def test_products_fit_the_integers_of_the_reference():
     worst = Fixed(32, 31), Fixed(32, 24, overflow="wrap")
+    served: list[str] = []
     for operator in unary_operators():
-        piecewise = operator.evaluator(*worst, operator.required_attributes)
+        try:
+            piecewise = operator.evaluator(*worst, operator.required_attributes)
+        except UnsupportedError:
+            continue
+        served.append(operator.name)
         assert isinstance(piecewise, Piecewise)
         assert piecewise.slope_bits + piecewise.grid.t_bits + 1 <= 62
         assert piecewise.sum_bits <= 62
@@ -282,6 +471,7 @@ def test_products_fit_the_integers_of_the_reference():
         index, t = piecewise.grid.locate((codes - piecewise.regions[-1].origin).abs())
         assert int(t.max()) < 2**piecewise.grid.t_bits and int(index.min()) == 0
         assert max(abs(c0), abs(c1), abs(c2)) < 2**61
+    assert len(served) >= 25
 
 
 FORMATS = st.builds(
@@ -334,7 +524,7 @@ def test_formats_that_are_kept_hold_the_results():
 def test_an_activation_is_a_short_file():
     for operator in unary_operators():
         lines = Path(inspect.getfile(type(operator))).read_text().splitlines()
-        assert len(lines) < 30, operator.name
+        assert len(lines) < 50, operator.name
 
 
 def test_targets_exist_in_torch():
@@ -357,6 +547,9 @@ MODULES = [
 ]  # fmt: skip
 FUNCTIONS = [
     F.relu, torch.relu_, F.relu6, F.leaky_relu, F.hardtanh, torch.clip, F.sigmoid, torch.sigmoid_,
+    torch.log, torch.log2, torch.log10, torch.log1p, torch.special.log1p, torch.expm1, torch.sqrt,
+    torch.rsqrt, torch.reciprocal, torch.sin, torch.cos, torch.erf, torch.special.erf, torch.square,
+    torch.special.expm1, torch.log_, torch.sqrt_, torch.reciprocal_, torch.square_, torch.sin_,
     torch.tanh_, F.elu_, torch.abs_, torch.neg, torch.exp_, torch.special.expit, F.logsigmoid,
     lambda x: x.clamp(min=0), lambda x: x.clamp_(-1, 1), lambda x: torch.clamp_min(x, 0.5),
     lambda x: torch.clamp_max_(x, 0.5), lambda x: F.threshold_(x, 0.1, 0.2), abs,
@@ -522,6 +715,9 @@ def rtl_calls() -> dict[str, Call]:
         "softplus_unsigned_32": element_call(
             "softplus", Fixed(32, 26, signed=False), Fixed(24, 18), parallelism=(1, 2)
         ),
+        "log": element_call("log", Fixed(8, 4), Fixed(8, 4)),
+        "log1p_15_wrap": element_call("log1p", Fixed(15, 12), Fixed(9, 5, overflow="wrap")),
+        "reciprocal_16": element_call("reciprocal", Fixed(16, 10), Fixed(16, 10), (2, 1)),
         "threshold_13": element_call(
             "threshold", Fixed(13, 8), Fixed(13, 8), threshold=-2.5, value=1.0
         ),
@@ -592,4 +788,6 @@ def test_evaluators_are_what_the_width_says(name):
     assert isinstance(operator, Unary)
     attributes = operator.required_attributes
     assert isinstance(operator.evaluator(Fixed(12, 6), Fixed(8, 4), attributes), FunctionTable)
-    assert isinstance(operator.evaluator(Fixed(13, 6), Fixed(8, 4), attributes), Piecewise)
+    if not is_refused(name, Fixed(13, 6), Fixed(8, 4)):
+        wide = operator.evaluator(Fixed(13, 6), Fixed(8, 4), attributes)
+        assert isinstance(wide, Piecewise)

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 from mase_hw.emit.flow import canonicalize
-from mase_hw.errors import ConfigError, DataError
+from mase_hw.errors import ConfigError, DataError, FormatError
 from mase_hw.formats.fixed import Fixed
-from mase_hw.graph import common, trace
+from mase_hw.graph import common, metadata, trace
 from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.passes._observers import OBSERVERS, Sample
 from mase_hw.passes.calibrate import calibrate_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.report_quantization import report_quantization_analysis_pass
+from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.training import Trainer, evaluate
 
 
@@ -219,3 +220,63 @@ def test_bad_samples_are_refused():
         evaluate(model, inputs[:0], labels[:0])
     with pytest.raises(ConfigError, match="epochs is -1"):
         Trainer(epochs=-1)
+
+
+class Poles(nn.Module):
+    """What it computes at zero and below is infinite, or not a number."""
+
+    def forward(self, x):
+        return (1 / x - 1, torch.log(x) + 1, x.rsqrt() * torch.sqrt(x))
+
+
+def poles_graph():
+    values = torch.linspace(-3, 3, 49).reshape(7, 7)
+    assert bool((values == 0).any())
+    return canonicalize(trace(Poles(), values)), values
+
+
+def test_ranges_are_those_of_finite_values():
+    mg, _ = poles_graph()
+    mg, _ = add_software_metadata_analysis_pass(mg)
+    ranges = {node.name: metadata(node).software.ranges for node in mg.nodes}
+    assert ranges["log"]["data_out_0"].maximum == pytest.approx(math.log(3))
+    assert ranges["log"]["data_out_0"].minimum == pytest.approx(math.log(1 / 8))
+    assert ranges["sub"]["data_in_0"].maximum == pytest.approx(8)
+    opened, _ = quantize_transform_pass(mg, config(8))
+    log = next(node for node in opened.nodes if node.name == "log")
+    assert common(log).results["data_out_0"].format.frac_width == 5
+    _, report = report_quantization_analysis_pass(opened)
+    assert all(layer["sqnr_db"] > 10 for layer in report["layers"])
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_calibration_survives_poles(observer):
+    mg, values = poles_graph()
+    _, info = calibrate_analysis_pass(mg, {"config": config(8), "observer": observer})
+    quantized, _ = quantize_transform_pass(mg, info["config"])
+    found = QuantizedModel(quantized).double()(values.double())
+    assert all(bool(result.isfinite().all()) for result in found)
+
+
+def test_calibration_refuses_inputs_that_are_not_finite():
+    mg, values = poles_graph()
+    for hole in (math.nan, math.inf):
+        holes = values.clone()
+        holes[1, 2] = hole
+        with pytest.raises(DataError, match="calibration data for x holds infinities or NaN"):
+            calibrate_analysis_pass(mg, {"config": config(8), "data": [holes]})
+
+
+def test_a_result_without_any_finite_value_is_refused():
+    mg, _ = poles_graph()
+    nothing = torch.full((2, 7), -1.0)
+    with pytest.raises(FormatError, match=r"log .*none of its values .* is a finite number"):
+        _, _ = calibrate_analysis_pass(mg, {"config": log_alone(), "data": [nothing]})
+    mg, _ = add_software_metadata_analysis_pass(mg, {"data": [nothing]})
+    with pytest.raises(FormatError, match="not all finite numbers"):
+        quantize_transform_pass(mg, log_alone())
+
+
+def log_alone():
+    entry = {"name": "fixed", "data_in_width": 8, "data_out_width": 8}
+    return {"by": "name", "default": {"config": {"name": None}}, "log": {"config": entry}}

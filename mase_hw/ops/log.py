@@ -1,0 +1,25 @@
+"""Natural logarithm: `log(x)` (`torch.log`), of 0 and below the smallest number."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from mase_hw.ops._domain import Domain
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Log(Unary):
+    """Natural logarithm."""
+
+    name = "log"
+    targets = ("aten.log.default", "aten.log_.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return math.log(x)
+
+    def domain(self, attributes: Attributes) -> Domain:
+        """Return where it is defined, and its pole."""
+        return Domain(low=0.0, poles={0.0: -inf})

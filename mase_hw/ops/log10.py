@@ -1,0 +1,25 @@
+"""Logarithm to base 10: `log10(x)` (`torch.log10`), of 0 and below the smallest number."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from mase_hw.ops._domain import Domain
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Log10(Unary):
+    """Logarithm to base 10."""
+
+    name = "log10"
+    targets = ("aten.log10.default", "aten.log10_.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return math.log10(x)
+
+    def domain(self, attributes: Attributes) -> Domain:
+        """Return where it is defined, and its pole."""
+        return Domain(low=0.0, poles={0.0: -inf})

@@ -1,0 +1,36 @@
+"""Reciprocal: `1 / x` (`torch.reciprocal`), of 0, whatever its sign, the largest number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Spelling
+from mase_hw.ops._domain import Domain
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Reciprocal(Unary):
+    """Reciprocal."""
+
+    name = "reciprocal"
+    targets = ("aten.reciprocal.default", "aten.reciprocal_.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return 1 / x
+
+    def domain(self, attributes: Attributes) -> Domain:
+        """Return where it is defined, and its pole."""
+        return Domain(poles={0.0: inf})
+
+    def patterns(self, x: Tensor) -> Iterable[Spelling]:
+        """Yield other spellings."""
+        yield 1 / x
+        yield torch.div(1, x)
+        yield x**-1

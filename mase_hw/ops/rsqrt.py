@@ -1,0 +1,36 @@
+"""Reciprocal square root: `1 / sqrt(x)` (`torch.rsqrt`), of 0 and below the largest number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Spelling
+from mase_hw.ops._domain import Domain
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Rsqrt(Unary):
+    """Reciprocal square root."""
+
+    name = "rsqrt"
+    targets = ("aten.rsqrt.default", "aten.rsqrt_.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return 1 / math.sqrt(x)
+
+    def domain(self, attributes: Attributes) -> Domain:
+        """Return where it is defined, and its pole."""
+        return Domain(low=0.0, poles={0.0: inf})
+
+    def patterns(self, x: Tensor) -> Iterable[Spelling]:
+        """Yield other spellings."""
+        yield 1 / torch.sqrt(x)
+        yield torch.sqrt(x).reciprocal()
+        yield x**-0.5

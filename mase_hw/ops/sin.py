@@ -1,0 +1,19 @@
+"""Sine: `sin(x)` (`torch.sin`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Sin(Unary):
+    """Sine."""
+
+    name = "sin"
+    targets = ("aten.sin.default", "aten.sin_.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return math.sin(x)

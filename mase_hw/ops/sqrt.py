@@ -1,0 +1,32 @@
+"""Square root: `sqrt(x)` (`torch.sqrt`), of negative numbers zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor
+
+from mase_hw.ops._base import Spelling
+from mase_hw.ops._domain import Domain
+from mase_hw.ops._real_math import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Sqrt(Unary):
+    """Square root."""
+
+    name = "sqrt"
+    targets = ("aten.sqrt.default", "aten.sqrt_.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return math.sqrt(x)
+
+    def domain(self, attributes: Attributes) -> Domain:
+        """Return where it is defined."""
+        return Domain(low=0.0)
+
+    def patterns(self, x: Tensor) -> Iterable[Spelling]:
+        """Yield other spellings."""
+        yield x**0.5
