@@ -68,8 +68,28 @@ def _reasons(mg: MaseGraph, node: Node) -> list[str]:
                 f"{node.target} has no hardware; write it with what `mase-hw operators` lists, or "
                 "add an operator (README)"
             ]
-        call = mg.call(node)
+        try:
+            call = mg.call(node)
+        except UnsupportedError as error:
+            return [str(error)]
         return call.operator.problems(call)
     if node.op == "placeholder" and not node.users:
         return ["this input is not used; remove it from the model"]
-    return []
+    return _unfit_outputs(mg) if node.op == "output" else []
+
+
+def _unfit_outputs(mg: MaseGraph) -> list[str]:
+    """Return why what the model returns cannot be ports; None is left out of them."""
+    found = []
+    for name, leaf in mg.returned():
+        if isinstance(leaf, Node) and leaf.op == "get_attr":
+            found.append(
+                f"result {name} is a constant ({leaf.target}): return only what depends on an input"
+            )
+        elif leaf is not None and not isinstance(leaf, Node):
+            found.append(
+                f"result {name} is the {type(leaf).__name__} {leaf!r}: return tensors only"
+            )
+    if not found and not mg.outputs:
+        found.append("the model returns no tensor; return what it computes")
+    return found

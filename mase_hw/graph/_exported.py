@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -83,7 +84,7 @@ def _structured(spec: TreeSpec, leaves: Iterator[Any]) -> Any:
     if spec.is_leaf():
         return next(leaves)
     members = [_structured(child, leaves) for child in spec.children()]
-    context = spec.context
+    context = spec.context[1] if spec.type is defaultdict else spec.context
     if isinstance(context, list) and context and len(context) == len(members):
         return dict(zip([str(key) for key in context], members, strict=True))
     return members if spec.type is list else tuple(members)

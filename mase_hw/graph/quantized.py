@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,6 @@ from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import common
-from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import operator_for
 
 
@@ -35,19 +34,24 @@ class QuantizedModel(nn.Module):
         self._only = only
         self.graph_model = mg.model
         self._nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
-        self._outputs = output_nodes(mg)
-        self._single = (
-            not isinstance(
-                next(node for node in mg.nodes if node.op == "output").args[0], tuple | list
-            )
-            or len(self._outputs) == 1
-        )
+        (output,) = (node for node in mg.nodes if node.op == "output")
+        returned = output.args[0]
+        # A tensor in a tuple by itself is that tensor.
+        alone = isinstance(returned, tuple | list) and len(returned) == 1
+        self._returned = returned[0] if alone else returned  # type: ignore[index]
 
     def forward(self, *inputs: Tensor) -> Any:
-        """Return the graph's outputs: a tensor when there is one, else a tuple."""
+        """Return the graph's outputs as the model nests them; one in a tuple is returned bare."""
         values = self._run(inputs)
-        outputs = tuple(values[node] for node in self._outputs)
-        return outputs[0] if self._single else outputs
+        return self._nested(self._returned, values)
+
+    def _nested(self, returned: Any, values: dict[Node, Tensor]) -> Any:
+        if isinstance(returned, Mapping):
+            return {key: self._nested(item, values) for key, item in returned.items()}
+        if isinstance(returned, tuple | list):
+            kind = tuple if isinstance(returned, tuple) else list
+            return kind(self._nested(item, values) for item in returned)
+        return self._value(returned, values) if isinstance(returned, Node) else returned
 
     def values(self, *inputs: Tensor) -> dict[str, Tensor]:
         """Return the result of every node by its name."""
@@ -71,7 +75,7 @@ class QuantizedModel(nn.Module):
         return number_format.fake_quantize(values)
 
     def _compute(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
-        operator = operator_for(node.target)
+        operator = operator_for(node.target) if common(node).operator else None
         if operator is None:
             result: Tensor = node.target(  # type: ignore[operator]
                 *torch.fx.map_arg(node.args, lambda item: self._value(item, values)),
