@@ -46,6 +46,16 @@ def canonicalize(module: GraphModule) -> None:
     _refuse_leftovers(module)
 
 
+def relax_views(module: GraphModule) -> None:
+    """Make reshapes of views, which ask for strides that passes need not keep.
+
+    A pass that removes a copy, or computes it in another memory layout, leaves the values alone.
+    """
+    for node in module.graph.nodes:
+        if node.target in _RESHAPES:
+            node.target = _aten.reshape.default
+
+
 def _where(node: Node) -> str:
     return f"node {node.name} ({node.target}) at {location_of_trace(node.stack_trace)}"
 

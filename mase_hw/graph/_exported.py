@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
-from mase_hw.graph._canonical import canonicalize
+from mase_hw.graph._canonical import canonicalize, relax_views
 from mase_hw.graph._naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph._rebuild import rebuild
 from mase_hw.graph.mase_graph import MaseGraph
@@ -40,10 +40,12 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     assert isinstance(module, GraphModule)
     dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
     canonicalize(module)
+    names = node_names(module.graph.nodes)
+    relax_views(module)
     structure = module.graph._codegen.pytree_info.out_spec  # type: ignore[attr-defined]
     model = rebuild(
         module,
-        node_names(module.graph.nodes),
+        names,
         output=lambda leaves: _structured(structure, iter(leaves)),
         meta=_metadata,
     )
