@@ -52,3 +52,64 @@ REDUCTIONS = {
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_of_a_scalar_are_refused(name):
     assert reasons(Apply(REDUCTIONS[name]), torch.tensor(-0.75))
+
+
+class Softmax(nn.Module):
+    """Softmax in the middle, between nodes that have no formats of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.after = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = self.before(x).reshape(-1, 2, 2).softmax(-1).reshape(-1, 4)
+        return self.after(torch.relu(y)[:, :4].reshape(-1, 4))
+
+
+def test_what_follows_from_another_refusal_is_not_listed():
+    (reason,) = reasons(Softmax(), torch.randn(3, 4))
+    assert reason.startswith("aten.softmax.int has no hardware: cut the model in two there")
+
+
+def test_the_fix_for_the_end_of_a_model_works():
+    layers = [nn.Linear(4, 4), nn.ReLU(), nn.Softmax(-1)]
+    (reason,) = reasons(nn.Sequential(*layers), torch.randn(3, 4))
+    assert "return what goes into it and compute it outside" in reason
+    assert reasons(nn.Sequential(*layers[:-1]), torch.randn(3, 4)) == []
+
+
+def test_the_fix_for_the_start_of_a_model_works():
+    layers = [nn.Embedding(5, 4), nn.Linear(4, 4)]
+    ids = torch.randint(0, 5, (3, 2))
+    (reason,) = reasons(nn.Sequential(*layers), ids)
+    assert "compute it outside and make its result an input" in reason
+    assert reasons(layers[1], layers[0](ids).detach()) == []
+
+
+def fixed(*names):
+    entry = {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
+    return {"by": "type", **{name: {"config": entry} for name in names}}
+
+
+LAYOUT = {
+    "above": ([nn.Flatten(), nn.ReLU(), nn.Unflatten(1, (2, 2)), nn.Linear(2, 4)], "linear"),
+    "between": ([nn.Linear(2, 4), nn.Flatten(), nn.Sigmoid(), nn.Flatten(), nn.ReLU()], "sigmoid"),
+    "relu alone": ([nn.Flatten(), nn.ReLU(), nn.Unflatten(1, (2, 2))], "relu"),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUT)
+def test_a_missing_format_is_asked_for_where_giving_it_is_enough(name):
+    layers, cause = LAYOUT[name]
+    mg, rest = trace(nn.Sequential(*layers), torch.randn(3, 2, 2)), {"linear"} - {cause}
+    (problem,) = preflight(quantize(mg, fixed(*rest)))
+    assert f"configure one for {cause}" in problem.reason
+    assert preflight(quantize(mg, fixed(cause, *rest))) == []
+
+
+def test_an_input_that_is_only_moved_asks_for_a_default():
+    mg = trace(Apply(lambda x: x.transpose(1, 2).reshape(-1, 6)), torch.randn(3, 2, 3))
+    (problem,) = preflight(quantize(mg, fixed()))
+    assert problem.node == mg.inputs[0].name
+    assert "give a default" in problem.reason
+    assert preflight(quantize(mg, {**fixed(), "default": fixed("all")["all"]})) == []

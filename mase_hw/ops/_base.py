@@ -201,20 +201,23 @@ class Operator(ABC):
 
         Parallelism is not known yet when this is asked.
         """
-        refused: dict[str | None, list[str]] = {}
+        refused: dict[str, list[str]] = {}
         for name, spec in {**call.operands, **call.results}.items():
-            number = None if spec.format is None else spec.format.name
-            if number not in self.formats:
-                refused.setdefault(number, []).append(name)
-        found = []
-        for number, names in refused.items():
-            which = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
-            if number is None:
-                found.append(f"{which} without number format: configure one for {self.name}")
-            else:
-                allowed = ", ".join(self.formats)
-                found.append(f"{which} {number}; {self.name} has hardware for {allowed}")
-        return found
+            if spec.format is not None and spec.format.name not in self.formats:
+                refused.setdefault(spec.format.name, []).append(name)
+        allowed = ", ".join(self.formats)
+        return self.unformatted(call) + [
+            f"{_are(names)} {number}; {self.name} has hardware for {allowed}"
+            for number, names in refused.items()
+        ]
+
+    def unformatted(self, call: Call) -> list[str]:
+        """Return the one of `problems` that follows where a producer is without number format."""
+        specs = {**call.operands, **call.results}
+        names = [name for name, spec in specs.items() if spec.format is None]
+        if not names:
+            return []
+        return [f"{_are(names)} without number format: configure one for {self.name}"]
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Return groups of (operand or result name, dimension 0 or 1) of equal parallelism.
@@ -399,6 +402,10 @@ class Operator(ABC):
         `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
         """
         return Call(name, self, operands, results, constants, arguments)
+
+
+def _are(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def torch_target(name: str) -> Callable[..., Tensor]:
