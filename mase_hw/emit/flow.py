@@ -39,6 +39,8 @@ def canonicalize(mg: MaseGraph) -> MaseGraph:
     """Return the graph without nodes that do nothing at inference, constants folded."""
     mg, _ = init_metadata_analysis_pass(mg, {})
     mg, _ = raise_patterns_transform_pass(mg, {})
+    # Operators are bound to constants, not to how they were computed.
+    mg, _ = fold_constants_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     mg, _ = decompose_transform_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {})

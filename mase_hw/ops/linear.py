@@ -7,8 +7,8 @@ see `_scalar_product`. The result is of any format. Integers with a real scale: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -59,6 +59,18 @@ class Linear(Operator):
                 "sums may exceed 62 bits; use narrower operands or a shorter bias fraction"
             )
         return found
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Write a layer with a vector of weights, which has no dimension of results, as one row."""
+        shape = call.operands["weight"].shape
+        if len(shape) != 1:
+            return None
+        weight = torch.ops.aten.reshape.default(operands["weight"], [1, *shape])
+        bias = operands.get("bias")
+        if bias is not None:
+            bias = torch.ops.aten.reshape.default(bias, [1])
+        row = torch.ops.aten.linear.default(operands["data_in_0"], weight, bias)
+        return [torch.ops.aten.squeeze.dim(row, -1)]
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes, a matrix product in the narrowest dtype that is exact."""
