@@ -113,3 +113,38 @@ def test_an_input_that_is_only_moved_asks_for_a_default():
     assert problem.node == mg.inputs[0].name
     assert "give a default" in problem.reason
     assert preflight(quantize(mg, {**fixed(), "default": fixed("all")["all"]})) == []
+
+
+class Positions(nn.Module):
+    """A layer over the one position of channels, which stream last."""
+
+    def __init__(self):
+        super().__init__()
+        self.channels, self.positions = nn.Conv1d(4, 3, 3), nn.Linear(1, 2)
+
+    def forward(self, x):
+        return self.positions(self.channels(x))
+
+
+class Rows(nn.Module):
+    """A layer over several rows that come in another order."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 4), nn.Linear(4, 5)
+
+    def forward(self, x):
+        return self.second(self.first(x).mT.contiguous().view(3, -1))
+
+
+@pytest.mark.parametrize(("model", "shape"), [(Positions(), (1, 4, 3)), (Rows(), (3, 6))])
+def test_a_layer_takes_its_features_out_of_any_order(model, shape, tmp_path):
+    project = mase_hw.emit_verilog(
+        model, torch.randn(shape), output=tmp_path / "project", parallelism=3
+    )
+    assert mase_hw.simulate(project, samples=4, stall=0.2).bit_exact
+
+
+def test_a_tensor_without_elements_is_refused():
+    found = reasons(Apply(lambda x: x[..., :0].reshape(x.shape[0], -1, 1)), torch.randn(3, 4, 2))
+    assert "it leaves no element" in found[0]

@@ -11,6 +11,7 @@ from mase_hw.emit.preflight import check
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import ON_CHIP
+from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.decompose import decompose_transform_pass
 from mase_hw.passes.fold import (
@@ -85,6 +86,7 @@ def to_hardware(
         EmissionError: when the design would deadlock.
     """
     check(mg)
+    mg, _ = bridge_formats_transform_pass(mg, {})
     mg, _ = add_hardware_metadata_analysis_pass(
         mg,
         {

@@ -14,6 +14,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Operator, operator_for, operators
+from mase_hw.passes.bridge import bridge_formats_transform_pass
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ def preflight(mg: MaseGraph) -> list[Problem]:
     Only causes are listed: a node that lacks its number format because the one before it is refused
     is not.
     """
+    mg, _ = bridge_formats_transform_pass(mg, {})
     found = []
     for node in mg.nodes:
         found += [

@@ -136,7 +136,8 @@ def _same(left: Any, right: Any) -> bool:
 def _inferred_sizes(sizes: Sequence[Any], result: Sequence[Any]) -> list[Any]:
     """Return the sizes of a reshape with the only one that depends on the batch as -1."""
     constants = [_constant_size(size) for size in result]
-    if constants.count(None) > 1:
+    # A size cannot be inferred where others are zero.
+    if constants.count(None) > 1 or 0 in constants:
         return list(sizes)
     return [-1 if size is None else size for size in constants]
 

@@ -166,7 +166,8 @@ class Operator(ABC):
         role: what this operator exists for, inserted by passes (`cast`, `retile`, `broadcast`).
         also_for: what passes insert this operator for although models have it too (`shrink`).
         formats: names of the number formats whose hardware this operator has.
-        result_axis: dimension of `weight` that counts results, along which a scale may be folded.
+        result_axis: dimension of `weight` that counts results.
+        scales: true when a scale of the results may be folded into `weight` and `bias`.
         shares_format: true when all operands and results are in one format, fitted to the result.
         broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
     """
@@ -180,6 +181,7 @@ class Operator(ABC):
     also_for: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
     result_axis: ClassVar[int] = 0
+    scales: ClassVar[bool] = False
     shares_format: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
 
@@ -205,10 +207,11 @@ class Operator(ABC):
         for name, spec in {**call.operands, **call.results}.items():
             if spec.format is not None and spec.format.name not in self.formats:
                 refused.setdefault(spec.format.name, []).append(name)
-        allowed = ", ".join(self.formats)
+        fix = f"{self.name} has hardware for {', '.join(self.formats)}"
+        if self.casts and not self.role:
+            fix += ": configure it so, and casts are inserted"
         return self.unformatted(call) + [
-            f"{_are(names)} {number}; {self.name} has hardware for {allowed}"
-            for number, names in refused.items()
+            f"{_are(names)} {number}; {fix}" for number, names in refused.items()
         ]
 
     def unformatted(self, call: Call) -> list[str]:
@@ -272,8 +275,11 @@ class Operator(ABC):
         """Return the result's format where the operator decides it, as for an index."""
         return None
 
-    def block_axis(self, name: str) -> int:
-        """Return the dimension along which blocks of an operand or a result lie by default."""
+    def block_axis(self, name: str) -> int | None:
+        """Return the dimension along which blocks of an operand or a result lie by default.
+
+        It is counted from the last one, -1. None is any: that of the operators around.
+        """
         return -1
 
     def multipliers(self, call: Call) -> int:

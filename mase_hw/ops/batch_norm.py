@@ -136,7 +136,7 @@ class BatchNorm(Operator):
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
         """Return scaled weights when `producer` has results along its weights' first dimension."""
-        weight = producer.constants.get("weight")
+        weight = producer.constants.get("weight") if producer.operator.scales else None
         scale, shift = call.constants["weight"].flatten(), call.constants["bias"].flatten()
         axis = producer.operator.result_axis
         if weight is None or weight.dim() < 2 or weight.shape[axis] != scale.numel():

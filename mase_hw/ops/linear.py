@@ -43,6 +43,7 @@ class Linear(Operator):
     name: ClassVar[str] = "linear"
     targets: ClassVar[tuple[str, ...]] = ("aten.linear.default",)
     formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED)
+    scales: ClassVar[bool] = True
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse weights that stream, and accumulators beyond 63 bits."""
@@ -136,9 +137,8 @@ class Linear(Operator):
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Features of a single row may come in any order: the columns of the weights follow."""
         data = call.operands["data_in_0"]
-        single = (
-            not is_block(data) and data.order is not None and data.stream_shape[-1] == data.elements
-        )
+        row = data.shape[-1] == data.elements == data.stream_shape[-1]
+        single = not is_block(data) and data.order is not None and row
         return {"data_in_0": data.order if single else None, "data_out_0": None}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:

@@ -187,3 +187,11 @@ def test_a_view_outlives_the_copy_that_it_is_a_view_of(name):
     after = canonicalize(trace(model, x))
     assert not any("contiguous" in str(node.target) for node in after.nodes)
     torch.testing.assert_close(after(x), model.eval()(x))
+
+
+def test_a_batch_norm_behind_a_prelu_is_not_taken_for_one_behind_a_layer():
+    model = randomized(nn.Sequential(nn.Linear(4, 1), nn.PReLU(), nn.BatchNorm1d(1))).eval()
+    x = torch.randn(5, 4)
+    mg = canonicalize(trace(model, x))
+    assert names(mg) == ["linear_0", "prelu_1", "batchnorm1d_2"]
+    torch.testing.assert_close(mg(x), model(x))
