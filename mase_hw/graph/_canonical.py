@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -193,7 +194,7 @@ def _remove_mutation(module: GraphModule) -> None:
             continue
         schema = getattr(node.target, "_schema", None)
         if schema is None:
-            _join(aliases, node, [a for a in node.args if isinstance(a, Node)])
+            _join(aliases, node, _shared_results(node))
         elif schema.is_mutable:
             _make_functional(node, aliases, position)
         else:
@@ -204,6 +205,19 @@ def _join(aliases: dict[Node, set[Node]], node: Node, operands: list[Node]) -> N
     group = {node}.union(*(aliases.get(operand, {operand}) for operand in operands))
     for member in group:
         aliases[member] = group
+
+
+def _shared_results(node: Node) -> list[Node]:
+    """Return what a Python operation, such as taking one of several results, shares memory with.
+
+    The results of `split` are views of its operand and so of one memory, those of `topk` are not.
+    """
+    operands = [item for item in node.args if isinstance(item, Node)]
+    producer = operands[0] if node.target is operator.getitem and operands else None
+    returns = getattr(getattr(producer, "target", None), "_schema", None)
+    if producer is None or returns is None or any(item.alias_info for item in returns.returns):
+        return operands
+    return []
 
 
 def _aliased_operands(node: Node) -> list[Node]:

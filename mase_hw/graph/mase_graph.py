@@ -83,9 +83,12 @@ class MaseGraph:
 
     @property
     def is_quantized(self) -> bool:
-        """True when every input has a number format."""
-        known = [metadata(node).common for node in self.inputs]
-        return all(item is not None and item.results["data_out_0"].format for item in known)
+        """True when any tensor has a number format: some inputs, such as indices, never have."""
+        known = [item for node in self.nodes if (item := metadata(node).common) is not None]
+        tensors = (
+            spec for item in known for spec in (*item.operands.values(), *item.results.values())
+        )
+        return any(spec.format is not None for spec in tensors)
 
     def node(self, name: str) -> Node:
         """Return the node called `name`.

@@ -118,10 +118,10 @@ def assign_parallelism_transform_pass(
         mg: a graph with common metadata and formats.
         pass_args: `parallelism` is a number, applied to the last dimension of every stream and
             bounded by its size, and by what divides its blocks; or `auto`, the smallest interval
-            within `multipliers`; or a table with a `default` number and an entry per node, whose keys are
-            `data_in_0_dim_0`, `data_out_0_dim_1`, ..., and `weight_dim_0` where an operator can
-            take more elements of a sum per cycle than its stream brings. Where the two sides
-            of an edge are asked to differ, a retiling node is inserted.
+            within `multipliers`; or a table with a `default` number and an entry per node, whose
+            keys are `data_in_0_dim_0`, `data_out_0_dim_1`, ..., and `weight_dim_0` where an
+            operator can take more elements of a sum per cycle than its stream brings. Where the two
+            sides of an edge are asked to differ, a retiling node is inserted.
 
     Raises:
         ParallelismError: for all nodes, keys and values that are not legal; the message lists what

@@ -368,3 +368,27 @@ def test_tied_weights_stay_tied():
     second.weight = first.weight
     for mg in (trace(nn.Sequential(first, second), torch.randn(2, 4)),):
         assert len(list(mg.model.parameters())) == len(list(mg.copy().model.parameters())) == 1
+
+
+def test_in_place_on_one_of_several_results_that_share_no_memory():
+    class Router(nn.Module):
+        def forward(self, x):
+            values, indices = x.topk(2, -1)
+            values /= values.sum(-1, keepdim=True)
+            return values, x.gather(-1, indices)
+
+    x = torch.rand(3, 5)
+    found, expected = trace(Router(), x)(x), Router()(x)
+    assert all(map(torch.equal, found, expected))
+
+
+def test_in_place_on_one_of_several_views_of_one_memory_is_refused():
+    class Halves(nn.Module):
+        def forward(self, x):
+            x = x + 1
+            first, second = x.chunk(2, -1)
+            first.mul_(2)
+            return x, second
+
+    with pytest.raises(CaptureError, match="write it out of place"):
+        trace(Halves(), torch.rand(3, 4))
