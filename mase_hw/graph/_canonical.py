@@ -33,6 +33,10 @@ class SymbolicShapeError(CaptureError):
     """A graph computes with its batch size in a way that cannot be removed."""
 
 
+class AliasError(CaptureError):
+    """A value is written in place that is read afterwards by another name."""
+
+
 def canonicalize(module: GraphModule) -> None:
     """Remove from a captured graph, in place, everything that is not tensor arithmetic.
 
@@ -256,7 +260,7 @@ def _make_functional(node: Node, aliases: dict[Node, set[Node]], position: dict[
         if position[user] > position[node] and user is not node
     ]
     if late:
-        raise CaptureError(
+        raise AliasError(
             f"{_where(node)} works in place on a value that is read afterwards through another "
             f"name ({sorted(late)[0]}): write it out of place"
         )
