@@ -11,6 +11,7 @@ from mase_hw.emit.preflight import check
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import ON_CHIP
+from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.decompose import decompose_transform_pass
 from mase_hw.passes.fold import (
@@ -39,6 +40,8 @@ def canonicalize(mg: MaseGraph) -> MaseGraph:
     """Return the graph without nodes that do nothing at inference, constants folded."""
     mg, _ = init_metadata_analysis_pass(mg, {})
     mg, _ = raise_patterns_transform_pass(mg, {})
+    # Operators are bound to constants, not to how they were computed.
+    mg, _ = fold_constants_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     mg, _ = decompose_transform_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {})
@@ -83,6 +86,7 @@ def to_hardware(
         EmissionError: when the design would deadlock.
     """
     check(mg)
+    mg, _ = bridge_formats_transform_pass(mg, {})
     mg, _ = add_hardware_metadata_analysis_pass(
         mg,
         {

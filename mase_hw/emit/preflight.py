@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from torch.fx import Node
 
 from mase_hw.errors import UnsupportedError
+from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location, metadata
-from mase_hw.ops import operator_for
+from mase_hw.graph.metadata import common, location, metadata
+from mase_hw.graph.streams import stream_operands
+from mase_hw.ops import Operator, operator_for, operators
+from mase_hw.passes.bridge import bridge_formats_transform_pass
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,12 @@ class Problem:
 
 
 def preflight(mg: MaseGraph) -> list[Problem]:
-    """Return every problem of a quantised graph, in graph order; empty when there is none."""
+    """Return every problem of a quantised graph, in graph order; empty when there is none.
+
+    Only causes are listed: a node that lacks its number format because the one before it is refused
+    is not.
+    """
+    mg, _ = bridge_formats_transform_pass(mg, {})
     found = []
     for node in mg.nodes:
         found += [
@@ -59,17 +68,117 @@ def check(mg: MaseGraph) -> None:
 
 
 def _reasons(mg: MaseGraph, node: Node) -> list[str]:
-    if node.op == "call_function":
-        if node.target is operator.getitem:
-            # What has several results is named itself.
-            return []
-        if operator_for(node.target) is None:
-            return [
-                f"{node.target} has no hardware; write it with what `mase-hw operators` lists, or "
-                "add an operator (README)"
-            ]
+    if node.op == "placeholder":
+        return _input_reasons(mg, node)
+    if node.op == "output":
+        return _output_reasons(mg)
+    # What has several results is named itself.
+    if node.op != "call_function" or node.target is operator.getitem:
+        return []
+    if operator_for(node.target) is None:
+        return [f"{node.target} has no hardware: {_way_out(node)}"]
+    try:
         call = mg.call(node)
-        return call.operator.problems(call)
-    if node.op == "placeholder" and not node.users:
+    except UnsupportedError as error:
+        return [str(error)]
+    followed = call.operator.unformatted(call) if _follows(mg, node) else []
+    return [reason for reason in call.operator.problems(call) if reason not in followed]
+
+
+def _input_reasons(mg: MaseGraph, node: Node) -> list[str]:
+    if not node.users:
         return ["this input is not used; remove it from the model"]
+    if _format(node) is None and not _is_refused_below(mg, node):
+        return ["no number format is configured for what takes this input: give a default"]
     return []
+
+
+def _output_reasons(mg: MaseGraph) -> list[str]:
+    """Return why what the model returns cannot be ports; None is left out of them."""
+    found = []
+    for name, leaf in mg.returned():
+        if isinstance(leaf, Node) and leaf.op == "get_attr":
+            found.append(
+                f"result {name} is a constant ({leaf.target}): return only what depends on an input"
+            )
+        elif leaf is not None and not isinstance(leaf, Node):
+            found.append(
+                f"result {name} is the {type(leaf).__name__} {leaf!r}: return tensors only"
+            )
+    if not found and not mg.outputs:
+        found.append("the model returns no tensor; return what it computes")
+    return found
+
+
+def _format(node: Node) -> Format | None:
+    result = common(node).results.get("data_out_0")
+    return result.format if result else None
+
+
+def _operator(node: Node) -> Operator | None:
+    """Return the operator that covers a node."""
+    known = common(node).operator
+    return operators()[known] if known is not None else None
+
+
+def _takes_formats(node: Node) -> bool:
+    """Return whether a node has the format of its operand where none is configured."""
+    found = _operator(node)
+    return found is not None and (found.keeps_format or not found.casts)
+
+
+def _follows(mg: MaseGraph, node: Node) -> bool:
+    """Return whether a node is without format because another one is, which says so itself."""
+    found = _operator(node)
+    if found is None or not _takes_formats(node):
+        return False
+    if any(_is_refused_above(producer) for producer in _unformatted_producers(node)):
+        return True
+    return not found.casts or _is_refused_below(mg, node)
+
+
+def _unformatted_producers(node: Node) -> list[Node]:
+    return [producer for _, producer in stream_operands(node) if _format(producer) is None]
+
+
+def _is_refused_above(node: Node) -> bool:
+    """Return whether a node has no format because of a node above it, or itself, that says so."""
+    if node.op == "placeholder":
+        return False
+    if not _takes_formats(node):
+        return True
+    return any(_is_refused_above(producer) for producer in _unformatted_producers(node))
+
+
+def _is_refused_below(mg: MaseGraph, node: Node) -> bool:
+    """Return whether the nodes that could ask for a node's format say that they have none."""
+    for user in node.users:
+        if user.op == "call_function":
+            found = _operator(user)
+            asks = found is not None and found.casts and _takes_formats(user)
+            if asks or _reasons(mg, user) or _is_refused_below(mg, user):
+                return True
+    return False
+
+
+def _way_out(node: Node) -> str:
+    """Return what can be done about a node that no operator covers."""
+    if not _reaches(node, lambda item: item.users):
+        fix = "return what goes into it and compute it outside"
+    elif not _reaches(node, lambda item: item.all_input_nodes):
+        fix = "compute it outside and make its result an input of the model"
+    else:
+        fix = "cut the model in two there and compute it in between"
+    return f"{fix}, or add an operator (README)"
+
+
+def _reaches(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> bool:
+    """Return whether an operator that computes lies on a way from a node."""
+    seen, waiting = {node}, [node]
+    while waiting:
+        for item in neighbours(waiting.pop()):
+            if item not in seen:
+                seen.add(item)
+                waiting.append(item)
+    found = [_operator(item) for item in seen if item.op == "call_function"]
+    return any(item is not None and item.casts for item in found)

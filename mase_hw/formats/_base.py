@@ -85,6 +85,10 @@ class Format(ABC):
         The unit is the format's choice, the dtype that of `values`.
         """
 
+    def fits_lanes(self, lanes: int) -> bool:
+        """Return whether a beat may move so many elements of a row; blocks take whole beats."""
+        return True
+
     def in_range(self, values: Tensor) -> Tensor:
         """Return a bool tensor: true where `values` does not saturate (the gradient passes)."""
         return self.headroom(values) >= 0

@@ -85,6 +85,10 @@ class BlockFormat(Format):
     def blocking(self) -> tuple[int, int]:
         """Block size and axis."""
 
+    def fits_lanes(self, lanes: int) -> bool:
+        """Return whether `lanes` divides the blocks."""
+        return self.blocking[0] % lanes == 0
+
     def _set(self, element: FloatElement | IntegerElement, scale: PowerScale) -> None:
         block_size, axis = self.blocking
         check_integer(self.name, "block_size", block_size, 1, MAX_BLOCK_SIZE)

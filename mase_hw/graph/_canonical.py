@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +33,10 @@ class SymbolicShapeError(CaptureError):
     """A graph computes with its batch size in a way that cannot be removed."""
 
 
+class AliasError(CaptureError):
+    """A value is written in place that is read afterwards by another name."""
+
+
 def canonicalize(module: GraphModule) -> None:
     """Remove from a captured graph, in place, everything that is not tensor arithmetic.
 
@@ -44,6 +49,16 @@ def canonicalize(module: GraphModule) -> None:
     _remove_mutation(module)
     module.graph.eliminate_dead_code()
     _refuse_leftovers(module)
+
+
+def relax_views(module: GraphModule) -> None:
+    """Make reshapes of views, which ask for strides that passes need not keep.
+
+    A pass that removes a copy, or computes it in another memory layout, leaves the values alone.
+    """
+    for node in module.graph.nodes:
+        if node.target in _RESHAPES:
+            node.target = _aten.reshape.default
 
 
 def _where(node: Node) -> str:
@@ -126,7 +141,8 @@ def _same(left: Any, right: Any) -> bool:
 def _inferred_sizes(sizes: Sequence[Any], result: Sequence[Any]) -> list[Any]:
     """Return the sizes of a reshape with the only one that depends on the batch as -1."""
     constants = [_constant_size(size) for size in result]
-    if constants.count(None) > 1:
+    # A size cannot be inferred where others are zero.
+    if constants.count(None) > 1 or 0 in constants:
         return list(sizes)
     return [-1 if size is None else size for size in constants]
 
@@ -182,7 +198,7 @@ def _remove_mutation(module: GraphModule) -> None:
             continue
         schema = getattr(node.target, "_schema", None)
         if schema is None:
-            _join(aliases, node, [a for a in node.args if isinstance(a, Node)])
+            _join(aliases, node, _shared_results(node))
         elif schema.is_mutable:
             _make_functional(node, aliases, position)
         else:
@@ -193,6 +209,19 @@ def _join(aliases: dict[Node, set[Node]], node: Node, operands: list[Node]) -> N
     group = {node}.union(*(aliases.get(operand, {operand}) for operand in operands))
     for member in group:
         aliases[member] = group
+
+
+def _shared_results(node: Node) -> list[Node]:
+    """Return what a Python operation, such as taking one of several results, shares memory with.
+
+    The results of `split` are views of its operand and so of one memory, those of `topk` are not.
+    """
+    operands = [item for item in node.args if isinstance(item, Node)]
+    producer = operands[0] if node.target is operator.getitem and operands else None
+    returns = getattr(getattr(producer, "target", None), "_schema", None)
+    if producer is None or returns is None or any(item.alias_info for item in returns.returns):
+        return operands
+    return []
 
 
 def _aliased_operands(node: Node) -> list[Node]:
@@ -231,7 +260,7 @@ def _make_functional(node: Node, aliases: dict[Node, set[Node]], position: dict[
         if position[user] > position[node] and user is not node
     ]
     if late:
-        raise CaptureError(
+        raise AliasError(
             f"{_where(node)} works in place on a value that is read afterwards through another "
             f"name ({sorted(late)[0]}): write it out of place"
         )

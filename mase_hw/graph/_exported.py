@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +16,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
-from mase_hw.graph._canonical import canonicalize
+from mase_hw.graph._canonical import AliasError, canonicalize, relax_views
 from mase_hw.graph._naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph._rebuild import rebuild
 from mase_hw.graph.mase_graph import MaseGraph
@@ -35,14 +38,13 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     Raises:
         CaptureError: when the program holds what is no tensor arithmetic.
     """
-    module = program.module()
-    assert isinstance(module, GraphModule)
-    dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
-    canonicalize(module)
+    module, dynamic = _clean(program)
+    names = node_names(module.graph.nodes)
+    relax_views(module)
     structure = module.graph._codegen.pytree_info.out_spec  # type: ignore[attr-defined]
     model = rebuild(
         module,
-        node_names(module.graph.nodes),
+        names,
         output=lambda leaves: _structured(structure, iter(leaves)),
         meta=_metadata,
     )
@@ -52,8 +54,33 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
             "so there is nothing to make hardware of"
         )
     graph = MaseGraph(model, name=_identifier(name))
-    graph.batched = batched and bool(dynamic) and _rows_are_independent(graph, module, dynamic)
+    graph.batched = bool(batched and dynamic) and _rows_are_independent(
+        graph, module, dynamic, _given(program, _inputs(module))
+    )
     return graph
+
+
+def _clean(program: ExportedProgram) -> tuple[GraphModule, list[Node]]:
+    """Return the canonical module of a program, and its inputs with a dynamic batch.
+
+    Where values are written in place and read by other names, torch functionalises the program,
+    which makes copies of slices; elsewhere its own operators stay as they are.
+    """
+    try:
+        return _canonical(program)
+    except AliasError:
+        with contextlib.suppress(RuntimeError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _canonical(program.run_decompositions({}))
+        raise
+
+
+def _canonical(program: ExportedProgram) -> tuple[GraphModule, list[Node]]:
+    module = program.module()
+    assert isinstance(module, GraphModule)
+    dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
+    canonicalize(module)
+    return module, dynamic
 
 
 def _inputs(module: GraphModule) -> list[Node]:
@@ -83,7 +110,7 @@ def _structured(spec: TreeSpec, leaves: Iterator[Any]) -> Any:
     if spec.is_leaf():
         return next(leaves)
     members = [_structured(child, leaves) for child in spec.children()]
-    context = spec.context
+    context = spec.context[1] if spec.type is defaultdict else spec.context
     if isinstance(context, list) and context and len(context) == len(members):
         return dict(zip([str(key) for key in context], members, strict=True))
     return members if spec.type is list else tuple(members)
@@ -118,11 +145,49 @@ def _close(left: Tensor, right: Tensor) -> bool:
     )
 
 
-def _rows_are_independent(graph: MaseGraph, captured: GraphModule, dynamic: list[Node]) -> bool:
-    """Return whether a batch of random inferences equals the inferences one by one."""
+def _given(program: ExportedProgram, inputs: Sequence[Node]) -> list[Tensor] | None:
+    """Return the example inputs of a program in the order of its inputs, None without them."""
+    if program.example_inputs is None:
+        return None
+    args, kwargs = program.example_inputs
+    leaves = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
+    named = [kwargs.get(str(node.target)) for node in inputs[len(leaves) :]]
+    found = [*leaves, *(item for item in named if isinstance(item, Tensor))]
+    return found if len(found) == len(inputs) else None
+
+
+def _rows_are_independent(
+    graph: MaseGraph, captured: GraphModule, dynamic: list[Node], given: list[Tensor] | None
+) -> bool:
+    """Return whether a batch of inferences equals the inferences one by one.
+
+    Real numbers are random. Whole numbers are 0 and 1; where the model does not run on those, which
+    may be indices or corners of boxes, they are rows of the examples, if these differ.
+    """
     generator = torch.Generator().manual_seed(0)
     inputs = [_random(node.meta["val"], node in dynamic, generator) for node in _inputs(captured)]
     carries = [node in dynamic for node in _inputs(captured)]
+    found = _is_independent(graph, inputs, carries)
+    if found is None and given is not None:
+        rows = [
+            _example_rows(value, drawn) if carried and not drawn.is_floating_point() else drawn
+            for value, drawn, carried in zip(given, inputs, carries, strict=True)
+        ]
+        known = [row for row in rows if row is not None]
+        found = len(known) == len(rows) and _is_independent(graph, known, carries)
+    return bool(found)
+
+
+def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
+    """Return as many rows of an example as were drawn; None where all of them are equal."""
+    rows = given[torch.arange(len(drawn)) % len(given)]
+    return None if torch.equal(rows, rows[:1].expand_as(rows)) else rows
+
+
+def _is_independent(
+    graph: MaseGraph, inputs: Sequence[Tensor], carries: Sequence[bool]
+) -> bool | None:
+    """Return whether rows together equal rows one by one; None where the graph does not run."""
     try:
         with torch.no_grad():
             together = _tensors(graph(*inputs))
@@ -134,7 +199,7 @@ def _rows_are_independent(graph: MaseGraph, captured: GraphModule, dynamic: list
                 if not _is_row(together, _tensors(graph(*one)), row):
                     return False
     except (RuntimeError, IndexError, ValueError):
-        return False
+        return None
     return True
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import MappingKey, SequenceKey, tree_flatten_with_path, tree_leaves
 
 from mase_hw.cells import Netlist
 from mase_hw.errors import MaseError
@@ -67,10 +67,31 @@ class MaseGraph:
         return [node for node in self.nodes if node.op == "placeholder"]
 
     @property
+    def outputs(self) -> list[Node]:
+        """The nodes whose results leave the graph, in order, as often as they are returned."""
+        return [leaf for _, leaf in self.returned() if isinstance(leaf, Node)]
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Where the model's result holds each of `outputs`: keys and positions, as `past.0`.
+
+        The only output of a model that returns a tensor is called `output`.
+        """
+        return tuple(name for name, leaf in self.returned() if isinstance(leaf, Node))
+
+    def returned(self) -> list[tuple[str, Any]]:
+        """Return what the graph returns, by name: nodes, None, and Python constants."""
+        (output,) = (node for node in self.nodes if node.op == "output")
+        return returned(output)
+
+    @property
     def is_quantized(self) -> bool:
-        """True when every input has a number format."""
-        known = [metadata(node).common for node in self.inputs]
-        return all(item is not None and item.results["data_out_0"].format for item in known)
+        """True when any tensor has a number format: some inputs, such as indices, never have."""
+        known = [item for node in self.nodes if (item := metadata(node).common) is not None]
+        tensors = (
+            spec for item in known for spec in (*item.operands.values(), *item.results.values())
+        )
+        return any(spec.format is not None for spec in tensors)
 
     def node(self, name: str) -> Node:
         """Return the node called `name`.
@@ -190,3 +211,15 @@ class MaseGraph:
 def batch_size(inputs: Sequence[Tensor]) -> int | None:
     """Return the leading size that the inputs share, None when no input can have a batch."""
     return next((int(value.shape[0]) for value in inputs if value.dim() >= 2), None)
+
+
+def returned(output: Node) -> list[tuple[str, Any]]:
+    """Return what an output node returns, nested or not, by name: see `MaseGraph.output_names`."""
+    leaves, _ = tree_flatten_with_path(output.args[0])
+    return [(".".join(map(_key, path)) or "output", leaf) for path, leaf in leaves]
+
+
+def _key(entry: Any) -> str:
+    if isinstance(entry, SequenceKey):
+        return str(entry.idx)
+    return str(entry.key) if isinstance(entry, MappingKey) else str(entry)

@@ -90,8 +90,5 @@ def spec(node: Node) -> TensorSpec:
 
 
 def output_nodes(mg: MaseGraph) -> list[Node]:
-    """Return the nodes whose results leave the graph, in order."""
-    (output,) = (node for node in mg.nodes if node.op == "output")
-    returned = output.args[0]
-    items = returned if isinstance(returned, tuple | list) else (returned,)
-    return [item for item in items if isinstance(item, Node)]
+    """Return the nodes whose results leave the graph, in order, from wherever they are nested."""
+    return mg.outputs

@@ -30,7 +30,7 @@ def refresh_output(mg: MaseGraph) -> None:
         if node.op == "output":
             given = {
                 f"data_in_{index}": result_spec(producer)
-                for index, producer in enumerate(node.all_input_nodes)
+                for index, producer in enumerate(mg.outputs)
             }
             update(node, common=CommonMetadata(None, given, {}))
 

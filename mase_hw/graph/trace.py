@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import inspect
 import io
 import logging
 import re
@@ -186,10 +188,43 @@ def _export(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
 ) -> ExportedProgram:
     try:
-        with quiet(), _uncollected():
+        with quiet(), _uncollected(), _named_arguments(model, args, kwargs):
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise CaptureError(_refusal(error)) from error
+
+
+@contextlib.contextmanager
+def _named_arguments(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[None]:
+    """Show torch.export a name for each argument that `forward` takes as `**kwargs`.
+
+    It cannot say of an argument without a name that its batch is dynamic.
+    """
+    known = inspect.signature(model.forward)
+    kinds = inspect.Parameter
+    extra = [name for name in kwargs if name not in known.parameters]
+    if not extra or all(item.kind is not kinds.VAR_KEYWORD for item in known.parameters.values()):
+        yield
+        return
+    forward, own = model.forward, model.__dict__.get("forward")
+
+    @functools.wraps(forward)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    listed = [item for item in known.parameters.values() if item.kind is not kinds.VAR_KEYWORD]
+    listed += [kinds(name, kinds.KEYWORD_ONLY) for name in extra]
+    named.__signature__ = known.replace(parameters=listed)  # type: ignore[attr-defined]
+    model.__dict__["forward"] = named
+    try:
+        yield
+    finally:
+        if own is None:
+            del model.__dict__["forward"]
+        else:
+            model.__dict__["forward"] = own
 
 
 def _refusal(error: Exception) -> str:

@@ -187,7 +187,8 @@ class Operator(ABC):
         role: what this operator exists for, inserted by passes (`cast`, `retile`, `broadcast`).
         also_for: what passes insert this operator for although models have it too (`shrink`).
         formats: names of the number formats whose hardware this operator has.
-        result_axis: dimension of `weight` that counts results, along which a scale may be folded.
+        result_axis: dimension of `weight` that counts results.
+        scales: true when a scale of the results may be folded into `weight` and `bias`.
         shares_format: true when all operands and results are in one format, fitted to the result.
         broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
         commutes: true when the first two arguments may change places.
@@ -202,6 +203,7 @@ class Operator(ABC):
     also_for: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("fixed",)
     result_axis: ClassVar[int] = 0
+    scales: ClassVar[bool] = False
     shares_format: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
     commutes: ClassVar[bool] = False
@@ -229,20 +231,24 @@ class Operator(ABC):
 
         Parallelism is not known yet when this is asked.
         """
-        refused: dict[str | None, list[str]] = {}
+        refused: dict[str, list[str]] = {}
         for name, spec in {**call.operands, **call.results}.items():
-            number = None if spec.format is None else spec.format.name
-            if number not in self.formats:
-                refused.setdefault(number, []).append(name)
-        found = []
-        for number, names in refused.items():
-            which = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
-            if number is None:
-                found.append(f"{which} without number format: configure one for {self.name}")
-            else:
-                allowed = ", ".join(self.formats)
-                found.append(f"{which} {number}; {self.name} has hardware for {allowed}")
-        return found
+            if spec.format is not None and spec.format.name not in self.formats:
+                refused.setdefault(spec.format.name, []).append(name)
+        fix = f"{self.name} has hardware for {', '.join(self.formats)}"
+        if self.casts and not self.role:
+            fix += ": configure it so, and casts are inserted"
+        return self.unformatted(call) + [
+            f"{_are(names)} {number}; {fix}" for number, names in refused.items()
+        ]
+
+    def unformatted(self, call: Call) -> list[str]:
+        """Return the one of `problems` that follows where a producer is without number format."""
+        specs = {**call.operands, **call.results}
+        names = [name for name, spec in specs.items() if spec.format is None]
+        if not names:
+            return []
+        return [f"{_are(names)} without number format: configure one for {self.name}"]
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Return groups of (operand or result name, dimension 0 or 1) of equal parallelism.
@@ -297,8 +303,11 @@ class Operator(ABC):
         """Return the result's format where the operator decides it, as for an index."""
         return None
 
-    def block_axis(self, name: str) -> int:
-        """Return the dimension along which blocks of an operand or a result lie by default."""
+    def block_axis(self, name: str) -> int | None:
+        """Return the dimension along which blocks of an operand or a result lie by default.
+
+        It is counted from the last one, -1. None is any: that of the operators around.
+        """
         return -1
 
     def multipliers(self, call: Call) -> int:
@@ -435,6 +444,10 @@ class Operator(ABC):
         `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
         """
         return Call(name, self, operands, results, constants, arguments)
+
+
+def _are(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def torch_target(name: str) -> Callable[..., Tensor]:

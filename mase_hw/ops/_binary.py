@@ -24,7 +24,7 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
-from mase_hw.ops._blocks import block_room
+from mase_hw.ops._blocks import block_order, block_room
 from mase_hw.ops._broadcast import broadcast_orders
 from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
 from mase_hw.ops._fixed import fixed
@@ -69,7 +69,7 @@ class Binary(Operator):
         """Also refuse scaled operands, two constants, and sums beyond 62 bits."""
         found = super().problems(call)
         if call.attributes.get("alpha", 1) != 1:
-            found.append(f"alpha is {call.attributes['alpha']}; write the product out")
+            found.append(f"alpha is {call.attributes['alpha']}: run decompose_transform_pass first")
         if not call.streams:
             found.append("both operands are constant")
         if not found and mxint.serves(call):
@@ -113,10 +113,14 @@ class Binary(Operator):
             return minifloat.binary_hardware(call, self.operation, sources)
         return Hardware(self.module, self.parameters, sources)
 
+    def block_axis(self, name: str) -> int | None:
+        """Any: blocks stay as they are."""
+        return None
+
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Blocks come in torch's own order, anything else in any; smaller streams take it too."""
+        """Blocks come whole, anything else in any; smaller streams take it too."""
         if mxint.serves(call):
-            return dict.fromkeys([*call.streams, *call.results])
+            return dict.fromkeys([*call.streams, *call.results], block_order(call.result))
         return broadcast_orders(call)
 
     def multipliers(self, call: Call) -> int:

@@ -20,8 +20,11 @@ class Composite(Operator):
     casts: ClassVar[bool] = False
 
     @abstractmethod
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
-        """Return every result written with other torch operators."""
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return every result written with other torch operators.
+
+        None where that cannot be done; `problems` then says why.
+        """
 
     def problems(self, call: Call) -> list[str]:
         """It must have been taken apart."""

@@ -44,6 +44,7 @@ class Convolution(Operator):
     """
 
     dimensions: ClassVar[int]
+    scales: ClassVar[bool] = True
 
     @abstractmethod
     def axes(self, call: Call) -> tuple[Axis, Axis]:

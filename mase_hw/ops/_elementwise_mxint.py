@@ -11,7 +11,7 @@ beyond.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from torch import Tensor
@@ -19,7 +19,7 @@ from torch import Tensor
 from mase_hw.formats._block import BlockFormat
 from mase_hw.geometry.beats import Cycles
 from mase_hw.ops._base import Call, Hardware, Reference, Source, Table
-from mase_hw.ops._blocks import block, block_problems, check_tiles, encoded, is_block
+from mase_hw.ops._blocks import block, block_axis, block_problems, check_tiles, encoded, is_block
 from mase_hw.ops._scaled import MAX_BITS, OPERATIONS, Scaled, combined_bits, guard_bits
 from mase_hw.ops._unary_octaves import OctaveTable, Span, fit_octaves
 from mase_hw.ops._unary_rounding import RealFunction
@@ -35,13 +35,24 @@ def serves(call: Call) -> bool:
 def problems(call: Call) -> list[str]:
     """Return which operands and results are no blocks that can be streamed."""
     found = []
+    rank = len(call.result.shape)
     for name, spec in {**call.operands, **call.results}.items():
         if is_block(spec):
-            found += block_problems(name, spec)
+            # A constant of fewer dimensions is one of the result's shape.
+            missing = rank - len(spec.shape) if name in call.constants else 0
+            shape = (*(1,) * missing, *spec.shape)
+            found += block_problems(name, replace(spec, shape=shape))
         else:
             found.append(
                 f"{name} is {spec.format}; beside blocks it must be one of mxint, block_fp"
             )
+    specs = [*call.operands.values(), *call.results.values()]
+    axes = {block_axis(spec) for spec in specs if is_block(spec) and len(spec.shape) == rank}
+    if not found and len(axes) > 1:
+        found.append(
+            f"its blocks lie along dimensions {', '.join(map(str, sorted(axes)))}: "
+            "configure one axis for all operands and the result"
+        )
     return found
 
 

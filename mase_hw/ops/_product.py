@@ -138,7 +138,9 @@ class Product(ABC):
         found = []
         for name, spec in {**self.call.operands, **self.call.results}.items():
             if is_block(spec):
-                legal = len(spec.shape) + self.call.operator.block_axis(name)
+                wanted = self.call.operator.block_axis(name)
+                assert wanted is not None
+                legal = len(spec.shape) + wanted
                 if (axis := block_axis(spec)) != legal:
                     found.append(
                         f"{name} has blocks along dimension {axis}; blocks of "

@@ -67,7 +67,7 @@ class Reduction(Operator):
     def dims(self, call: Call) -> tuple[int, ...]:
         """Return the reduced dimensions, counted from the front."""
         given = call.attributes.get("dim")
-        rank = len(call.operands["data_in_0"].shape)
+        rank = max(1, len(call.operands["data_in_0"].shape))
         listed = [given] if isinstance(given, int) else list(given or range(rank))
         return tuple(sorted(dim % rank for dim in listed))
 

@@ -36,7 +36,7 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
-from mase_hw.ops._blocks import block_room
+from mase_hw.ops._blocks import block_order, block_room
 from mase_hw.ops._domain import EVERYWHERE, Domain
 from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
 from mase_hw.ops._fixed import fixed
@@ -160,10 +160,14 @@ class Unary(Operator):
                 found.append(str(error))
         return found
 
+    def block_axis(self, name: str) -> int | None:
+        """Any: blocks stay as they are."""
+        return None
+
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Blocks come in torch's own order, anything else in any."""
+        """Blocks come whole, anything else in any."""
         if mxint.serves(call):
-            return dict.fromkeys([*call.streams, *call.results])
+            return dict.fromkeys([*call.streams, *call.results], block_order(call.result))
         return super().orders(call)
 
     def multipliers(self, call: Call) -> int:

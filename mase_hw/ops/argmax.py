@@ -27,7 +27,8 @@ class Argmax(Reduction):
 
     def result_format(self, call: Call) -> Format | None:
         """Enough bits for the largest index."""
-        size = max(call.operands["data_in_0"].shape[dim] for dim in self.dims(call))
+        shape = call.operands["data_in_0"].shape or (1,)
+        size = max(shape[dim] for dim in self.dims(call))
         width = max(MIN_WIDTH_BITS, (size - 1).bit_length())
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 

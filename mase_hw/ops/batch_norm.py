@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw.errors import UnsupportedError
 from mase_hw.geometry.beats import Cycles
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Example, Hardware, Operator, Reference, example_values
@@ -41,9 +42,23 @@ class BatchNorm(Operator):
         results: Mapping[str, TensorSpec],
         constants: Mapping[str, Tensor],
     ) -> Call:
-        """Reduce the four statistics to a scale and a shift."""
+        """Reduce the four statistics to a scale and a shift.
+
+        Raises:
+            UnsupportedError: when they are not constant.
+        """
         data = operands["data_in_0"]
         rank = len(data.shape)
+        if arguments.get("training") or not {"mean", "variance"} <= set(operands):
+            raise UnsupportedError(
+                "batch_norm takes mean and variance of the batch, which are not known before the "
+                "data are: give the layer running statistics (track_running_stats=True)"
+            )
+        streams = sorted(set(operands) - set(constants) - {"data_in_0"})
+        if streams:
+            raise UnsupportedError(
+                f"{streams[0]} of batch_norm is computed by the model; it must be constant"
+            )
         folded = {
             key: value.reshape(1, -1, *[1] * (rank - 2))
             for key, value in self.prepare(constants, arguments).items()
@@ -75,10 +90,8 @@ class BatchNorm(Operator):
         return data * operands["weight"].reshape(shape) + operands["bias"].reshape(shape)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse batch statistics, which are not known before the data are."""
+        """Also refuse results that are too wide."""
         found = super().problems(call)
-        if call.attributes.get("training"):
-            found.append("it uses batch statistics; capture the model in evaluation mode")
         if not found and self._exact(call)[1] > 62:
             found.append("the exact result takes more than 62 bits; use narrower operands")
         return found
@@ -116,7 +129,7 @@ class BatchNorm(Operator):
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
         """Return scaled weights when `producer` has results along its weights' first dimension."""
-        weight = producer.constants.get("weight")
+        weight = producer.constants.get("weight") if producer.operator.scales else None
         scale, shift = call.constants["weight"].flatten(), call.constants["bias"].flatten()
         axis = producer.operator.result_axis
         if weight is None or weight.dim() < 2 or weight.shape[axis] != scale.numel():

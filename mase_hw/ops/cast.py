@@ -62,7 +62,10 @@ class Cast(Operator):
             found += result_problems(result)
         both = is_block(data) and is_block(result)
         if not found and both and block_axis(data) != block_axis(result):
-            found.append("its blocks lie along different dimensions; cast to fixed point between")
+            found.append(
+                "its blocks lie along different dimensions: configure the result before it, "
+                "data_out_name, as fixed"
+            )
         most = result.quantized.exact_bits
         if not found and (bits := _exact_bits(call)) > most:
             found.append(

@@ -7,7 +7,8 @@ arithmetic. The result is of any format.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,7 @@ class Linear(Operator):
     name: ClassVar[str] = "linear"
     targets: ClassVar[tuple[str, ...]] = ("aten.linear.default",)
     formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED)
+    scales: ClassVar[bool] = True
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse weights that stream, and what its arithmetic cannot sum."""
@@ -36,6 +38,18 @@ class Linear(Operator):
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; it must be constant"]
         return found or self._product(call).problems()
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Write a layer with a vector of weights, which has no dimension of results, as one row."""
+        shape = call.operands["weight"].shape
+        if len(shape) != 1:
+            return None
+        weight = torch.ops.aten.reshape.default(operands["weight"], [1, *shape])
+        bias = operands.get("bias")
+        if bias is not None:
+            bias = torch.ops.aten.reshape.default(bias, [1])
+        row = torch.ops.aten.linear.default(operands["data_in_0"], weight, bias)
+        return [torch.ops.aten.squeeze.dim(row, -1)]
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes, exact sums that are rounded once."""
@@ -83,9 +97,8 @@ class Linear(Operator):
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Features of a single row may come in any order: the columns of the weights follow."""
         data = call.operands["data_in_0"]
-        single = (
-            not is_block(data) and data.order is not None and data.stream_shape[-1] == data.elements
-        )
+        row = data.shape[-1] == data.elements == data.stream_shape[-1]
+        single = not is_block(data) and data.order is not None and row
         return {"data_in_0": data.order if single else None, "data_out_0": None}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:

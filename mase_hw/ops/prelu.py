@@ -55,7 +55,8 @@ class PReLU(Operator):
         """Multiply where negative, exactly, and cast."""
         operand, weight, result = _formats(call)
         # The slope does not vary along dimension 0, where inferences are stacked.
-        slopes = call.constant_codes("weight")[:1]
+        slopes = call.constant_codes("weight")
+        slopes = slopes[:1] if slopes.dim() else slopes
 
         def evaluate(codes: Tensor) -> Tensor:
             scaled = result.from_fixed(codes * slopes, operand.frac_width + weight.frac_width)

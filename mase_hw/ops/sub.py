@@ -18,6 +18,7 @@ class Sub(Add):
     name: ClassVar[str] = "sub"
     targets: ClassVar[tuple[str, ...]] = ("aten.sub.Tensor", "aten.sub.Scalar")
     operation: ClassVar[str] = "subtract"
+    opposite: ClassVar[str] = "add"
     parameters: ClassVar[Mapping[str, int | str]] = {"SUBTRACT": 1}
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from torch.fx import Node
 
+from mase_hw.errors import UnsupportedError
 from mase_hw.graph import CommonMetadata, MaseGraph, metadata, update
 from mase_hw.graph.calls import bind, operands, result_spec
 from mase_hw.graph.shapes import infer_specs
@@ -44,12 +46,13 @@ def add_common_metadata_analysis_pass(
 def _common(mg: MaseGraph, node: Node, results: Specs) -> CommonMetadata:
     operator = operator_for(node.target) if node.op == "call_function" else None
     if operator is not None:
-        call = bind(mg.model, node, results)
-        return CommonMetadata(operator.name, dict(call.operands), dict(call.results))
+        # What an operator cannot be bound to it does not cover; `MaseGraph.call` says why.
+        with contextlib.suppress(UnsupportedError):
+            call = bind(mg.model, node, results)
+            return CommonMetadata(operator.name, dict(call.operands), dict(call.results))
     if node.op == "output":
         given = {
-            f"data_in_{index}": result_spec(producer)
-            for index, producer in enumerate(node.all_input_nodes)
+            f"data_in_{index}": result_spec(producer) for index, producer in enumerate(mg.outputs)
         }
     elif node.op == "call_function":
         given = operands(mg.model, node)[0]

@@ -14,7 +14,7 @@ from torch.fx.proxy import GraphAppendingTracer
 from mase_hw.graph._rebuild import set_tensor
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata, update
+from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadata, update
 from mase_hw.ops import Call, Operator, operator_for
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
@@ -51,6 +51,8 @@ def decompose_transform_pass(
 def _decompose(mg: MaseGraph, node: Node) -> bool:
     found = operator_for(node.target) if node.op == "call_function" else None
     if found is None or type(found).expression is Operator.expression:
+        return False
+    if common(node).operator is None:
         return False
     call = mg.call(node)
     before = set(mg.fx_graph.nodes)

@@ -24,6 +24,9 @@ def fold_constants_transform_pass(
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Evaluate every node whose operands are all constant and keep the result as a buffer.
 
+    A parameter that is only seen in another shape or order, as `weight.t()`, stays a parameter,
+    unless something else reads it, too.
+
     Args:
         mg: the graph.
         pass_args: `parameters` false leaves what depends on a parameter alone, so that training
@@ -36,10 +39,14 @@ def fold_constants_transform_pass(
     parameters = bool((pass_args or {}).get("parameters", True))
     values = _constant_values(mg, parameters)
     folded = []
-    for node, value in values.items():
-        live = [user for user in node.users if user not in values]
-        if node.op == "call_function" and live and isinstance(value, Tensor):
-            _replace_by_buffer(mg, node, value)
+    read = {
+        node: value
+        for node, value in values.items()
+        if isinstance(value, Tensor) and any(user not in values for user in node.users)
+    }
+    for node, value in read.items():
+        if node.op == "call_function":
+            _replace_by_constant(mg, node, value, _seen_parameter(node, value, values, read))
             folded.append(node.name)
     for node in reversed(mg.fx_graph.nodes):
         if node in values and not node.users:
@@ -71,9 +78,38 @@ def _is_constant(node: Node, values: Mapping[Node, Any]) -> bool:
     )
 
 
-def _replace_by_buffer(mg: MaseGraph, node: Node, value: Tensor) -> None:
+def _seen_parameter(
+    node: Node, value: Tensor, values: Mapping[Node, Any], read: Mapping[Node, Tensor]
+) -> Node | None:
+    """Return the node of the parameter whose elements `value` shows, all of them and alone."""
+    memory = value.untyped_storage().data_ptr()
+    if [item.untyped_storage().data_ptr() for item in read.values()].count(memory) > 1:
+        return None
+    for source, parameter in values.items():
+        if source.op == "get_attr" and isinstance(parameter, nn.Parameter):
+            shared = parameter.untyped_storage().data_ptr() == memory
+            if shared and parameter.numel() == value.numel() and _is_dense(value):
+                return source
+    return None
+
+
+def _is_dense(value: Tensor) -> bool:
+    """Return whether a tensor holds each element of a stretch of memory once, in any order."""
+    dense = 1
+    for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
+        if size > 1 and stride != dense:
+            return False
+        dense *= size
+    return True
+
+
+def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: Node | None) -> None:
+    """Put a buffer in a node's place, or a parameter that shows the elements of one."""
     target = f"folded.{node.name}"
-    set_tensor(mg.model, target, value.detach().clone())
+    held = value.detach().clone()
+    if parameter is not None:
+        held = nn.Parameter(held, requires_grad=mg.constant(parameter).requires_grad)
+    set_tensor(mg.model, target, held)
     known = metadata(node)
     with mg.fx_graph.inserting_before(node):
         constant = mg.fx_graph.get_attr(target)
@@ -81,6 +117,7 @@ def _replace_by_buffer(mg: MaseGraph, node: Node, value: Tensor) -> None:
         known.module_path,
         known.source,
         CommonMetadata(None, {}, {"data_out_0": spec_of(value)}) if known.common else None,
+        pruned=parameter is not None and metadata(parameter).pruned,
     )
     node.replace_all_uses_with(constant)
 

@@ -11,10 +11,11 @@ from torch.fx import Node
 
 from mase_hw._registry import nearest
 from mase_hw.errors import ParallelismError
+from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
-from mase_hw.ops import Call, TensorSpec
+from mase_hw.ops import Call, TensorSpec, operator_for_role
 from mase_hw.passes._balance import Balance, Lanes, Option, Unit, tile_sizes
 from mase_hw.passes._insert import insert_after
 
@@ -32,14 +33,33 @@ class Group:
     Attributes:
         slots: (node, operand or result name, dimension).
         size: the smallest of the dimensions, which bounds the parallelism.
+        formats: number formats of the streams whose lanes these are.
         fixed: what the user asked for.
         value: what it is.
     """
 
     slots: list[Slot]
     size: int
+    formats: list[Format] = field(default_factory=list)
     fixed: int | None = None
     value: int = 1
+
+    def fits(self, value: int) -> bool:
+        """Return whether every format may move so many elements of a row per beat."""
+        return all(item.fits_lanes(value) for item in self.formats)
+
+    def at_most(self, value: int) -> int:
+        """Return the largest parallelism up to `value` that fits."""
+        return next(item for item in range(min(value, self.size), 0, -1) if self.fits(item))
+
+    def candidates(self) -> list[int]:
+        """Return the sizes of a tile worth trying."""
+        if self.fixed is not None:
+            return [self.fixed]
+        sizes = tile_sizes(self.size)
+        if all(map(self.fits, sizes)):
+            return sizes
+        return [size for size in range(1, self.size + 1) if self.fits(size)]
 
 
 @dataclass
@@ -49,10 +69,10 @@ class Groups:
     parent: dict[Slot, Slot] = field(default_factory=dict)
     group: dict[Slot, Group] = field(default_factory=dict)
 
-    def add(self, slot: Slot, size: int) -> None:
+    def add(self, slot: Slot, size: int, formats: Iterable[Format] = ()) -> None:
         """Add a slot of its own."""
         self.parent[slot] = slot
-        self.group[slot] = Group([slot], size)
+        self.group[slot] = Group([slot], size, list(formats))
 
     def find(self, slot: Slot) -> Group:
         """Return the group of a slot."""
@@ -81,6 +101,7 @@ class Groups:
         self.parent[b] = a
         kept.slots += gone.slots
         kept.size = min(kept.size, gone.size)
+        kept.formats += [item for item in gone.formats if item not in kept.formats]
         kept.fixed = kept.fixed if kept.fixed is not None else gone.fixed
 
     def all(self) -> Iterable[Group]:
@@ -96,11 +117,11 @@ def assign_parallelism_transform_pass(
     Args:
         mg: a graph with common metadata and formats.
         pass_args: `parallelism` is a number, applied to the last dimension of every stream and
-            bounded by its size; or `auto`, the smallest interval within `multipliers`; or a
-            table with a `default` number and an entry per node, whose keys are
-            `data_in_0_dim_0`, `data_out_0_dim_1`, ..., and `weight_dim_0` where an operator can
-            take more elements of a sum per cycle than its stream brings. Where the two sides
-            of an edge are asked to differ, a retiling node is inserted.
+            bounded by its size, and by what divides its blocks; or `auto`, the smallest interval
+            within `multipliers`; or a table with a `default` number and an entry per node, whose
+            keys are `data_in_0_dim_0`, `data_out_0_dim_1`, ..., and `weight_dim_0` where an
+            operator can take more elements of a sum per cycle than its stream brings. Where the two
+            sides of an edge are asked to differ, a retiling node is inserted.
 
     Raises:
         ParallelismError: for all nodes, keys and values that are not legal; the message lists what
@@ -115,7 +136,8 @@ def assign_parallelism_transform_pass(
         for name, spec in _streams(mg, node).items():
             for dim in (0, 1):
                 size = spec.size[1 - dim]
-                groups.add((node, name, dim), min(size, limits.get((name, dim), size)))
+                formats = [spec.format] if dim == 0 and spec.format is not None else []
+                groups.add((node, name, dim), min(size, limits.get((name, dim), size)), formats)
     table = asked if isinstance(asked, Mapping) else {"default": asked}
     unrolls = _fix(mg, groups, nodes, table)
     _tie(mg, groups, nodes)
@@ -127,7 +149,7 @@ def assign_parallelism_transform_pass(
         _check_number("parallelism", default)
         for group in groups.all():
             only_rows = all(dim == 1 for _, _, dim in group.slots)
-            group.value = group.fixed or (1 if only_rows else min(int(default), group.size))
+            group.value = group.fixed or (1 if only_rows else group.at_most(int(default)))
     _apply(mg, groups, nodes, unrolls)
     retiles = [_retile(mg, node, name, producer) for node, name, producer in split]
     refresh_output(mg)
@@ -267,10 +289,7 @@ def _balance(
         for node in mg.nodes
         if node.op == "call_function"
     }
-    candidates = [
-        tile_sizes(group.size) if group.fixed is None else [group.fixed] for group in order
-    ]
-    balance = Balance(list(units.values()), candidates)
+    balance = Balance(list(units.values()), [group.candidates() for group in order])
     lanes = balance.best(budget)
     if lanes is None:
         raise ParallelismError(
@@ -403,6 +422,12 @@ def _unroll(mg: MaseGraph, node: Node, unrolls: Mapping[Slot, int]) -> None:
 
 def _retile(mg: MaseGraph, node: Node, name: str, producer: Node) -> Node:
     given, wanted = common(producer).results["data_out_0"], common(node).operands[name]
+    if given.quantized.name not in operator_for_role(ROLE).formats:
+        raise ParallelismError(
+            f"parallelism of {node.name} at {location(node)}: {name} takes tiles of "
+            f"{list(wanted.parallelism)} and {producer.name} gives {list(given.parallelism)}; a "
+            f"stream in {given.format} cannot be cut anew: ask for the same on both sides"
+        )
     retile = insert_after(mg, producer, ROLE, given, wanted)
     node.replace_input_with(producer, retile)
     return retile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, FormatError
-from mase_hw.formats import Format, format_class
+from mase_hw.formats import Format, format_class, make_format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
@@ -137,8 +137,47 @@ def open_format(
             if key in cls.inherited
         }
     if "axis" in cls.field_names() and "axis" not in fields and node.op == "call_function":
-        fields["axis"] = mg.call(node).operator.block_axis(name)
+        fields["axis"] = _block_axis(node, name, cls)
     return cls, fields
+
+
+def _block_axis(node: Node, name: str, cls: type[Format]) -> int:
+    """Return the dimension of blocks that an operator asks for, or those before and after it."""
+    operator = _operator(node)
+    axis = operator.block_axis(name) if cls.name in operator.formats else None
+    if axis is None:
+        around = (_axis_around(node, cls, step, {node}) for step in (_before, _after))
+        axis = next((found for found in around if found is not None), -1)
+    known = common(node)
+    rank = len({**known.operands, **known.results}[name].shape)
+    return axis if -axis <= max(rank, 1) else -1
+
+
+def _axis_around(
+    node: Node,
+    cls: type[Format],
+    step: Callable[[Node], Iterable[tuple[Node, str]]],
+    seen: set[Node],
+) -> int | None:
+    """Return the dimension that the nearest operator asks for which has hardware for a format."""
+    for other, name in step(node):
+        operator = None if other in seen or other.op != "call_function" else common(other).operator
+        seen.add(other)
+        if operator is None or cls.name not in operators()[operator].formats:
+            continue
+        axis = operators()[operator].block_axis(name)
+        found = _axis_around(other, cls, step, seen) if axis is None else axis
+        if found is not None:
+            return found
+    return None
+
+
+def _before(node: Node) -> Iterable[tuple[Node, str]]:
+    return [(producer, "data_out_0") for _, producer in stream_operands(node)]
+
+
+def _after(node: Node) -> Iterable[tuple[Node, str]]:
+    return consumers(node)
 
 
 def _format(
@@ -149,13 +188,18 @@ def _format(
         constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
         if constant is not None:
             return cls.fit_values(constant, **fields)
-        low, high = _range(mg, node, name)
+        low, high = observed_range(node, name)
         return cls.fit(low, high, **fields)
     except FormatError as error:
         raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
 
 
-def _range(mg: MaseGraph, node: Node, name: str) -> tuple[float, float]:
+def observed_range(node: Node, name: str) -> tuple[float, float]:
+    """Return the least and the largest value of an operand or a result on the example inputs.
+
+    Raises:
+        FormatError: when they are not finite.
+    """
     software = metadata(node).software
     if software is None or name not in software.ranges:
         return -1.0, 1.0
@@ -232,6 +276,16 @@ def _gives(mg: MaseGraph, node: Node, wanted: Format | None) -> bool:
     return not call.operator.problems(replace(call, results=results))
 
 
+def _for_rank(given: Format | None, rank: int) -> Format | None:
+    """Return a format whose blocks lie along a dimension that a tensor of the rank has."""
+    if given is None or "axis" not in given.field_names():
+        return given
+    fields = given.to_dict()
+    if -max(rank, 1) <= fields["axis"] < max(rank, 1):
+        return given
+    return make_format({**fields, "axis": -1})
+
+
 def _set_result(
     mg: MaseGraph, node: Node, configured: set[Node], results: Mapping[Node, Format]
 ) -> None:
@@ -251,6 +305,7 @@ def _set_result(
     elif keeps_format(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format
         operands = {name: spec.with_format(result) for name, spec in known.operands.items()}
+        result = _for_rank(result, len(known.results["data_out_0"].shape))
         known = replace(known, operands=operands)
     else:
         return

@@ -10,6 +10,7 @@ from torch.fx import Node
 from mase_hw.errors import MaseError
 from mase_hw.graph import MaseGraph, common, metadata
 from mase_hw.graph.calls import stream_spec, tensor_arguments
+from mase_hw.graph.mase_graph import returned
 from mase_hw.graph.shapes import infer_specs
 from mase_hw.ops import TensorSpec, operator_for
 from mase_hw.ops._base import OPERAND_NAMES
@@ -54,7 +55,8 @@ def _edges(node: Node) -> Iterator[tuple[str, Node, TensorSpec, TensorSpec]]:
     """Yield (operand, producer, what it gives, what the node takes) of every streaming operand."""
     known = common(node)
     if node.op == "output":
-        pairs = [(f"data_in_{i}", producer) for i, producer in enumerate(node.all_input_nodes)]
+        leaves = [leaf for _, leaf in returned(node) if isinstance(leaf, Node)]
+        pairs = [(f"data_in_{index}", producer) for index, producer in enumerate(leaves)]
     elif node.op == "call_function":
         operator = operator_for(node.target)
         names = operator.operand_names if operator else OPERAND_NAMES

@@ -5,8 +5,11 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.emit.flow import quantize
-from mase_hw.graph import trace
+from mase_hw.emit.flow import quantize, to_hardware
+from mase_hw.emit.preflight import preflight
+from mase_hw.errors import ParallelismError
+from mase_hw.graph import common, trace
+from mase_hw.graph.quantized import QuantizedModel
 
 
 def simulate(model, shape, config, parallelism, folder, samples=12, spread=1.0):
@@ -118,3 +121,99 @@ def test_layers_of_scalar_formats(parallelism, tmp_path):
     values = tuple(torch.randn(50, 11) * 2 for _ in SCALARS)
     report = mase_hw.simulate(project, values, stall=0.3)
     assert report.bit_exact, report.first_mismatch or report.violations
+
+
+def images(*layers):
+    torch.manual_seed(0)
+    return nn.Sequential(*layers)
+
+
+BLOCKS = {
+    "name": "mxint",
+    **{f"{name}_width": 8 for name in ("data_in", "weight", "bias")},
+    **{f"{name}_block_size": 4 for name in ("data_in", "weight", "bias")},
+}
+IMAGES = {
+    "relu": ([nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 5, 3)], 4),
+    "sigmoid": ([nn.Conv2d(2, 6, 3), nn.Sigmoid(), nn.Conv2d(6, 3, 3)], 2),
+    "flatten": ([nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)], 4),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_in_blocks_by_default(name, tmp_path):
+    layers, parallelism = IMAGES[name]
+    config = {"default": {"config": BLOCKS}}
+    simulate(images(*layers), (2, 6, 6), config, parallelism, tmp_path / "d", samples=4)
+
+
+class Scaled(nn.Module):
+    """Element-wise operators on channels in blocks, with a constant per channel and a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(2, 4, 3, padding=1)
+        self.second = nn.Conv2d(4, 4, 3, padding=1)
+        self.scale = nn.Parameter(torch.randn(4, 1, 1))
+
+    def forward(self, x):
+        y = torch.relu(self.first(x))
+        return torch.relu(self.second(y) + y) * self.scale + 0.5
+
+
+def test_residual_images_in_blocks(tmp_path):
+    torch.manual_seed(0)
+    simulate(Scaled(), (2, 5, 5), {"default": {"config": BLOCKS}}, 2, tmp_path / "d", samples=4)
+
+
+def pooled(pool):
+    layers = [
+        nn.Conv2d(2, 4, 3),
+        nn.ReLU(),
+        pool,
+        nn.Conv2d(4, 4, 2),
+        nn.Flatten(),
+        nn.Linear(4, 3),
+    ]
+    return images(*layers)
+
+
+@pytest.mark.parametrize("pool", [nn.MaxPool2d(2), nn.AvgPool2d(2)], ids=["maximum", "average"])
+def test_the_fix_for_pooling_between_blocks_works(pool, tmp_path):
+    config = {"default": {"config": BLOCKS}}
+    mg = trace(pooled(pool), torch.randn(2, 2, 6, 6))
+    (problem,) = preflight(quantize(mg, config))
+    assert "has hardware for fixed: configure it so, and casts are inserted" in problem.reason
+    operator = problem.reason.partition(";")[2].split()[0]
+    config[operator] = {"config": {"name": "fixed", "data_in_width": 12}}
+    simulate(pooled(pool), (2, 6, 6), config, 2, tmp_path / "d", samples=4)
+
+
+@pytest.mark.parametrize("block_size", [2, 4, 6])
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 4, 5, "auto"])
+def test_every_parallelism_is_cut_to_what_divides_the_blocks(block_size, parallelism):
+    blocks = {key: block_size if "block" in key else value for key, value in BLOCKS.items()}
+    mg = trace(images(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Conv2d(5, 6, 3)), torch.randn(2, 3, 6, 6))
+    mg = quantize(mg, {"default": {"config": blocks}})
+    mg = to_hardware(mg, parallelism=parallelism)
+    for node in mg.nodes:
+        if node.op == "call_function":
+            lanes = common(node).results["data_out_0"].parallelism[1]
+            assert block_size % lanes == 0
+            assert parallelism == "auto" or lanes <= parallelism
+
+
+def test_two_parallelisms_of_one_stream_of_blocks_are_refused():
+    mg = trace(images(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.randn(2, 3, 6, 6))
+    mg = quantize(mg, {"default": {"config": BLOCKS}})
+    asked = {"conv2d_0": {"data_out_0_dim_0": 2}, "relu_1": {"data_in_0_dim_0": 4}}
+    with pytest.raises(ParallelismError, match="ask for the same on both sides"):
+        to_hardware(mg, parallelism=asked)
+    asked["relu_1"]["data_in_0_dim_0"] = 2
+    to_hardware(mg, parallelism=asked)
+
+
+def test_blocks_of_a_result_with_fewer_dimensions_are_emulated():
+    mg = trace(images(*IMAGES["flatten"][0]), torch.randn(2, 2, 6, 6))
+    mg = quantize(mg, {"default": {"config": BLOCKS}})
+    assert QuantizedModel(mg)(torch.randn(3, 2, 6, 6)).shape == (3, 3)

@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import MaseError
 from mase_hw.graph import metadata, trace
+from mase_hw.ops._base import Apply
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.count import count_parameters_analysis_pass
 from mase_hw.passes.fold import fold_constants_transform_pass, fold_into_producer_transform_pass
@@ -156,3 +158,40 @@ def test_folding_into_a_shared_layer_leaves_its_other_use_alone():
     after, info = fold_into_producer_transform_pass(prepared(model, x))
     assert info["folded"] == {"bn": "fc"}
     torch.testing.assert_close(after(x), model(x), rtol=1e-12, atol=1e-12)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.attention(x, x, x, need_weights=False)[0]
+
+
+def _viewed_constant(x):
+    return x + torch.arange(12.0).reshape(4, 3).t().contiguous().view(2, 6)
+
+
+VIEWS = {
+    "stream": (Apply(lambda x: x.mT.contiguous().view(x.shape[0], -1) + 1), (2, 3, 4)),
+    "constant": (Apply(_viewed_constant), (3, 2, 6)),
+    "attention": (Attention(), (2, 3, 8)),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_outlives_the_copy_that_it_is_a_view_of(name):
+    model, shape = VIEWS[name]
+    x = torch.randn(shape)
+    after = canonicalize(trace(model, x))
+    assert not any("contiguous" in str(node.target) for node in after.nodes)
+    torch.testing.assert_close(after(x), model.eval()(x))
+
+
+def test_a_batch_norm_behind_a_prelu_is_not_taken_for_one_behind_a_layer():
+    model = randomized(nn.Sequential(nn.Linear(4, 1), nn.PReLU(), nn.BatchNorm1d(1))).eval()
+    x = torch.randn(5, 4)
+    mg = canonicalize(trace(model, x))
+    assert names(mg) == ["linear_0", "prelu_1", "batchnorm1d_2"]
+    torch.testing.assert_close(mg(x), model(x))

@@ -1,0 +1,29 @@
+"""The last two dimensions exchanged (`x.mT`, torch.t)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class MatrixTranspose(Composite):
+    """A transposition; of a vector, nothing."""
+
+    name: ClassVar[str] = "matrix_transpose"
+    targets: ClassVar[tuple[str, ...]] = ("aten.mT.default", "aten.t.default")
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+        """Name the dimensions."""
+        data = operands["data_in_0"]
+        if len(call.result.shape) < 2:
+            return [torch.ops.aten.alias.default(data)]
+        return [torch.ops.aten.transpose.int(data, -2, -1)]
+
+    def examples(self) -> list[Example]:
+        """A matrix."""
+        return [(Apply(lambda x: x.mT), (example_values(2, 4, 5),))]

@@ -1,0 +1,62 @@
+"""The quantised model: its Python numbers, and graphs whose inputs are whole numbers."""
+
+import pytest
+import torch
+from torch import nn
+
+from mase_hw.emit.flow import quantize
+from mase_hw.errors import MaseError
+from mase_hw.graph import trace
+from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.passes.lora import insert_lora_adapter_transform_pass
+
+FIXED = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
+
+
+class Tokens(nn.Module):
+    """Numbers that are no integers, behind indices."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(9, 6), nn.Linear(6, 3)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        x = x * 0.5 + 0.044715 * x - (1.5 - x) / 4
+        return self.head(x), ids + 1, ids * 0.5
+
+
+IDS = torch.arange(12).reshape(3, 4) % 9
+CONFIGS = {
+    "nothing": {"by": "type"},
+    "linear": {"by": "type", "linear": {"config": FIXED}},
+    "all": {"default": {"config": FIXED}},
+}
+
+
+@pytest.mark.parametrize("name", ["nothing", "linear"])
+def test_numbers_keep_their_values_behind_whole_numbers(name):
+    model = Tokens().eval()
+    mg = quantize(trace(model, IDS), CONFIGS[name])
+    with torch.no_grad():
+        found, expected = QuantizedModel(mg, only=())(IDS), model(IDS)
+    for left, right in zip(found, expected, strict=True):
+        assert left.dtype == right.dtype
+        assert torch.equal(left, right)
+
+
+def test_numbers_are_rounded_in_their_format():
+    model = Tokens().eval()
+    mg = quantize(trace(model, IDS), CONFIGS["all"])
+    with torch.no_grad():
+        found, expected = QuantizedModel(mg)(IDS), model(IDS)
+    torch.testing.assert_close(found[0], expected[0], rtol=0, atol=1e-2)
+
+
+def test_a_graph_of_whole_numbers_is_quantized_when_a_layer_is():
+    mg = trace(Tokens().eval(), IDS)
+    assert not mg.is_quantized
+    assert not quantize(mg, CONFIGS["nothing"]).is_quantized
+    assert quantize(mg, CONFIGS["linear"]).is_quantized
+    with pytest.raises(MaseError, match="quantized"):
+        insert_lora_adapter_transform_pass(quantize(mg, CONFIGS["linear"]), {"rank": 2})

@@ -1,0 +1,167 @@
+"""Products with constants become linear layers, and factors of sums products."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import linear
+
+import mase_hw
+from mase_hw.emit.flow import canonicalize, quantize
+from mase_hw.emit.preflight import preflight
+from mase_hw.graph import common, metadata, trace, update
+
+
+def values(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+class With(nn.Module):
+    """Calls a function of the inputs and of parameters of the given shapes."""
+
+    def __init__(self, function, *shapes):
+        super().__init__()
+        self.function = function
+        self.constants = nn.ParameterList(
+            nn.Parameter(values(*shape, seed=seed)) for seed, shape in enumerate(shapes, 1)
+        )
+
+    def forward(self, *inputs):
+        return self.function(*inputs, *self.constants)
+
+
+def operators_of(mg):
+    return [common(node).operator for node in mg.nodes if node.op == "call_function"]
+
+
+LAYERS = {
+    "x @ W": (lambda x, w: x @ w, [(4, 5)], (3, 4)),
+    "x @ W, rank 3": (lambda x, w: x @ w, [(4, 5)], (3, 2, 4)),
+    "x @ W, rank 4": (lambda x, w: x @ w, [(4, 5)], (3, 2, 3, 4)),
+    "x @ W, one inference": (lambda x, w: x @ w, [(4, 5)], (4,)),
+    "x @ W.t()": (lambda x, w: x @ w.t(), [(5, 4)], (3, 4)),
+    "x @ W.T": (lambda x, w: x @ w.T, [(5, 4)], (3, 2, 4)),
+    "x @ [W]": (lambda x, w: x @ w, [(1, 4, 5)], (3, 2, 4)),
+    "x @ w": (lambda x, w: x @ w, [(4,)], (3, 2, 4)),
+    "W @ x": (lambda x, w: w @ x, [(5, 4)], (3, 4, 2)),
+    "W @ x, one inference": (lambda x, w: w @ x, [(5, 4)], (4,)),
+    "w @ x": (lambda x, w: w @ x, [(4,)], (3, 4, 2)),
+    "mm": (torch.mm, [(4, 5)], (3, 4)),
+    "addmm": (lambda x, w, b: torch.addmm(b, x, w), [(4, 5), (5,)], (3, 4)),
+    "addmm of a row": (lambda x, w, b: torch.addmm(b, x, w), [(4, 5), (1, 5)], (3, 4)),
+    "linear of a vector": (linear, [(4,)], (3, 2, 4)),
+    "linear, transposed": (lambda x, w: linear(x, w.t()), [(4, 5)], (3, 4)),
+    "einsum": (lambda x, w: torch.einsum("bld,de->ble", x, w), [(4, 5)], (3, 2, 4)),
+    "einsum, dots": (lambda x, w: torch.einsum("...d,ed", x, w), [(5, 4)], (3, 2, 4)),
+    "einsum, constant first": (lambda x, w: torch.einsum("ed,bd->be", w, x), [(5, 4)], (3, 4)),
+    "einsum, columns": (lambda x, w: torch.einsum("bdl,de->bel", x, w), [(4, 5)], (3, 4, 2)),
+    "einsum, two sums": (lambda x, w: torch.einsum("bhd,hde->be", x, w), [(2, 4, 5)], (3, 2, 4)),
+    "einsum, two new": (lambda x, w: torch.einsum("bd,hed->bhe", x, w), [(2, 5, 4)], (3, 4)),
+    "einsum, no new": (lambda x, w: torch.einsum("bhd,hd->b", x, w), [(2, 4)], (3, 2, 4)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_product_with_a_constant_is_one_linear_layer(name, tmp_path):
+    function, shapes, shape = LAYERS[name]
+    model, x = With(function, *shapes), values(*shape)
+    mg = canonicalize(trace(model, x))
+    torch.testing.assert_close(mg(x), model(x))
+    found = operators_of(mg)
+    assert found.count("linear") == 1
+    assert not {"mul", "add", "matmul", "addmm", "einsum"} & set(found)
+    assert len(list(mg.model.parameters())) == len(shapes), "the weights are trained as before"
+    quantized = quantize(mg)
+    assert preflight(quantized) == []
+    mase_hw.emit_verilog(quantized, output=tmp_path / "project")
+
+
+def test_factors_of_addmm_are_those_of_its_constants():
+    model = With(lambda x, w, b: torch.addmm(b, x, w, beta=2, alpha=0.5), (4, 5), (5,))
+    mg = canonicalize(trace(model, values(3, 4)))
+    assert operators_of(mg) == ["linear"]
+    torch.testing.assert_close(mg(values(7, 4)), model(values(7, 4)))
+
+
+def test_a_parameter_that_others_read_does_not_become_two():
+    model = With(lambda x, w: linear(linear(x, w), w.t()), (5, 4))
+    mg = canonicalize(trace(model, values(3, 4)))
+    assert len(list(mg.model.parameters())) == 1
+    model = With(lambda x, w: x * w[:1].expand(4), (4,))
+    assert not list(canonicalize(trace(model, values(3, 4))).model.parameters())
+
+
+def test_pruned_elements_stay_so_when_their_parameter_is_turned():
+    mg = trace(With(lambda x, w: x @ w, (4, 5)), values(3, 4))
+    for node in mg.nodes:
+        if node.op == "get_attr":
+            update(node, pruned=True)
+    (node,) = (node for node in canonicalize(mg).nodes if node.op == "get_attr")
+    assert str(node.target).startswith("folded.")
+    assert metadata(node).pruned
+
+
+REFUSED = {
+    "two streams": (lambda x: x @ x.mT, [], "compute the product outside"),
+    "matrices": (lambda x, w: x.unsqueeze(1) @ w, [(2, 4, 5)], "2 matrices"),
+    "dimensions": (lambda x, w: x @ w, [(1, 1, 4, 5)], "squeeze it before"),
+    "einsum of streams": (lambda x: torch.einsum("bld,bmd->blm", x, x), [], "compute it outside"),
+    "einsum, shared": (
+        lambda x, w: torch.einsum("bld,lde->ble", x, w),
+        [(2, 4, 5)],
+        "value of 'l'",
+    ),
+    "einsum, outer": (lambda x, w: torch.einsum("bld,e->blde", x, w), [(5,)], "element-wise"),
+    "einsum, alone": (lambda x, w: torch.einsum("bld,de->be", x, w), [(4, 5)], "sum it before"),
+    "einsum, diagonal": (lambda x, w: torch.einsum("bld,dde->ble", x, w), [(4, 4, 5)], "diagonal"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_products_are_refused_with_what_can_be_done(name):
+    function, shapes, reason = REFUSED[name]
+    found = preflight(quantize(trace(With(function, *shapes), values(3, 2, 4))))
+    assert len(found) == 1
+    assert reason in found[0].reason
+
+
+def test_the_fix_for_several_matrices_works():
+    def stacked(x, w):
+        return torch.stack([x @ w[0], x @ w[1]], 1)
+
+    model, x = With(stacked, (2, 4, 5)), values(3, 2, 4)
+    torch.testing.assert_close(model(x), x.unsqueeze(1) @ model.constants[0])
+    assert preflight(quantize(trace(model, x))) == []
+
+
+SUMS = {
+    "add": (lambda x, y: torch.add(x, y, alpha=2), ["mul", "add"]),
+    "sub": (lambda x, y: torch.sub(x, y, alpha=0.5), ["mul", "sub"]),
+    "add, negative": (lambda x, y: torch.add(x, y, alpha=-1), ["sub"]),
+    "sub, negative": (lambda x, y: torch.sub(x, y, alpha=-1), ["add"]),
+    "rsub": (lambda x, y: torch.rsub(x, y, alpha=2), ["mul", "sub"]),
+    "rsub, negative": (lambda x, y: torch.rsub(x, y, alpha=-1), ["add"]),
+    "constant": (lambda x, y: torch.add(x, torch.ones(4), alpha=3) * y, ["add", "mul"]),
+    "number": (lambda x, y: torch.add(x, 3, alpha=2) * y, ["add", "mul"]),
+    "number, sub": (lambda x, y: torch.sub(x, 3, alpha=2) * y, ["sub", "mul"]),
+    "number, rsub": (lambda x, y: torch.rsub(x, 3, alpha=2) * y, ["mul", "rsub", "mul"]),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_alpha_is_a_product_or_a_sign(name):
+    function, expected = SUMS[name]
+    inputs = values(3, 4), values(3, 4, seed=1)
+    mg = canonicalize(trace(With(function), inputs))
+    assert operators_of(mg) == expected
+    torch.testing.assert_close(mg(*inputs), function(*inputs))
+    assert preflight(quantize(mg)) == []
+
+
+def test_sums_with_alpha_are_simulated_bit_for_bit(tmp_path):
+    def sums(x, y, w):
+        return torch.rsub(torch.sub(torch.add(x, y, alpha=1.5), w, alpha=2), 3, alpha=-1)
+
+    inputs = values(6, 4), values(6, 4, seed=1)
+    project = mase_hw.emit_verilog(With(sums, (4,)), inputs, output=tmp_path / "project")
+    report = mase_hw.simulate(project, inputs)
+    assert report.bit_exact

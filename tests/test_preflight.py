@@ -1,0 +1,150 @@
+"""`preflight` names causes, each with a fix, and never ends in anything but a list."""
+
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.emit.flow import quantize
+from mase_hw.emit.preflight import preflight
+from mase_hw.graph import trace
+from mase_hw.ops._base import Apply
+
+
+def reasons(model, *inputs, config=None):
+    return [problem.reason for problem in preflight(quantize(trace(model, inputs), config))]
+
+
+def test_batch_statistics_are_refused_with_the_layers_own_switch():
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, track_running_stats=False))
+    (reason,) = reasons(model, torch.randn(3, 4))
+    assert "track_running_stats=True" in reason
+
+
+def test_statistics_that_the_model_computes_are_refused():
+    def normalized(x):
+        return nn.functional.batch_norm(x, x.flatten()[:4] * 1, torch.ones(4))
+
+    (reason,) = [item for item in reasons(Apply(normalized), torch.randn(3, 4)) if "mean" in item]
+    assert "it must be constant" in reason
+
+
+SCALARS = {
+    "prelu": nn.PReLU(),
+    "relu": nn.ReLU(),
+    "scaled": Apply(lambda x: x * 0.5 + x),
+}
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_a_scalar_is_emitted(name, tmp_path):
+    project = mase_hw.emit_verilog(SCALARS[name], torch.tensor(-0.75), output=tmp_path / "project")
+    assert project.design.inputs[0].spec.shape == ()
+
+
+REDUCTIONS = {
+    "sum": lambda x: x.sum(-1),
+    "argmax": lambda x: x.argmax(-1),
+    "max": lambda x: x.max(0).values,
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_of_a_scalar_are_refused(name):
+    assert reasons(Apply(REDUCTIONS[name]), torch.tensor(-0.75))
+
+
+class Softmax(nn.Module):
+    """Softmax in the middle, between nodes that have no formats of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.after = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = self.before(x).reshape(-1, 2, 2).softmax(-1).reshape(-1, 4)
+        return self.after(torch.relu(y)[:, :4].reshape(-1, 4))
+
+
+def test_what_follows_from_another_refusal_is_not_listed():
+    (reason,) = reasons(Softmax(), torch.randn(3, 4))
+    assert reason.startswith("aten.softmax.int has no hardware: cut the model in two there")
+
+
+def test_the_fix_for_the_end_of_a_model_works():
+    layers = [nn.Linear(4, 4), nn.ReLU(), nn.Softmax(-1)]
+    (reason,) = reasons(nn.Sequential(*layers), torch.randn(3, 4))
+    assert "return what goes into it and compute it outside" in reason
+    assert reasons(nn.Sequential(*layers[:-1]), torch.randn(3, 4)) == []
+
+
+def test_the_fix_for_the_start_of_a_model_works():
+    layers = [nn.Embedding(5, 4), nn.Linear(4, 4)]
+    ids = torch.randint(0, 5, (3, 2))
+    (reason,) = reasons(nn.Sequential(*layers), ids)
+    assert "compute it outside and make its result an input" in reason
+    assert reasons(layers[1], layers[0](ids).detach()) == []
+
+
+def fixed(*names):
+    entry = {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
+    return {"by": "type", **{name: {"config": entry} for name in names}}
+
+
+LAYOUT = {
+    "above": ([nn.Flatten(), nn.ReLU(), nn.Unflatten(1, (2, 2)), nn.Linear(2, 4)], "linear"),
+    "between": ([nn.Linear(2, 4), nn.Flatten(), nn.Sigmoid(), nn.Flatten(), nn.ReLU()], "sigmoid"),
+    "relu alone": ([nn.Flatten(), nn.ReLU(), nn.Unflatten(1, (2, 2))], "relu"),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUT)
+def test_a_missing_format_is_asked_for_where_giving_it_is_enough(name):
+    layers, cause = LAYOUT[name]
+    mg, rest = trace(nn.Sequential(*layers), torch.randn(3, 2, 2)), {"linear"} - {cause}
+    (problem,) = preflight(quantize(mg, fixed(*rest)))
+    assert f"configure one for {cause}" in problem.reason
+    assert preflight(quantize(mg, fixed(cause, *rest))) == []
+
+
+def test_an_input_that_is_only_moved_asks_for_a_default():
+    mg = trace(Apply(lambda x: x.transpose(1, 2).reshape(-1, 6)), torch.randn(3, 2, 3))
+    (problem,) = preflight(quantize(mg, fixed()))
+    assert problem.node == mg.inputs[0].name
+    assert "give a default" in problem.reason
+    assert preflight(quantize(mg, {**fixed(), "default": fixed("all")["all"]})) == []
+
+
+class Positions(nn.Module):
+    """A layer over the one position of channels, which stream last."""
+
+    def __init__(self):
+        super().__init__()
+        self.channels, self.positions = nn.Conv1d(4, 3, 3), nn.Linear(1, 2)
+
+    def forward(self, x):
+        return self.positions(self.channels(x))
+
+
+class Rows(nn.Module):
+    """A layer over several rows that come in another order."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 4), nn.Linear(4, 5)
+
+    def forward(self, x):
+        return self.second(self.first(x).mT.contiguous().view(3, -1))
+
+
+@pytest.mark.parametrize(("model", "shape"), [(Positions(), (1, 4, 3)), (Rows(), (3, 6))])
+def test_a_layer_takes_its_features_out_of_any_order(model, shape, tmp_path):
+    project = mase_hw.emit_verilog(
+        model, torch.randn(shape), output=tmp_path / "project", parallelism=3
+    )
+    assert mase_hw.simulate(project, samples=4, stall=0.2).bit_exact
+
+
+def test_a_tensor_without_elements_is_refused():
+    found = reasons(Apply(lambda x: x[..., :0].reshape(x.shape[0], -1, 1)), torch.randn(3, 4, 2))
+    assert "it leaves no element" in found[0]
