@@ -117,6 +117,20 @@ package mase_pkg;
     return made;
   endfunction
 
+  // Bits of an element of a block as an integer in units of its lowest step.
+  function automatic int unsigned element_bits(
+      input encoding_e encoding, input int unsigned width, input int unsigned exponent_width);
+    return (encoding == Float) ? width - exponent_width + (1 << exponent_width) - 1 : width;
+  endfunction
+
+  // The exponent of that step where the code of the scale is 0 and has no bias.
+  function automatic int element_place(
+      input encoding_e encoding, input int unsigned width, input int unsigned exponent_width,
+      input int exponent_bias);
+    return (encoding == Float)
+        ? 2 + int'(exponent_width) - int'(width) - exponent_bias : 2 - int'(width);
+  endfunction
+
   // Bits of an index below `count`, at least one.
   function automatic int unsigned index_width(input int unsigned count);
     return (count > 1) ? unsigned'($clog2(count)) : 1;

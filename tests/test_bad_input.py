@@ -369,10 +369,11 @@ def test_an_unknown_synthesis_target(run: Run, project: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ('{"version": 7}', "a design of version 7; this release reads version 1"),
+        ('{"version": 1}', "a design of version 1; this release reads version 2"),
+        ('{"version": 7}', "a design of version 7; this release reads version 2"),
         ("{", "not JSON"),
-        ('{"version": 1}', "damaged (KeyError: 'external_memory')"),
-        ('{"version": 1, "name": "x", "inputs": 3}', "damaged"),
+        ('{"version": 2}', "damaged (KeyError: 'external_memory')"),
+        ('{"version": 2, "name": "x", "inputs": 3}', "damaged"),
         ("[]", "version None"),
     ],
 )

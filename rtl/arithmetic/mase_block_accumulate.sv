@@ -28,7 +28,8 @@ module mase_block_accumulate
     parameter int unsigned GUARD_BITS = 8,
     parameter int unsigned SUM_WIDTH = 32,
 
-    localparam int unsigned Scales = (DATA_OUT_0.block_size > 0) ? ROWS : 1
+    localparam bit Blocks = DATA_OUT_0.block_size > 0,
+    localparam int unsigned Scales = Blocks ? ROWS : 1
 ) (
     input logic clk,
     input logic rst,
@@ -58,27 +59,21 @@ module mase_block_accumulate
   localparam int unsigned BlockTerms = (Wanted < GROUP_TERMS) ? Wanted : GROUP_TERMS;
   localparam int unsigned GroupWidth = index_width(GROUP_TERMS);
   localparam int unsigned BlockCountWidth = index_width(BlockTerms);
-  localparam int unsigned Levels = $clog2(IN_LANES);
-  localparam int unsigned DotLatency = 1 + Levels;
+  localparam int unsigned DotLatency = 1 + $clog2(IN_LANES);
   localparam int unsigned Latency = DotLatency + 1;
-  // Bits of an element as an integer in units of its lowest step.
-  localparam int unsigned DataBits = (DATA_IN_0.encoding == Float)
-      ? DATA_IN_0.width - DATA_IN_0.exponent_width + (1 << DATA_IN_0.exponent_width) - 1 : DATA_IN_0.width;
-  localparam int unsigned WeightBits = (WEIGHT.encoding == Float)
-      ? WEIGHT.width - WEIGHT.exponent_width + (1 << WEIGHT.exponent_width) - 1 : WEIGHT.width;
-  localparam int unsigned DotWidth = DataBits + WeightBits + Levels;
+  localparam int unsigned DataBits =
+      element_bits(DATA_IN_0.encoding, DATA_IN_0.width, DATA_IN_0.exponent_width);
+  localparam int unsigned WeightBits =
+      element_bits(WEIGHT.encoding, WEIGHT.width, WEIGHT.exponent_width);
+  localparam int unsigned DotWidth = DataBits + WeightBits + $clog2(IN_LANES);
   localparam int unsigned BlockWidth = DotWidth + ((BlockTerms > 1) ? $clog2(BlockTerms) : 0);
-  // Exponents of the lowest steps when the code of the scale is 0.
   localparam int unsigned PlaceWidth = 12;
-  localparam int DataPlace = (DATA_IN_0.encoding == Float)
-      ? 2 + int'(DATA_IN_0.exponent_width) - int'(DATA_IN_0.width) - DATA_IN_0.exponent_bias
-      : 2 - int'(DATA_IN_0.width);
-  localparam int WeightPlace = (WEIGHT.encoding == Float)
-      ? 2 + int'(WEIGHT.exponent_width) - int'(WEIGHT.width) - WEIGHT.exponent_bias
-      : 2 - int'(WEIGHT.width);
-  localparam int BiasPlace = (BIAS.encoding == Float)
-      ? 2 + int'(BIAS.exponent_width) - int'(BIAS.width) - BIAS.exponent_bias
-      : 2 - int'(BIAS.width);
+  localparam int DataPlace = element_place(
+      DATA_IN_0.encoding, DATA_IN_0.width, DATA_IN_0.exponent_width, DATA_IN_0.exponent_bias);
+  localparam int WeightPlace = element_place(
+      WEIGHT.encoding, WEIGHT.width, WEIGHT.exponent_width, WEIGHT.exponent_bias);
+  localparam int BiasPlace =
+      element_place(BIAS.encoding, BIAS.width, BIAS.exponent_width, BIAS.exponent_bias);
   localparam int DotPlace =
       DataPlace + WeightPlace - DATA_IN_0.scale_bias - WEIGHT.scale_bias - int'(GUARD_BITS);
   // A bias keeps as many further bits as a product has below it.
@@ -159,8 +154,10 @@ module mase_block_accumulate
     if (advance) begin
       starts_q <= DotLatency'({starts_q, starts});
       ends_q <= Latency'({ends_q, ends});
-      data_scale_q <= (Latency * ROWS * DATA_IN_0.scale_width)'({data_scale_q, data_in_0_exponent});
-      weight_scale_q <= (Latency * OUT_LANES * WEIGHT.scale_width)'({weight_scale_q, weight_exponent});
+      data_scale_q <= (Latency * ROWS * DATA_IN_0.scale_width)
+          '({data_scale_q, data_in_0_exponent});
+      weight_scale_q <= (Latency * OUT_LANES * WEIGHT.scale_width)
+          '({weight_scale_q, weight_exponent});
     end
   end
 
@@ -278,10 +275,10 @@ module mase_block_accumulate
       .SIZE(SIZE),
       .IN_WIDTH(SUM_WIDTH),
       .PLACE_WIDTH(PlaceWidth),
-      .BLOCK(DATA_OUT_0.block_size > 0),
+      .BLOCK(Blocks),
       .KIND(32'(DATA_OUT_0.encoding)),
       .OUT_WIDTH(DATA_OUT_0.width),
-      .OUT_FRACTION((DATA_OUT_0.block_size > 0) ? int'(DATA_OUT_0.scale_width) : DATA_OUT_0.fraction),
+      .OUT_FRACTION(Blocks ? int'(DATA_OUT_0.scale_width) : DATA_OUT_0.fraction),
       .OUT_SIGNED(DATA_OUT_0.is_signed),
       .ROUNDING(32'(DATA_OUT_0.rounding)),
       .OVERFLOW(32'(DATA_OUT_0.overflow)),

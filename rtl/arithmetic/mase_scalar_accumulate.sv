@@ -31,7 +31,8 @@ module mase_scalar_accumulate
     parameter int unsigned BIAS_SHIFT = 4,
 
     localparam int unsigned InWidth = DATA_IN_0.width + (MARKED ? 1 : 0),
-    localparam int unsigned Scales = (DATA_OUT_0.block_size > 0) ? ROWS : 1
+    localparam bit Blocks = DATA_OUT_0.block_size > 0,
+    localparam int unsigned Scales = Blocks ? ROWS : 1
 ) (
     input logic clk,
     input logic rst,
@@ -181,10 +182,10 @@ module mase_scalar_accumulate
       .SIZE(SIZE),
       .IN_WIDTH(SUM_WIDTH),
       .PLACE_WIDTH(PlaceWidth),
-      .BLOCK(DATA_OUT_0.block_size > 0),
+      .BLOCK(Blocks),
       .KIND(32'(DATA_OUT_0.encoding)),
       .OUT_WIDTH(DATA_OUT_0.width),
-      .OUT_FRACTION((DATA_OUT_0.block_size > 0) ? int'(DATA_OUT_0.scale_width) : DATA_OUT_0.fraction),
+      .OUT_FRACTION(Blocks ? int'(DATA_OUT_0.scale_width) : DATA_OUT_0.fraction),
       .OUT_SIGNED(DATA_OUT_0.is_signed),
       .ROUNDING(32'(DATA_OUT_0.rounding)),
       .OVERFLOW(32'(DATA_OUT_0.overflow)),
