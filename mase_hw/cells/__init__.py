@@ -1,5 +1,8 @@
 """Cells: the units of hardware, each a class here and a module of its name in `rtl/`."""
 
+from functools import cache
+
+from mase_hw._registry import discover
 from mase_hw.cells._base import Cell, Image, Port, Value
 from mase_hw.cells._motion import Arrivals, Motion
 from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Wire
@@ -17,4 +20,11 @@ __all__ = [
     "RomSource",
     "Value",
     "Wire",
+    "cells",
 ]
+
+
+@cache
+def cells() -> tuple[type[Cell], ...]:
+    """Return every cell, found by walking this folder and the entry points `mase_hw.cells`."""
+    return tuple(discover(__name__, Cell, "mase_hw.cells"))  # type: ignore[type-abstract]

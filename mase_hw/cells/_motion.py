@@ -148,13 +148,25 @@ class Fold(Motion):
 
 @dataclass(frozen=True)
 class Queue(Motion):
-    """A queue of `depth` beats."""
+    """A queue of `depth` beats; the place of the only one is free the cycle after it left."""
 
     depth: int
 
+    @property
+    def step(self) -> int:
+        """Cycles between beats."""
+        return 1 if self.depth > 1 else 2
+
     def offered(self, arrivals: Arrivals) -> Cycles:
         """A beat is offered the cycle after it entered."""
-        return met(arrivals) + 1
+        (entered,) = self.taken(arrivals).values()
+        return entered + 1
+
+    def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
+        """As far apart as the queue asks."""
+        order = np.arange(met(arrivals).size) * self.step
+        entered: Cycles = np.maximum.accumulate(met(arrivals) - order) + order
+        return dict.fromkeys(arrivals, entered)
 
     def needs(self, port: str, beats: int) -> Cycles:
         """Each its own."""

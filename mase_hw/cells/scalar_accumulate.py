@@ -57,5 +57,5 @@ class ScalarAccumulate(Accumulator):
         return (
             plain,
             replace(plain, data_in_0=signs, weight=signs, bias=None, marked=True),
-            replace(plain, data_out_0=blocks, size=4),
+            replace(plain, data_out_0=blocks, size=4, beats=16),
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Port
-from mase_hw.cells._motion import Motion, Queue
+from mase_hw.cells._motion import Queue
 from mase_hw.formats import StreamField
 
 
@@ -38,9 +38,14 @@ class StreamFifo(Cell):
         return {"WIDTH": self.port.width_bits, "DEPTH": self.depth}
 
     @property
-    def motion(self) -> Motion:
-        """A beat a cycle, the cycle after it entered."""
+    def motion(self) -> Queue:
+        """A beat a cycle, the cycle after it entered; every other cycle with a single place."""
         return Queue(self.depth)
+
+    @property
+    def busy_cycles(self) -> int:
+        """As its motion says."""
+        return self.port.beats * self.motion.step
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port
@@ -40,8 +40,3 @@ class StreamFork(Cell):
     def motion(self) -> Motion:
         """At once."""
         return Steps(0)
-
-    @classmethod
-    def samples(cls) -> Sequence[Cell]:
-        """Two and three consumers."""
-        return (cls(2, 5), cls(3, 5))
