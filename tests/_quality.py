@@ -59,7 +59,9 @@ def verilator_lint(path: Path) -> Outcome:
     folders = sorted({file.parent for file in rtl_files()})
     library = [word for folder in folders for word in ("-y", str(folder))]
     command = [str(root / "bin/verilator_bin"), "--lint-only", "-Wall", *library]
-    return _run([*command, "--top-module", path.stem, str(path)], {"VERILATOR_ROOT": str(root)})
+    packages = [file for file in rtl_files() if file.stem.endswith("_pkg")]
+    sources = map(str, dict.fromkeys([*packages, path]))
+    return _run([*command, "--top-module", path.stem, *sources], {"VERILATOR_ROOT": str(root)})
 
 
 def verilator() -> Outcome:

@@ -140,10 +140,9 @@ class Fold(Motion):
         return rounds[:, -1].reshape(-1)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """What is held behind the sum that a beat goes into."""
-        beat = np.arange(beats)
-        result = beat // (self.terms * self.inner) * self.inner + beat % self.inner
-        return result - self.held
+        """What is held behind the next result: sums wait in a memory of their own."""
+        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - self.held
+        return room
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,8 @@ class Blocks(Motion):
         """The last of the block."""
         place = np.arange(beats) % self.row
         last = np.minimum((place // self.block + 1) * self.block, self.row) - 1
-        return np.arange(beats) - place + last
+        needs: Cycles = np.arange(beats) - place + last
+        return needs
 
     def room(self, port: str, beats: int) -> Cycles:
         """Two blocks, and a beat on offer."""
@@ -242,11 +242,14 @@ class Select(Motion):
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of its beats."""
         starts = np.arange(0, beats, self.row)[:, None]
-        return (starts + np.minimum(np.array(self.last), self.row - 1)).reshape(-1)
+        needs: Cycles = starts + np.minimum(np.array(self.last), self.row - 1)
+        return needs.reshape(-1)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """One result."""
-        return np.searchsorted(self.needs(port, beats), np.arange(beats)) - 1
+        """One result; another one where all of a row follow the row."""
+        held = 1 + int(min(self.last) == self.row)
+        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - held
+        return room
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mase_hw.cells._base import Cell, Image, Port
+from mase_hw.cells._base import Cell, Image, Port, fact
 from mase_hw.cells._motion import Arrivals, Motion, met
 from mase_hw.formats import StreamField
 from mase_hw.geometry.beats import Cycles
@@ -34,7 +34,7 @@ class Sliding(Motion):
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of its elements, and of those before."""
-        return np.maximum.accumulate(self.window.needs.reshape(-1))
+        return np.maximum.accumulate(self._of_images(self.window.needs, beats))
 
     def room(self, port: str, beats: int) -> Cycles:
         """What the position that a beat must wait for has sent.
@@ -42,9 +42,15 @@ class Sliding(Motion):
         The last beat of the position before is read once the beat before that has moved on.
         """
         window = self.window
-        position = np.searchsorted(window.free, np.arange(beats) - window.depth, side="right")
+        free = self._of_images(window.free, beats)
+        position = np.searchsorted(free, np.arange(beats) - window.depth, side="right")
         room: Cycles = position * window.blocks * window.terms - 2
         return room
+
+    def _of_images(self, beats_of_one: Cycles, beats: int) -> Cycles:
+        """Return what is known of the beats of one image for each image of an inference."""
+        starts = np.arange(0, beats, self.window.inputs)[:, None]
+        return (starts + beats_of_one.reshape(-1)).reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,15 @@ class SlidingWindow(Cell):
         window: which pixels are shown in which order.
         lanes: elements of a beat.
         lane_width: bits of an element, with all that belongs to it.
+        pad_code: the code of what lies outside, its lowest bits at least.
+        count: images of one inference.
     """
 
     window: Window
     lanes: int
     lane_width: int
+    pad_code: int = 0
+    count: int = fact(1)
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -72,7 +82,8 @@ class SlidingWindow(Cell):
         return {"data_out": self._port(self.window.elements, self.window.beats)}
 
     def _port(self, elements: int, beats: int) -> Port:
-        return Port((StreamField("", elements * self.lanes, self.lane_width),), beats, packed=True)
+        payload = (StreamField("", elements * self.lanes, self.lane_width),)
+        return Port(payload, self.count * beats, packed=True)
 
     @property
     def parameters(self) -> Mapping[str, int]:
@@ -91,6 +102,8 @@ class SlidingWindow(Cell):
             "BLOCK_REPEATS": window.block_repeats,
             "ELEMENTS": window.elements,
             "DEPTH": window.depth,
+            # A number of 32 bits with a sign, as the module has it.
+            "PAD_CODE": (self.pad_code + (1 << 31)) % (1 << 32) - (1 << 31),
         }
 
     @property
@@ -110,8 +123,9 @@ class SlidingWindow(Cell):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """A window with padding, a stride, and blocks of channels sent twice."""
+        """A window with padding, a stride, blocks of channels sent twice; two images."""
         rows = Axis.sliding(4, 3, 1, 1, 1, 4)
         columns = Axis.sliding(5, 2, 2, 1, 0, 2)
         plain = cls(Window(rows, columns, 2, 2), 3, 4)
-        return (plain, replace(plain, window=Window(rows, columns, 2, 1, 2, 3)))
+        blocks = Window(rows, columns, 2, 1, 2, 3)
+        return (plain, replace(plain, window=blocks, pad_code=-7), replace(plain, count=2))

@@ -176,7 +176,7 @@ def window_parameters(window: Window) -> dict[str, int]:
     return {
         name: value
         for name, value in given.items()
-        if name not in ("LANES", "LANE_WIDTH", "ELEMENTS")
+        if name not in ("LANES", "LANE_WIDTH", "ELEMENTS", "PAD_CODE")
     }
 
 

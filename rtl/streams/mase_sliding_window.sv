@@ -32,7 +32,7 @@ module mase_sliding_window #(
     parameter int unsigned BLOCK_REPEATS = 1,
     parameter int unsigned ELEMENTS = 1,
     parameter int unsigned DEPTH = 16,
-    parameter logic [LANE_WIDTH-1:0] PAD_CODE = '0,
+    parameter int PAD_CODE = 0,
     parameter string ROW_FILE = "",
     parameter string COLUMN_FILE = ""
 ) (
@@ -295,7 +295,7 @@ module mase_sliding_window #(
       if (take) word_in_image_q <= in_image_q;
     end
 
-    assign data_out[i*LANES+:LANES] = word_in_image_q ? word_q[i] : {LANES{PAD_CODE}};
+    assign data_out[i*LANES+:LANES] = word_in_image_q ? word_q[i] : {LANES{LANE_WIDTH'(PAD_CODE)}};
   end
 
 endmodule
