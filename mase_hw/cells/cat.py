@@ -49,8 +49,8 @@ class Merge(Motion):
         return np.maximum.accumulate(needs)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """One result."""
-        return np.searchsorted(self.needs(port, beats), np.arange(beats)) - 1
+        """The result before the one that takes it."""
+        return self._takers(port, beats) - 1
 
     def _made(self, arrivals: Arrivals) -> Cycles:
         """Return when each beat of the result enters the output register."""
