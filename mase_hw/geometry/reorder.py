@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
+
+from mase_hw.geometry.tensor import TensorSpec
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,6 @@ class ReorderPlan:
         writes: for each beat in, for each bank, the lane written to it, or -1.
         reads: for each beat out, for each bank, the address read.
         selects: for each beat out, for each lane, the bank it takes.
-        needs: for each beat out, the beats in that must have been written before.
     """
 
     banks: int
@@ -33,14 +35,53 @@ class ReorderPlan:
     writes: Tensor
     reads: Tensor
     selects: Tensor
-    needs: Tensor
 
 
-def is_wire(beats_in: Tensor, beats_out: Tensor) -> bool:
-    """Return true when both orders carry the same element in every lane that matters."""
-    if beats_in.shape != beats_out.shape:
-        return False
-    return bool(((beats_in == beats_out) | (beats_out < 0)).all())
+class Reordering:
+    """One order of elements in a stream, and another.
+
+    Args:
+        beats_in: int64 `[beats in, lanes in]`, the element that enters in each lane, -1 for none.
+        beats_out: int64 `[beats out, lanes out]`, likewise; each element at most once.
+    """
+
+    def __init__(self, beats_in: Tensor, beats_out: Tensor) -> None:
+        self.beats_in, self.beats_out = beats_in, beats_out
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, data: TensorSpec, result: TensorSpec, moved: tuple[int, ...]) -> Reordering:
+        """Return the orders of a tensor and of its elements when they have moved.
+
+        Args:
+            data: the tensor.
+            result: what they become.
+            moved: for each element of the result, in torch's order, the number of the element.
+        """
+        entering = data.to_beats(torch.arange(data.elements), fill=-1)
+        return cls(entering, result.to_beats(torch.tensor(moved), fill=-1))
+
+    @cached_property
+    def is_wire(self) -> bool:
+        """Whether both orders carry the same element in every lane that matters."""
+        if self.beats_in.shape != self.beats_out.shape:
+            return False
+        return bool(((self.beats_in == self.beats_out) | (self.beats_out < 0)).all())
+
+    @cached_property
+    def needs(self) -> Tensor:
+        """For each beat out, the beats in that must have come before; int64 `[beats out]`."""
+        entered = torch.zeros(int(self.beats_in.max()) + 2, dtype=torch.int64)
+        beats = torch.arange(1, len(self.beats_in) + 1)[:, None].expand_as(self.beats_in)
+        # What stands for no element, -1, comes last and takes part in nothing.
+        entered[self.beats_in] = beats
+        entered[-1] = 0
+        return entered[self.beats_out].amax(1)
+
+    @cached_property
+    def plan(self) -> ReorderPlan:
+        """The plan from one to the other."""
+        return plan_reorder(self.beats_in, self.beats_out)
 
 
 def plan_reorder(beats_in: Tensor, beats_out: Tensor) -> ReorderPlan:
@@ -68,15 +109,13 @@ def plan_reorder(beats_in: Tensor, beats_out: Tensor) -> ReorderPlan:
     writes = torch.full((len(beats_in), banks), -1)
     reads = torch.zeros((len(beats_out), banks), dtype=torch.int64)
     selects = torch.zeros(beats_out.shape, dtype=torch.int64)
-    needs = torch.zeros(len(beats_out), dtype=torch.int64)
     filled = [0] * banks
     for (beat_in, lane_in, beat_out, lane_out), bank in zip(edges, colours, strict=True):
         writes[beat_in, bank] = lane_in
         reads[beat_out, bank] = filled[bank]
         selects[beat_out, lane_out] = bank
-        needs[beat_out] = max(int(needs[beat_out]), beat_in + 1)
         filled[bank] += 1
-    return ReorderPlan(banks, max(filled), writes, reads, selects, needs)
+    return ReorderPlan(banks, max(filled), writes, reads, selects)
 
 
 def colour_edges(edges: Sequence[tuple[int, int]], colours: int) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mase_hw.cells import Netlist
+from mase_hw.cells import Netlist, Port
 from mase_hw.formats import Format
 from mase_hw.geometry.beats import Cycles, one_per_cycle
 from mase_hw.geometry.tensor import Order, TensorSpec
@@ -71,6 +71,11 @@ class Call:
     def streams(self) -> dict[str, TensorSpec]:
         """The operands that stream in, in order."""
         return {name: spec for name, spec in self.operands.items() if name not in self.constants}
+
+    @property
+    def ports(self) -> dict[str, Port]:
+        """The streams that enter its hardware, by operand."""
+        return {name: Port.of(spec) for name, spec in self.streams.items()}
 
     @property
     def result(self) -> TensorSpec:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Call
-from mase_hw.ops._reduce import stream_axes
 
 
 def broadcast_orders(call: Call) -> dict[str, Order | None]:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mase_hw.cells import Netlist, NetlistBuilder, Port
+from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.sliding_window import SlidingWindow
 from mase_hw.geometry import Order
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, shared
@@ -123,7 +123,7 @@ class Convolution(Operator):
         """Return a window that slides over the image, and the sums."""
         data, product, window = call.operands["data_in_0"], self._product(call), self.window(call)
         (in_lanes, out_lanes), dot_lanes = self._lanes(call), self._dot_lanes(call)
-        net = NetlistBuilder({"data_in_0": Port.of(data)})
+        net = NetlistBuilder(call.ports)
         image = product.prepare(net, net.input("data_in_0"))
         sliding = SlidingWindow(window, net.port(image), product.marks)
         elements = net.add(sliding, "window", data_in=image)

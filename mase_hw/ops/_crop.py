@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from math import prod
 from typing import ClassVar
 
-import numpy as np
 from torch import Tensor
 
-from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells.crop import Crop as CropCell
+from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import ONE_PIXEL, Axis
-from mase_hw.ops._base import Call, Hardware, Operator
+from mase_hw.ops._base import Call
 from mase_hw.ops._gather import GatherRows
-from mase_hw.ops._reduce import stream_axes
 
 
 class Crop(GatherRows):
@@ -64,30 +63,21 @@ class Crop(GatherRows):
             return ONE_PIXEL
         return {**ONE_PIXEL, ("data_in_0", 0): 1, ("data_out_0", 0): 1}
 
-    def hardware(self, call: Call) -> Hardware:
+    def hardware(self, call: Call) -> Netlist:
         """Return a window, or a shift of the lanes."""
         if not self._shifts(call):
             return super().hardware(call)
-        return Hardware(
-            "mase_crop_fixed", {"START": self.indices(call).start}, rounds=False, moves=True
+        data = call.operands["data_in_0"]
+        cell = CropCell(
+            data.quantized.encoding.width,
+            data.lanes,
+            data.size[1],
+            call.result.size[1],
+            self.indices(call).start,
+            data.beats // data.tiles[1],
         )
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """A shifted beat follows the last of its lanes; the rest of a row comes a cycle later."""
-        if not self._shifts(call):
-            return super().schedule(call, arrivals)
-        data, result, start = call.operands["data_in_0"], call.result, self.indices(call).start
-        lanes, beats = data.parallelism[1], data.tiles[1]
-        last = -(-start // lanes) + np.arange(result.tiles[1])
-        rows = one_per_cycle(arrivals["data_in_0"]).reshape(-1, beats)
-        offered: Cycles = rows[:, np.minimum(last, beats - 1)] + (last == beats) + 1
-        return offered.reshape(-1)
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """What a window has room for, or a register."""
-        if not self._shifts(call):
-            return super().room(call, used, delay)
-        return Operator.room(self, call, used, delay)
+        net = NetlistBuilder(call.ports)
+        return net.netlist(data_out_0=net.add(cell, data_in_0=net.input("data_in_0")))
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
         """Keep rows; or beats of a row, where the dimension is that of the lanes."""

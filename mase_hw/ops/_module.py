@@ -12,14 +12,12 @@ from torch import Tensor
 
 from mase_hw.cells import Cell, Image, Motion, Netlist, NetlistBuilder, Port, RomSource
 from mase_hw.cells._motion import Arrivals
-from mase_hw.cells.sliding_window import Sliding, SlidingWindow
 from mase_hw.formats import StreamField
 from mase_hw.geometry.beats import Cycles
 from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.geometry.window import Window
 
 if TYPE_CHECKING:
-    from mase_hw.ops._base import Call, Hardware, Table
+    from mase_hw.ops._base import Call, Hardware
 
 APART = 1 << 32
 
@@ -168,35 +166,3 @@ class ModuleCell(Cell):
             )
             for table in self.hardware.tables
         }
-
-
-def window_parameters(window: Window) -> dict[str, int]:
-    """Return the parameters of a module that has a sliding window."""
-    given = SlidingWindow(window, Port((StreamField("", 1, 1),), 0)).parameters
-    return {
-        name: value
-        for name, value in given.items()
-        if name not in ("LANES", "LANE_WIDTH", "ELEMENTS", "MARK")
-    }
-
-
-def window_tables(window: Window) -> tuple[Table, Table]:
-    """Return the tables of a module that has a sliding window."""
-    from mase_hw.ops._base import Table
-
-    rows, columns = window.row_table, window.column_table
-    return (
-        Table("rows", "ROW_FILE", rows[0], rows[1]),
-        Table("columns", "COLUMN_FILE", columns[0], columns[1]),
-    )
-
-
-def window_schedule(window: Window, offered: Cycles) -> Cycles:
-    """Return when each beat of a window is offered."""
-    return Sliding(window).offered({"": offered})
-
-
-def window_room(window: Window, beats: int, held: int = 0) -> Cycles:
-    """Return which result must have gone before each beat of the image enters."""
-    room: Cycles = Sliding(window).room("", beats) // window.terms - held
-    return room

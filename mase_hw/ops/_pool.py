@@ -7,22 +7,25 @@ different numbers of pixels, sums are scaled to a common divisor first.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from functools import partial
 from math import lcm
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw.cells import Netlist, NetlistBuilder, RomSource
+from mase_hw.cells.reduce import Reduce
+from mase_hw.cells.sliding_window import SlidingWindow
 from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
-from mase_hw.geometry.beats import Cycles
+from mase_hw.geometry.runs import Run
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, pair, shared
-from mase_hw.ops._base import Call, Hardware, Operator, Reference, Source
+from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._images import image_orders
-from mase_hw.ops._module import window_parameters, window_room, window_schedule, window_tables
 from mase_hw.ops._quotient import Quotient
+from mase_hw.ops._reduce import reduce_cell
 
 
 class Pool(Operator):
@@ -78,63 +81,34 @@ class Pool(Operator):
         """One pixel at a time."""
         return ONE_PIXEL
 
-    def window(self, call: Call) -> Window:
-        """Return the window that slides over the image."""
-        return shared(Window(*self.axes(call), call.operands["data_in_0"].tiles[1], 1))
+    def hardware(self, call: Call) -> Netlist:
+        """Return a window and a reduction, with a memory of factors where they differ."""
+        data, net = call.operands["data_in_0"], NetlistBuilder(call.ports)
+        window = shared(Window(*self.axes(call), data.tiles[1], 1))
+        factors, width, factor = self._factors(call), 0, None
+        if bool((factors != 1).any()):
+            width = max(2, int(factors.max()).bit_length())
+            natural = Fixed(width, 0, signed=False)
+            spec = TensorSpec((factors.numel(), 1), call.result.dtype, natural)
+            words = partial(spec.to_beats, factors)
+            factor = net.memory("factor", RomSource.of(spec, words, hold=window.tiles))
+        pad = fixed(data).minimum_code if self.maximum else 0
+        image = SlidingWindow(window, call.ports["data_in_0"], pad_code=pad)
+        shown = net.add(image, "window", data_in=net.input("data_in_0"))
+        cell = self.reduction(call, Run(window.terms, 1), width, window.beats)
+        return net.netlist(data_out_0=net.add(cell, data_in_0=shown, factor=factor))
 
-    def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
-        """A factor for every position, where they differ."""
-        if not self._scaled(call):
-            return {}
-        factors = self._factors(call)
-        width = max(2, int(factors.max()).bit_length())
-        return {
-            "factor": TensorSpec(
-                (factors.numel(), 1), call.result.dtype, Fixed(width, 0, signed=False)
-            )
-        }
-
-    def hardware(self, call: Call) -> Hardware:
-        """Return an instance with its tables, and a ROM of factors where they differ."""
-        window, scaled = self.window(call), self._scaled(call)
-        sources = []
-        if scaled:
-            sources = [Source("factor", self._factors(call).reshape(-1, 1), window.tiles)]
-        return Hardware(
-            "mase_pool_fixed",
-            {
-                "HAS_FACTOR": int(scaled),
-                "MAXIMUM": int(self.maximum),
-                "SUM_WIDTH": self._sum_width(call),
-                **self._quotient(call).parameters(),
-                **window_parameters(window),
-            },
-            sources,
-            window_tables(window),
-            absent=() if scaled else ("factor",),
+    def reduction(self, call: Call, run: Run, factor_width: int = 0, beats: int = 0) -> Reduce:
+        """Return the cell that reduces the pixels of a window, which lie where `run` says."""
+        return reduce_cell(
+            call.operands["data_in_0"],
+            run,
+            self._sum_width(call),
+            self._quotient(call),
+            maximum=self.maximum,
+            factor_width=factor_width,
+            beats=beats,
         )
-
-    def multipliers(self, call: Call) -> int:
-        """One per lane for the factor, one for the reciprocal."""
-        stages = int(self._scaled(call)) + self._quotient(call).stages - 1
-        return stages * call.result.lanes
-
-    def work_cycles(self, call: Call) -> int:
-        """Positions x window elements x tiles, or the pixels that enter where they are more."""
-        return self.window(call).work_cycles
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """A result follows the last element of its window."""
-        window = self.window(call)
-        met = window_schedule(window, arrivals["data_in_0"])
-        stages = 1 + int(self._scaled(call)) + self._quotient(call).stages
-        result: Cycles = met.reshape(-1, window.terms)[:, -1] + stages
-        return result
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """What the buffer of the window has room for, and a register for each stage behind it."""
-        held = 1 + int(self._scaled(call)) + self._quotient(call).stages
-        return {"data_in_0": window_room(self.window(call), call.operands["data_in_0"].beats, held)}
 
     def operations(self, call: Call) -> int:
         """One for each pixel of each window."""
@@ -150,9 +124,6 @@ class Pool(Operator):
     def _factors(self, call: Call) -> Tensor:
         divisors, common = self._divisors(call)
         return common // divisors
-
-    def _scaled(self, call: Call) -> bool:
-        return bool((self._factors(call) != 1).any())
 
     def _quotient(self, call: Call) -> Quotient:
         data = fixed(call.operands["data_in_0"])

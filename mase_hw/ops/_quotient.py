@@ -35,11 +35,6 @@ class Quotient:
         return self.divisor >> self.shift
 
     @property
-    def stages(self) -> int:
-        """Register stages of the module."""
-        return 1 if self.odd == 1 else 2
-
-    @property
     def _lift(self) -> int:
         """Bits by which numerators are shifted left, for a quotient bit below the half."""
         return max(0, self.result.frac_width + 1 - self.fraction - self.shift)
@@ -57,7 +52,3 @@ class Quotient:
         floor = torch.div(lifted, self.odd, rounding_mode="floor")
         rest = (lifted != floor * self.odd).to(torch.int64)
         return self.result.from_fixed((floor << 1) | rest, fraction + self._lift + 1)
-
-    def parameters(self) -> dict[str, int]:
-        """Return the parameters of a module that divides."""
-        return {"DIVISOR": self.odd, "SHIFT": self.shift}

@@ -7,58 +7,18 @@ as the round; nothing else is stored.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-import numpy as np
 from torch import Tensor
 
-from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells.reduce import Reduce
+from mase_hw.geometry.runs import Run, candidate_orders, stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import Call, Hardware, Operator, Reference
+from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._quotient import Quotient
-
-
-@dataclass(frozen=True)
-class Run:
-    """Where the reduced elements lie in a stream: again and again `terms` x `inner` beats.
-
-    Attributes:
-        terms: rounds that are reduced.
-        inner: beats of a round.
-        across: whether the lanes of a beat are reduced too.
-    """
-
-    terms: int
-    inner: int
-    across: bool
-
-    @classmethod
-    def find(cls, spec: TensorSpec, dims: tuple[int, ...]) -> Run | None:
-        """Return the run of `dims` in a stream, None when they do not lie side by side."""
-        axes = stream_axes(spec)
-        if axes is None:
-            return None
-        sizes = [spec.shape[axis] for axis in axes]
-        places = [place for place, axis in enumerate(axes) if axis in dims]
-        across = axes[-1] in dims
-        long = [place for place in places if sizes[place] > 1 and place < len(axes) - 1]
-        first = min(long, default=len(axes) - 1)
-        stop = len(axes) - 1 if across else max(long, default=first - 1) + 1
-        if any(sizes[place] > 1 and place not in places for place in range(first, stop)):
-            return None
-        tiles = spec.tiles[1]
-        terms, inner = prod(sizes[first:stop]), prod(sizes[stop:-1])
-        return cls(terms * tiles, 1, True) if across else cls(terms, inner * tiles, False)
-
-    def schedule(self, offered: Cycles, lanes: int) -> Cycles:
-        """Return when each reduced beat is offered."""
-        entered = one_per_cycle(offered).reshape(-1, self.terms, self.inner)
-        result: Cycles = entered[:, -1].reshape(-1) + 1 + int(self.across and lanes > 1)
-        return result
 
 
 class Reduction(Operator):
@@ -77,7 +37,7 @@ class Reduction(Operator):
         data, dims = call.operands["data_in_0"], self.dims(call)
         if 0 in dims:
             found.append("it reduces dimension 0, the batch; name the dimensions to reduce")
-        elif all(Run.find(spec, dims) is None for spec in _candidates(data)):
+        elif all(Run.find(spec, dims) is None for spec in candidate_orders(data)):
             found.append(
                 f"dimensions {list(dims)} of {list(data.shape)} do not lie side by side in a "
                 "stream; reduce one after the other"
@@ -87,7 +47,7 @@ class Reduction(Operator):
     def orders(self, call: Call) -> dict[str, Order | None]:
         """The order that is offered, where the reduced dimensions lie side by side in it."""
         data, result, dims = call.operands["data_in_0"], call.result, self.dims(call)
-        spec = next(spec for spec in _candidates(data) if Run.find(spec, dims) is not None)
+        spec = next(spec for spec in candidate_orders(data) if Run.find(spec, dims) is not None)
         axes = stream_axes(spec) or ()
         if len(result.shape) != len(data.shape):
             kept = [axis for axis in range(len(data.shape)) if axis not in dims]
@@ -96,12 +56,12 @@ class Reduction(Operator):
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Lanes stay, unless they are reduced."""
-        return [] if self.run(call).across else [[("data_in_0", 0), ("data_out_0", 0)]]
+        return [] if self.run(call).row else [[("data_in_0", 0), ("data_out_0", 0)]]
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
         """One row at a time; a single result where lanes are reduced."""
         limits = {("data_in_0", 1): 1, ("data_out_0", 1): 1}
-        return {**limits, ("data_out_0", 0): 1} if self.run(call).across else limits
+        return {**limits, ("data_out_0", 0): 1} if self.run(call).row else limits
 
     def run(self, call: Call) -> Run:
         """Return where the reduced elements lie."""
@@ -141,36 +101,12 @@ class Accumulation(Reduction):
 
         return compute
 
-    def hardware(self, call: Call) -> Hardware:
-        """Return one instance."""
-        run = self.run(call)
-        return Hardware(
-            "mase_reduce_fixed",
-            {
-                "MAXIMUM": int(self.maximum),
-                "ACROSS": int(run.across),
-                "TERMS": run.terms,
-                "INNER": run.inner,
-                "SUM_WIDTH": self._sum_width(call),
-                **self._quotient(call).parameters(),
-            },
-        )
-
-    def multipliers(self, call: Call) -> int:
-        """One per result lane for the reciprocal, unless the divisor is a power of two."""
-        return (self._quotient(call).stages - 1) * call.result.lanes
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """A result follows its last element."""
-        lanes = call.operands["data_in_0"].parallelism[1]
-        return self.run(call).schedule(arrivals["data_in_0"], lanes) + self._quotient(call).stages
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """A register for each stage; that of the sum of lanes lies before the sum of beats."""
-        run, results = self.run(call), used["data_in_0"]
-        first = int(run.across and call.operands["data_in_0"].parallelism[1] > 1)
-        earlier = np.append(np.full(first, -1), results[: results.size - first])
-        return {"data_in_0": earlier - (delay - first)}
+    def hardware(self, call: Call) -> Netlist:
+        """Return one cell."""
+        data, net = call.operands["data_in_0"], NetlistBuilder(call.ports)
+        sums, quotient = self._sum_width(call), self._quotient(call)
+        cell = reduce_cell(data, self.run(call), sums, quotient, maximum=self.maximum)
+        return net.netlist(data_out_0=net.add(cell, data_in_0=net.input("data_in_0")))
 
     def _quotient(self, call: Call) -> Quotient:
         fraction = fixed(call.operands["data_in_0"]).frac_width
@@ -183,18 +119,39 @@ class Accumulation(Reduction):
         return data.width + (not data.signed) + (terms - 1).bit_length()
 
 
-def stream_axes(spec: TensorSpec) -> tuple[int, ...] | None:
-    """Return the torch dimension of each dimension of the stream, None when they are mixed."""
-    order = spec.order
-    if order is None:
-        return tuple(range(len(spec.shape)))
-    whole = order.view == spec.shape
-    return (
-        order.axes if whole and order.stream == tuple(spec.shape[i] for i in order.axes) else None
+def reduce_cell(
+    data: TensorSpec,
+    run: Run,
+    sum_width: int,
+    quotient: Quotient,
+    *,
+    maximum: bool,
+    factor_width: int = 0,
+    beats: int = 0,
+) -> Reduce:
+    """Return the cell of a reduction.
+
+    Args:
+        data: the reduced tensor.
+        run: where its elements lie.
+        sum_width: bits of a sum.
+        quotient: what becomes of a sum.
+        maximum: whether the largest element is meant, not the sum.
+        factor_width: bits of the factor that comes for each result; 0 for none.
+        beats: beats that are reduced, where they are not those of the tensor.
+    """
+    lanes = data.parallelism[1]
+    return Reduce(
+        data.quantized.encoding,
+        quotient.result.encoding,
+        lanes,
+        maximum,
+        run.row if lanes > 1 else 0,
+        run.terms,
+        run.inner,
+        sum_width,
+        quotient.odd,
+        quotient.shift,
+        factor_width,
+        beats or data.beats,
     )
-
-
-def _candidates(data: TensorSpec) -> list[TensorSpec]:
-    """Return the stream as it is, in torch's order, and with channels last."""
-    orders = [data.order, None, Order.channels_last(data.shape)]
-    return [data.with_order(order) for order in orders]

@@ -5,16 +5,16 @@ The result is a whole number without sign, of as many bits as the largest index 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells.argmax import Argmax as ArgmaxCell
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
-from mase_hw.geometry.beats import Cycles
-from mase_hw.ops._base import Apply, Call, Example, Hardware, Reference, example_values
+from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
 from mase_hw.ops._reduce import Reduction
 
 
@@ -46,18 +46,15 @@ class Argmax(Reduction):
 
         return compute
 
-    def hardware(self, call: Call) -> Hardware:
-        """Return one instance."""
-        run = self.run(call)
-        return Hardware(
-            "mase_argmax_fixed",
-            {"ACROSS": int(run.across), "TERMS": run.terms, "INNER": run.inner},
-            rounds=False,
+    def hardware(self, call: Call) -> Netlist:
+        """Return one cell."""
+        data, run, net = call.operands["data_in_0"], self.run(call), NetlistBuilder(call.ports)
+        lanes, index = data.parallelism[1], call.result.quantized.encoding
+        row = run.row if lanes > 1 else 0
+        cell = ArgmaxCell(
+            data.quantized.encoding, lanes, index.width, row, run.terms, run.inner, data.beats
         )
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """A result follows its last element by a cycle."""
-        return self.run(call).schedule(arrivals["data_in_0"], 1)
+        return net.netlist(data_out_0=net.add(cell, data_in_0=net.input("data_in_0")))
 
     def examples(self) -> list[Example]:
         """Over lanes, and over rows."""

@@ -8,30 +8,21 @@ than two tensors are joined two by two.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells.cat import Cat as CatCell
+from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import (
-    Apply,
-    Call,
-    Example,
-    Hardware,
-    Operator,
-    Reference,
-    Source,
-    example_values,
-    torch_target,
-)
+from mase_hw.ops._base import Apply, Call, Example, Reference, example_values, torch_target
 from mase_hw.ops._library import define_joining
-from mase_hw.ops._reduce import stream_axes
-from mase_hw.ops._scalars import SCALARS, SCALED
+from mase_hw.ops._moves import Moves
 
 
 def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -45,29 +36,7 @@ def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 define_joining("cat", _joined)
 
 
-@dataclass(frozen=True)
-class _Rounds:
-    """How beats alternate.
-
-    Attributes:
-        first: beats of the first tensor in a round.
-        second: beats of the second one.
-        shift: lanes of the first tensor's last beat, where the second one's begin; 0 for none.
-        beats: beats of the result in a round.
-    """
-
-    first: int
-    second: int
-    shift: int
-    beats: int
-
-    @property
-    def second_from(self) -> int:
-        """The beat of a round that the second tensor begins in."""
-        return self.first - (self.shift > 0)
-
-
-class Cat(Operator):
+class Cat(Moves):
     """`y = [x_0, x_1]`; all in one format."""
 
     name: ClassVar[str] = "cat"
@@ -77,9 +46,8 @@ class Cat(Operator):
         "aten.concat.default",
         "aten.concatenate.default",
     )
-    keeps_format: ClassVar[bool] = True
+    casts: ClassVar[bool] = True
     shares_format: ClassVar[bool] = True
-    formats: ClassVar[tuple[str, ...]] = (*SCALARS, SCALED)
 
     def dim(self, call: Call) -> int:
         """Return the dimension, counted from the front."""
@@ -148,69 +116,27 @@ class Cat(Operator):
             if name in call.constants
         }
 
-    def hardware(self, call: Call) -> Hardware:
-        """Return one instance; a constant comes from a ROM."""
-        rounds, streams = self._rounds(call), self.constant_streams(call)
-        sources = [
-            Source(name, spec.to_beats(call.constant_codes(name))) for name, spec in streams.items()
-        ]
-        parameters = {
-            "BEATS_0": rounds.first,
-            "BEATS_1": rounds.second,
-            "SHIFT": rounds.shift,
-            "WAIT": int("data_in_0" in call.constants),
+    def hardware(self, call: Call) -> Netlist:
+        """Return one cell; a constant comes from a memory."""
+        result, dim, net = call.result, self.dim(call), NetlistBuilder(call.ports)
+        wires: dict[str, Any] = {
+            name: net.source(name, spec, partial(call.constant_codes, name))
+            for name, spec in self.constant_streams(call).items()
         }
-        return Hardware("mase_cat_fixed", parameters, sources, rounds=False, moves=True)
-
-    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
-        """A beat is taken when the beat of the result that begins with it is made."""
-        made, places = self._made(call, arrivals), self._places(call, arrivals)
-        return {name: made[places[name]] for name in arrivals}
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """One register stage."""
-        return self._made(call, arrivals) + 1
-
-    def operations(self, call: Call) -> int:
-        """None."""
-        return 0
-
-    def _made(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """Return when each beat of the result enters the output register."""
-        places = self._places(call, arrivals)
-        inferences = next(
-            times.size // call.operands[name].beats for name, times in arrivals.items()
-        )
-        needed = np.zeros(inferences * call.result.beats, dtype=np.int64)
-        for name, times in arrivals.items():
-            np.maximum.at(needed, places[name], times)
-        if "data_in_0" in call.constants:
-            rounds = self._rounds(call)
-            starts = arrivals["data_in_1"].reshape(-1, rounds.second)[:, :1]
-            needed = np.maximum(needed.reshape(-1, rounds.beats), starts).reshape(-1)
-        return one_per_cycle(needed)
-
-    def _places(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
-        """Return, for each beat of each stream, the beat of the result that takes it."""
-        rounds = self._rounds(call)
-        counts = {"data_in_0": (0, rounds.first), "data_in_1": (rounds.second_from, rounds.second)}
-        places = {}
-        for name, times in arrivals.items():
-            start, count = counts[name]
-            beats = np.arange(times.size)
-            places[name] = beats // count * rounds.beats + start + beats % count
-        return places
-
-    def _rounds(self, call: Call) -> _Rounds:
-        result, dim = call.result, self.dim(call)
+        wires |= {name: net.input(name) for name in call.streams}
         axes = stream_axes(result) or ()
         place, lanes = axes.index(dim), result.parallelism[1]
-        first, second = (call.operands[name].shape[dim] for name in ("data_in_0", "data_in_1"))
+        sizes = [call.operands[name].shape[dim] for name in ("data_in_0", "data_in_1")]
         if place == len(axes) - 1:
-            tiles = (-(-first // lanes), -(-second // lanes))
-            return _Rounds(*tiles, first % lanes, result.tiles[1])
-        inner = prod(result.shape[axis] for axis in axes[place + 1 : -1]) * result.tiles[1]
-        return _Rounds(first * inner, second * inner, 0, (first + second) * inner)
+            first, second = (-(-size // lanes) for size in sizes)
+            beats, shift = result.tiles[1], sizes[0] % lanes
+        else:
+            inner = prod(result.shape[axis] for axis in axes[place + 1 : -1]) * result.tiles[1]
+            first, second = (size * inner for size in sizes)
+            beats, shift = first + second, 0
+        width, waits = result.quantized.encoding.width, "data_in_0" in call.constants
+        cell = CatCell(width, lanes, first, second, beats, shift, waits, result.beats // beats)
+        return net.netlist(data_out_0=net.add(cell, **wires))
 
     def examples(self) -> list[Example]:
         """Channels, rows, lanes that do not divide, three tensors, a constant."""

@@ -7,32 +7,29 @@ copies one lane to all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from math import prod
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells.copy_lanes import CopyLanes
+from mase_hw.cells.stream_replay import StreamReplay
+from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, Hardware, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
 from mase_hw.ops._broadcast import aligned_order
-from mase_hw.ops._reduce import stream_axes
-from mase_hw.ops._scalars import SCALARS, SCALED
-
-STAGES = 3
+from mase_hw.ops._moves import Moves
 
 
-class Expand(Operator):
+class Expand(Moves):
     """`y[i, j] = x[i, 0]`."""
 
     name: ClassVar[str] = "expand"
     targets: ClassVar[tuple[str, ...]] = ("aten.expand.default", "aten.expand_as.default")
-    keeps_format: ClassVar[bool] = True
-    casts: ClassVar[bool] = False
-    formats: ClassVar[tuple[str, ...]] = (*SCALARS, SCALED)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Take the size of the other tensor as a number."""
@@ -83,42 +80,21 @@ class Expand(Operator):
             if sizes[0][1 - dim] == sizes[1][1 - dim]
         ]
 
-    def hardware(self, call: Call) -> Hardware | None:
-        """Return an instance, or a wire where a single beat is the same."""
-        stages = self._stages(call)
+    def hardware(self, call: Call) -> Netlist:
+        """Return a buffer for each run of repeated dimensions, and copied lanes; or a wire."""
         data, result = call.operands["data_in_0"], call.result
-        if not stages and data.lanes == result.lanes:
-            return None
-        stages += [(1, 1)] * (STAGES - len(stages))
-        parameters = {
-            f"{word}_{number}": value
-            for number, stage in enumerate(stages)
-            for word, value in zip(("BLOCK", "REPEATS"), stage, strict=True)
-        }
-        return Hardware("mase_expand_fixed", parameters, rounds=False, moves=True)
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """Each stage sends a beat 2 cycles after it entered, and again until it was sent enough."""
-        offered = arrivals["data_in_0"]
-        for block, repeats in self._stages(call):
-            entered = one_per_cycle(offered).reshape(-1, 1, block) + 1
-            needed = np.broadcast_to(entered, (len(entered), repeats, block)).reshape(-1)
-            offered = one_per_cycle(needed) + 1
-        return offered
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """Two blocks of the outermost stage; those behind it add to that."""
-        stages = self._stages(call)
-        if not stages:
-            return super().room(call, used, delay)
-        beats, block = call.operands["data_in_0"].beats, stages[0][0]
-        # The last beat of a block is read once the beat before that has moved on.
-        before = np.arange(beats) // block - 1
-        return {"data_in_0": before * block * (call.result.beats // beats) - 2}
-
-    def operations(self, call: Call) -> int:
-        """None."""
-        return 0
+        stages, copies = self._stages(call), data.lanes != result.lanes
+        net, port = NetlistBuilder(call.ports), call.ports["data_in_0"]
+        wire = net.input("data_in_0")
+        for number, (block, repeats) in enumerate(stages, 1):
+            name = f"repeat_{number}" if copies or number < len(stages) else ""
+            wire = net.add(StreamReplay(port, block, repeats), name, data_in=wire)
+            port = replace(port, beats=port.beats * repeats)
+        if copies:
+            width = data.quantized.encoding.width
+            cell = CopyLanes(width, *data.parallelism, *result.parallelism, port.beats)
+            wire = net.add(cell, data_in_0=wire)
+        return net.netlist(data_out_0=wire)
 
     def _stages(self, call: Call) -> list[tuple[int, int]]:
         """Return (beats of a block, times it is sent) for each run of repeated dimensions.

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from mase_hw.cells import Netlist, NetlistBuilder, Port
+from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.geometry import Order
 from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
@@ -70,7 +70,7 @@ class Linear(Operator):
         data, result, product = call.operands["data_in_0"], call.result, self._product(call)
         rows, in_lanes = data.parallelism
         in_tiles, out_tiles, out_lanes = data.tiles[1], result.tiles[1], result.parallelism[1]
-        net = NetlistBuilder({"data_in_0": Port.of(data)})
+        net = NetlistBuilder(call.ports)
         elements = product.prepare(net, net.input("data_in_0"))
         if out_tiles > 1:
             replay = StreamReplay(net.port(elements), in_tiles, out_tiles)

@@ -312,10 +312,10 @@ def hardware_metrics(mg: MaseGraph, parallelism: Mapping[str, Any]) -> dict[str,
     """Return predicted cycles, multipliers, and estimated resources of a quantised graph."""
     mg = to_hardware(mg, parallelism=dict(parallelism) or 1)
     prediction = predict(mg)
-    calls = [mg.call(node) for node in mg.nodes if node.op == "call_function"]
+    netlists = [mg.netlist(node) for node in mg.nodes if node.op == "call_function"]
     return {
         "interval_cycles": float(prediction.interval_cycles),
         "latency_cycles": float(prediction.latency_cycles),
-        "multipliers": float(sum(call.operator.multipliers(call) for call in calls)),
+        "multipliers": float(sum(netlist.multipliers for netlist in netlists)),
         **asdict(estimate(mg)),
     }

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// out = bound(round(in * 2**-IN_FRACTION / DIVISOR * 2**OUT_FRACTION)), lane by lane, for an odd
-// DIVISOR: the exact quotient is rounded once.
+// data_out = the code of data_in * 2**-IN_FRACTION / DIVISOR in RESULT, fixed point, lane by lane,
+// for an odd DIVISOR: the exact quotient is rounded once.
 //
 // The quotient comes from a product with the reciprocal, wide enough to be exact (Granlund and
 // Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994); whether a rest
 // remains is one more bit below.
 // Latency 1 cycle for DIVISOR 1, else 2; throughput 1 beat per cycle.
-module mase_fixed_divide #(
+module mase_fixed_divide
+  import mase_pkg::*;
+#(
     parameter int unsigned LANES = 1,
     parameter int unsigned IN_WIDTH = 12,
     parameter int IN_FRACTION = 4,
     parameter int unsigned DIVISOR = 9,
-    parameter int unsigned OUT_WIDTH = 8,
-    parameter int OUT_FRACTION = 4,
-    parameter bit OUT_SIGNED = 1,
-    parameter int unsigned ROUNDING = 0,
-    parameter int unsigned OVERFLOW = 0
+    parameter format_t RESULT = fixed(8, 4)
 ) (
     input logic clk,
     input logic rst,
@@ -24,16 +22,16 @@ module mase_fixed_divide #(
     input  logic                           data_in_valid,
     output logic                           data_in_ready,
 
-    output logic [LANES-1:0][OUT_WIDTH-1:0] data_out,
-    output logic                            data_out_valid,
-    input  logic                            data_out_ready
+    output logic [LANES-1:0][RESULT.width-1:0] data_out,
+    output logic                               data_out_valid,
+    input  logic                               data_out_ready
 );
 
   if (DIVISOR % 2 != 1) begin : gen_divisor_check
     $error("DIVISOR must be odd");
   end
 
-  logic [LANES-1:0][OUT_WIDTH-1:0] rounded;
+  logic [LANES-1:0][RESULT.width-1:0] rounded;
   logic rounded_valid;
   logic rounded_ready;
 
@@ -44,11 +42,11 @@ module mase_fixed_divide #(
       mase_fixed_cast #(
           .IN_WIDTH(IN_WIDTH),
           .IN_FRACTION(IN_FRACTION),
-          .OUT_WIDTH(OUT_WIDTH),
-          .OUT_FRACTION(OUT_FRACTION),
-          .OUT_SIGNED(OUT_SIGNED),
-          .ROUNDING(ROUNDING),
-          .OVERFLOW(OVERFLOW)
+          .OUT_WIDTH(RESULT.width),
+          .OUT_FRACTION(RESULT.fraction),
+          .OUT_SIGNED(RESULT.is_signed),
+          .ROUNDING(32'(RESULT.rounding)),
+          .OVERFLOW(32'(RESULT.overflow))
       ) u_cast (
           .data_in (data_in[i]),
           .data_out(rounded[i])
@@ -56,7 +54,7 @@ module mase_fixed_divide #(
     end
   end else begin : gen_divide
     // The quotient has a bit below the result's half, or more.
-    localparam int Missing = OUT_FRACTION + 1 - IN_FRACTION;
+    localparam int Missing = RESULT.fraction + 1 - IN_FRACTION;
     localparam int unsigned Shift = (Missing > 0) ? unsigned'(Missing) : 0;
     localparam int unsigned Width = IN_WIDTH + Shift;
     // A multiple of the divisor is added, so that all numerators are positive.
@@ -102,11 +100,11 @@ module mase_fixed_divide #(
       mase_fixed_cast #(
           .IN_WIDTH(QuotientWidth + 2),
           .IN_FRACTION(IN_FRACTION + int'(Shift) + 1),
-          .OUT_WIDTH(OUT_WIDTH),
-          .OUT_FRACTION(OUT_FRACTION),
-          .OUT_SIGNED(OUT_SIGNED),
-          .ROUNDING(ROUNDING),
-          .OVERFLOW(OVERFLOW)
+          .OUT_WIDTH(RESULT.width),
+          .OUT_FRACTION(RESULT.fraction),
+          .OUT_SIGNED(RESULT.is_signed),
+          .ROUNDING(32'(RESULT.rounding)),
+          .OVERFLOW(32'(RESULT.overflow))
       ) u_cast (
           .data_in ({quotient, rest}),
           .data_out(rounded[i])
@@ -115,7 +113,7 @@ module mase_fixed_divide #(
   end
 
   mase_stream_register #(
-      .WIDTH(LANES * OUT_WIDTH)
+      .WIDTH(LANES * RESULT.width)
   ) u_register (
       .clk,
       .rst,

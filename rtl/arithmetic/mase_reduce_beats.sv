@@ -2,7 +2,9 @@
 // Sum, or maximum, lane by lane over TERMS rounds of INNER beats each: beat j of the result reduces
 // beat j of every round. Exact; the result is two's complement of OUT_WIDTH bits.
 // Latency 1 cycle after the last round's beat, throughput 1 beat per cycle.
-module mase_reduce_beats #(
+module mase_reduce_beats
+  import mase_pkg::*;
+#(
     parameter bit MAXIMUM = 0,
     parameter int unsigned TERMS = 4,
     parameter int unsigned INNER = 1,
@@ -23,8 +25,8 @@ module mase_reduce_beats #(
     input  logic                            data_out_ready
 );
 
-  localparam int unsigned TermBits = (TERMS > 1) ? $clog2(TERMS) : 1;
-  localparam int unsigned InnerBits = (INNER > 1) ? $clog2(INNER) : 1;
+  localparam int unsigned TermBits = index_width(TERMS);
+  localparam int unsigned InnerBits = index_width(INNER);
 
   logic [TermBits-1:0] term_q;
   logic [InnerBits-1:0] inner_q;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sum, or maximum, over the lanes of a beat that lie inside a row of SIZE elements; `move` counts the
-// beats of the row. Exact; the result is two's complement of OUT_WIDTH bits. Combinational.
-module mase_reduce_lanes #(
+// Sum, or maximum, over the lanes of a beat that lie inside a row of SIZE elements. Exact; the result
+// is two's complement of OUT_WIDTH bits. Latency 1 cycle, throughput 1 beat per cycle.
+module mase_reduce_lanes
+  import mase_pkg::*;
+#(
     parameter bit MAXIMUM = 0,
     parameter int unsigned SIZE = 8,
     parameter int unsigned LANES = 4,
@@ -9,16 +11,21 @@ module mase_reduce_lanes #(
     parameter bit SIGNED = 1,
     parameter int unsigned OUT_WIDTH = 10
 ) (
-    input  logic                           clk,
-    input  logic                           rst,
-    input  logic                           move,
+    input logic clk,
+    input logic rst,
+
     input  logic [LANES-1:0][IN_WIDTH-1:0] data_in,
-    output logic [OUT_WIDTH-1:0]           data_out
+    input  logic                           data_in_valid,
+    output logic                           data_in_ready,
+
+    output logic [OUT_WIDTH-1:0] data_out,
+    output logic                 data_out_valid,
+    input  logic                 data_out_ready
 );
 
-  localparam int unsigned Tiles = (SIZE + LANES - 1) / LANES;
+  localparam int unsigned Tiles = ceil_div(SIZE, LANES);
   localparam int unsigned Tail = SIZE - (Tiles - 1) * LANES;
-  localparam int unsigned TileBits = (Tiles > 1) ? $clog2(Tiles) : 1;
+  localparam int unsigned TileBits = index_width(Tiles);
 
   logic [TileBits-1:0] tile_q;
   logic last;
@@ -27,7 +34,7 @@ module mase_reduce_lanes #(
 
   always_ff @(posedge clk) begin
     if (rst) tile_q <= '0;
-    else if (move) tile_q <= last ? '0 : tile_q + 1'b1;
+    else if (data_in_valid && data_in_ready) tile_q <= last ? '0 : tile_q + 1'b1;
   end
 
   // Lane 0 is always inside, and stands in for lanes that are not.
@@ -49,14 +56,27 @@ module mase_reduce_lanes #(
     end
   end
 
+  logic signed [OUT_WIDTH-1:0] reduced;
+
   always_comb begin
-    logic signed [OUT_WIDTH-1:0] reduced;
     reduced = value[0];
     for (int i = 1; i < LANES; i++) begin
       if (!MAXIMUM) reduced = reduced + value[i];
       else if (value[i] > reduced) reduced = value[i];
     end
-    data_out = reduced;
   end
+
+  mase_stream_register #(
+      .WIDTH(OUT_WIDTH)
+  ) u_register (
+      .clk,
+      .rst,
+      .data_in(reduced),
+      .data_in_valid,
+      .data_in_ready,
+      .data_out,
+      .data_out_valid,
+      .data_out_ready
+  );
 
 endmodule

@@ -32,7 +32,7 @@ module mase_sliding_window #(
     parameter int unsigned BLOCK_REPEATS = 1,
     parameter int unsigned ELEMENTS = 1,
     parameter int unsigned DEPTH = 16,
-    parameter logic [LANE_WIDTH-1:0] PAD_CODE = '0,
+    parameter int PAD_CODE = 0,
     // Whether a bit above each lane says that it shows the image.
     parameter bit MARK = 0,
     parameter string ROW_FILE = "",
@@ -301,7 +301,7 @@ module mase_sliding_window #(
 
     for (genvar l = 0; l < LANES; l++) begin : gen_lane
       logic [LANE_WIDTH-1:0] shown;
-      assign shown = word_in_image_q ? word_q[i][l] : PAD_CODE;
+      assign shown = word_in_image_q ? word_q[i][l] : LANE_WIDTH'(PAD_CODE);
       if (MARK) begin : gen_mark
         assign data_out[i*LANES+l] = {word_in_image_q, shown};
       end else begin : gen_plain

@@ -4,59 +4,41 @@
 // written; READ_FILE, for each beat out, the address in each bank, the bank of each lane, and how
 // many beats must have entered. No two elements of a beat share a bank.
 // Throughput 1 beat per cycle on both sides; a beat is offered 2 cycles after its last element.
-module mase_reorder_fixed #(
-    parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 4,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 2,
-    parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 2,
-    parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
-
-    parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 2,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 4,
-    parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 2,
-    parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_1 = 1,
-
+module mase_reorder
+  import mase_pkg::*;
+#(
+    parameter int unsigned WIDTH = 8,
+    parameter int unsigned LANES_IN = 2,
+    parameter int unsigned LANES_OUT = 2,
     parameter int unsigned BEATS_IN = 4,
     parameter int unsigned BEATS_OUT = 4,
     parameter int unsigned BANKS = 2,
     parameter int unsigned BANK_DEPTH = 4,
     parameter string WRITE_FILE = "",
-    parameter string READ_FILE = "",
-
-    localparam int unsigned InLanes = DATA_IN_0_PARALLELISM_DIM_0 * DATA_IN_0_PARALLELISM_DIM_1,
-    localparam int unsigned OutLanes = DATA_OUT_0_PARALLELISM_DIM_0 * DATA_OUT_0_PARALLELISM_DIM_1,
-    localparam int unsigned Width = DATA_IN_0_PRECISION_0
+    parameter string READ_FILE = ""
 ) (
     input logic clk,
     input logic rst,
 
-    input  logic [InLanes-1:0][Width-1:0] data_in_0,
-    input  logic                          data_in_0_valid,
-    output logic                          data_in_0_ready,
+    input  logic [LANES_IN-1:0][WIDTH-1:0] data_in_0,
+    input  logic                           data_in_0_valid,
+    output logic                           data_in_0_ready,
 
-    output logic [OutLanes-1:0][Width-1:0] data_out_0,
-    output logic                           data_out_0_valid,
-    input  logic                           data_out_0_ready
+    output logic [LANES_OUT-1:0][WIDTH-1:0] data_out_0,
+    output logic                            data_out_0_valid,
+    input  logic                            data_out_0_ready
 );
 
-  localparam int unsigned LaneBits = (InLanes > 1) ? $clog2(InLanes) : 1;
-  localparam int unsigned BankBits = (BANKS > 1) ? $clog2(BANKS) : 1;
-  localparam int unsigned AddressBits = (BANK_DEPTH > 1) ? $clog2(BANK_DEPTH) : 1;
+  localparam int unsigned LaneBits = index_width(LANES_IN);
+  localparam int unsigned BankBits = index_width(BANKS);
+  localparam int unsigned AddressBits = index_width(BANK_DEPTH);
   localparam int unsigned NeedBits = $clog2(BEATS_IN + 1);
-  localparam int unsigned OutBits = (BEATS_OUT > 1) ? $clog2(BEATS_OUT) : 1;
-
-  if (DATA_IN_0_PRECISION_0 != DATA_OUT_0_PRECISION_0) begin : gen_format_check
-    $error("data_in_0 and data_out_0 must have one width");
-  end
-  if (DATA_IN_0_TENSOR_SIZE_DIM_0 * DATA_IN_0_TENSOR_SIZE_DIM_1
-      != DATA_OUT_0_TENSOR_SIZE_DIM_0 * DATA_OUT_0_TENSOR_SIZE_DIM_1) begin : gen_size_check
-    $error("data_in_0 and data_out_0 must have the same number of elements");
-  end
+  localparam int unsigned InBits = index_width(BEATS_IN);
+  localparam int unsigned OutBits = index_width(BEATS_OUT);
 
   typedef struct packed {
     logic [NeedBits-1:0] need;
-    logic [OutLanes-1:0][BankBits-1:0] bank;
+    logic [LANES_OUT-1:0][BankBits-1:0] bank;
     logic [BANKS-1:0][AddressBits-1:0] address;
   } read_entry_t;
 
@@ -120,17 +102,13 @@ module mase_reorder_fixed #(
   end
 
   logic [BANKS-1:0][LaneBits:0] write_entry;
-  logic [BANKS-1:0][Width-1:0] word_q;
-  logic [OutLanes-1:0][BankBits-1:0] bank_q;
+  logic [BANKS-1:0][WIDTH-1:0] word_q;
+  logic [LANES_OUT-1:0][BankBits-1:0] bank_q;
 
-  assign write_entry = write_table[write_index()];
-
-  function automatic logic [((BEATS_IN > 1) ? $clog2(BEATS_IN) : 1)-1:0] write_index();
-    return ((BEATS_IN > 1) ? $clog2(BEATS_IN) : 1)'(written_q);
-  endfunction
+  assign write_entry = write_table[InBits'(written_q)];
 
   for (genvar b = 0; b < BANKS; b++) begin : gen_bank
-    logic [Width-1:0] memory[2*BANK_DEPTH];
+    logic [WIDTH-1:0] memory[2*BANK_DEPTH];
     logic [AddressBits-1:0] filled_q;
     logic enable;
 
@@ -154,7 +132,7 @@ module mase_reorder_fixed #(
     if (read) bank_q <= entry_q.bank;
   end
 
-  for (genvar i = 0; i < OutLanes; i++) begin : gen_out
+  for (genvar i = 0; i < LANES_OUT; i++) begin : gen_out
     assign data_out_0[i] = word_q[bank_q[i]];
   end
 

@@ -1,0 +1,60 @@
+"""The index of the largest element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._motion import Fold, Motion
+from mase_hw.formats._encoding import Encoding
+
+
+@dataclass(frozen=True)
+class Argmax(Cell):
+    """The place of the largest of several beats, lane by lane or over a row.
+
+    Attributes:
+        data_in_0: of the elements, whose codes must be in the order of their values.
+        lanes: elements of a beat.
+        index_width: bits of an index.
+        row: elements of a row over whose lanes it looks too; 0 where lanes stay apart.
+        terms: beats of a result.
+        inner: beats of a round.
+        beats: beats of one inference.
+    """
+
+    data_in_0: Encoding
+    lanes: int
+    index_width: int
+    row: int
+    terms: int
+    inner: int
+    beats: int = fact(1)
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """The elements."""
+        return {"data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats)}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """The indices."""
+        index = Encoding(self.index_width, signed=False)
+        lanes = 1 if self.row else self.lanes
+        return {"data_out_0": Port.elements(index, lanes, self.beats // self.terms)}
+
+    @property
+    def motion(self) -> Motion:
+        """A result follows its last beat."""
+        return Fold(self.terms, 1, 1, self.inner)
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Over beats, in rounds, and over the lanes of rows that do not fill their last beat."""
+        number, natural = Encoding(5), Encoding(4, signed=False)
+        return (
+            cls(number, 2, 3, 0, 3, 1, 12),
+            cls(natural, 2, 3, 0, 3, 2, 12),
+            cls(number, 4, 4, 10, 3, 1, 12),
+        )

@@ -1,0 +1,130 @@
+"""Two streams one after the other, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._motion import Arrivals, Motion
+from mase_hw.formats._encoding import Encoding
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+
+
+@dataclass(frozen=True)
+class Merge(Motion):
+    """A beat is taken when the beat of the result that begins with it is made.
+
+    Attributes:
+        places: for each beat of a round of each input, the beat of the result's round that takes
+            it.
+        beats: beats of the result in a round.
+        awaited: the input that a round waits for to begin; empty for none.
+    """
+
+    places: Mapping[str, range]
+    beats: int
+    awaited: str = ""
+
+    def offered(self, arrivals: Arrivals) -> Cycles:
+        """One register stage."""
+        return self._made(arrivals) + 1
+
+    def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
+        """When their results are made."""
+        made = self._made(arrivals)
+        return {name: made[self._takers(name, times.size)] for name, times in arrivals.items()}
+
+    def needs(self, port: str, beats: int) -> Cycles:
+        """The last beat that went into a result, or into one before; a round's first, if awaited.
+
+        Results before the first need none.
+        """
+        needs = np.full(beats // len(self.places[port]) * self.beats, -1)
+        needs[self._takers(port, beats)] = np.arange(beats)
+        if port == self.awaited:
+            needs[:: self.beats] = np.arange(0, beats, len(self.places[port]))
+        return np.maximum.accumulate(needs)
+
+    def room(self, port: str, beats: int) -> Cycles:
+        """The result before the one that takes it."""
+        return self._takers(port, beats) - 1
+
+    def _made(self, arrivals: Arrivals) -> Cycles:
+        """Return when each beat of the result enters the output register."""
+        name, times = next(iter(arrivals.items()))
+        needed = np.zeros((times.size // len(self.places[name]), self.beats), dtype=np.int64)
+        for name, times in arrivals.items():
+            np.maximum.at(needed.reshape(-1), self._takers(name, times.size), times)
+        if self.awaited in arrivals:
+            first = arrivals[self.awaited].reshape(len(needed), -1)[:, :1]
+            needed = np.maximum(needed, first)
+        return one_per_cycle(needed.reshape(-1))
+
+    def _takers(self, port: str, beats: int) -> Cycles:
+        """Return, for each beat of an input, the beat of the result that takes it."""
+        places = np.array(self.places[port])
+        rounds = np.arange(beats // places.size)[:, None]
+        takers: Cycles = (rounds * self.beats + places).reshape(-1)
+        return takers
+
+
+@dataclass(frozen=True)
+class Cat(Cell):
+    """Rounds of beats of the first stream, and then of the second.
+
+    Attributes:
+        width: bits of an element.
+        lanes: elements of a beat.
+        beats_0: beats of the first stream in a round.
+        beats_1: beats of the second one.
+        beats: beats of the result in a round.
+        shift: lanes of the first stream's last beat, where the second one's begin; 0 for all.
+        wait: whether a round begins when the second is there: the first is constant.
+        rounds: rounds of one inference.
+    """
+
+    width: int
+    lanes: int
+    beats_0: int
+    beats_1: int
+    beats: int
+    shift: int = 0
+    wait: bool = False
+    rounds: int = fact(1)
+
+    def _port(self, beats: int) -> Port:
+        return Port.elements(Encoding(self.width), self.lanes, self.rounds * beats)
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """Both streams."""
+        return {"data_in_0": self._port(self.beats_0), "data_in_1": self._port(self.beats_1)}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """One after the other."""
+        return {"data_out_0": self._port(self.beats)}
+
+    @property
+    def motion(self) -> Motion:
+        """A beat a cycle, of the stream whose turn it is."""
+        first = self.beats_0 - (self.shift > 0)
+        places = {
+            "data_in_0": range(self.beats_0),
+            "data_in_1": range(first, first + self.beats_1),
+        }
+        return Merge(places, self.beats, "data_in_1" if self.wait else "")
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Whole beats, a beat of both, one that the rest needs, and a first that is constant."""
+        shifted = cls(5, 3, 2, 2, 4, 2, rounds=3)
+        return (
+            cls(5, 2, 1, 3, 4, rounds=3),
+            shifted,
+            replace(shifted, beats=3, shift=1),
+            replace(shifted, wait=True),
+        )

@@ -1,0 +1,63 @@
+"""Neighbouring elements of every row, moved to the first lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._motion import Motion, Select
+from mase_hw.formats._encoding import Encoding
+
+
+@dataclass(frozen=True)
+class Crop(Cell):
+    """A shift of the lanes; elements before and behind are dropped as they come.
+
+    Attributes:
+        width: bits of an element.
+        lanes: elements of a beat.
+        size_in: elements of a row that enters.
+        size_out: elements of a row that leaves.
+        start: the first element that stays.
+        rows: rows of one inference.
+    """
+
+    width: int
+    lanes: int
+    size_in: int
+    size_out: int
+    start: int
+    rows: int = fact(1)
+
+    def _beats(self, elements: int) -> int:
+        return -(-elements // self.lanes)
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """Whole rows."""
+        beats = self.rows * self._beats(self.size_in)
+        return {"data_in_0": Port.elements(Encoding(self.width), self.lanes, beats)}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """What stays of each."""
+        beats = self.rows * self._beats(self.size_out)
+        return {"data_out_0": Port.elements(Encoding(self.width), self.lanes, beats)}
+
+    @property
+    def motion(self) -> Motion:
+        """A result follows the last of its lanes."""
+        first = self._beats(self.start)
+        last = range(first, first + self._beats(self.size_out))
+        return Select(self._beats(self.size_in), tuple(last))
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Whole beats, parts of two, and a rest behind the row."""
+        return (
+            cls(5, 2, 8, 4, 2, rows=3),
+            cls(5, 3, 10, 5, 4, rows=3),
+            cls(5, 4, 10, 1, 9, rows=4),
+            cls(5, 4, 10, 7, 3, rows=3),
+        )

@@ -1,0 +1,89 @@
+"""Sums, means and maxima, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mase_hw.cells._base import NO_STREAM, Cell, Port, fact
+from mase_hw.cells._motion import Chain, Fold, Motion, Steps
+from mase_hw.formats._encoding import Encoding, Rounding
+
+
+@dataclass(frozen=True)
+class Reduce(Cell):
+    """Several beats become one, lane by lane or over a row; the result may be divided.
+
+    Attributes:
+        data_in_0: of the elements, integers.
+        data_out_0: of the results, integers.
+        lanes: elements of a beat.
+        maximum: whether the largest is meant, not the sum.
+        row: elements of a row whose lanes are reduced too; 0 where lanes stay apart.
+        terms: beats of a result.
+        inner: beats of a round.
+        sum_width: bits of a sum.
+        divisor: what results are divided by, an odd number.
+        shift: factors of two that they are divided by too.
+        factor_width: bits of the factor that comes for each result; 0 for none.
+        beats: beats of one inference.
+    """
+
+    data_in_0: Encoding
+    data_out_0: Encoding
+    lanes: int
+    maximum: bool
+    row: int
+    terms: int
+    inner: int
+    sum_width: int
+    divisor: int = 1
+    shift: int = 0
+    factor_width: int = 0
+    beats: int = fact(1)
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """The elements, and the factors."""
+        factor = Port.elements(Encoding(self.factor_width), 1, self.beats // self.terms)
+        return {
+            "data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats),
+            "factor": factor if self.factor_width else NO_STREAM,
+        }
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """The results."""
+        beats = self.beats // self.terms
+        return {"data_out_0": Port.elements(self.data_out_0, self._lanes_out, beats)}
+
+    @property
+    def motion(self) -> Motion:
+        """A register for the sum, and behind it for the product, the quotient and the result."""
+        stages = 2 + (self.factor_width > 0) + (self.divisor > 1)
+        fold = Fold(self.terms, stages, stages, self.inner)
+        return Chain((Steps(), fold)) if self.row else fold
+
+    @property
+    def multipliers(self) -> int:
+        """One a lane for the factor, and for the reciprocal of the divisor."""
+        return ((self.factor_width > 0) + (self.divisor > 1)) * self._lanes_out
+
+    @property
+    def _lanes_out(self) -> int:
+        return 1 if self.row else self.lanes
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Sums with a factor and a divisor, maxima in rounds, and rows over their lanes."""
+        number, natural = Encoding(5, fraction=2), Encoding(6, fraction=1, signed=False)
+        mean = cls(number, natural, 2, False, 0, 3, 1, 7, 5, 1, 3, beats=12)
+        return (
+            mean,
+            replace(
+                mean, inner=2, factor_width=0, data_in_0=natural, data_out_0=number, sum_width=9
+            ),
+            replace(mean, maximum=True, inner=4, divisor=1, shift=0, factor_width=0),
+            cls(number, replace(number, rounding=Rounding.FLOOR), 4, False, 10, 3, 1, 9, beats=12),
+            cls(natural, natural, 4, True, 9, 6, 1, 7, beats=12),
+        )

@@ -1,0 +1,115 @@
+"""A double-buffered banked memory from which elements leave in another order and tiling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from mase_hw.cells import _motion
+from mase_hw.cells._base import Cell, Image, Port
+from mase_hw.cells._motion import Motion
+from mase_hw.formats._encoding import Encoding
+from mase_hw.geometry.reorder import Reordering
+
+
+@dataclass(frozen=True)
+class Reorder(Cell):
+    """Banks that hold two tensors.
+
+    Attributes:
+        width: bits of an element.
+        moves: which element enters and leaves when.
+    """
+
+    width: int
+    moves: Reordering
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """A tensor."""
+        beats, lanes = self.moves.beats_in.shape
+        return {"data_in_0": Port.elements(Encoding(self.width), lanes, beats)}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """Its elements, in another order."""
+        beats, lanes = self.moves.beats_out.shape
+        return {"data_out_0": Port.elements(Encoding(self.width), lanes, beats)}
+
+    @property
+    def parameters(self) -> Mapping[str, int]:
+        """Lanes, beats and banks."""
+        (beats_in, lanes_in), (beats_out, lanes_out) = self._shapes
+        return {
+            "WIDTH": self.width,
+            "LANES_IN": lanes_in,
+            "LANES_OUT": lanes_out,
+            "BEATS_IN": beats_in,
+            "BEATS_OUT": beats_out,
+            "BANKS": self.moves.plan.banks,
+            "BANK_DEPTH": self.moves.plan.depth,
+        }
+
+    @property
+    def images(self) -> Mapping[str, tuple[str, Image]]:
+        """What each beat in writes, and what each beat out reads."""
+        (beats_in, lanes_in), (_, lanes_out) = self._shapes
+        plan, lane_bits = self.moves.plan, _bits(lanes_in)
+        address, bank, need = _bits(plan.depth), _bits(plan.banks), _bits(beats_in + 1)
+        read_widths = [address] * plan.banks + [bank] * lanes_out + [need]
+
+        def writes() -> list[int]:
+            return [
+                _pack([((lane >= 0) << lane_bits) | max(lane, 0) for lane in row], lane_bits + 1)
+                for row in plan.writes.tolist()
+            ]
+
+        def reads() -> list[int]:
+            columns = (plan.reads.tolist(), plan.selects.tolist(), self.moves.needs.tolist())
+            return [
+                _pack([*addresses, *banks, beats], read_widths)
+                for addresses, banks, beats in zip(*columns, strict=True)
+            ]
+
+        return {
+            "WRITE_FILE": ("writes", Image(plan.banks * (lane_bits + 1), writes)),
+            "READ_FILE": ("reads", Image(sum(read_widths), reads)),
+        }
+
+    @property
+    def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return tuple(self.moves.beats_in.shape), tuple(self.moves.beats_out.shape)
+
+    @property
+    def motion(self) -> Motion:
+        """A result follows the last of its elements."""
+        last = (self.moves.needs - 1).clamp(min=0)
+        return _motion.Reorder(len(self.moves.beats_in), tuple(last.tolist()))
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """A transpose of the same lanes, and fewer lanes with padding."""
+        order = torch.arange(12).reshape(3, 4)
+        turned = torch.nn.functional.pad(order.t(), (0, 1), value=-1)
+        return (
+            cls(5, Reordering(order, order.t().reshape(3, 4))),
+            cls(5, Reordering(order, turned.reshape(8, 2))),
+        )
+
+
+def _bits(count: int) -> int:
+    """Return the bits of an index below `count`, at least one."""
+    return max(1, (count - 1).bit_length())
+
+
+def _pack(values: Sequence[int], widths: int | Sequence[int]) -> int:
+    """Return one word with the first value in the low bits."""
+    word, shift = 0, 0
+    for value, width in zip(
+        values, [widths] * len(values) if isinstance(widths, int) else widths, strict=True
+    ):
+        word |= value << shift
+        shift += width
+    return word

@@ -1,0 +1,58 @@
+"""Where elements along dimensions of a tensor lie in its stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from mase_hw.geometry.tensor import Order, TensorSpec
+
+
+def stream_axes(spec: TensorSpec) -> tuple[int, ...] | None:
+    """Return the torch dimension of each dimension of the stream, None when they are mixed."""
+    order = spec.order
+    if order is None:
+        return tuple(range(len(spec.shape)))
+    whole = order.view == spec.shape
+    return (
+        order.axes if whole and order.stream == tuple(spec.shape[i] for i in order.axes) else None
+    )
+
+
+def candidate_orders(spec: TensorSpec) -> list[TensorSpec]:
+    """Return the stream as it is, in torch's order, and with channels last."""
+    orders = [spec.order, None, Order.channels_last(spec.shape)]
+    return [spec.with_order(order) for order in orders]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where the reduced elements lie in a stream: again and again `terms` x `inner` beats.
+
+    Attributes:
+        terms: rounds that are reduced.
+        inner: beats of a round.
+        row: elements of a row whose lanes are reduced too; 0 where lanes stay apart.
+    """
+
+    terms: int
+    inner: int
+    row: int = 0
+
+    @classmethod
+    def find(cls, spec: TensorSpec, dims: tuple[int, ...]) -> Run | None:
+        """Return the run of `dims` in a stream, None when they do not lie side by side."""
+        axes = stream_axes(spec)
+        if axes is None:
+            return None
+        sizes = [spec.shape[axis] for axis in axes]
+        places = [place for place, axis in enumerate(axes) if axis in dims]
+        across = axes[-1] in dims
+        long = [place for place in places if sizes[place] > 1 and place < len(axes) - 1]
+        first = min(long, default=len(axes) - 1)
+        stop = len(axes) - 1 if across else max(long, default=first - 1) + 1
+        if any(sizes[place] > 1 and place not in places for place in range(first, stop)):
+            return None
+        tiles = spec.tiles[1]
+        terms, inner = prod(sizes[first:stop]), prod(sizes[stop:-1])
+        return cls(terms * tiles, 1, spec.size[1]) if across else cls(terms, inner * tiles)
