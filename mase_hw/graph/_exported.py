@@ -18,7 +18,7 @@ from torch.utils._pytree import TreeSpec, tree_leaves
 from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import AliasError, canonicalize, relax_views
 from mase_hw.graph._naming import SYSTEMVERILOG_KEYWORDS, node_names
-from mase_hw.graph._rebuild import rebuild
+from mase_hw.graph._rebuild import get_tensor, rebuild, set_tensor
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.origin import origin
@@ -80,7 +80,22 @@ def _canonical(program: ExportedProgram) -> tuple[GraphModule, list[Node]]:
     assert isinstance(module, GraphModule)
     dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
     canonicalize(module)
+    _name_shared(module, program)
     return module, dynamic
+
+
+def _name_shared(module: GraphModule, program: ExportedProgram) -> None:
+    """Call what several names share by the first one, as `named_parameters` does."""
+    first: dict[int, str] = {}
+    for name, value in program.state_dict.items():
+        first.setdefault(id(value), name)
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and str(node.target) in program.state_dict:
+            value = program.state_dict[str(node.target)]
+            name = first[id(value)]
+            if name != node.target:
+                set_tensor(module, name, get_tensor(module, node.target))
+                node.target = name
 
 
 def _inputs(module: GraphModule) -> list[Node]:

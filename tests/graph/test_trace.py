@@ -456,3 +456,21 @@ def test_the_batch_is_free_where_only_some_whole_numbers_are_legal():
 )
 def test_the_batch_is_fixed_where_rows_depend_or_cannot_be_told_apart(model, boxes):
     assert not trace(model, boxes).batched
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(9, 4), nn.Linear(4, 9, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, ids):
+        return self.head(self.embedding(ids))
+
+
+def test_a_parameter_of_two_names_keeps_the_first():
+    model = Tied()
+    mg = trace(model, torch.randint(0, 9, (3, 2)))
+    names = [name for name, _ in model.named_parameters()]
+    assert [name for name, _ in mg.model.named_parameters()] == names == ["embedding.weight"]
+    model.load_state_dict(mg.model.state_dict(), strict=False)
