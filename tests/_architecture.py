@@ -9,7 +9,7 @@ from pathlib import Path
 
 # A layer imports only its own rank and the ranks before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_figure", "_cache", "_registry", "_resources", "rtl", "templates"),
+    ("errors", "_figure", "_drawing", "_cache", "_registry", "_resources", "rtl", "templates"),
     ("formats",),
     ("ops",),
     ("graph",),

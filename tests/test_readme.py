@@ -75,6 +75,13 @@ def test_the_commands_on_your_own_model(tmp_path: Path) -> None:
         assert line in top
 
 
+def test_the_training_example(tmp_path: Path) -> None:
+    output = run([sys.executable, "-c", block("python", "Trainer(")], tmp_path)
+    accuracy, top_two = map(float, output.split())
+    assert 0.7 < accuracy < top_two
+    assert (tmp_path / "build/history.png").exists()
+
+
 def test_the_python_example(tmp_path: Path) -> None:
     output = run([sys.executable, "-c", block("python", "mase_hw.trace(")], tmp_path)
     assert output.splitlines()[-1] == "True 500 torch.Size([100, 5])"

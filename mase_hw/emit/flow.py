@@ -36,12 +36,12 @@ DEFAULT_CONFIG: Mapping[str, Any] = {
 
 
 def canonicalize(mg: MaseGraph) -> MaseGraph:
-    """Return the graph without nodes that do nothing at inference, constants folded."""
+    """Return the graph without nodes that never do anything, constants folded."""
     mg, _ = init_metadata_analysis_pass(mg, {})
     mg, _ = raise_patterns_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     mg, _ = decompose_transform_pass(mg, {})
-    mg, _ = remove_identity_transform_pass(mg, {})
+    mg, _ = remove_identity_transform_pass(mg, {"training": True})
     mg, _ = fold_constants_transform_pass(mg, {})
     mg, _ = fold_into_producer_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
@@ -82,6 +82,8 @@ def to_hardware(
         UnsupportedError: with everything that has no hardware.
         EmissionError: when the design would deadlock.
     """
+    # What acts in training alone.
+    mg, _ = remove_identity_transform_pass(mg, {})
     check(mg)
     mg, _ = add_hardware_metadata_analysis_pass(
         mg,

@@ -1,4 +1,4 @@
-"""The fake-quantised model of a graph: real values that its number formats can represent."""
+"""One run of a graph in real values that its number formats can represent."""
 
 from __future__ import annotations
 
@@ -6,50 +6,51 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.formats import Format
+from mase_hw.graph._rebuild import get_tensor
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.masks import hold_masks
-from mase_hw.graph.metadata import common
-from mase_hw.graph.reference import output_nodes
-from mase_hw.ops import operator_for
+from mase_hw.graph.metadata import metadata
+from mase_hw.ops import TensorSpec, operator_for
+
+# Arguments that say whether an ATen operator trains; a capture in evaluation mode has them false.
+TRAINING_ARGUMENTS = ("train", "training", "use_input_stats")
 
 
-class QuantizedModel(nn.Module):
-    """Runs a graph with every operand and result rounded to its format, straight through.
+class GraphRun:
+    """Runs a graph node by node, every operand and result rounded to its format.
 
-    Parameters are the graph's own: training this module trains the graph. Nodes without a format
-    compute in the dtype of the values.
+    Rounding passes gradients straight through. Nodes without a format compute as they are. In
+    training mode dropout drops, and normalisation takes the statistics of the batch and moves its
+    own.
 
     Args:
-        mg: a graph with formats.
+        mg: a graph, with formats or without.
         only: names of the nodes that round; all when not given.
     """
 
     def __init__(self, mg: MaseGraph, only: Collection[str] | None = None) -> None:
-        super().__init__()
-        hold_masks(mg)
         self._only = only
-        self.graph_model = mg.model
-        self._nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
-        self._outputs = output_nodes(mg)
-        self._single = (
-            not isinstance(
-                next(node for node in mg.nodes if node.op == "output").args[0], tuple | list
-            )
-            or len(self._outputs) == 1
-        )
+        self._model = mg.model
+        self._training = mg.training
+        self._frozen = mg.frozen
+        self._nodes = [node for node in mg.nodes if node.op not in ("get_attr", "output")]
+        (output,) = (node for node in mg.nodes if node.op == "output")
+        self._outputs = output.args[0]
 
-    def forward(self, *inputs: Tensor) -> Any:
-        """Return the graph's outputs: a tensor when there is one, else a tuple."""
+    def __call__(self, inputs: Sequence[Tensor]) -> Any:
+        """Return the outputs in the model's own structure.
+
+        Args:
+            inputs: tensors in the order of the graph's inputs.
+        """
         values = self._run(inputs)
-        outputs = tuple(values[node] for node in self._outputs)
-        return outputs[0] if self._single else outputs
+        return torch.fx.map_arg(self._outputs, lambda node: self._look_up(node, values))
 
-    def values(self, *inputs: Tensor) -> dict[str, Tensor]:
+    def values(self, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
         """Return the result of every node by its name."""
         return {node.name: value for node, value in self._run(inputs).items()}
 
@@ -58,7 +59,8 @@ class QuantizedModel(nn.Module):
         given = iter(inputs)
         for node in self._nodes:
             result = next(given) if node.op == "placeholder" else self._compute(node, values)
-            number_format = common(node).results["data_out_0"].format
+            spec = _specs(node).get("data_out_0")
+            number_format = None if spec is None else spec.format
             values[node] = self._rounded(node, "data_out_0", number_format, result)
         return values
 
@@ -71,31 +73,65 @@ class QuantizedModel(nn.Module):
         return number_format.fake_quantize(values)
 
     def _compute(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
-        operator = operator_for(node.target)
-        if operator is None:
-            result: Tensor = node.target(  # type: ignore[operator]
-                *torch.fx.map_arg(node.args, lambda item: self._value(item, values)),
-                **torch.fx.map_arg(node.kwargs, lambda item: self._value(item, values)),
-            )
-            return result
-        arguments = aten_arguments(node)
+        operator = operator_for(node.target) if node.op == "call_function" else None
+        if operator is None or not any(spec.format for spec in _specs(node).values()):
+            return self._call(node, values)
+        arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
         constants: dict[str, Tensor] = {}
+        scalars: dict[str, float] = {}
         for name, item in tensor_arguments(node, operator.operand_names):
-            if isinstance(item, Node) and item.op != "get_attr":
-                streams[name] = values[item]
+            if not isinstance(item, Node):
+                scalars[name] = item
+            elif item.op == "get_attr":
+                constants[name] = self._look_up(item, values)
             else:
-                constants[name] = self._value(item, values)
-        constants = operator.prepare(constants, arguments)
-        formats = {name: spec.format for name, spec in common(node).operands.items()}
+                streams[name] = self._look_up(item, values)
+        for name, item in scalars.items():
+            like = next(iter({**streams, **constants}.values()))
+            constants[name] = torch.tensor(
+                item, dtype=torch.result_type(like, item), device=like.device
+            )
+        if self._modes(node):
+            constants = operator.prepare_training(constants, arguments, streams)
+        else:
+            constants = operator.prepare(constants, arguments)
+        specs = _specs(node)
         for name, constant in constants.items():
-            constants[name] = self._rounded(node, name, formats.get(name), constant)
+            number_format = specs[name].format if name in specs else None
+            constants[name] = self._rounded(node, name, number_format, constant)
         return operator.compute(node.target, arguments, {**streams, **constants})
 
-    def _value(self, item: Any, values: dict[Node, Tensor]) -> Any:
-        if not isinstance(item, Node):
-            return torch.tensor(item, dtype=next(iter(values.values())).dtype)
-        if item.op != "get_attr":
-            return values[item]
-        path, _, leaf = str(item.target).rpartition(".")
-        return getattr(self.graph_model.get_submodule(path), leaf)
+    def _call(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
+        """Return the result of a node that rounds nothing, as torch computes it."""
+        args, kwargs = torch.fx.map_arg(
+            (node.args, node.kwargs), lambda item: self._look_up(item, values)
+        )
+        target: Any = node.target
+        if node.op == "call_module":
+            result: Tensor = self._model.get_submodule(target)(*args, **kwargs)
+            return result
+        if modes := self._modes(node):
+            given = [item.name for item in target._schema.arguments]
+            positional = dict(zip(given, args, strict=False))
+            return target(**{**positional, **kwargs, **modes})  # type: ignore[no-any-return]
+        return target(*args, **kwargs)  # type: ignore[no-any-return]
+
+    def _modes(self, node: Node) -> dict[str, bool]:
+        """Return the arguments that are other than captured because the graph is trained."""
+        schema = getattr(node.target, "_schema", None)
+        if not self._training or schema is None:
+            return {}
+        operator = operator_for(node.target)
+        if self._frozen & {node.name, operator.name if operator else ""}:
+            return {}
+        return {item.name: True for item in schema.arguments if item.name in TRAINING_ARGUMENTS}
+
+    def _look_up(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
+        return get_tensor(self._model, node.target) if node.op == "get_attr" else values[node]
+
+
+def _specs(node: Node) -> dict[str, TensorSpec]:
+    """Return operands and results by name; none where no pass has described the node."""
+    known = metadata(node).common
+    return {} if known is None else {**known.operands, **known.results}

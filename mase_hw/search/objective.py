@@ -13,7 +13,6 @@ from torch import Tensor
 from mase_hw.emit.flow import to_hardware
 from mase_hw.errors import DataError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.hardware.estimate import estimate
 from mase_hw.hardware.timing import predict
@@ -23,7 +22,7 @@ from mase_hw.passes.prune import prune_transform_pass, report_sparsity_analysis_
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.report_quantization import storage
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
-from mase_hw.training import EVALUATION_BATCH, Trainer, check_samples, evaluate
+from mase_hw.training import EVALUATION_BATCH, Trainer, check_samples, evaluate, scores_of
 
 # What can be asked for, and whether more of it is better.
 METRICS: Mapping[str, str] = {
@@ -158,9 +157,9 @@ class Evaluator:
                     f"accuracy needs labelled samples, and {mg.name} comes with none; give data, "
                     "or objectives without accuracy"
                 )
-            check_samples(mg.model, data.inputs, data.labels)
+            check_samples(mg, data.inputs, data.labels)
         if recipe.training or recipe.finetuning:
-            check_samples(mg.model, *self._training_data(mg))
+            check_samples(mg, *self._training_data(mg))
 
     def prepare(
         self,
@@ -176,7 +175,7 @@ class Evaluator:
             report: told of the accuracy after every epoch.
         """
         if self._recipe.training:
-            self._fit(self._recipe.training, mg, mg.model, 0, report)
+            self._fit(self._recipe.training, mg, mg, 0, report)
         for arguments in prunings:
             mg, _ = prune_transform_pass(mg, arguments)
         observed = self._samples.observed
@@ -211,7 +210,7 @@ class Evaluator:
         if recipe.finetuning:
             start = recipe.training.epochs if recipe.training else 0
             steps = LearnedStepModel(quantized, resolved) if recipe.learn_steps else None
-            self._fit(recipe.finetuning, mg, steps or QuantizedModel(quantized), start, report)
+            self._fit(recipe.finetuning, mg, steps or quantized, start, report)
             mg = mg.copy()
             mg.model.load_state_dict(quantized.model.state_dict())
             if steps:
@@ -291,12 +290,10 @@ def runner(mg: MaseGraph) -> Callable[[Tensor], Tensor]:
     try:
         reference = IntegerReference(mg)
     except UnsupportedError:
-        model = QuantizedModel(mg)
 
         def rounded(inputs: Tensor) -> Tensor:
             with torch.no_grad():
-                result: Tensor = model(inputs)
-            return result
+                return scores_of(mg(inputs))
 
         return rounded
     entry, output = spec(reference.inputs[0]), reference.outputs[0]
