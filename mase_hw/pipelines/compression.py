@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from mase_hw._config_file import write_config
 from mase_hw.data import Split
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, MaseError, UnsupportedError
@@ -21,7 +22,6 @@ from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.report_quantization import FLOAT_BITS, storage
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.pipelines._steps import STEPS, Context, Progress, State, parse_steps
-from mase_hw.pipelines.config_file import write_config
 from mase_hw.pipelines.report import write_report
 from mase_hw.search.objective import hardware_metrics, score
 from mase_hw.training import accuracy, check_samples, evaluate, scores_of, standard_error

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from mase_hw._config_file import write_config
 from mase_hw._registry import nearest
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models.builder import build, check_arguments
 from mase_hw.passes.skip import skip_transform_pass
-from mase_hw.pipelines.config_file import write_config
 from mase_hw.search._storage import (
     ERROR,
     HEARTBEAT_SECONDS,

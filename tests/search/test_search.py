@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 import mase_hw
+from mase_hw._config_file import write_config
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, SearchError
 from mase_hw.graph import trace
 from mase_hw.passes.quantize import quantize_transform_pass
-from mase_hw.pipelines.config_file import write_config
 from mase_hw.search import Samples, search
 from mase_hw.search._storage import ERROR, WORKER
 from mase_hw.search.objective import score
@@ -81,6 +81,12 @@ def test_a_search_repeats_and_goes_on_where_it_was(tmp_path, sampler):
     whole, cut = stored(tmp_path / "whole"), stored(tmp_path / "cut")
     assert [trial.params for trial in whole] == [trial.params for trial in cut]
     assert [trial.values for trial in whole] == [trial.values for trial in cut]
+
+
+def test_a_storage_whose_folder_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SearchError, match="file/deeper cannot be made: Not a directory"):
+        run(tmp_path / "out", {"trials": 1}, storage=tmp_path / "file" / "deeper" / "study.db")
 
 
 def test_a_grid_visits_every_point_once(tmp_path):
