@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from mase_hw.emit.preflight import check
+from mase_hw.errors import ConfigError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import ON_CHIP
@@ -61,7 +62,16 @@ def quantize(
         config: see `quantize_transform_pass`; without one, 8-bit fixed point everywhere with
             fractions fitted to the observed ranges.
         data: batches of inputs on which ranges are observed; the example inputs without.
+
+    Raises:
+        ConfigError: for what is no graph.
     """
+    if not isinstance(mg, MaseGraph):
+        raise ConfigError(
+            f"quantize takes a graph, not a {type(mg).__name__}: "
+            "quantize(trace(model, example_inputs)); layers of a module are replaced by "
+            "mase_hw.nn.quantize_layers"
+        )
     mg = canonicalize(mg)
     mg, _ = add_software_metadata_analysis_pass(mg, {"data": data} if data is not None else {})
     mg, _ = quantize_transform_pass(mg, config if config is not None else DEFAULT_CONFIG)

@@ -83,9 +83,9 @@ class Ternary(CodeFormat):
             narrow: float = self.__dict__["_narrow"]
             return self.scale, border if values.dtype == torch.float64 else narrow
         magnitude = values.abs()
-        border = self.threshold or THRESHOLD_OF_MEAN * magnitude.mean()
-        above = (magnitude > border).to(values.dtype)
-        return (magnitude * above).sum() / above.sum().clamp(min=1.0), border
+        limit = self.threshold or THRESHOLD_OF_MEAN * magnitude.mean()
+        above = (magnitude > limit).to(values.dtype)
+        return (magnitude * above).sum() / above.sum().clamp(min=1.0), limit
 
     def round_values(self, values: Tensor) -> Tensor:
         """Return one of the three values; NaN stays NaN."""

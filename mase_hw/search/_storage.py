@@ -77,7 +77,14 @@ class Store:
 
         sqlite = self.url.startswith("sqlite")
         if sqlite:
-            Path(self.url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(self.url.removeprefix("sqlite:///")).parent
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SearchError(
+                    f"the storage's folder {folder} cannot be made: {error.strerror}; give another "
+                    "--storage"
+                ) from error
         options = {"connect_args": {"timeout": self.timeout_seconds}} if sqlite else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

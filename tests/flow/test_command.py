@@ -40,6 +40,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_factory_is_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    from mase_hw.cli._progress import Display
+
+    display = Display()
+    display.console.print("net.py:factory: 3 trials", markup=False)
+    display.errors.print("net.py:factory: 3 trials")
+    found = capsys.readouterr()
+    assert found.out == found.err == "net.py:factory: 3 trials\n"
+
+
 def test_float_accuracy_is_the_models_whatever_weights_are_given(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,9 +113,7 @@ def test_the_smallest_and_largest_scales_bound_a_block(name):
     assert torch.equal(number.decode(number.encode(huge)).float(), number.round_values(huge))
 
 
-@pytest.mark.parametrize(
-    "threshold", [0.1, 0.3, 1 / 3, 0.7, 2.0**-140 * 1.1, 0.5 + 2**-26, 3e38]
-)
+@pytest.mark.parametrize("threshold", [0.1, 0.3, 1 / 3, 0.7, 2.0**-140 * 1.1, 0.5 + 2**-26, 3e38])
 def test_ternary_rounds_as_it_encodes_at_the_threshold(threshold):
     number = make("ternary", scale=2 * threshold, threshold=threshold)
     near = torch.tensor(threshold, dtype=torch.float64).float()

@@ -5,6 +5,7 @@ import io
 
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
 import mase_hw
@@ -134,6 +135,38 @@ def test_an_unrounded_run_is_the_float_model_bit_for_bit():
     assert found["a"].equal(expected["a"])
     assert found["b"][0].equal(expected["b"][0])
     assert found["b"][1][0].equal(expected["b"][1][0])
+
+
+def test_only_graphs_are_quantized():
+    with pytest.raises(ConfigError, match="takes a graph, not a Sequential"):
+        mase_hw.quantize(perceptron())
+
+
+def test_long_names_leave_room_for_every_column_of_80_characters():
+    class Long(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a_block_of_layers_with_a_long_name = nn.ModuleDict(
+                {"another_name_that_takes_its_room": perceptron()}
+            )
+
+        def forward(self, x):
+            return self.a_block_of_layers_with_a_long_name["another_name_that_takes_its_room"](x)
+
+    mg = quantized(Long())
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(mg.table())
+    for text in (console.file.getvalue(), str(mg)):
+        rows = [line.split("│") for line in text.splitlines() if line.startswith("│")]
+        first = next(cells for cells in rows if "a_block_of" in cells[1])
+        assert all(cell.strip() for cell in first[1:-1]), text
+        assert all(len(line) <= 120 for line in text.splitlines())
+    joined = "".join(
+        line.split("│")[1].strip()
+        for line in console.file.getvalue().splitlines()
+        if line.startswith("│")
+    )
+    assert "a_block_of_layers_with_a_long_name_another_name_that_takes_its_room_0" in joined
 
 
 def test_missing_and_unknown_inputs_are_named():
