@@ -75,6 +75,14 @@ def test_the_commands_on_your_own_model(tmp_path: Path) -> None:
         assert line in top
 
 
+def test_the_search_example(tmp_path: Path) -> None:
+    (tmp_path / "search.toml").write_text(block("toml", "# search.toml"))
+    command = [SCRIPTS / "mase-hw", "search", "digits-mlp", "--config", "search.toml"]
+    run([*command, "--trials", "3", "--samples", "50", "-o", "found"], tmp_path)
+    best = (tmp_path / "found" / "best.toml").read_text()
+    assert "[quantize.linear_0.config]" in best
+
+
 def test_the_training_example(tmp_path: Path) -> None:
     output = run([sys.executable, "-c", block("python", "Trainer(")], tmp_path)
     accuracy, top_two = map(float, output.split())

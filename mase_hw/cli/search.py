@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from mase_hw.search import SearchResult
 
 
+SHOWN_REASONS = 3
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("search")(search)
@@ -88,7 +91,10 @@ def _description(result: SearchResult) -> dict[str, Any]:
     return {
         "trials": result.trials,
         "failed": {str(number): error for number, error in result.failed.items()},
-        "best": [{"trial": item.number, **item.metrics} for item in result.best],
+        "best": [
+            {"trial": item.number, **item.metrics, "without_hardware": list(item.without_hardware)}
+            for item in result.best
+        ],
         "config": str(result.folder / "best.toml"),
         "storage": result.storage,
     }
@@ -107,4 +113,10 @@ def _show(result: SearchResult, model: str, display: Display) -> None:
     command = f"mase-hw emit-verilog {model} --config {result.folder / 'best.toml'}"
     weights = result.folder / "best.mase"
     command += f" --weights {weights}" if weights.is_file() else ""
-    display.console.print(f"{command} --simulate", markup=False)
+    lacking = result.best[0].without_hardware
+    for reason in lacking[:SHOWN_REASONS]:
+        display.console.print(f"no hardware: {reason}", markup=False)
+    if len(lacking) > SHOWN_REASONS:
+        display.console.print(f"and {len(lacking) - SHOWN_REASONS} more without hardware")
+    if not lacking:
+        display.console.print(f"{command} --simulate", markup=False)

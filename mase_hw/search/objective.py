@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.emit.flow import to_hardware
+from mase_hw.emit.preflight import preflight
 from mase_hw.errors import DataError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import IntegerReference, spec
@@ -49,6 +50,8 @@ HARDWARE = (
 )
 # Parts in which samples are scored when a pruner looks on.
 PARTS = 4
+# Every sum of operands of this width fits.
+NARROW_BITS = 8
 
 # Called with a step and the accuracy so far; it may raise to end the trial.
 Report = Callable[[int, float], None]
@@ -111,12 +114,14 @@ class Measurement:
         config: number formats with every field given, as `emit-verilog` takes them.
         predictions: class of every sample; None without samples.
         mg: the graph in real numbers with the weights that were measured.
+        without_hardware: what the model and the chosen formats have no hardware for.
     """
 
     values: Mapping[str, float]
     config: Mapping[str, Any]
     predictions: Tensor | None
     mg: MaseGraph
+    without_hardware: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -180,7 +185,8 @@ class Evaluator:
             mg, _ = prune_transform_pass(mg, arguments)
         observed = self._samples.observed
         mg, _ = add_software_metadata_analysis_pass(mg, {})
-        return Candidate(mg, observe(mg, [mg.example_inputs if observed is None else (observed,)]))
+        data = [mg.example_inputs if observed is None else (observed,)]
+        return Candidate(mg, observe(mg, data))
 
     def measure(
         self,
@@ -196,6 +202,10 @@ class Evaluator:
             config: number formats.
             parallelism: see `assign_parallelism_transform_pass`.
             report: told of the accuracy so far.
+
+        Raises:
+            UnsupportedError: for formats that no hardware takes where others would have it, as
+                when a sum grows too wide.
         """
         mg = candidate.mg
         arguments = {
@@ -206,6 +216,7 @@ class Evaluator:
         _, info = calibrate_analysis_pass(mg, arguments)
         resolved = info["config"]
         quantized, _ = quantize_transform_pass(mg, resolved)
+        lacking = check_emits(mg, config, quantized)
         recipe = self._recipe
         if recipe.finetuning:
             start = recipe.training.epochs if recipe.training else 0
@@ -216,6 +227,7 @@ class Evaluator:
             if steps:
                 resolved = steps.config()
                 quantized, _ = quantize_transform_pass(mg, resolved)
+                lacking = check_emits(mg, config, quantized)
         sums = storage(quantized)
         values = {
             "average_bits": sums["average_weight_bits"],
@@ -231,7 +243,7 @@ class Evaluator:
         if any(name in self._metrics for name in HARDWARE):
             values |= hardware_metrics(quantized, parallelism)
         chosen = {key: values[key] for key in self._metrics}
-        return Measurement(chosen, resolved, predictions, mg)
+        return Measurement(chosen, resolved, predictions, mg, lacking)
 
     def _predict(self, quantized: MaseGraph, report: Report | None) -> Tensor:
         """Return the class of every sample; with `report`, scored in parts."""
@@ -266,6 +278,44 @@ class Evaluator:
                 "leave training and finetuning out"
             )
         return inputs, labels
+
+
+def check_emits(mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph) -> tuple[str, ...]:
+    """Return what has no hardware in formats of this kind; refuse what narrower ones would mend.
+
+    Args:
+        mg: a canonical graph with observed ranges.
+        config: number formats as they were proposed.
+        quantized: the graph with them.
+
+    Raises:
+        UnsupportedError: naming what is too wide, such as a sum that may exceed 62 bits.
+    """
+    problems = preflight(quantized)
+    if not problems:
+        return ()
+    narrow, _ = quantize_transform_pass(mg, _narrowed(config))
+    lacking = {problem.node for problem in preflight(narrow)}
+    refused = [str(problem) for problem in problems if problem.node not in lacking]
+    if refused:
+        raise UnsupportedError(f"no hardware takes it: {'; '.join(refused)}")
+    return tuple(str(problem) for problem in problems)
+
+
+def _narrowed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration of the same formats with widths of 8 bits at most."""
+    found: dict[str, Any] = {}
+    for key, item in config.items():
+        if not isinstance(item, Mapping):
+            found[key] = item
+            continue
+        entry = {
+            name: min(value, NARROW_BITS) if name.endswith("_width") else value
+            for name, value in item["config"].items()
+            if not name.endswith("_frac_width")
+        }
+        found[key] = {"config": entry}
+    return found
 
 
 def digest(classes: Tensor) -> str:

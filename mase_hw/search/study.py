@@ -31,6 +31,7 @@ from mase_hw.search._storage import (
     storage_url,
     used,
 )
+from mase_hw.search._values import Proposer
 from mase_hw.search.objective import (
     METRICS,
     Candidate,
@@ -42,7 +43,7 @@ from mase_hw.search.objective import (
 )
 from mase_hw.search.pruners import make_pruner
 from mase_hw.search.samplers import sampler_factory
-from mase_hw.search.space import Proposer, Space, propose_architecture
+from mase_hw.search.space import Space, propose_architecture
 from mase_hw.training import Trainer
 
 if TYPE_CHECKING:
@@ -226,7 +227,12 @@ class Task:
             raise
         trial.set_user_attr("metrics", dict(found.values))
         # One attribute: each is a transaction of the storage.
-        result = {"config": found.config, "parallelism": parallelism, "predictions": found.digest}
+        result = {
+            "config": found.config,
+            "parallelism": parallelism,
+            "predictions": found.digest,
+            "without_hardware": list(found.without_hardware),
+        }
         trial.set_user_attr(RESULT, result)
         for name, bound in self.constraints.items():
             sign = -1.0 if METRICS[name] == "maximize" else 1.0
@@ -297,6 +303,7 @@ class TrialResult:
         parallelism: likewise; empty when it was not searched.
         predictions: hash of the classes it gave to the samples.
         parameters: what it proposed.
+        without_hardware: what has no hardware in formats of this kind; empty when it emits.
     """
 
     number: int
@@ -305,6 +312,7 @@ class TrialResult:
     parallelism: Mapping[str, Any]
     predictions: str
     parameters: Mapping[str, Any]
+    without_hardware: Sequence[str] = ()
 
     @classmethod
     def of(cls, trial: FrozenTrial) -> TrialResult:
