@@ -5,13 +5,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from mase_hw.errors import MaseError, SearchError
 from mase_hw.graph import MaseGraph
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from optuna import Study
 
 POLL_SECONDS = 0.2
+# Of temporary folders; the number of the process that made one follows.
+PREFIX = "mase-hw-search-"
 DEATHS_PER_WORKER = 3
 
 
@@ -100,7 +104,8 @@ def run_processes(
         SearchError: when workers die again and again; the study stays as it is.
     """
     deaths = 0
-    with tempfile.TemporaryDirectory(prefix="mase-hw-search-") as name:
+    remove_leftovers()
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as name:
         shared = Path(name)
         write_task(task, store, shared)
         alive = [_start(shared) for _ in range(workers)]
@@ -130,6 +135,34 @@ def run_processes(
             recover(study)
 
 
+def remove_leftovers() -> None:
+    """Remove the temporary folders of searches on this machine that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if owner.isdigit() and not _is_alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def end_with_parent(pipe: BinaryIO) -> None:
+    """End this process once the other end of a pipe is closed: its holder is gone, however."""
+
+    def wait() -> None:
+        pipe.read()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def write_task(task: Task, store: Store, shared: Path) -> None:
     """Write what a worker reads with `read_task`."""
     task.mg.save(shared / "graph.mase")
@@ -142,7 +175,10 @@ def _start(shared: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "mase_hw.search.worker", str(shared)]
     words = shared / f"words-{time.monotonic_ns()}"
     with words.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file, env=_environment())
+        # The pipe is never written to: it closes when this process ends.
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=file, stderr=file, env=_environment()
+        )
     words.rename(shared / f"words-{process.pid}")
     return process
 
@@ -176,6 +212,7 @@ def main(shared: Path) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent(sys.stdin.buffer)
     try:
         main(Path(sys.argv[1]))
     except MaseError as failure:
