@@ -65,16 +65,14 @@ class History:
 
     def draw(self, path: str | Path) -> list[Path]:
         """Draw loss and metric over epochs, the kept one marked, as `path.png` and `path.svg`."""
-        from matplotlib.ticker import MaxNLocator
-
-        from mase_hw._drawing import save_figure
+        from mase_hw._drawing import legend_above, save_figure, whole_ticks
 
         def drawing(axes: Any) -> None:
             numbers = [item.number for item in self.epochs]
             axes.plot(numbers, [item.loss for item in self.epochs], "o-", label="loss, training")
             axes.set_xlabel("epoch")
             axes.set_ylabel("loss")
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            whole_ticks(axes, numbers)
             handles, labels = axes.get_legend_handles_labels()
             measured = [item for item in self.epochs if item.metric is not None]
             if measured:
@@ -93,8 +91,6 @@ class History:
             if self.best:
                 handles.append(axes.axvline(self.best, color="C7", linestyle=":"))
                 labels.append("kept")
-            axes.legend(
-                handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(handles)
-            )
+            legend_above(axes, handles, labels)
 
         return save_figure(Path(path), drawing)
