@@ -86,7 +86,7 @@ def overhead(folder: Path) -> Row:
     config = {"trials": OVERHEAD_TRIALS, "sampler": "tpe", "space": _space([3, 4, 6, 8])}
     task = TimedTask(mg, samples, config)
     study = Store(storage_url(folder / "overhead.db"), mg.name).open(
-        task.objectives, task.identity()
+        task.directions, task.identity()
     )
     run_trials(
         task,

@@ -114,6 +114,7 @@ class Measurement:
         config: number formats with every field given, as `emit-verilog` takes them.
         predictions: class of every sample; None without samples.
         mg: the graph in real numbers with the weights that were measured.
+        quantized: the graph in the number formats that were measured.
         without_hardware: what the model and the chosen formats have no hardware for.
     """
 
@@ -121,6 +122,7 @@ class Measurement:
     config: Mapping[str, Any]
     predictions: Tensor | None
     mg: MaseGraph
+    quantized: MaseGraph
     without_hardware: tuple[str, ...] = ()
 
     @property
@@ -243,7 +245,7 @@ class Evaluator:
         if any(name in self._metrics for name in HARDWARE):
             values |= hardware_metrics(quantized, parallelism)
         chosen = {key: values[key] for key in self._metrics}
-        return Measurement(chosen, resolved, predictions, mg, lacking)
+        return Measurement(chosen, resolved, predictions, mg, quantized, lacking)
 
     def _predict(self, quantized: MaseGraph, report: Report | None) -> Tensor:
         """Return the class of every sample; with `report`, scored in parts."""

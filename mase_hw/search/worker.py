@@ -87,7 +87,9 @@ def run_trials(task: Task, study: Study, turn: Turn, progress: Progress | None =
             if used(trials) >= total:
                 break
             study.sampler = sampler(len(trials))
-            study.optimize(objective, n_trials=1, catch=(Exception,))
+            study.optimize(
+                objective, n_trials=1, catch=(Exception,), callbacks=list(task.callbacks)
+            )
     except BaseException:
         recover(study, [this_worker()])
         raise
@@ -207,7 +209,7 @@ def read_task(shared: Path) -> tuple[Task, Store]:
 def main(shared: Path) -> None:
     """Work on the task in a folder until it is done."""
     task, store = read_task(shared)
-    study = store.open(task.objectives, task.identity())
+    study = store.open(task.directions, task.identity())
     run_trials(task, study, FileTurn(shared / "study.lock"))
 
 
