@@ -283,7 +283,7 @@ class Evaluator:
 
 
 def check_emits(mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph) -> tuple[str, ...]:
-    """Return what has no hardware in formats of this kind; refuse what narrower ones would mend.
+    """Return what has no hardware; refuse what would have it in narrower formats of this kind.
 
     Args:
         mg: a canonical graph with observed ranges.
@@ -296,12 +296,11 @@ def check_emits(mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph) 
     problems = preflight(quantized)
     if not problems:
         return ()
+    reasons = tuple(str(problem) for problem in problems)
     narrow, _ = quantize_transform_pass(mg, _narrowed(config))
-    lacking = {problem.node for problem in preflight(narrow)}
-    refused = [str(problem) for problem in problems if problem.node not in lacking]
-    if refused:
-        raise UnsupportedError(f"no hardware takes it: {'; '.join(refused)}")
-    return tuple(str(problem) for problem in problems)
+    if not preflight(narrow):
+        raise UnsupportedError(f"no hardware takes it: {'; '.join(reasons)}")
+    return reasons
 
 
 def _narrowed(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mase_hw.errors import MaseError, SearchError
 from mase_hw.graph import MaseGraph
@@ -155,11 +155,16 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def end_with_parent(pipe: BinaryIO) -> None:
-    """End this process once the other end of a pipe is closed: its holder is gone, however."""
+def end_with_parent(pipe: int) -> None:
+    """End this process once the other end of a pipe is closed: its holder is gone, however.
+
+    Args:
+        pipe: its file descriptor. A file object would be locked at the interpreter's own end.
+    """
 
     def wait() -> None:
-        pipe.read()
+        while os.read(pipe, 1):
+            pass
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -214,7 +219,7 @@ def main(shared: Path) -> None:
 
 
 if __name__ == "__main__":
-    end_with_parent(sys.stdin.buffer)
+    end_with_parent(sys.stdin.fileno())
     try:
         main(Path(sys.argv[1]))
     except MaseError as failure:
