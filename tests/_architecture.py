@@ -4,12 +4,22 @@ import ast
 import fnmatch
 import re
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 # A layer imports only its own rank and the ranks before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_figure", "_cache", "_registry", "_resources", "rtl", "templates"),
+    (
+        "errors",
+        "_figure",
+        "_drawing",
+        "_config_file",
+        "_cache",
+        "_registry",
+        "_resources",
+        "rtl",
+        "templates",
+    ),
     ("formats",),
     ("geometry",),
     ("cells",),
@@ -122,6 +132,37 @@ def upward_imports(root: Path) -> list[str]:
             target = _layer_of(root, imported)
             if RANKS.get(target, -1) > RANKS[layer]:
                 found.append(f"{where}:{line}: {layer} imports {imported} of {target}")
+    return found
+
+
+def package_circles(root: Path) -> list[str]:
+    """Return the groups of packages that import each other, directly or through others."""
+    edges: dict[str, set[str]] = {}
+    for path, module in _modules(root):
+        layer = module.split(".")[1]
+        targets = edges.setdefault(layer, set())
+        for _, imported in _imports(ast.parse(path.read_text()), _package(root, path)):
+            target = _layer_of(root, imported)
+            # What the top shows lies below it.
+            targets |= {target} - {layer, "__init__"}
+    reached = {layer: _reached(edges, layer) for layer in edges}
+    circles = {
+        tuple(sorted({layer, *(other for other in found if layer in reached.get(other, ()))}))
+        for layer, found in reached.items()
+        if layer in found
+    }
+    return [f"{', '.join(members)} import each other" for members in sorted(circles)]
+
+
+def _reached(edges: Mapping[str, set[str]], start: str) -> set[str]:
+    """Return what is imported from `start` on, itself where a circle leads back to it."""
+    found: set[str] = set()
+    todo = list(edges[start])
+    while todo:
+        layer = todo.pop()
+        if layer not in found:
+            found.add(layer)
+            todo += edges.get(layer, ())
     return found
 
 

@@ -11,6 +11,7 @@ from tests._architecture import (
     missing_packages,
     named_units,
     orphan_modules,
+    package_circles,
     stray_files,
     unit_names,
     upward_imports,
@@ -42,6 +43,39 @@ def test_no_operator_or_format_is_named_outside_its_folder() -> None:
 
 def test_layers_import_downwards() -> None:
     assert upward_imports(ROOT) == []
+
+
+def test_no_packages_import_each_other() -> None:
+    assert package_circles(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"search/a.py": "from mase_hw.data import x\n", "data/b.py": "import os\n"}, []),
+        (
+            {
+                "search/a.py": "from mase_hw.data import x\n",
+                "data/b.py": "def f():\n    from mase_hw.search.a import y\n",
+            },
+            ["data, search import each other"],
+        ),
+        (
+            {
+                "search/a.py": "from ..data import x\n",
+                "data/b.py": "import mase_hw.models.c\n",
+                "models/c.py": "from mase_hw.search import z\n",
+                "api.py": "from mase_hw.search import z\n",
+            },
+            ["data, models, search import each other"],
+        ),
+    ],
+)
+def test_a_circle_of_packages_is_found(
+    tmp_path: Path, files: dict[str, str], found: list[str]
+) -> None:
+    root = write(tmp_path, {f"mase_hw/{name}": text for name, text in files.items()})
+    assert package_circles(root) == found
 
 
 def test_every_rtl_file_holds_the_module_it_is_named_after() -> None:

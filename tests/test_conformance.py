@@ -13,7 +13,6 @@ from torch import Tensor, nn
 import mase_hw
 from mase_hw.emit.flow import quantize
 from mase_hw.graph import common, trace
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.graph.reference import IntegerReference, output_nodes, spec
 from mase_hw.ops import operator_for, operators
 from mase_hw.ops._unary import Unary
@@ -113,7 +112,7 @@ def test_reference_is_the_fake_quantized_model(quantized):
         for node, item in zip(quantized.inputs, codes, strict=True)
     ]
     with torch.no_grad():
-        outputs = QuantizedModel(quantized.copy()).double()(*values)
+        outputs = quantized.copy().double()(*values)
     for node, output in zip(output_nodes(quantized), outputs, strict=True):
         decoded = spec(node).quantized.decode(expected[node.name])
         wrong = (decoded.reshape(output.shape) != output).nonzero()

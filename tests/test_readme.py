@@ -74,7 +74,6 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.graph.quantized import QuantizedModel
 
 torch.manual_seed(0)
 entry = {"name": "fixed", "data_in_width": 8, "weight_name": "symmetric_fixed", "bias_width": 8}
@@ -84,7 +83,7 @@ graph = mase_hw.quantize(graph, config)
 call = graph.call(graph.node("linear_0"))
 codes = call.constant_codes("weight")
 assert -3 <= codes.min() < codes.max() <= 3, codes
-QuantizedModel(graph)(torch.randn(2, 8)).sum().backward()
+graph(torch.randn(2, 8)).sum().backward()
 try:
     mase_hw.emit_verilog(graph, output="build/symmetric")
 except mase_hw.MaseError as error:
@@ -185,6 +184,21 @@ def test_the_commands_on_your_own_model(tmp_path: Path) -> None:
     assert streams["linear_0_data_out_0"]["parallelism"] == [1, 8]
     assert streams["linear_2_weight"]["format"]["width"] == 6
     assert streams["linear_2_data_out_0"]["format"]["width"] == 12
+
+
+def test_the_search_example(tmp_path: Path) -> None:
+    (tmp_path / "search.toml").write_text(block("toml", "# search.toml"))
+    command = [SCRIPTS / "mase-hw", "search", "digits-mlp", "--config", "search.toml"]
+    run([*command, "--trials", "3", "--samples", "50", "-o", "found"], tmp_path)
+    best = (tmp_path / "found" / "best.toml").read_text()
+    assert "[quantize.linear_0.config]" in best
+
+
+def test_the_training_example(tmp_path: Path) -> None:
+    output = run([sys.executable, "-c", block("python", "Trainer(")], tmp_path)
+    accuracy, top_two = map(float, output.split())
+    assert 0.7 < accuracy < top_two
+    assert (tmp_path / "build/history.png").exists()
 
 
 def test_the_python_example(tmp_path: Path) -> None:

@@ -10,7 +10,10 @@ from mase_hw.errors import FormatError
 DEFAULT_BLOCK = 32
 # A block's dot product, 127 * 127 * block, stays exact in float32 up to 1040.
 MAX_BLOCK = 1024
-FLOAT_DTYPES = (torch.float32, torch.bfloat16)
+# What kernels read and write.
+KERNEL_DTYPES = (torch.float32, torch.bfloat16)
+# What operators take; what kernels do not know is computed in float32 and rounded once.
+FLOAT_DTYPES = (*KERNEL_DTYPES, torch.float16)
 
 
 def block_count(columns: int, block: int) -> int:
@@ -32,7 +35,7 @@ def check_values(values: Tensor, what: str = "values") -> None:
     """Refuse what cannot be quantized.
 
     Raises:
-        FormatError: for a scalar, a dtype other than float32 and bfloat16, or no dense tensor.
+        FormatError: for a scalar, no dense tensor, or a dtype that is not among `FLOAT_DTYPES`.
     """
     check_dense(**{what: values})
     check_dtype(values.dtype, what)
@@ -50,7 +53,7 @@ def check_dense(**tensors: Tensor) -> None:
 
 
 def check_dtype(dtype: torch.dtype, what: str = "dtype") -> None:
-    """Refuse dtypes that kernels neither read nor write."""
+    """Refuse dtypes that operators neither take nor give."""
     if dtype not in FLOAT_DTYPES:
         allowed = ", ".join(str(each) for each in FLOAT_DTYPES)
         raise FormatError(f"mxint8: {what} is {dtype}; allowed: {allowed}")

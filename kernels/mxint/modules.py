@@ -197,7 +197,7 @@ def convert_to_mxint8(
             )
     if not replacements:
         raise FormatError(
-            f"mxint8: {type(model).__name__} has no float32 or bfloat16 nn.Linear or nn.Embedding"
+            f"mxint8: {type(model).__name__} has no nn.Linear or nn.Embedding of floats"
         )
     if id(model) in replacements:
         return replacements[id(model)]

@@ -10,6 +10,7 @@ from torch import Tensor
 from mase_hw.kernels.mxint._checks import (
     DEFAULT_BLOCK,
     FLOAT_DTYPES,
+    KERNEL_DTYPES,
     block_count,
     check_block,
     check_codes,
@@ -22,9 +23,15 @@ from mase_hw.kernels.mxint.dispatch import selected
 _NAMESPACE = "mase_hw"
 
 
+def _known(values: Tensor) -> Tensor:
+    """Return values in a dtype of the kernels; float16 is exact in float32."""
+    return values if values.dtype in KERNEL_DTYPES else values.float()
+
+
 @torch.library.custom_op(f"{_NAMESPACE}::mxint8_quantize", mutates_args=())
 def _quantize(values: Tensor, block: int) -> tuple[Tensor, Tensor]:
-    codes, exponents = selected("quantize", values.device).function("quantize")(values, block)
+    function = selected("quantize", values.device).function("quantize")
+    codes, exponents = function(_known(values), block)
     return codes, exponents
 
 
@@ -38,8 +45,9 @@ def _quantize_fake(values: Tensor, block: int) -> tuple[Tensor, Tensor]:
 @torch.library.custom_op(f"{_NAMESPACE}::mxint8_dequantize", mutates_args=())
 def _dequantize(codes: Tensor, exponents: Tensor, block: int, dtype: torch.dtype) -> Tensor:
     function = selected("dequantize", codes.device).function("dequantize")
-    result: Tensor = function(codes, exponents, block, dtype)
-    return result
+    used = dtype if dtype in KERNEL_DTYPES else torch.float32
+    result: Tensor = function(codes, exponents, block, used)
+    return result.to(dtype)
 
 
 @_dequantize.register_fake
@@ -58,8 +66,9 @@ def _linear(
 ) -> Tensor:
     operation = "linear_both" if quantize_values else "linear"
     function = selected(operation, values.device).function(operation)
-    result: Tensor = function(values, codes, exponents, bias, block)
-    return result.contiguous()
+    known = None if bias is None else _known(bias)
+    result: Tensor = function(_known(values), codes, exponents, known, block)
+    return result.to(values.dtype).contiguous()
 
 
 @_linear.register_fake
@@ -95,7 +104,7 @@ _linear.register_autograd(_linear_backward, setup_context=_linear_setup)
 
 
 def quantize(values: Tensor, block: int = DEFAULT_BLOCK) -> tuple[Tensor, Tensor]:
-    """Quantize float32 or bfloat16 `values` along the last dimension.
+    """Quantize float32, bfloat16 or float16 `values` along the last dimension.
 
     Args:
         values: `[..., columns]`, any strides.
@@ -124,7 +133,9 @@ def dequantize(
     block: int = DEFAULT_BLOCK,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Return the values of `codes`, exactly, in float32 or bfloat16.
+    """Return the values of `codes`, exactly, in float32 or bfloat16, or rounded to float16.
+
+    Values beyond the range of float16 become infinite.
 
     Raises:
         FormatError: when shapes, dtypes or devices do not belong together.
@@ -151,7 +162,7 @@ def linear(
     dtype first, as those of `torch.nn.functional.linear` are.
 
     Args:
-        values: float32 or bfloat16 `[..., in]`.
+        values: float32, bfloat16 or float16 `[..., in]`; float16 is computed in float32.
         codes: int8 `[out, in]`.
         exponents: uint8 `[out, ceil(in / block)]`.
         bias: `[out]` in the dtype of `values`.

@@ -7,6 +7,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from mase_hw.formats._block import joined
 from mase_hw.kernels.mxint._checks import block_count
 from mase_hw.kernels.mxint.reference import CODE_LIMIT, EXPONENT_NAN
 
@@ -33,7 +34,7 @@ def quantize(values: Tensor, block: int) -> tuple[Tensor, Tensor]:
     codes = torch.round(blocks * first * second).clamp_(-CODE_LIMIT, CODE_LIMIT)
     codes = torch.where(exponents == EXPONENT_NAN, 0.0, codes).to(torch.int8)
     return (
-        codes.flatten(-2)[..., :columns].contiguous(),
+        joined(codes, columns).contiguous(),
         exponents.squeeze(-1).to(torch.uint8),
     )
 
@@ -44,7 +45,7 @@ def dequantize(codes: Tensor, exponents: Tensor, block: int, dtype: torch.dtype)
     if codes.shape[-1] % block == 0:
         values = (codes.reshape(*exponents.shape, block) * scales).flatten(-2)
     else:
-        values = (_split(codes, block) * scales).flatten(-2)[..., : codes.shape[-1]].contiguous()
+        values = joined(_split(codes, block) * scales, codes.shape[-1]).contiguous()
     if dtype == torch.float32:
         return values
     return (values.view(torch.int32) >> 16).to(torch.int16).view(dtype)

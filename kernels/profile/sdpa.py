@@ -95,14 +95,16 @@ def backend_of(names: Sequence[str]) -> str:
 
 
 def _head_shape(subject: Subject) -> tuple[int, int]:
-    config: Any = getattr(subject.module, "config", None)
-    heads = getattr(config, "num_attention_heads", None)
-    width = getattr(config, "hidden_size", None)
-    if not heads or not width:
-        raise ConfigError(
-            f"model {subject.name!r} has no config.num_attention_heads and config.hidden_size"
-        )
-    return heads, getattr(config, "head_dim", None) or width // heads
+    # The configuration may be that of a module inside, such as an encoder under a classifier.
+    for module in subject.module.modules():
+        config: Any = getattr(module, "config", None)
+        heads = getattr(config, "num_attention_heads", None)
+        width = getattr(config, "hidden_size", None)
+        if heads and width:
+            return heads, getattr(config, "head_dim", None) or width // heads
+    raise ConfigError(
+        f"model {subject.name!r} has no config.num_attention_heads and config.hidden_size"
+    )
 
 
 def _measure(

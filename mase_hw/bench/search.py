@@ -86,7 +86,7 @@ def overhead(folder: Path) -> Row:
     config = {"trials": OVERHEAD_TRIALS, "sampler": "tpe", "space": _space([3, 4, 6, 8])}
     task = TimedTask(mg, samples, config)
     study = Store(storage_url(folder / "overhead.db"), mg.name).open(
-        task.objectives, task.identity()
+        task.directions, task.identity()
     )
     run_trials(
         task,
@@ -182,7 +182,6 @@ def precision(quick: bool) -> Iterator[Row]:
     from mase_hw.emit.flow import quantize
     from mase_hw.experiments._subject import Subject
     from mase_hw.experiments.ptq_qat import TRAINER, linear_layers
-    from mase_hw.graph.quantized import QuantizedModel
     from mase_hw.training import evaluate, standard_error
 
     subject = Subject.load("bert-tiny", train=1024 if quick else None)
@@ -193,10 +192,9 @@ def precision(quick: bool) -> Iterator[Row]:
     error = 100 * standard_error(exact, count)
     for width, points, kind in ((EIGHT, 1, "PTQ"), (FOUR, 3, "QAT")):
         mg = quantize(subject.mg, linear_layers(width), data=[split.train_inputs[:256]])
-        model = QuantizedModel(mg)
         if kind == "QAT":
-            TRAINER.fit(model, split.train_inputs, split.train_labels)
-        found = evaluate(model, inputs, labels)
+            TRAINER.fit(mg, split.train_inputs, split.train_labels)
+        found = evaluate(mg, inputs, labels)
         yield Row(
             f"bert-tiny on snippets, {width}-bit {kind} of its linear layers, float32, "
             f"{count:,} test samples",

@@ -26,12 +26,14 @@ class Subject:
         split: its data set, when it has one.
         config: its number formats, when it names them.
         parallelism: its default parallelism.
+        original: the model before the weights of a file took the place of its own.
     """
 
     mg: MaseGraph
     split: Split | None = None
     config: Mapping[str, Any] | None = None
     parallelism: int | str = 1
+    original: MaseGraph | None = None
 
 
 def load_subject(argument: str, display: Display, weights: Path | None = None) -> Subject:
@@ -47,7 +49,8 @@ def load_subject(argument: str, display: Display, weights: Path | None = None) -
     from mase_hw.graph.weights import load_weights
 
     mg = load_weights(subject.mg, weights)
-    return replace(subject, mg=mg, config=None if mg.is_quantized else subject.config)
+    config = None if mg.is_quantized else subject.config
+    return replace(subject, mg=mg, config=config, original=subject.mg)
 
 
 def _load(argument: str, display: Display) -> Subject:

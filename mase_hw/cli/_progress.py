@@ -16,8 +16,8 @@ class Display:
     """The terminal, or silence."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self.errors = Console(stderr=True, quiet=quiet)
-        self.console = Console(quiet=quiet)
+        self.errors = Console(stderr=True, quiet=quiet, emoji=False)
+        self.console = Console(quiet=quiet, emoji=False)
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mase_hw.emit.design import Design, DesignSummary
     from mase_hw.emit.project import Project
+    from mase_hw.graph import MaseGraph
     from mase_hw.hardware.synth import SynthesisReport
     from mase_hw.sim.simulate import SimulationReport
 
@@ -28,7 +29,8 @@ class Accuracy:
 
     Attributes:
         samples: samples of the test set that were run.
-        float_model: the captured model.
+        float_model: the model as it was captured, with its own weights.
+        unrounded: that model with the weights of a file, in real numbers; None without a file.
         quantized: the integer reference.
         rtl: the simulated hardware; None when it was not simulated.
     """
@@ -37,6 +39,7 @@ class Accuracy:
     float_model: float
     quantized: float
     rtl: float | None
+    unrounded: float | None = None
 
 
 @dataclass(frozen=True)
@@ -126,8 +129,9 @@ def measure_accuracy(
     assert subject.split is not None
     inputs, labels = subject.split.test_inputs[:samples], subject.split.test_labels[:samples]
     stream = project.design.inputs[0]
+    original = subject.mg if subject.original is None else subject.original
     with torch.no_grad():
-        scores = subject.mg(inputs)
+        scores = _in_real_numbers(original, inputs)
     codes = stream.spec.quantized.encode(inputs).reshape(-1, *stream.spec.shape)
     quantized = load_reference(project.folder)([codes])[project.design.outputs[0].node]
 
@@ -138,7 +142,19 @@ def measure_accuracy(
     rtl = None
     if simulation is not None:
         rtl = share(next(iter(simulation.outputs.values())))
-    return Accuracy(len(labels), share(scores), share(quantized), rtl)
+    unrounded = None
+    if subject.original is not None:
+        with torch.no_grad():
+            unrounded = share(_in_real_numbers(subject.mg, inputs))
+    return Accuracy(len(labels), share(scores), share(quantized), rtl, unrounded)
+
+
+def _in_real_numbers(mg: MaseGraph, inputs: Tensor) -> Tensor:
+    """Return the scores of a graph with nothing rounded."""
+    from mase_hw.graph.quantized import GraphRun
+    from mase_hw.training import scores_of
+
+    return scores_of(GraphRun(mg, only=())([inputs]))
 
 
 def print_report(report: Report, display: Display) -> None:
@@ -205,6 +221,8 @@ def _accuracy_rows(accuracy: Accuracy) -> list[tuple[str, str]]:
         (f"accuracy, float ({accuracy.samples} test samples)", f"{accuracy.float_model:.4f}"),
         ("accuracy, quantized", f"{accuracy.quantized:.4f}"),
     ]
+    if accuracy.unrounded is not None:
+        rows.insert(1, ("accuracy, given weights unrounded", f"{accuracy.unrounded:.4f}"))
     if accuracy.rtl is not None:
         rows.append(("accuracy, measured on the RTL", f"{accuracy.rtl:.4f}"))
     return rows

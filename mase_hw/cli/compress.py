@@ -13,13 +13,14 @@ from mase_hw.cli._progress import Display
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mase_hw.cli._model import Subject
-    from mase_hw.data import Split
     from mase_hw.pipelines.compression import CompressionResult
 
 MODEL_HELP = "A registered name, file.py:factory, a .pt2 or a .mase file."
 ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
-DataOption = Annotated[str | None, typer.Option(help="Data set, for a MODEL that comes with none.")]
+DataOption = Annotated[
+    str | None,
+    typer.Option(help="Samples: a data set's name, an .npz file or file.py:factory."),
+]
 WeightsOption = Annotated[
     Path | None, typer.Option(help="Weights for MODEL: .mase, .safetensors or .pt.")
 ]
@@ -46,6 +47,7 @@ def compress(
     json_output: JsonOption = False,
 ) -> None:
     """Run a compression; the result is what emit-verilog takes with --weights and --config."""
+    from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject, read_toml
     from mase_hw.pipelines.compression import CompressionPipeline
 
@@ -54,7 +56,7 @@ def compress(
     subject = load_subject(model, display, weights)
     folder = output or Path("build") / f"{subject.mg.name}-compressed"
     with display.progress(f"compressing {subject.mg.name}") as advance:
-        result = pipeline(subject.mg, _split(subject, data), output=folder, progress=advance)
+        result = pipeline(subject.mg, load_data(subject, data), output=folder, progress=advance)
     if json_output:
         typer.echo(json.dumps({**result.to_dict(), "folder": str(folder)}, indent=2))
         return
@@ -77,6 +79,7 @@ def sweep(
     json_output: JsonOption = False,
 ) -> None:
     """Run a compression for every point of a grid; the result is a table and a figure."""
+    from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject, read_toml
     from mase_hw.pipelines.sweep import sweep as run
 
@@ -85,23 +88,12 @@ def sweep(
     subject = load_subject(model, display, weights)
     folder = output or Path("build") / f"{subject.mg.name}-sweep"
     with display.progress(f"sweeping {subject.mg.name}") as advance:
-        result = run(subject.mg, _split(subject, data), tables, output=folder, progress=advance)
+        result = run(subject.mg, load_data(subject, data), tables, output=folder, progress=advance)
     if json_output:
         typer.echo(json.dumps({"points": list(result.rows), "folder": str(folder)}, indent=2))
         return
     _show("sweep", result.rows, (*tables["sweep"], *COLUMNS, "error"), display)
     display.console.print(str(folder / "sweep.csv"), markup=False)
-
-
-def _split(subject: Subject, data: str | None) -> Split:
-    from mase_hw.data import dataset
-    from mase_hw.errors import DataError
-
-    if data is not None:
-        return dataset(data).load().hold_out()
-    if subject.split is None:
-        raise DataError(f"{subject.mg.name} comes with no data; name a data set with --data")
-    return subject.split
 
 
 def _show(

@@ -128,7 +128,7 @@ def _run(measure: Callable[[], Report], threads: int, out: Path) -> None:
 
     from mase_hw.errors import MaseError
 
-    console = Console()
+    console = Console(emoji=False)
     try:
         with console.status("measuring"):
             if threads:
@@ -137,7 +137,7 @@ def _run(measure: Callable[[], Report], threads: int, out: Path) -> None:
                 torch.set_num_threads(threads)
             report = measure()
     except MaseError as error:
-        Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False)
+        Console(stderr=True, emoji=False).print(f"[red]error:[/red] {error}", highlight=False)
         raise typer.Exit(1) from error
     for table in report.tables:
         console.print(_rich_table(table))

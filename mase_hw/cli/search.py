@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mase_hw.cli._progress import Display
+from mase_hw.cli.compress import DataOption, WeightsOption
 
 if TYPE_CHECKING:
     from mase_hw.search import SearchResult
+
+
+SHOWN_REASONS = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -21,12 +25,14 @@ def register(app: typer.Typer) -> None:
 
 def search(
     model: Annotated[
-        str, typer.Argument(help="A registered name, file.py:factory, or a .pt2 file.")
+        str, typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file.")
     ],
     config: Annotated[Path, typer.Option(help="TOML file: space, objectives, sampler, trials.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-search]")
     ] = None,
+    weights: WeightsOption = None,
+    data: DataOption = None,
     storage: Annotated[
         str | None, typer.Option(help="SQLite file or SQLAlchemy URL. [default: OUTPUT/study.db]")
     ] = None,
@@ -46,6 +52,7 @@ def search(
     ] = False,
 ) -> None:
     """Search number formats and parallelism; the result is a file for emit-verilog --config."""
+    from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject, read_toml
     from mase_hw.search import Samples, study
 
@@ -54,11 +61,11 @@ def search(
     tables |= {
         key: value for key, value in (("trials", trials), ("seed", seed)) if value is not None
     }
-    subject = load_subject(model, display)
-    data = Samples()
-    if subject.split is not None:
-        split = subject.split
-        data = Samples(
+    subject = load_subject(model, display, weights)
+    given = Samples()
+    if subject.split is not None or data is not None:
+        split = load_data(subject, data)
+        given = Samples(
             split.validation_inputs[:samples],
             split.validation_labels[:samples],
             split.train_inputs,
@@ -71,7 +78,7 @@ def search(
             subject.mg,
             tables,
             output=folder,
-            samples=data,
+            samples=given,
             storage=storage,
             workers=workers,
             dask=dask,
@@ -81,20 +88,23 @@ def search(
     if json_output:
         typer.echo(json.dumps(_description(result), indent=2))
     else:
-        _show(result, model, display)
+        _show(result, model, weights, display)
 
 
 def _description(result: SearchResult) -> dict[str, Any]:
     return {
         "trials": result.trials,
         "failed": {str(number): error for number, error in result.failed.items()},
-        "best": [{"trial": item.number, **item.metrics} for item in result.best],
+        "best": [
+            {"trial": item.number, **item.metrics, "without_hardware": list(item.without_hardware)}
+            for item in result.best
+        ],
         "config": str(result.folder / "best.toml"),
         "storage": result.storage,
     }
 
 
-def _show(result: SearchResult, model: str, display: Display) -> None:
+def _show(result: SearchResult, model: str, given: Path | None, display: Display) -> None:
     from rich.table import Table
 
     table = Table(title=f"{result.trials} trials, {len(result.failed)} failed")
@@ -105,6 +115,13 @@ def _show(result: SearchResult, model: str, display: Display) -> None:
         table.add_row(str(item.number), *(f"{item.metrics[name]:.6g}" for name in names))
     display.console.print(table)
     command = f"mase-hw emit-verilog {model} --config {result.folder / 'best.toml'}"
-    weights = result.folder / "best.mase"
-    command += f" --weights {weights}" if weights.is_file() else ""
-    display.console.print(f"{command} --simulate", markup=False)
+    found = result.folder / "best.mase"
+    weights = found if found.is_file() else given
+    command += f" --weights {weights}" if weights is not None else ""
+    lacking = result.best[0].without_hardware
+    for reason in lacking[:SHOWN_REASONS]:
+        display.console.print(f"no hardware: {reason}", markup=False)
+    if len(lacking) > SHOWN_REASONS:
+        display.console.print(f"and {len(lacking) - SHOWN_REASONS} more without hardware")
+    if not lacking:
+        display.console.print(f"{command} --simulate", markup=False)

@@ -16,6 +16,7 @@ import torch
 from mase_hw.data._archive import member
 from mase_hw.data._base import Dataset, Split
 from mase_hw.data.fetch import fetch_package
+from mase_hw.data.packaged import PACKAGED_MODELS, packaged_folder
 
 SHA256 = "5dce530a78315563f8b3cd01033bbdd3bf4985fabf359ca68d4167728081c803"
 ARCHIVE = "additional_resources/hutto_ICWSM_2014.tar.gz"
@@ -54,8 +55,6 @@ def _sentences() -> dict[str, float]:
 
 def _tokens(sentences: list[str]) -> torch.Tensor:
     from tokenizers import Tokenizer
-
-    from mase_hw.models.hub import PACKAGED_MODELS, packaged_folder
 
     tokenizer = Tokenizer.from_file(
         str(packaged_folder(PACKAGED_MODELS[TOKENIZER]) / "tokenizer.json")

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from mase_hw.emit.preflight import check
+from mase_hw.errors import ConfigError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import ON_CHIP
@@ -37,14 +38,14 @@ DEFAULT_CONFIG: Mapping[str, Any] = {
 
 
 def canonicalize(mg: MaseGraph) -> MaseGraph:
-    """Return the graph without nodes that do nothing at inference, constants folded."""
+    """Return the graph without nodes that never do anything, constants folded."""
     mg, _ = init_metadata_analysis_pass(mg, {})
     mg, _ = raise_patterns_transform_pass(mg, {})
     # Operators are bound to constants, not to how they were computed.
     mg, _ = fold_constants_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     mg, _ = decompose_transform_pass(mg, {})
-    mg, _ = remove_identity_transform_pass(mg, {})
+    mg, _ = remove_identity_transform_pass(mg, {"training": True})
     mg, _ = fold_constants_transform_pass(mg, {})
     mg, _ = fold_into_producer_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
@@ -64,7 +65,16 @@ def quantize(
         config: see `quantize_transform_pass`; without one, 8-bit fixed point everywhere with
             fractions fitted to the observed ranges.
         data: batches of inputs on which ranges are observed; the example inputs without.
+
+    Raises:
+        ConfigError: for what is no graph.
     """
+    if not isinstance(mg, MaseGraph):
+        raise ConfigError(
+            f"quantize takes a graph, not a {type(mg).__name__}: "
+            "quantize(trace(model, example_inputs)); layers of a module are replaced by "
+            "mase_hw.nn.quantize_layers"
+        )
     mg = canonicalize(mg)
     mg, _ = add_software_metadata_analysis_pass(mg, {"data": data} if data is not None else {})
     mg, _ = quantize_transform_pass(mg, config if config is not None else DEFAULT_CONFIG)
@@ -85,6 +95,8 @@ def to_hardware(
         UnsupportedError: with everything that has no hardware.
         EmissionError: when the design would deadlock.
     """
+    # What acts in training alone.
+    mg, _ = remove_identity_transform_pass(mg, {})
     check(mg)
     mg, _ = bridge_formats_transform_pass(mg, {})
     mg, _ = add_hardware_metadata_analysis_pass(

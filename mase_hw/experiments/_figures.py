@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mase_hw.training import standard_error
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -43,9 +45,16 @@ def logarithmic(axis: Axis) -> None:
 
 
 def draw_best_so_far(
-    axes: Axes, curves: Mapping[str, Sequence[float]], error: float, title: str
+    axes: Axes, curves: Mapping[str, Sequence[float]], samples: int, title: str
 ) -> None:
-    """Draw accuracies so far against the number of trials, with one standard error as a band."""
+    """Draw accuracies so far against the number of trials, with their standard errors as bands.
+
+    Args:
+        axes: to draw on.
+        curves: shares by name.
+        samples: on which each share was measured.
+        title: of the axes.
+    """
     for index, (name, values) in enumerate(curves.items()):
         trials = range(1, len(values) + 1)
         percent = [100 * value for value in values]
@@ -53,8 +62,9 @@ def draw_best_so_far(
         size = len(curves) - index
         (line,) = axes.step(trials, percent, where="post", label=name, lw=0.7 + 0.8 * size)
         line.set(marker=MARKERS[index % len(MARKERS)], markersize=2.5 + 1.5 * size)
-        low = [value - 100 * error for value in percent]
-        high = [value + 100 * error for value in percent]
+        errors = [100 * standard_error(value, samples) for value in values]
+        low = [value - error for value, error in zip(percent, errors, strict=True)]
+        high = [value + error for value, error in zip(percent, errors, strict=True)]
         axes.fill_between(trials, low, high, step="post", alpha=0.1, color=line.get_color())
     axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     # Below the axes: bands and curves leave no room inside.

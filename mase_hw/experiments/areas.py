@@ -13,7 +13,6 @@ from mase_hw.experiments._areas import designs, dot_product
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import MARKERS, label, logarithmic, new_figure
 from mase_hw.experiments._subject import Subject, steps
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.hardware.synth import synthesize
 from mase_hw.passes.report_quantization import storage
 from mase_hw.training import Trainer, evaluate, standard_error
@@ -103,6 +102,5 @@ def trained(subject: Subject, entry: Mapping[str, Any]) -> tuple[float, float]:
     }
     split = subject.split
     mg = quantize(subject.mg, config, data=[split.train_inputs[:256]])
-    model = QuantizedModel(mg)
-    TRAINER.fit(model, split.train_inputs, split.train_labels)
-    return storage(mg)["average_weight_bits"], evaluate(model, split.test_inputs, split.test_labels)
+    TRAINER.fit(mg, split.train_inputs, split.train_labels)
+    return storage(mg)["average_weight_bits"], evaluate(mg, split.test_inputs, split.test_labels)

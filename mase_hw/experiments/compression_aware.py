@@ -65,7 +65,7 @@ class CompressionAware(Experiment):
         count = len(subject.split.validation_labels)
         error = standard_error(curves["no compression"][-1], count)
         figure, (axes,) = new_figure()
-        draw_best_so_far(axes, curves, error, f"{subject.name}, {count} validation samples")
+        draw_best_so_far(axes, curves, count, f"{subject.name}, {count} validation samples")
         note = (
             f"{subject.name}: architectures of {settings['space']['architecture']}; compression "
             f"is fixed point of 4 bits and l1 sparsity {SPARSITY}; {count} validation samples, "

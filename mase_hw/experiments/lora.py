@@ -25,8 +25,6 @@ from mase_hw.training import Trainer, evaluate, standard_error
 MODEL, DATA = "bert-tiny", "snippets"
 QUICK_SAMPLES, QUICK_TEST_SAMPLES = 1536, 1000
 RANK = 8
-# Where the bars begin: a guess is right for half of the samples.
-LEAST_PERCENT = 40
 QUICK_EPOCHS, EPOCHS = 1, 3
 RATE, ADAPTER_RATE = 3e-4, 3e-3
 
@@ -51,13 +49,13 @@ class Lora(Experiment):
         total = sum(item.numel() for item in start.model.parameters())
         epochs = QUICK_EPOCHS if quick else EPOCHS
         whole = start.copy()
-        Trainer(epochs, RATE).fit(whole.model, inputs, labels)
+        Trainer(epochs, RATE).fit(whole, inputs, labels)
         share = 100 * trainable(whole) / total
         rows.append(("all weights", trainable(whole), share, 100 * evaluate(whole, *tests), ""))
         advance()
         head = output_nodes(start)[0].name
         adapted, info = insert_lora_adapter_transform_pass(start, {"rank": RANK, "whole": [head]})
-        Trainer(epochs, ADAPTER_RATE).fit(adapted.model, inputs, labels)
+        Trainer(epochs, ADAPTER_RATE).fit(adapted, inputs, labels)
         advance()
         fused, _ = fuse_lora_weights_transform_pass(adapted)
         with torch.no_grad():
@@ -71,12 +69,21 @@ class Lora(Experiment):
         advance()
         error = 100 * standard_error(found, len(tests[1]))
         figure, (axes,) = new_figure()
-        names = [f"{row[0]}\n{int(row[1]):,} trained" for row in rows]
-        accuracies = [float(row[3]) for row in rows]
-        bars = axes.bar(names, accuracies, 0.6, yerr=error, capsize=4, color=["C7", "C0", "C1"])
-        axes.bar_label(bars, fmt="%.1f %%", label_type="center", color="white")
-        axes.set_ylim(LEAST_PERCENT, max(accuracies) + 3 * error)
-        label(axes, f"{MODEL}, {len(tests[1]):,} test samples", "", "accuracy, %")
+        for (name, trained, _, accuracy, _), marker in zip(rows[1:], "so", strict=True):
+            shares = 100 * standard_error(float(accuracy) / 100, len(tests[1]))
+            axes.errorbar(
+                trained, float(accuracy), shares, marker=marker, ms=8, capsize=4, label=name
+            )
+        axes.axhline(float(rows[0][3]), color="C7", linestyle="--", label="before")
+        axes.set_xscale("log")
+        axes.set_xlim(0.3 * count, 3 * total)
+        axes.legend(loc="center left")
+        label(
+            axes,
+            f"{MODEL}, {len(tests[1]):,} test samples",
+            "parameters that are trained",
+            "accuracy, %",
+        )
         note = (
             f"{MODEL} on {DATA}, pretrained, with a new classifier: {total:,} parameters, "
             f"{epochs} epoch(s) of {len(labels):,} samples; {len(tests[1]):,} test samples, "

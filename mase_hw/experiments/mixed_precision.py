@@ -69,7 +69,7 @@ class MixedPrecision(Experiment):
         error = standard_error(exact, count)
         figure, (axes,) = new_figure()
         axes.axhline(100 * exact, color="gray", linestyle="--", label="float32")
-        draw_best_so_far(axes, curves, error, f"{subject.name}, {count} validation samples")
+        draw_best_so_far(axes, curves, count, f"{subject.name}, {count} validation samples")
         note = (
             f"{subject.name}, not trained again: float32 {100 * exact:.1f} %; width and fraction "
             f"of data and weight of each linear layer; {count} validation samples, standard error "

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mase_hw.errors import FormatError
 from mase_hw.experiments._base import Experiment, Outcome, Progress
-from mase_hw.experiments._figures import MARKERS, label, new_figure
+from mase_hw.experiments._figures import label, new_figure
 from mase_hw.experiments._subject import Curve, Subject, steps
 from mase_hw.formats import Format, formats
 from mase_hw.training import standard_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WIDTHS = [4, 6, 8]
 # What the narrowest width leaves for an exponent beside a mantissa.
@@ -18,14 +22,17 @@ EXPONENT_WIDTH = 2
 BIASES = [1, 3, 5]
 # Scores of one or two bits would tie; sums are rounded to a format where the next layer reads them.
 RESULT = {"data_out_name": "fixed", "data_out_width": 16}
-ZOOMED = 6
+LINE_INCHES = 0.24
+# Points below the best that the closer view shows.
+CLOSE = 3
+BITS = (1, 2, 4, 8, 16, 32)
 
 
 class Precisions(Experiment):
-    """Best accuracy so far, one curve a format; formats without a width have one point."""
+    """The best accuracy of every format, and its bits; formats without a width have one point."""
 
     name: ClassVar[str] = "precisions"
-    title: ClassVar[str] = "every format of the registry, and a closer view of the best"
+    title: ClassVar[str] = "best accuracy and bits per weight of every format of the registry"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it."""
@@ -54,25 +61,7 @@ class Precisions(Experiment):
         rows = [_row(name, found[name]) for name in order]
         count = len(subject.split.validation_labels)
         error = standard_error(found[order[0]].accuracies[-1], count)
-        figure, panels = new_figure(2)
-        for axes, names in zip(panels, (order, order[:ZOOMED]), strict=True):
-            for index, name in enumerate(names):
-                curve = found[name].accuracies
-                curve = curve + [curve[-1]] * (trials - len(curve))
-                axes.plot(
-                    range(1, trials + 1),
-                    [100 * value for value in curve],
-                    marker=MARKERS[index % len(MARKERS)],
-                    ms=4,
-                    color=f"C{index % 10}",
-                    linestyle="-" if index < 10 else "--",
-                    label=name,
-                )
-            axes.set_xticks(range(1, trials + 1, max(1, trials // 10)))
-        handles = panels[0].get_legend_handles_labels()
-        figure.legend(*handles, loc="outside right upper", fontsize="x-small", labelspacing=0.3)
-        label(panels[0], f"{subject.name}, all formats", "trials", "best accuracy so far, %")
-        label(panels[1], f"the best {ZOOMED}", "trials", "best accuracy so far, %")
+        figure = _draw(rows, count, subject.name)
         note = (
             f"{subject.name}: widths of {WIDTHS} for data and weight of every linear layer, "
             f"trained in the format (epochs: {training['epochs']}); minifloats have exponents of "
@@ -80,6 +69,33 @@ class Precisions(Experiment):
             f"samples, standard error of the best {100 * error:.1f} points"
         )
         return Outcome(("format", "best, %", "in trial", "bits per weight"), rows, figure, note)
+
+
+def _draw(rows: Sequence[tuple[str, float, int, float]], count: int, model: str) -> Figure:
+    """Draw a line a format: its accuracy with its standard error, and its bits per weight."""
+    figure, panels = new_figure(3)
+    figure.set_size_inches(figure.get_figwidth() * 0.55, 1.2 + LINE_INCHES * len(rows))
+    lines = range(len(rows))
+    names, percents, _, widths = zip(*rows, strict=True)
+    errors = [100 * standard_error(percent / 100, count) for percent in percents]
+    whole, closer, bits = panels
+    for axes in (whole, closer):
+        axes.errorbar(percents, lines, xerr=errors, fmt="o", capsize=3)
+    near = [item for item in zip(percents, errors, strict=True) if item[0] > percents[0] - CLOSE]
+    closer.set_xlim(
+        min(percent - error for percent, error in near) - 0.5,
+        max(percent + error for percent, error in near) + 0.5,
+    )
+    bits.plot(widths, lines, "s", color="C1")
+    bits.set_xscale("log", base=2)
+    bits.set_xticks(BITS, [str(number) for number in BITS])
+    for axes in panels:
+        axes.set_yticks(lines, names if axes is whole else [""] * len(rows))
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+    label(whole, f"{model}, {count} validation samples", "best accuracy, %", "")
+    label(closer, f"within {CLOSE} points of the best", "best accuracy, %", "")
+    label(bits, "what it costs", "bits per weight", "")
+    return figure
 
 
 def space(name: str, cls: type[Format]) -> dict[str, Any]:

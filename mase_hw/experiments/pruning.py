@@ -90,5 +90,5 @@ def prune_and_retrain(
         graph, {"sparsity": sparsity, "criterion": criterion, "seed": trainer.seed}
     )
     before = evaluate(mg, split.test_inputs, split.test_labels)
-    trainer.fit(mg.model, split.train_inputs, split.train_labels)
+    trainer.fit(mg, split.train_inputs, split.train_labels)
     return before, evaluate(mg, split.test_inputs, split.test_labels)

@@ -9,7 +9,6 @@ from mase_hw.emit.flow import quantize
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, new_figure
 from mase_hw.experiments._subject import Subject, steps
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.training import Trainer, evaluate, standard_error
 
 MODEL = "bert-tiny"
@@ -36,11 +35,10 @@ class PtqQat(Experiment):
         rows, quantized, trained = [], [], []
         for width in widths:
             mg = quantize(subject.mg, linear_layers(width), data=[subject.split.train_inputs[:256]])
-            model = QuantizedModel(mg)
-            quantized.append(evaluate(model, inputs, labels))
+            quantized.append(evaluate(mg, inputs, labels))
             advance()
-            TRAINER.fit(model, subject.split.train_inputs, subject.split.train_labels)
-            trained.append(evaluate(model, inputs, labels))
+            TRAINER.fit(mg, subject.split.train_inputs, subject.split.train_labels)
+            trained.append(evaluate(mg, inputs, labels))
             advance()
             rows.append((width, 100 * quantized[-1], 100 * trained[-1]))
         error = standard_error(exact, count)

@@ -56,7 +56,7 @@ class Samplers(Experiment):
         count = len(subject.split.validation_labels)
         error = standard_error(max(curve[-1] for curve in curves.values()), count)
         figure, (axes,) = new_figure()
-        draw_best_so_far(axes, curves, error, f"{subject.name}, {count} validation samples")
+        draw_best_so_far(axes, curves, count, f"{subject.name}, {count} validation samples")
         note = (
             f"{subject.name}: architectures of {settings['space']['architecture']}, each trained "
             f"{settings['training']['epochs']} epochs on {len(subject.split.train_labels):,} "

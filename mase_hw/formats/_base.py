@@ -45,7 +45,9 @@ class _StraightThrough(torch.autograd.Function):
         (values,) = ctx.saved_tensors
         # One where there is room, else zero; a float all the way, because a compiled graph would
         # store a comparison's result as bytes, which takes longer than everything else here.
-        steep = ctx.number_format.headroom(values) / torch.finfo(values.dtype).tiny
+        # The factor makes a normal number above 1 of the smallest subnormal one.
+        limits = torch.finfo(values.dtype)
+        steep = ctx.number_format.headroom(values) * (2 / limits.eps) / limits.tiny
         mask = torch.fmax(steep + 1, torch.zeros((), dtype=values.dtype, device=values.device))
         return gradients[0] * mask.clamp(max=1), None
 

@@ -34,6 +34,20 @@ MAX_BLOCK_SIZE = 1 << 16
 MAX_SCALE_BIAS = 250
 
 
+def joined(blocks: Tensor, size: int) -> Tensor:
+    """Return `[..., blocks, block size]` as `[..., size]`, the padding of the last block dropped.
+
+    A slice that torch.compile fuses with what reads it loses the short last block: the C++ backend
+    of torch 2.13 splits a loop of `size` by the block size and drops the remainder
+    (`try_loop_split`). A view by strides makes it store the whole blocks first.
+    """
+    flat = blocks.flatten(-2)
+    if flat.shape[-1] == size:
+        return flat
+    flat = flat.contiguous()
+    return flat.as_strided((*flat.shape[:-1], size), flat.stride())
+
+
 @dataclass(frozen=True)
 class PowerScale:
     """A shared scale `2**(code - bias)`.
@@ -44,19 +58,20 @@ class PowerScale:
         codes: how many codes are scales; E8M0 leaves the last one to NaN.
         nearest: whether the exponent of `amax` is rounded to nearest instead of down, which suits
             elements without a mantissa.
+        nan: whether the last code, which is no scale then, makes every element NaN.
     """
 
     width: int
     bias: int
     codes: int
     nearest: bool = False
+    nan: bool = False
 
     def of(self, magnitudes: Tensor, element: FloatElement | IntegerElement) -> Tensor:
         """Return the exponents X for the largest magnitudes of blocks."""
         exponents = binary.exponent_of(magnitudes)
         if self.nearest:
-            # Rounding up must not leave binary32.
-            exponents = exponents + (binary.is_upper_half(magnitudes) & (exponents < 127))
+            exponents = exponents + binary.is_upper_half(magnitudes)
         return (exponents - element.exponent).clamp(-self.bias, self.codes - 1 - self.bias)
 
     def of_integers(
@@ -133,12 +148,16 @@ class BlockFormat(Format):
         axis = self.blocking[1]
         if not shape:
             return blocks.reshape(-1)[0]
-        flat = blocks.flatten(-2)[..., : shape[axis]]
+        flat = joined(blocks, shape[axis])
         return (flat if axis in (-1, len(shape) - 1) else flat.movedim(-1, axis)).reshape(shape)
 
     def _scaled(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Return blocks divided by their scales, and X `[..., blocks, 1]`."""
-        blocks = self._blocks(values.to(self.element.dtype(values)))
+        dtype = self.element.dtype(values)
+        if self.scale.bias > 127 + self.element.exponent:
+            # Scales of numbers that are subnormal in binary32 matter.
+            dtype = torch.float64
+        blocks = self._blocks(values.to(dtype))
         limit = torch.finfo(torch.float32).max
         magnitudes = blocks.abs().nan_to_num(0.0, posinf=limit).amax(-1, keepdim=True)
         exponents = self.scale.of(magnitudes, self.element)
@@ -184,9 +203,12 @@ class BlockFormat(Format):
         return significands, exponents + scales + self.element.lsb_exponent
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
+        """Return float64 values; NaN where the scale's code is NaN."""
         elements, exponents = self.split(codes)
-        return binary.scale(self.element.decode(elements), exponents)
+        values = binary.scale(self.element.decode(elements), exponents)
+        if self.scale.nan:
+            values = torch.where(exponents + self.scale.bias == self.scale.codes, torch.nan, values)
+        return values
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
         """Round exact integers in blocks along the axis."""

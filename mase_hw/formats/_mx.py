@@ -13,7 +13,7 @@ from mase_hw.formats._float import FloatElement
 def e8m0(width: int = 8) -> PowerScale:
     """Return `2**(code - bias)` with the bias of IEEE 754; 8 bits keep the last code for NaN."""
     bias = (1 << (width - 1)) - 1
-    return PowerScale(width, bias, (1 << width) - (width == 8))
+    return PowerScale(width, bias, (1 << width) - (width == 8), nan=width == 8)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 Value set: `(-1)**s * 2**(e - bias) * 2**X` for stored exponents `e >= 1` of `width - 1` bits, and
 zero for `e = 0`; `X` of `exponent_bias_width` bits around zero. Block rule: as in
 `mase_hw.formats._block`, but the exponent of the largest magnitude is rounded to nearest as the
-elements are, so that the largest element never saturates where X is not at its bound. Elements
+elements are, so that the largest element never saturates where X is not at its bound; the largest
+X is that of `2**127`, so that values stay in binary32. Elements
 round to the nearest value as in `log`; infinities saturate; NaN is refused.
 
 Source: the shared bias of Fox et al., "A Block Minifloat Representation for Training Deep Neural
@@ -46,7 +47,10 @@ class BlockLog(BlockFormat):
         check_integer(self.name, "exponent_bias_width", self.exponent_bias_width, 2, 8)
         element = FloatElement(self.width - 1, 0, default_bias(self.width - 1))
         shared = self.exponent_bias_width
-        scale = PowerScale(shared, default_bias(shared), 1 << shared, nearest=True)
+        bias = default_bias(shared)
+        # What is rounded up must not leave binary32.
+        codes = min(1 << shared, bias + 128 - element.exponent)
+        scale = PowerScale(shared, bias, codes, nearest=True)
         self._set(element, scale)
 
     @property

@@ -55,6 +55,13 @@ class Ternary(CodeFormat):
             raise FormatError(
                 f"ternary: threshold is {self.threshold}; allowed: below the scale {self.scale}"
             )
+        if self.scale is not None:
+            border = torch.tensor(self.threshold or self.scale / 2, dtype=torch.float64)
+            narrow = border.float()
+            if narrow.double() > border:
+                narrow = torch.nextafter(narrow, torch.tensor(0.0))
+            # The largest binary32 up to the threshold: the same binary32 numbers are above either.
+            object.__setattr__(self, "_narrow", float(narrow))
 
     def __str__(self) -> str:
         """Return a short name such as `ternary<1.0>`."""
@@ -73,11 +80,13 @@ class Ternary(CodeFormat):
     def _levels(self, values: Tensor) -> tuple[float | Tensor, float | Tensor]:
         """Return scale and threshold."""
         if self.scale is not None:
-            return self.scale, self.threshold or self.scale / 2
+            border = self.threshold or self.scale / 2
+            narrow: float = self.__dict__["_narrow"]
+            return self.scale, border if values.dtype == torch.float64 else narrow
         magnitude = values.abs()
-        border = self.threshold or THRESHOLD_OF_MEAN * magnitude.mean()
-        above = (magnitude > border).to(values.dtype)
-        return (magnitude * above).sum() / above.sum().clamp(min=1.0), border
+        limit = self.threshold or THRESHOLD_OF_MEAN * magnitude.mean()
+        above = (magnitude > limit).to(values.dtype)
+        return (magnitude * above).sum() / above.sum().clamp(min=1.0), limit
 
     def round_values(self, values: Tensor) -> Tensor:
         """Return one of the three values; NaN stays NaN."""

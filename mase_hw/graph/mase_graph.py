@@ -2,33 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rich.table import Table
-from torch import Tensor
+from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import MappingKey, SequenceKey, tree_flatten_with_path, tree_leaves
 
+from mase_hw._registry import nearest
 from mase_hw.cells import Netlist
-from mase_hw.errors import MaseError
+from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph import calls
 from mase_hw.graph._rebuild import drop_unused_state, get_tensor, rebuild
+from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.table import graph_table, render
-from mase_hw.ops import Call
+from mase_hw.ops import Call, operator_for
 
 
-class MaseGraph:
+@dataclass(frozen=True)
+class _Trainable:
+    """The answers of a quantised module that trains through its rounding."""
+
+    is_trainable: bool = True
+    is_qat_trainable: bool = True
+    is_compileable: bool = True
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """The call of a graph; its signature is the graph's inputs, which trainers select data by."""
+
+    graph: MaseGraph
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph."""
+        return _forward(self.graph, *args, **kwargs)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        names = [str(node.target) for node in self.graph.inputs]
+        return inspect.Signature([inspect.Parameter(name, kind) for name in names])
+
+
+class _Forward:
+    """A method whose signature depends on the object."""
+
+    def __get__(self, graph: MaseGraph | None, owner: type[MaseGraph]) -> Callable[..., Any]:
+        return _forward if graph is None else _Bound(graph)
+
+
+def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Any) -> Any:
+    """Run a graph: tensors in the order of the inputs, or by their names.
+
+    Returns:
+        What the captured model returns, rounded where the graph has number formats.
+    """
+    named = {name: value for name, value in kwargs.items() if value is not None}
+    if labels is not None:
+        named["labels"] = labels
+    if not graph.training and not graph.is_quantized:
+        return graph.model(*tree_leaves(args), **named)
+    from mase_hw.graph.quantized import GraphRun
+
+    return GraphRun(graph)(graph.bind(*tree_leaves(args), **named))
+
+
+class MaseGraph(nn.Module):
     """A model as a graph of ATen operators, with its weights and what passes know of every node.
 
+    It is a module: called, trained, moved to a device, saved. Parameters and buffers have the
+    names of the captured model's. Once a pass has given it number formats, every operand and
+    result is rounded to its format, with gradients straight through: calling the graph, its
+    `state_dict` and a trainer mean the quantised model. It starts in evaluation mode; `train()`
+    makes dropout drop and normalisation move its statistics, although the capture was in
+    evaluation mode.
+
     Attributes:
-        model: the graph module; its parameters train as they are.
         name: the model's name, a valid identifier.
         batched: true when the inputs' leading dimension counts independent inferences and may
             have any size; false when the graph is one inference of exactly the captured shape.
         example_inputs: tensors in the order of the graph's inputs.
+        frozen: names of nodes and operators that `train()` leaves in evaluation mode.
 
     Example:
         >>> mg = trace(torch.nn.Linear(4, 2), torch.randn(1, 4))
@@ -43,13 +103,25 @@ class MaseGraph:
         name: str = "model",
         batched: bool = False,
         example_inputs: Sequence[Tensor] = (),
+        frozen: Collection[str] = (),
     ) -> None:
-        self.model = model
+        super().__init__()
+        # The state is the graph module's own, under its own names.
+        self.__dict__["model"] = model
+        for state in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            self.__dict__[state] = model.__dict__[state]
         self.name = name
         self.batched = batched
         self.example_inputs = tuple(example_inputs)
-        self._known: dict[Node, tuple[tuple[object, ...], Call]] = {}
+        self.frozen = frozenset(frozen)
+        self._calls: dict[Node, tuple[tuple[object, ...], Call]] = {}
         self._netlists: dict[Node, tuple[Call, Netlist]] = {}
+        self.eval()
+        hold_masks(self)
+
+    # The graph module, which passes work on. By itself it computes in real numbers, and as
+    # captured: call the graph instead.
+    model: GraphModule
 
     @property
     def fx_graph(self) -> Graph:
@@ -93,6 +165,11 @@ class MaseGraph:
         )
         return any(spec.format is not None for spec in tensors)
 
+    @property
+    def hf_quantizer(self) -> _Trainable:
+        """What the trainer of transformers asks of a module that says it is quantised."""
+        return _Trainable()
+
     def node(self, name: str) -> Node:
         """Return the node called `name`.
 
@@ -105,14 +182,72 @@ class MaseGraph:
         known = ", ".join(node.name for node in self.nodes)
         raise MaseError(f"{self.name} has no node called {name!r}; known: {known}")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model: tensors in the order of the inputs, or by their names."""
-        named = {name: value for name, value in kwargs.items() if value is not None}
-        return self.model(*tree_leaves(args), **named)
+    forward = _Forward()
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model."""
-        return self(*args, **kwargs)
+    def bind(self, *args: Tensor, **kwargs: Tensor) -> list[Tensor]:
+        """Return tensors in the order of the graph's inputs.
+
+        Raises:
+            MaseError: for an input that is missing, given twice, or unknown.
+        """
+        names = [str(node.target) for node in self.inputs]
+        if len(args) > len(names):
+            raise MaseError(f"{self.name} takes {len(names)} inputs, not {len(args)}")
+        found = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name in found:
+                raise MaseError(f"{self.name} is given the input {name} twice")
+            if name not in names:
+                raise MaseError(f"{self.name} has no input {name!r}; {nearest(name, names)}")
+            found[name] = value
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise MaseError(f"{self.name} needs the input {missing[0]}")
+        return [found[name] for name in names]
+
+    def train(self, mode: bool = True) -> Self:
+        """Let what acts in training act, or not; see `freeze`."""
+        super().train(mode)
+        self.model.training = mode
+        return self
+
+    def freeze(self, *names: str) -> Self:
+        """Leave nodes in evaluation mode while the graph is trained.
+
+        Args:
+            names: of nodes, or of operators: `freeze("batch_norm")` keeps the statistics of all
+                batch normalisations, `freeze("dropout")` drops nothing.
+
+        Raises:
+            ConfigError: for a name that is neither in the graph.
+        """
+        known = {node.name for node in self.nodes if node.op == "call_function"}
+        found = (operator_for(node.target) for node in self.nodes)
+        known |= {operator.name for operator in found if operator is not None}
+        for name in names:
+            if name not in known:
+                raise ConfigError(
+                    f"{self.name} has no node and no operator {name!r} to freeze; "
+                    f"{nearest(name, known)}"
+                )
+        self.frozen |= set(names)
+        return self
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Convert example inputs with the parameters: `to`, `double`, `cuda` all come here."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.example_inputs = tuple(fn(value) for value in self.example_inputs)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the bytes of `save`, so that number formats are kept."""
+        from mase_hw.graph.serialize import from_bytes, to_bytes
+
+        return from_bytes, (to_bytes(self), self.training)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MaseGraph:
+        """Return `copy()` in the same mode."""
+        return self.copy().train(self.training)
 
     def constant(self, node: Node) -> Tensor:
         """Return the parameter or buffer that a `get_attr` node reads."""
@@ -134,9 +269,9 @@ class MaseGraph:
             node.args,
             *((id(item), None if item.is_inference() else item._version) for item in constants),
         )
-        known = self._known.get(node)
+        known = self._calls.get(node)
         if known is None or known[0] != stamp:
-            known = self._known[node] = stamp, calls.call_of(self.model, node)
+            known = self._calls[node] = stamp, calls.call_of(self.model, node)
         return known[1]
 
     def netlist(self, node: Node) -> Netlist:
@@ -155,7 +290,11 @@ class MaseGraph:
     def with_model(self, model: GraphModule) -> MaseGraph:
         """Return this graph's name, inputs and batch with another graph module."""
         return MaseGraph(
-            model, name=self.name, batched=self.batched, example_inputs=self.example_inputs
+            model,
+            name=self.name,
+            batched=self.batched,
+            example_inputs=self.example_inputs,
+            frozen=self.frozen,
         )
 
     def table(self) -> Table:

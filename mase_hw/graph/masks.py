@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 from torch.fx import Node
 
-from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
+
+if TYPE_CHECKING:
+    from mase_hw.graph.mase_graph import MaseGraph
 
 
 def pruned_parameters(mg: MaseGraph) -> Iterator[tuple[Node, nn.Parameter]]:
@@ -38,4 +40,4 @@ def hold_masks(mg: MaseGraph) -> None:
 
 
 def _masked(mask: Tensor) -> Any:
-    return lambda gradient: gradient * mask
+    return lambda gradient: gradient * mask.to(gradient)

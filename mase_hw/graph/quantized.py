@@ -1,4 +1,4 @@
-"""The fake-quantised model of a graph: real values that its number formats can represent."""
+"""One run of a graph in real values that its number formats can represent."""
 
 from __future__ import annotations
 
@@ -6,45 +6,52 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.formats import Format
 from mase_hw.graph._rebuild import get_tensor
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.masks import hold_masks
-from mase_hw.graph.metadata import common
-from mase_hw.ops import operator_for
+from mase_hw.graph.metadata import metadata
+from mase_hw.ops import TensorSpec, operator_for
+
+# Arguments that say whether an ATen operator trains; a capture in evaluation mode has them false.
+TRAINING_ARGUMENTS = ("train", "training", "use_input_stats")
 
 
-class QuantizedModel(nn.Module):
-    """Runs a graph with every operand and result rounded to its format, straight through.
+class GraphRun:
+    """Runs a graph node by node, every operand and result rounded to its format.
 
-    Parameters are the graph's own: training this module trains the graph. Nodes without a format
-    compute in the dtype of the values.
+    Rounding passes gradients straight through. Nodes without a format compute as they are. In
+    training mode dropout drops, and normalisation takes the statistics of the batch and moves its
+    own.
 
     Args:
-        mg: a graph with formats.
+        mg: a graph, with formats or without.
         only: names of the nodes that round; all when not given.
     """
 
     def __init__(self, mg: MaseGraph, only: Collection[str] | None = None) -> None:
-        super().__init__()
-        hold_masks(mg)
         self._only = only
-        self.graph_model = mg.model
-        self._nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+        self._model = mg.model
+        self._training = mg.training
+        self._frozen = mg.frozen
+        self._nodes = [node for node in mg.nodes if node.op not in ("get_attr", "output")]
         (output,) = (node for node in mg.nodes if node.op == "output")
         returned = output.args[0]
         # A tensor in a tuple by itself is that tensor.
         alone = isinstance(returned, tuple | list) and len(returned) == 1
-        self._returned = returned[0] if alone else returned  # type: ignore[index]
+        self._outputs = returned[0] if alone else returned  # type: ignore[index]
 
-    def forward(self, *inputs: Tensor) -> Any:
-        """Return the graph's outputs as the model nests them; one in a tuple is returned bare."""
+    def __call__(self, inputs: Sequence[Tensor]) -> Any:
+        """Return the outputs as the model nests them; one in a tuple is returned bare.
+
+        Args:
+            inputs: tensors in the order of the graph's inputs.
+        """
         values = self._run(inputs)
-        return self._nested(self._returned, values)
+        return self._nested(self._outputs, values)
 
     def _nested(self, returned: Any, values: dict[Node, Tensor]) -> Any:
         if isinstance(returned, Mapping):
@@ -52,9 +59,9 @@ class QuantizedModel(nn.Module):
         if isinstance(returned, tuple | list):
             kind = tuple if isinstance(returned, tuple) else list
             return kind(self._nested(item, values) for item in returned)
-        return self._value(returned, values) if isinstance(returned, Node) else returned
+        return self._look_up(returned, values) if isinstance(returned, Node) else returned
 
-    def values(self, *inputs: Tensor) -> dict[str, Tensor]:
+    def values(self, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
         """Return the result of every node by its name."""
         return {node.name: value for node, value in self._run(inputs).items()}
 
@@ -63,7 +70,8 @@ class QuantizedModel(nn.Module):
         given = iter(inputs)
         for node in self._nodes:
             result = next(given) if node.op == "placeholder" else self._compute(node, values)
-            number_format = common(node).results["data_out_0"].format
+            spec = _specs(node).get("data_out_0")
+            number_format = None if spec is None else spec.format
             values[node] = self._rounded(node, "data_out_0", number_format, result)
         return values
 
@@ -76,47 +84,72 @@ class QuantizedModel(nn.Module):
         return number_format.fake_quantize(values)
 
     def _compute(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
-        operator = operator_for(node.target) if common(node).operator else None
-        if operator is None or _is_unformatted(node):
-            result: Tensor = node.target(  # type: ignore[operator]
-                *torch.fx.map_arg(node.args, lambda item: self._value(item, values)),
-                **torch.fx.map_arg(node.kwargs, lambda item: self._value(item, values)),
-            )
-            return result
-        arguments = aten_arguments(node)
+        operator = operator_for(node.target) if node.op == "call_function" else None
+        if operator is None or not any(spec.format for spec in _specs(node).values()):
+            return self._call(node, values)
+        arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
         constants: dict[str, Tensor] = {}
-        given = dict(tensor_arguments(node, operator.operand_names))
-        for name, item in given.items():
-            if isinstance(item, Node) and item.op != "get_attr":
-                streams[name] = values[item]
-            elif isinstance(item, Node):
-                constants[name] = self._value(item, values)
-        numbers = {name: value for name, value in given.items() if not isinstance(value, Node)}
+        numbers: dict[str, float] = {}
+        for name, item in tensor_arguments(node, operator.operand_names):
+            if not isinstance(item, Node):
+                numbers[name] = item
+            elif item.op == "get_attr":
+                constants[name] = self._look_up(item, values)
+            else:
+                streams[name] = self._look_up(item, values)
         constants |= {
             name: _tensor_of(number, [*streams.values(), *constants.values()])
             for name, number in numbers.items()
         }
-        constants = operator.prepare(constants, arguments)
-        formats = {name: spec.format for name, spec in common(node).operands.items()}
+        if self._modes(node):
+            constants = operator.prepare_training(constants, arguments, streams)
+        else:
+            constants = operator.prepare(constants, arguments)
+        specs = _specs(node)
         for name, constant in constants.items():
-            constants[name] = self._rounded(node, name, formats.get(name), constant)
+            number_format = specs[name].format if name in specs else None
+            constants[name] = self._rounded(node, name, number_format, constant)
         return operator.compute(node.target, arguments, {**streams, **constants})
 
-    def _value(self, item: Node, values: dict[Node, Tensor]) -> Tensor:
-        if item.op != "get_attr":
-            return values[item]
-        return get_tensor(self.graph_model, item.target)
+    def _call(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
+        """Return the result of a node that rounds nothing, as torch computes it."""
+        args, kwargs = torch.fx.map_arg(
+            (node.args, node.kwargs), lambda item: self._look_up(item, values)
+        )
+        target: Any = node.target
+        if node.op == "call_module":
+            result: Tensor = self._model.get_submodule(target)(*args, **kwargs)
+            return result
+        if modes := self._modes(node):
+            given = [item.name for item in target._schema.arguments]
+            positional = dict(zip(given, args, strict=False))
+            return target(**{**positional, **kwargs, **modes})  # type: ignore[no-any-return]
+        return target(*args, **kwargs)  # type: ignore[no-any-return]
 
+    def _modes(self, node: Node) -> dict[str, bool]:
+        """Return the arguments that are other than captured because the graph is trained."""
+        schema = getattr(node.target, "_schema", None)
+        if not self._training or schema is None:
+            return {}
+        operator = operator_for(node.target)
+        if self._frozen & {node.name, operator.name if operator else ""}:
+            return {}
+        return {item.name: True for item in schema.arguments if item.name in TRAINING_ARGUMENTS}
 
-def _is_unformatted(node: Node) -> bool:
-    """Return whether a node computes what torch computes, since nothing of it has a format."""
-    known = common(node)
-    return all(spec.format is None for spec in (*known.operands.values(), *known.results.values()))
+    def _look_up(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
+        return get_tensor(self._model, node.target) if node.op == "get_attr" else values[node]
 
 
 def _tensor_of(number: float, beside: Sequence[Tensor]) -> Tensor:
     """Return a Python number in the dtype that torch computes in, given the tensors beside it."""
-    floats = [item for item in beside if item.is_floating_point()]
-    dtype = torch.result_type((floats or list(beside))[0], number) if beside else None
-    return torch.tensor(number, dtype=dtype)
+    if not beside:
+        return torch.tensor(number)
+    like = next((item for item in beside if item.is_floating_point()), beside[0])
+    return torch.tensor(number, dtype=torch.result_type(like, number), device=like.device)
+
+
+def _specs(node: Node) -> dict[str, TensorSpec]:
+    """Return operands and results by name; none where no pass has described the node."""
+    known = metadata(node).common
+    return {} if known is None else {**known.operands, **known.results}

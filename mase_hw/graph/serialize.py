@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import safetensors
@@ -48,6 +49,15 @@ def save_graph(mg: MaseGraph, path: str | Path) -> Path:
     Raises:
         MaseError: when a node holds what has no description, such as a Python function.
     """
+    target = Path(path)
+    temporary = target.with_name(f"{target.name}.part")
+    temporary.write_bytes(to_bytes(mg))
+    temporary.replace(target)
+    return target
+
+
+def to_bytes(mg: MaseGraph) -> bytes:
+    """Return the content of the file that `save_graph` writes."""
     tensors, entries = _state(mg)
     stored = {f"state/{name}": value for name, value in tensors.items()}
     examples = [value.detach().cpu().contiguous() for value in mg.example_inputs]
@@ -57,16 +67,20 @@ def save_graph(mg: MaseGraph, path: str | Path) -> Path:
         "version": GRAPH_VERSION,
         "name": mg.name,
         "batched": mg.batched,
+        **({"frozen": sorted(mg.frozen)} if mg.frozen else {}),
         "inputs": [[dtype_name(value.dtype), list(value.shape)] for value in examples],
         "nodes": [_node_entry(node) for node in mg.nodes],
         "tensors": entries,
     }
-    content = save(stored, {_KEY: json.dumps(description)})
-    target = Path(path)
-    temporary = target.with_name(f"{target.name}.part")
-    temporary.write_bytes(content)
-    temporary.replace(target)
-    return target
+    return save(stored, {_KEY: json.dumps(description)})
+
+
+def from_bytes(content: bytes, training: bool = False) -> MaseGraph:
+    """Return the graph of `to_bytes`, in training mode or not."""
+    with NamedTemporaryFile(suffix=".mase") as file:
+        file.write(content)
+        file.flush()
+        return load_graph(file.name).train(training)
 
 
 def load_graph(path: str | Path) -> MaseGraph:
@@ -102,6 +116,7 @@ def _restore(description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> M
         model,
         name=description["name"],
         batched=description["batched"],
+        frozen=description.get("frozen", ()),
         example_inputs=examples,
     )
 

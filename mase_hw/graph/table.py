@@ -16,15 +16,24 @@ from mase_hw.ops import TensorSpec, operator_for
 if TYPE_CHECKING:
     from mase_hw.graph.mase_graph import MaseGraph
 
-_COLUMNS = ("node", "operator", "shape", "format", "parallelism", "module", "source")
+# Least widths: 80 characters show something of every column, however long the names are.
+_COLUMNS = {
+    "node": 12,
+    "operator": 8,
+    "shape": 6,
+    "format": 7,
+    "parallelism": 5,
+    "module": 8,
+    "source": 10,
+}
 _MIN_WIDTH_COLUMNS = 120
 
 
 def graph_table(mg: MaseGraph) -> Table:
     """Return one row per node that is no constant."""
     table = Table(title=f"{mg.name}: {_batch(mg)}", title_justify="left")
-    for column in _COLUMNS:
-        table.add_column(column, no_wrap=column in {"node", "operator"}, overflow="fold")
+    for column, width in _COLUMNS.items():
+        table.add_column(column, min_width=width, overflow="fold")
     for node in mg.nodes:
         if node.op != "get_attr":
             table.add_row(*_row(node))
@@ -33,7 +42,9 @@ def graph_table(mg: MaseGraph) -> Table:
 
 def render(table: Table, width: int = _MIN_WIDTH_COLUMNS) -> str:
     """Return a table as plain text of at least `width` columns."""
-    console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
+    console = Console(
+        file=io.StringIO(), width=width, color_system=None, legacy_windows=False, emoji=False
+    )
     console.print(table)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

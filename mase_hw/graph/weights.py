@@ -13,6 +13,7 @@ from torch import Tensor
 from mase_hw._registry import nearest
 from mase_hw.errors import DataError
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.masks import hold_masks
 
 GRAPH_SUFFIX = ".mase"
 SUFFIXES = (GRAPH_SUFFIX, ".safetensors", ".pt", ".pth")
@@ -46,6 +47,7 @@ def load_weights(mg: MaseGraph, path: str | Path) -> MaseGraph:
     with torch.no_grad():
         for name, value in state.items():
             value.copy_(found[name])
+    hold_masks(mg)
     return mg
 
 

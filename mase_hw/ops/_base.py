@@ -370,6 +370,18 @@ class Operator(ABC):
         """Return the constants that are quantised, from those the graph holds; differentiable."""
         return dict(constants)
 
+    def prepare_training(
+        self,
+        constants: Mapping[str, Tensor],
+        arguments: Mapping[str, Any],
+        streams: Mapping[str, Tensor],
+    ) -> dict[str, Tensor]:
+        """Return what `prepare` does while the model is trained, on the streams of one batch.
+
+        Statistics that training moves are moved here, in place.
+        """
+        return self.prepare(constants, arguments)
+
     def compute(
         self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
     ) -> Tensor:
@@ -430,6 +442,10 @@ class Operator(ABC):
 
     def is_identity(self, call: Call) -> bool:
         """Return true when the node may be replaced by its operand, at inference."""
+        return False
+
+    def trains(self, call: Call) -> bool:
+        """Return true when an identity at inference acts while the model is trained."""
         return False
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:

@@ -81,6 +81,24 @@ class BatchNorm(Operator):
         shift = -constants["mean"] * scale
         return {"weight": scale, "bias": shift + constants.get("bias", 0.0)}
 
+    def prepare_training(
+        self,
+        constants: Mapping[str, Tensor],
+        arguments: Mapping[str, Any],
+        streams: Mapping[str, Tensor],
+    ) -> dict[str, Tensor]:
+        """Return the scale and the shift of the batch, and move the running statistics."""
+        data = streams["data_in_0"]
+        others = [dim for dim in range(data.dim()) if dim != 1]
+        variance, mean = torch.var_mean(data, others, correction=0)
+        count = data.numel() // data.shape[1]
+        with torch.no_grad():
+            # The running variance is the unbiased one, as torch keeps it.
+            unbiased = variance * (count / max(count - 1, 1))
+            constants["mean"].lerp_(mean, arguments["momentum"])
+            constants["variance"].lerp_(unbiased, arguments["momentum"])
+        return self.prepare({**constants, "mean": mean, "variance": variance}, arguments)
+
     def compute(
         self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
     ) -> Tensor:

@@ -30,6 +30,10 @@ class Dropout(Operator):
         """Return true at inference, and for a probability of zero."""
         return not call.attributes["train"] or call.attributes["p"] == 0
 
+    def trains(self, call: Call) -> bool:
+        """Return true for a probability above zero."""
+        return bool(call.attributes["p"] > 0)
+
     def reference(self, call: Call) -> Reference:
         """Return the identity."""
         return lambda codes: codes

@@ -25,7 +25,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import operators
 from mase_hw.passes import quantize
@@ -56,8 +56,8 @@ class _Rounding(torch.autograd.Function):
         return passed, move, None
 
 
-class LearnedStepModel(QuantizedModel):
-    """A fake-quantised model whose formats move their scales while it is trained.
+class LearnedStepModel(nn.Module):
+    """A quantised graph whose formats move their scales while it is trained.
 
     Args:
         mg: a graph that `config` quantised.
@@ -69,9 +69,9 @@ class LearnedStepModel(QuantizedModel):
     """
 
     def __init__(self, mg: MaseGraph, config: Mapping[str, Any]) -> None:
-        super().__init__(mg)
+        super().__init__()
+        self.graph_model = mg
         self._config = config
-        self._mg = mg
         groups = _groups(mg, set(_entries(mg, config)))
         chosen = dict.fromkeys(groups[tensor] for tensor in _configured(mg, config))
         formats = _formats(mg)
@@ -85,11 +85,15 @@ class LearnedStepModel(QuantizedModel):
             tensor: number[group] for tensor, group in groups.items() if group in number
         }
 
+    def forward(self, *inputs: Tensor) -> Any:
+        """Return what the graph does, at the steps as they are now."""
+        return _MovedRun(self.graph_model, self._numbers, self.moves)(inputs)
+
     def config(self) -> dict[str, Any]:
         """Return the configuration with the steps as they are now."""
         found = dict(self._config)
-        formats = _formats(self._mg)
-        for name, tensors in _entries(self._mg, self._config).items():
+        formats = _formats(self.graph_model)
+        for name, tensors in _entries(self.graph_model, self._config).items():
             chosen = {
                 tensor: self._learned(name, tensor, formats[name, tensor]) for tensor in tensors
             }
@@ -102,6 +106,22 @@ class LearnedStepModel(QuantizedModel):
             return number_format
         return _moved(number_format, GAIN * self.moves[index].detach())
 
+
+class _MovedRun(GraphRun):
+    """A run whose formats are moved.
+
+    Args:
+        mg: the graph.
+        numbers: which move a tensor takes, by node and operand or result.
+        moves: octaves over `GAIN`.
+    """
+
+    def __init__(
+        self, mg: MaseGraph, numbers: Mapping[tuple[str, str], int], moves: nn.ParameterList
+    ) -> None:
+        super().__init__(mg)
+        self._numbers, self._moves = numbers, moves
+
     def _rounded(
         self, node: Node, name: str, number_format: Format | None, values: Tensor
     ) -> Tensor:
@@ -109,7 +129,7 @@ class LearnedStepModel(QuantizedModel):
         if index is None or number_format is None:
             return super()._rounded(node, name, number_format, values)
         result: Tensor = _Rounding.apply(  # type: ignore[no-untyped-call]
-            values, GAIN * self.moves[index], number_format
+            values, GAIN * self._moves[index], number_format
         )
         return result
 

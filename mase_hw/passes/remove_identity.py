@@ -33,17 +33,20 @@ def remove_identity_transform_pass(
 
     Args:
         mg: the graph, with common metadata.
-        pass_args: none are known.
+        pass_args: `training` true keeps the nodes that act while the model is trained.
 
     Returns:
         A new graph, and `{"removed": [node names]}`.
     """
     mg = mg.copy()
+    keeps_training = bool((pass_args or {}).get("training", False))
     removed = []
     for node in mg.nodes:
         if node.op != "call_function" or common(node).operator is None:
             continue
         call = mg.call(node)
+        if keeps_training and call.operator.trains(call):
+            continue
         if call.operator.is_identity(call):
             node.replace_all_uses_with(node.all_input_nodes[0])
             erase_node(mg, node)

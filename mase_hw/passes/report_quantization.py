@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import operators
 from mase_hw.passes.software_metadata import batch_inputs
@@ -64,15 +64,15 @@ def report_quantization_analysis_pass(
     given = pass_args or {}
     inputs = batch_inputs(mg, given.get("data", mg.example_inputs))
     with torch.no_grad():
-        exact = QuantizedModel(mg, only=()).values(*inputs)
-        rounded = QuantizedModel(mg).values(*inputs)
+        exact = GraphRun(mg, only=()).values(inputs)
+        rounded = GraphRun(mg).values(inputs)
     output = output_nodes(mg)[0].name
     layers = []
     for node in quantized_nodes(mg):
         sensitivity = math.nan
         if given.get("sensitivity", True):
             with torch.no_grad():
-                alone = QuantizedModel(mg, only={node.name}).values(*inputs)
+                alone = GraphRun(mg, only={node.name}).values(inputs)
             sensitivity = sqnr_db(exact[output], alone[output])
         layers.append(_layer(mg, node, sqnr_db(exact[node.name], rounded[node.name]), sensitivity))
     return mg, {"layers": [asdict(layer) for layer in layers], **storage(mg)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import metadata, update
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.passes.calibrate import calibrate_analysis_pass
 from mase_hw.passes.learn_steps import LearnedStepModel
 from mase_hw.passes.lora import (
@@ -163,9 +162,9 @@ def lora_step(
         arguments: see `insert_lora_adapter_transform_pass`.
     """
     mg, info = insert_lora_adapter_transform_pass(state.mg, {"seed": context.seed, **arguments})
-    trained, _ = train_step(replace(state, mg=mg), context, **(train or {}))
+    trained, told = train_step(replace(state, mg=mg), context, **(train or {}))
     mg, _ = fuse_lora_weights_transform_pass(trained.mg)
-    return replace(state, mg=mg), {"trained_parameters": info["trainable"][1]}
+    return replace(state, mg=mg), {"trained_parameters": info["trainable"][1], **told}
 
 
 def train_step(
@@ -174,6 +173,7 @@ def train_step(
     *,
     trainer: str = "loop",
     learn_steps: bool = False,
+    freeze: Sequence[str] = (),
     **recipe: Any,
 ) -> tuple[State, dict[str, Any]]:
     """Train the weights; a quantised graph is trained through its rounding.
@@ -183,25 +183,25 @@ def train_step(
         context: samples.
         trainer: `loop`, or `transformers` for the trainer of that library.
         learn_steps: train the scales of the number formats too.
+        freeze: nodes and operators that stay in evaluation mode, see `MaseGraph.freeze`.
         recipe: `epochs`, `learning_rate`, `batch_size`, `seed`.
     """
     trainers = _trainers()
     if trainer not in trainers:
         raise ConfigError(f"train: trainer is {trainer!r}; {nearest(str(trainer), trainers)}")
-    unknown = sorted(set(recipe) - {"epochs", "learning_rate", "batch_size", "seed"})
+    known = ["epochs", "learning_rate", "batch_size", "seed"]
+    unknown = sorted(set(recipe) - set(known))
     if unknown:
-        raise ConfigError(
-            f"train has no {unknown[0]!r}; known: epochs, learning_rate, batch_size, seed, "
-            "trainer, learn_steps"
-        )
+        known += ["trainer", "learn_steps", "freeze"]
+        raise ConfigError(f"train has no {unknown[0]!r}; known: {', '.join(known)}")
     if not isinstance(learn_steps, bool):
         raise ConfigError(f"train: learn_steps is {learn_steps!r}; allowed: true, false")
     if learn_steps and state.config is None:
         raise ConfigError("train: learn_steps needs number formats; quantize first")
-    mg = state.mg.copy()
-    module: nn.Module = mg.model
-    if state.config is not None:
-        module = LearnedStepModel(mg, state.config) if learn_steps else QuantizedModel(mg)
+    mg = state.mg.copy().freeze(*freeze)
+    module: nn.Module = mg
+    if learn_steps and state.config is not None:
+        module = LearnedStepModel(mg, state.config)
     hold_masks(mg)
     fit = trainers[trainer](
         **{"seed": context.seed, **recipe},
@@ -209,13 +209,15 @@ def train_step(
         checkpoint=context.checkpoint,
     )
     split = context.split
-    fit.fit(module, split.train_inputs, split.train_labels)
+    held = split.validation_inputs, split.validation_labels
+    history = fit.fit(module, split.train_inputs, split.train_labels, held)
+    mg.frozen = state.mg.frozen
     state = replace(state, mg=mg)
     if isinstance(module, LearnedStepModel):
         config = module.config()
         mg, _ = quantize_transform_pass(state.result(), config)
         state = replace(state, mg=mg, config=config)
-    return state, {}
+    return state, {"history": history}
 
 
 def _trainers() -> dict[str, Callable[..., Any]]:

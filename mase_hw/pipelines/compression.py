@@ -12,20 +12,19 @@ from typing import Any
 
 import torch
 
+from mase_hw._config_file import write_config
 from mase_hw.data import Split
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, MaseError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.passes.prune import report_sparsity_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.report_quantization import FLOAT_BITS, storage
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.pipelines._steps import STEPS, Context, Progress, State, parse_steps
-from mase_hw.pipelines.config_file import write_config
 from mase_hw.pipelines.report import write_report
 from mase_hw.search.objective import hardware_metrics, score
-from mase_hw.training import accuracy, check_samples, evaluate, standard_error
+from mase_hw.training import accuracy, check_samples, evaluate, scores_of, standard_error
 
 TABLES = ("seed", "steps", "parallelism")
 CHECK_SAMPLES = 64
@@ -130,8 +129,8 @@ class CompressionPipeline:
         split = split if len(split.validation_labels) else split.hold_out()
         folder = None if output is None else Path(output)
         start = canonicalize(mg)
-        check_samples(start.model, split.test_inputs, split.test_labels)
-        check_samples(start.model, split.validation_inputs, split.validation_labels)
+        check_samples(start, split.test_inputs, split.test_labels)
+        check_samples(start, split.validation_inputs, split.validation_labels)
         state = State(start)
         rows = [_row("start", state, split)]
         identity = _identity(start, split, self.seed)
@@ -165,7 +164,16 @@ class CompressionPipeline:
         within = _within(progress, number, len(self.steps))
         context = Context(split, self.seed + number, checkpoint, within)
         state, info = STEPS[name](state, context, **arguments)
+        history = info.pop("history", None)
         row = {**_row(name, state, split), **_scalars(info)}
+        if history is not None and history.epochs:
+            kept = history.epochs[(history.best or len(history.epochs)) - 1]
+            row |= {"loss": kept.loss, "best_epoch": kept.number}
+        if stem is not None and history is not None and history.epochs:
+            figure = stem.parent.parent / f"epochs_{number + 1:02d}"
+            figure.parent.mkdir(parents=True, exist_ok=True)
+            history.save(figure.with_suffix(".csv"))
+            history.draw(figure)
         if stem is not None:
             _save(stem, identity, state, row)
         return state, row
@@ -181,7 +189,7 @@ class CompressionPipeline:
         mg = state.result()
         if state.config is not None:
             check_reproduces(mg, state.config, state.mg, split.validation_inputs[:CHECK_SAMPLES])
-        before = evaluate(start.model, split.test_inputs, split.test_labels)
+        before = evaluate(start, split.test_inputs, split.test_labels)
         after = _accuracy(state, split.test_inputs, split.test_labels)
         count = len(split.test_labels)
         test = {
@@ -223,7 +231,7 @@ def check_reproduces(
     again, _ = add_software_metadata_analysis_pass(canonicalize(mg), {})
     again, _ = quantize_transform_pass(again, config)
     with torch.no_grad():
-        found, wanted = QuantizedModel(again)(inputs), QuantizedModel(expected)(inputs)
+        found, wanted = scores_of(again(inputs)), scores_of(expected(inputs))
     if not torch.equal(found, wanted):
         count = int((found != wanted).sum())
         raise MaseError(f"{mg.name}: {count} outputs differ after its files are read again")
@@ -231,7 +239,7 @@ def check_reproduces(
 
 def _accuracy(state: State, inputs: torch.Tensor, labels: torch.Tensor) -> float:
     if state.config is None:
-        return evaluate(state.mg.model, inputs, labels)
+        return evaluate(state.mg, inputs, labels)
     return accuracy(score(state.mg, inputs), labels)
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mase_hw._drawing import bars, curves, save_figure, spans
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.passes.calibrate import observe
 from mase_hw.passes.report_quantization import quantized_nodes, report_quantization_analysis_pass
-from mase_hw.pipelines.figures import bars, curves, save_figure, spans
 
 BEYOND = 3e38
 ROW_INCHES, LEAST_INCHES = 0.22, 2.5

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mase_hw._drawing import curves, save_figure
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.pipelines._steps import Progress
 from mase_hw.pipelines.compression import CompressionPipeline
-from mase_hw.pipelines.figures import curves, save_figure
 from mase_hw.pipelines.report import write_json, write_table
 
 GRID = "sweep"

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mase_hw.errors import SearchError
-from mase_hw.search.objective import METRICS
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -44,7 +43,7 @@ class Store:
     timeout_seconds: float = LOCK_TIMEOUT_SECONDS
     heartbeat_seconds: int = HEARTBEAT_SECONDS
 
-    def open(self, objectives: Sequence[str], identity: Mapping[str, Any]) -> Study:
+    def open(self, directions: Sequence[str], identity: Mapping[str, Any]) -> Study:
         """Return the study, which is made when the storage has none of that name.
 
         Raises:
@@ -58,7 +57,7 @@ class Store:
             study = optuna.create_study(
                 storage=self._storage(),
                 study_name=self.name,
-                directions=[StudyDirection[METRICS[name].upper()] for name in objectives],
+                directions=[StudyDirection[direction.upper()] for direction in directions],
                 load_if_exists=True,
             )
             text = json.dumps(identity, sort_keys=True)
@@ -77,7 +76,14 @@ class Store:
 
         sqlite = self.url.startswith("sqlite")
         if sqlite:
-            Path(self.url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(self.url.removeprefix("sqlite:///")).parent
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SearchError(
+                    f"the storage's folder {folder} cannot be made: {error.strerror}; give another "
+                    "--storage"
+                ) from error
         options = {"connect_args": {"timeout": self.timeout_seconds}} if sqlite else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

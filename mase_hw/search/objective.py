@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from mase_hw.emit.flow import to_hardware
+from mase_hw.emit.preflight import preflight
 from mase_hw.errors import DataError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.hardware.estimate import estimate
 from mase_hw.hardware.timing import predict
@@ -23,7 +23,7 @@ from mase_hw.passes.prune import prune_transform_pass, report_sparsity_analysis_
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.report_quantization import storage
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
-from mase_hw.training import EVALUATION_BATCH, Trainer, check_samples, evaluate
+from mase_hw.training import EVALUATION_BATCH, Trainer, check_samples, evaluate, scores_of
 
 # What can be asked for, and whether more of it is better.
 METRICS: Mapping[str, str] = {
@@ -50,6 +50,8 @@ HARDWARE = (
 )
 # Parts in which samples are scored when a pruner looks on.
 PARTS = 4
+# Every sum of operands of this width fits.
+NARROW_BITS = 8
 
 # Called with a step and the accuracy so far; it may raise to end the trial.
 Report = Callable[[int, float], None]
@@ -112,12 +114,16 @@ class Measurement:
         config: number formats with every field given, as `emit-verilog` takes them.
         predictions: class of every sample; None without samples.
         mg: the graph in real numbers with the weights that were measured.
+        quantized: the graph in the number formats that were measured.
+        without_hardware: what the model and the chosen formats have no hardware for.
     """
 
     values: Mapping[str, float]
     config: Mapping[str, Any]
     predictions: Tensor | None
     mg: MaseGraph
+    quantized: MaseGraph
+    without_hardware: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -158,9 +164,9 @@ class Evaluator:
                     f"accuracy needs labelled samples, and {mg.name} comes with none; give data, "
                     "or objectives without accuracy"
                 )
-            check_samples(mg.model, data.inputs, data.labels)
+            check_samples(mg, data.inputs, data.labels)
         if recipe.training or recipe.finetuning:
-            check_samples(mg.model, *self._training_data(mg))
+            check_samples(mg, *self._training_data(mg))
 
     def prepare(
         self,
@@ -176,12 +182,13 @@ class Evaluator:
             report: told of the accuracy after every epoch.
         """
         if self._recipe.training:
-            self._fit(self._recipe.training, mg, mg.model, 0, report)
+            self._fit(self._recipe.training, mg, mg, 0, report)
         for arguments in prunings:
             mg, _ = prune_transform_pass(mg, arguments)
         observed = self._samples.observed
         mg, _ = add_software_metadata_analysis_pass(mg, {})
-        return Candidate(mg, observe(mg, [mg.example_inputs if observed is None else (observed,)]))
+        data = [mg.example_inputs if observed is None else (observed,)]
+        return Candidate(mg, observe(mg, data))
 
     def measure(
         self,
@@ -197,6 +204,10 @@ class Evaluator:
             config: number formats.
             parallelism: see `assign_parallelism_transform_pass`.
             report: told of the accuracy so far.
+
+        Raises:
+            UnsupportedError: for formats that no hardware takes where others would have it, as
+                when a sum grows too wide.
         """
         mg = candidate.mg
         arguments = {
@@ -207,16 +218,18 @@ class Evaluator:
         _, info = calibrate_analysis_pass(mg, arguments)
         resolved = info["config"]
         quantized, _ = quantize_transform_pass(mg, resolved)
+        lacking = check_emits(mg, config, quantized)
         recipe = self._recipe
         if recipe.finetuning:
             start = recipe.training.epochs if recipe.training else 0
             steps = LearnedStepModel(quantized, resolved) if recipe.learn_steps else None
-            self._fit(recipe.finetuning, mg, steps or QuantizedModel(quantized), start, report)
+            self._fit(recipe.finetuning, mg, steps or quantized, start, report)
             mg = mg.copy()
             mg.model.load_state_dict(quantized.model.state_dict())
             if steps:
                 resolved = steps.config()
                 quantized, _ = quantize_transform_pass(mg, resolved)
+                lacking = check_emits(mg, config, quantized)
         sums = storage(quantized)
         values = {
             "average_bits": sums["average_weight_bits"],
@@ -232,7 +245,7 @@ class Evaluator:
         if any(name in self._metrics for name in HARDWARE):
             values |= hardware_metrics(quantized, parallelism)
         chosen = {key: values[key] for key in self._metrics}
-        return Measurement(chosen, resolved, predictions, mg)
+        return Measurement(chosen, resolved, predictions, mg, quantized, lacking)
 
     def _predict(self, quantized: MaseGraph, report: Report | None) -> Tensor:
         """Return the class of every sample; with `report`, scored in parts."""
@@ -269,6 +282,43 @@ class Evaluator:
         return inputs, labels
 
 
+def check_emits(mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph) -> tuple[str, ...]:
+    """Return what has no hardware; refuse what would have it in narrower formats of this kind.
+
+    Args:
+        mg: a canonical graph with observed ranges.
+        config: number formats as they were proposed.
+        quantized: the graph with them.
+
+    Raises:
+        UnsupportedError: naming what is too wide, such as a sum that may exceed 62 bits.
+    """
+    problems = preflight(quantized)
+    if not problems:
+        return ()
+    reasons = tuple(str(problem) for problem in problems)
+    narrow, _ = quantize_transform_pass(mg, _narrowed(config))
+    if not preflight(narrow):
+        raise UnsupportedError(f"no hardware takes it: {'; '.join(reasons)}")
+    return reasons
+
+
+def _narrowed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration of the same formats with widths of 8 bits at most."""
+    found: dict[str, Any] = {}
+    for key, item in config.items():
+        if not isinstance(item, Mapping):
+            found[key] = item
+            continue
+        entry = {
+            name: min(value, NARROW_BITS) if name.endswith("_width") else value
+            for name, value in item["config"].items()
+            if not name.endswith("_frac_width")
+        }
+        found[key] = {"config": entry}
+    return found
+
+
 def digest(classes: Tensor) -> str:
     """Return a hash of the class of every sample."""
     return hashlib.sha256(repr(classes.tolist()).encode()).hexdigest()[:16]
@@ -291,12 +341,10 @@ def runner(mg: MaseGraph) -> Callable[[Tensor], Tensor]:
     try:
         reference = IntegerReference(mg)
     except UnsupportedError:
-        model = QuantizedModel(mg)
 
         def rounded(inputs: Tensor) -> Tensor:
             with torch.no_grad():
-                result: Tensor = model(inputs)
-            return result
+                return scores_of(mg(inputs))
 
         return rounded
     entry, output = spec(reference.inputs[0]), reference.outputs[0]

@@ -1,8 +1,12 @@
 """The space of a search: configurations in which a value may be a choice or a range.
 
 A list is a choice; `{low, high}` with integers is a range of integers, `step` apart when given;
-with a real number it is a continuous range. Every node of the graph gets dimensions of its own.
-The format itself may be a choice (`name`); a key counts where the chosen format has it.
+with a real number it is a continuous range. Every node of the graph gets dimensions of its own,
+unless the entry that selects it, or the value, is `shared`: then all nodes of the entry have one.
+The format itself may be a choice (`name`, where `none` leaves the layer in real numbers); a key
+counts where the chosen format has it. A table `{same_as = KEY}` ties a value to another key of the
+node, or to `NODE.KEY`; `{choices = [...], when = {KEY = VALUE}, otherwise = VALUE}` counts under a
+condition.
 
 The tables are `quantize` and `parallelism`, as `emit-verilog` takes them; `prune`, arguments of
 `prune_transform_pass` and tables of them by node; `skip`, expressions for layers that a trial may
@@ -14,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from torch.fx import Node
 
@@ -26,94 +30,21 @@ from mase_hw.passes import quantize
 from mase_hw.passes._configuration import Configuration
 from mase_hw.passes.prune import ARGUMENTS, report_sparsity_analysis_pass
 from mase_hw.passes.skip import skippable
+from mase_hw.search._values import (
+    Condition,
+    Dimension,
+    Item,
+    Proposer,
+    Tie,
+    Value,
+    choices_of,
+    dimensions_of,
+    parse_item,
+    references_of,
+)
 
 TABLES = ("quantize", "parallelism", "prune", "skip", "architecture")
-RANGE_KEYS = ("low", "high", "step")
-Value = bool | int | float | str
-
-
-class Proposer(Protocol):
-    """What a space asks for values: an Optuna trial."""
-
-    def suggest_categorical(self, name: str, choices: Any) -> Any:
-        """Return one of the choices."""
-
-    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1) -> int:
-        """Return an integer."""
-
-    def suggest_float(self, name: str, low: float, high: float, *, step: float | None) -> float:
-        """Return a real number."""
-
-
-@dataclass(frozen=True)
-class Dimension:
-    """One value that is searched.
-
-    Attributes:
-        name: `<node>.<key>`, or with the table in front, as `parallelism.<node>.<key>`.
-        choices: what it may be, None for a range.
-        low: smallest value of a range.
-        high: largest value.
-        step: distance between values; None for a continuous range.
-    """
-
-    name: str
-    choices: tuple[Value, ...] | None = None
-    low: float = 0
-    high: float = 0
-    step: float | None = None
-
-    @classmethod
-    def parse(cls, name: str, value: Any) -> Dimension | None:
-        """Return the dimension that a value of a configuration stands for; None for a constant.
-
-        Raises:
-            ConfigError: for an empty choice or a range that is none.
-        """
-        if isinstance(value, list | tuple):
-            if not value:
-                raise ConfigError(f"space: {name} is an empty list; give at least one choice")
-            return cls(name, tuple(value))
-        if not isinstance(value, Mapping):
-            return None
-        unknown = sorted(set(value) - set(RANGE_KEYS))
-        if unknown or not {"low", "high"} <= set(value):
-            raise ConfigError(
-                f"space: {name} is {dict(value)!r}; a range has the keys low and high, "
-                "and step if it is not 1"
-            )
-        low, high, step = value["low"], value["high"], value.get("step")
-        numbers = [number for number in (low, high, step) if number is not None]
-        if any(
-            not isinstance(number, int | float) or isinstance(number, bool) for number in numbers
-        ):
-            raise ConfigError(f"space: the range of {name} holds {value!r}; allowed: numbers")
-        if low > high or (step is not None and step <= 0):
-            raise ConfigError(f"space: the range of {name} is empty: {dict(value)!r}")
-        if step is None and all(isinstance(number, int) for number in (low, high)):
-            step = 1
-        return cls(name, None, low, high, step)
-
-    @property
-    def values(self) -> tuple[Value, ...] | None:
-        """Every value; None where the range is continuous."""
-        if self.choices is not None:
-            return self.choices
-        if self.step is None:
-            return None
-        count = int((self.high - self.low) / self.step + 1e-9) + 1
-        return tuple(self.low + index * self.step for index in range(count))
-
-    def propose(self, trial: Proposer) -> Value:
-        """Return the value that a trial proposes."""
-        if self.choices is not None:
-            value: Value = trial.suggest_categorical(self.name, self.choices)
-            return value
-        if all(isinstance(number, int) for number in (self.low, self.high, self.step)):
-            return trial.suggest_int(
-                self.name, int(self.low), int(self.high), step=int(self.step or 1)
-            )
-        return trial.suggest_float(self.name, self.low, self.high, step=self.step)
+SHARED = "shared"
 
 
 @dataclass(frozen=True)
@@ -131,7 +62,7 @@ class Space:
         legal: keys of each node's entry by the format that it may choose.
     """
 
-    quantize: Mapping[str, Mapping[str, Value | Dimension]]
+    quantize: Mapping[str, Mapping[str, Item]]
     default: Mapping[str, Any]
     parallelism: Mapping[str, Value | Dimension | Mapping[str, Value | Dimension]]
     prune: Mapping[str, Value | Dimension | Mapping[str, Value | Dimension]] = field(
@@ -161,19 +92,24 @@ class Space:
         nodes = [node for node in mg.nodes if node.op == "call_function"]
         names = [node.name for node in nodes]
         absent = [name for name in known if name not in names]
-        config = Configuration.parse(tables.get("quantize", {}), [*names, *absent])
-        entries: dict[str, dict[str, Value | Dimension]] = {}
+        given, shared = _without_shared(tables.get("quantize", {}))
+        config = Configuration.parse(given, [*names, *absent])
+        selectors = {id(entry): key for key, entry in config.entries.items()}
+        entries: dict[str, dict[str, Item]] = {}
         legal: dict[str, dict[str, set[str]]] = {}
         for node in nodes:
             if not quantize.casts(node):
                 continue
             entry = config.for_node(node.name, common(node).operator)
             legal[node.name] = _legal_keys(node, entry)
+            selector = selectors.get(id(entry), "default")
+            stem = selector if selector in shared else node.name
             entries[node.name] = {
-                key: _parsed(f"{node.name}.{key}", value)
+                key: parse_item(f"{stem}.{key}", value, f"{selector}.{key}")
                 for key, value in entry.items()
                 if value is not None
             }
+        _check_references(entries, absent)
         family = config.default.get("name")
         default = {"name": family} if isinstance(family, str) else {}
         inputs = [node.name for node in mg.inputs]
@@ -193,18 +129,18 @@ class Space:
     def dimensions(self) -> list[Dimension]:
         """Every dimension, in the order of the graph."""
         found = [
-            value
+            dimension
             for entry in self.quantize.values()
             for value in entry.values()
-            if isinstance(value, Dimension)
+            for dimension in dimensions_of(value)
         ]
         for item in (*self.parallelism.values(), *self.prune.values()):
             members = item.values() if isinstance(item, Mapping) else [item]
             found += [value for value in members if isinstance(value, Dimension)]
         found += self.skip.values()
-        return found + [
-            value for value in self.architecture.values() if isinstance(value, Dimension)
-        ]
+        found += [value for value in self.architecture.values() if isinstance(value, Dimension)]
+        # Nodes may share one.
+        return list({dimension.name: dimension for dimension in found}.values())
 
     def grid(self) -> dict[str, tuple[Value, ...]]:
         """Return every value of every dimension.
@@ -243,23 +179,15 @@ class Space:
         groups += [(general, rest)] if general and rest else []
         return [{**_proposed(entry, trial), "nodes": names} for entry, names in groups]
 
-    def _entry(
-        self, node: str, entry: Mapping[str, Value | Dimension], trial: Proposer
-    ) -> dict[str, Value]:
-        """Return a node's entry: the format first, and then what that format has."""
-        chosen = {"name": _value(entry["name"], trial)} if "name" in entry else {}
-        keys = self.legal[node][str(chosen.get("name"))]
-        rest = {key: item for key, item in entry.items() if key in keys and key != "name"}
-        return chosen | _proposed(rest, trial)
-
     def propose(
         self, trial: Proposer, skipped: Collection[str] = ()
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the configuration of number formats and the parallelism of a trial."""
         config: dict[str, Any] = {"by": "name", "default": {"config": dict(self.default)}}
-        for name, entry in self.quantize.items():
+        proposal = _Proposal(self, trial)
+        for name in self.quantize:
             if name not in skipped:
-                config[name] = {"config": self._entry(name, entry, trial)}
+                config[name] = {"config": proposal.entry(name)}
         tiles = {
             name: _proposed(item, trial) if isinstance(item, Mapping) else _value(item, trial)
             for name, item in self.parallelism.items()
@@ -268,14 +196,105 @@ class Space:
         return config, tiles
 
 
+class _Proposal:
+    """The entries that one trial proposes, each value asked for once."""
+
+    def __init__(self, space: Space, trial: Proposer) -> None:
+        self._space, self._trial = space, trial
+        self._known: dict[tuple[str, str], Any] = {}
+
+    def entry(self, node: str) -> dict[str, Value]:
+        """Return a node's entry: the format first, and then what that format has."""
+        keys = self._space.legal[node][str(self._value(node, "name"))]
+        order = [key for key in self._space.quantize[node] if key in keys and key != "name"]
+        found = {key: self._value(node, key) for key in ("name", *order)}
+        return {key: value for key, value in found.items() if value is not None}
+
+    def _value(self, node: str, key: str) -> Any:
+        if (node, key) not in self._known:
+            self._known[node, key] = self._resolve(node, self._space.quantize[node].get(key))
+        return self._known[node, key]
+
+    def _resolve(self, node: str, item: Any) -> Any:
+        if isinstance(item, Dimension):
+            return item.propose(self._trial)
+        if isinstance(item, Tie):
+            return self._value(*_place(node, item.key, self._space.quantize))
+        if isinstance(item, Condition):
+            for key, allowed in item.when.items():
+                if self._value(*_place(node, key, self._space.quantize)) not in allowed:
+                    return item.otherwise
+            return self._resolve(node, item.then)
+        return item
+
+
+def _place(node: str, key: str, entries: Mapping[str, Mapping[str, Item]]) -> tuple[str, str]:
+    """Return the node and the key that a reference from a node means."""
+    other, dot, rest = key.rpartition(".")
+    if not dot:
+        return node, key
+    # A node that this architecture has not: its own value is taken.
+    return (other if other in entries else node), rest
+
+
+def _check_references(entries: Mapping[str, Mapping[str, Item]], absent: Collection[str]) -> None:
+    """Refuse ties and conditions on what is not there, and those that go round in a circle.
+
+    Raises:
+        ConfigError: naming the reference.
+    """
+    edges: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for node, entry in entries.items():
+        for key, item in entry.items():
+            edges[node, key] = set()
+            for reference in references_of(item):
+                other = reference.rpartition(".")[0]
+                place = _place(node, reference, entries)
+                if other and other not in entries and other not in absent:
+                    raise ConfigError(
+                        f"space: {node}.{key} refers to {other!r}, no node that is searched; "
+                        f"{nearest(other, entries)}"
+                    )
+                if other not in absent and place[1] not in entries[place[0]]:
+                    raise ConfigError(
+                        f"space: {node}.{key} refers to {reference!r}, which the entry does not "
+                        f"give; {nearest(place[1], entries[place[0]])}"
+                    )
+                edges[node, key].add(place)
+    for start in edges:
+        seen, todo = set[tuple[str, str]](), [*edges[start]]
+        while todo:
+            place = todo.pop()
+            if place == start:
+                raise ConfigError(f"space: {'.'.join(start)} refers to itself")
+            if place not in seen:
+                seen.add(place)
+                todo += edges.get(place, ())
+
+
+def _without_shared(table: Any) -> tuple[Any, set[str]]:
+    """Return the table of formats without the word `shared`, and the entries that have it."""
+    if not isinstance(table, Mapping):
+        return table, set()
+    found, shared = dict(table), set()
+    for key, entry in table.items():
+        if isinstance(entry, Mapping) and SHARED in entry:
+            if not isinstance(entry[SHARED], bool):
+                raise ConfigError(
+                    f"space: shared of {key} is {entry[SHARED]!r}; allowed: true, false"
+                )
+            shared |= {key} if entry[SHARED] else set()
+            found[key] = {name: value for name, value in entry.items() if name != SHARED}
+    return found, shared
+
+
 def _legal_keys(node: Node, entry: Mapping[str, Any]) -> dict[str, set[str]]:
     """Return the keys of an entry that each of the formats it may choose has.
 
     Raises:
         ConfigError: for a key that none of them has.
     """
-    names = entry.get("name")
-    choices = list(names) if isinstance(names, list | tuple) else [names]
+    choices = choices_of(entry.get("name")) or [None]
     found: dict[str, set[str]] = {str(choice): {"name"} for choice in choices}
     # An operand whose format is given has the keys of that.
     own = {key: name for key, name in entry.items() if key.endswith("_name") if type(name) is str}

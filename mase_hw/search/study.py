@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from mase_hw._config_file import write_config
 from mase_hw._registry import nearest
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models.builder import build, check_arguments
 from mase_hw.passes.skip import skip_transform_pass
-from mase_hw.pipelines.config_file import write_config
 from mase_hw.search._storage import (
     ERROR,
     HEARTBEAT_SECONDS,
@@ -31,6 +32,7 @@ from mase_hw.search._storage import (
     storage_url,
     used,
 )
+from mase_hw.search._values import Proposer
 from mase_hw.search.objective import (
     METRICS,
     Candidate,
@@ -42,7 +44,7 @@ from mase_hw.search.objective import (
 )
 from mase_hw.search.pruners import make_pruner
 from mase_hw.search.samplers import sampler_factory
-from mase_hw.search.space import Proposer, Space, propose_architecture
+from mase_hw.search.space import Space, propose_architecture
 from mase_hw.training import Trainer
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
+Objective = Callable[[MaseGraph, Any], float | Sequence[float]]
+# Name of what an objective of one's own returns.
+OWN = "objective"
 TABLES = (
     "sampler",
     "sampler_options",
@@ -81,12 +86,18 @@ class Task:
         samples: data.
         config: the search's configuration.
         builder: name of the model whose architecture is searched, see `load_builder`.
+        own: an objective of one's own, in place of those of the configuration.
+        own_directions: `maximize` or `minimize` for each number that it returns.
+        callbacks: called by Optuna with the study and every finished trial.
     """
 
     mg: MaseGraph
     samples: Samples
     config: Mapping[str, Any]
     builder: str | None = None
+    own: Objective | None = None
+    own_directions: tuple[str, ...] = ("maximize",)
+    callbacks: tuple[Callable[..., None], ...] = ()
     evaluator: Evaluator = field(init=False)
     space: Space = field(init=False)
     _graphs: dict[str, MaseGraph] = field(init=False, default_factory=dict)
@@ -96,14 +107,22 @@ class Task:
         unknown = sorted(set(self.config) - set(TABLES))
         if unknown:
             raise ConfigError(f"search has no {unknown[0]!r}; {nearest(unknown[0], TABLES)}")
-        for name in (*self.objectives, *self.constraints):
+        if self.own is not None and "objectives" in self.config:
+            raise ConfigError("search: give objectives in the configuration, or one of your own")
+        for direction in self.own_directions if self.own is not None else ():
+            if direction not in ("maximize", "minimize"):
+                raise ConfigError(
+                    f"search: a direction is {direction!r}; allowed: maximize, minimize"
+                )
+        named = () if self.own is not None else self.objectives
+        for name in (*named, *self.constraints):
             if name not in METRICS:
                 raise ConfigError(f"search: no metric is called {name!r}; {nearest(name, METRICS)}")
         if not self.objectives or len(set(self.objectives)) < len(self.objectives):
             raise ConfigError(f"search: objectives are {list(self.objectives)}; give each once")
         if not isinstance(self.trials, int) or self.trials < 1:
             raise ConfigError(f"search: trials is {self.trials!r}; allowed: a number from 1")
-        metrics = tuple(dict.fromkeys((*self.objectives, *self.constraints, *self.recorded)))
+        metrics = tuple(dict.fromkeys((*named, *self.constraints, *self.recorded)))
         training, _ = self._trainer("training")
         recipe = Recipe(training, *self._trainer("finetuning"))
         observer = str(self.config.get("observer", "minmax"))
@@ -133,7 +152,17 @@ class Task:
     @property
     def objectives(self) -> tuple[str, ...]:
         """Names of the metrics that are optimised."""
+        if self.own is not None:
+            count = len(self.own_directions)
+            return (OWN,) if count == 1 else tuple(f"{OWN}_{number}" for number in range(count))
         return tuple(self.config.get("objectives", ("accuracy",)))
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """`maximize` or `minimize` for each objective."""
+        if self.own is not None:
+            return self.own_directions
+        return tuple(METRICS[name] for name in self.objectives)
 
     @property
     def constraints(self) -> dict[str, float]:
@@ -176,7 +205,7 @@ class Task:
 
     def pruner(self) -> Any:
         """Return what ends trials early."""
-        if self._prunes and self.objectives != ("accuracy",):
+        if self._prunes and self.own is None and self.objectives != ("accuracy",):
             raise ConfigError(
                 f"search: a pruner compares accuracies while a trial runs, and the objectives are "
                 f"{', '.join(self.objectives)}; allowed: accuracy alone"
@@ -218,20 +247,48 @@ class Task:
                 raise optuna.TrialPruned
 
         try:
-            found, parallelism = self.measure(trial, report if self._prunes else None)
+            reports = self._prunes and self.own is None
+            found, parallelism = self.measure(trial, report if reports else None)
+            values = dict(found.values) | self._own_values(found.quantized, trial)
         except optuna.TrialPruned:
             raise
         except Exception as error:
             trial.set_user_attr(ERROR, f"{type(error).__name__}: {error}")
             raise
-        trial.set_user_attr("metrics", dict(found.values))
+        trial.set_user_attr("metrics", values)
         # One attribute: each is a transaction of the storage.
-        result = {"config": found.config, "parallelism": parallelism, "predictions": found.digest}
+        result = {
+            "config": found.config,
+            "parallelism": parallelism,
+            "predictions": found.digest,
+            "without_hardware": list(found.without_hardware),
+        }
         trial.set_user_attr(RESULT, result)
         for name, bound in self.constraints.items():
             sign = -1.0 if METRICS[name] == "maximize" else 1.0
             trial.set_constraint(name, sign * (found.values[name] - bound))
-        return tuple(found.values[name] for name in self.objectives)
+        return tuple(values[name] for name in self.objectives)
+
+    def _own_values(self, mg: MaseGraph, trial: Any) -> dict[str, float]:
+        """Return what an objective of one's own says of a quantised graph.
+
+        Raises:
+            SearchError: when it returns something else than its numbers.
+        """
+        if self.own is None:
+            return {}
+        found = self.own(mg, trial)
+        numbers = found if isinstance(found, tuple | list) else (found,)
+        try:
+            values = [float(number) for number in numbers]
+        except (TypeError, ValueError):
+            values = []
+        if len(values) != len(self.own_directions) or any(map(math.isnan, values)):
+            raise SearchError(
+                f"the objective returned {found!r}; expected are {len(self.own_directions)} "
+                "number(s), one a direction"
+            )
+        return dict(zip(self.objectives, values, strict=True))
 
     def measure(
         self, trial: Proposer, report: Report | None = None
@@ -297,6 +354,7 @@ class TrialResult:
         parallelism: likewise; empty when it was not searched.
         predictions: hash of the classes it gave to the samples.
         parameters: what it proposed.
+        without_hardware: what has no hardware in formats of this kind; empty when it emits.
     """
 
     number: int
@@ -305,6 +363,7 @@ class TrialResult:
     parallelism: Mapping[str, Any]
     predictions: str
     parameters: Mapping[str, Any]
+    without_hardware: Sequence[str] = ()
 
     @classmethod
     def of(cls, trial: FrozenTrial) -> TrialResult:
@@ -351,6 +410,9 @@ def search(
     workers: int = 1,
     dask: str | None = None,
     builder: str | None = None,
+    objective: Objective | None = None,
+    directions: Sequence[str] = ("maximize",),
+    callbacks: Sequence[Callable[..., None]] = (),
     progress: Progress | None = None,
     lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
     heartbeat_seconds: int = HEARTBEAT_SECONDS,
@@ -375,6 +437,11 @@ def search(
         dask: address of a Dask scheduler, whose workers run the trials.
         builder: registered name or `file.py:factory` of the function whose arguments the table
             `architecture` searches.
+        objective: called with the quantised graph and Optuna's trial, returns a number or a tuple
+            of them, which are optimised in place of `objectives`; it may report to the trial and
+            raise `optuna.TrialPruned`. It runs in this process: with one worker.
+        directions: `maximize` or `minimize` for each of its numbers.
+        callbacks: called by Optuna with the study and every finished trial.
         progress: called with (finished trials, trials).
         lock_timeout_seconds: how long a locked SQLite file is waited for.
         heartbeat_seconds: how often a running trial shows other machines that it lives.
@@ -387,12 +454,16 @@ def search(
     if workers < 1:
         raise ConfigError(f"workers is {workers}; allowed: a number from 1")
     mg = model if isinstance(model, MaseGraph) else trace(model, example_inputs)
-    task = Task(mg, samples or Samples(), config, builder)
+    if (objective is not None or callbacks) and (workers > 1 or dask is not None):
+        raise ConfigError("functions of one's own run in this process; search with one worker")
+    task = Task(
+        mg, samples or Samples(), config, builder, objective, tuple(directions), tuple(callbacks)
+    )
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
     folder.mkdir(parents=True, exist_ok=True)
-    study = store.open(task.objectives, task.identity())
+    study = store.open(task.directions, task.identity())
     from mase_hw.search.worker import FileTurn, run_processes, run_trials
 
     with reported(url):
@@ -461,7 +532,7 @@ def _best(task: Task, study: Study) -> list[FrozenTrial]:
             return [study.best_trial]
         except ValueError:
             return []
-    sign = -1.0 if METRICS[task.objectives[0]] == "maximize" else 1.0
+    sign = -1.0 if task.directions[0] == "maximize" else 1.0
     distinct = {tuple(trial.values): trial for trial in reversed(study.best_trials)}
     return sorted(distinct.values(), key=lambda trial: sign * trial.values[0])
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from optuna import Study
 
 POLL_SECONDS = 0.2
+# Of temporary folders; the number of the process that made one follows.
+PREFIX = "mase-hw-search-"
 DEATHS_PER_WORKER = 3
 
 
@@ -83,7 +87,9 @@ def run_trials(task: Task, study: Study, turn: Turn, progress: Progress | None =
             if used(trials) >= total:
                 break
             study.sampler = sampler(len(trials))
-            study.optimize(objective, n_trials=1, catch=(Exception,))
+            study.optimize(
+                objective, n_trials=1, catch=(Exception,), callbacks=list(task.callbacks)
+            )
     except BaseException:
         recover(study, [this_worker()])
         raise
@@ -100,7 +106,8 @@ def run_processes(
         SearchError: when workers die again and again; the study stays as it is.
     """
     deaths = 0
-    with tempfile.TemporaryDirectory(prefix="mase-hw-search-") as name:
+    remove_leftovers()
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as name:
         shared = Path(name)
         write_task(task, store, shared)
         alive = [_start(shared) for _ in range(workers)]
@@ -130,6 +137,39 @@ def run_processes(
             recover(study)
 
 
+def remove_leftovers() -> None:
+    """Remove the temporary folders of searches on this machine that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if owner.isdigit() and not _is_alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def end_with_parent(pipe: int) -> None:
+    """End this process once the other end of a pipe is closed: its holder is gone, however.
+
+    Args:
+        pipe: its file descriptor. A file object would be locked at the interpreter's own end.
+    """
+
+    def wait() -> None:
+        while os.read(pipe, 1):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def write_task(task: Task, store: Store, shared: Path) -> None:
     """Write what a worker reads with `read_task`."""
     task.mg.save(shared / "graph.mase")
@@ -142,7 +182,10 @@ def _start(shared: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "mase_hw.search.worker", str(shared)]
     words = shared / f"words-{time.monotonic_ns()}"
     with words.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file, env=_environment())
+        # The pipe is never written to: it closes when this process ends.
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=file, stderr=file, env=_environment()
+        )
     words.rename(shared / f"words-{process.pid}")
     return process
 
@@ -171,11 +214,12 @@ def read_task(shared: Path) -> tuple[Task, Store]:
 def main(shared: Path) -> None:
     """Work on the task in a folder until it is done."""
     task, store = read_task(shared)
-    study = store.open(task.objectives, task.identity())
+    study = store.open(task.directions, task.identity())
     run_trials(task, study, FileTurn(shared / "study.lock"))
 
 
 if __name__ == "__main__":
+    end_with_parent(sys.stdin.fileno())
     try:
         main(Path(sys.argv[1]))
     except MaseError as failure:

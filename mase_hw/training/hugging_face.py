@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from mase_hw.errors import ConfigError
-from mase_hw.training.loop import Progress, check_samples
+from mase_hw.training.history import Epoch, History
+from mase_hw.training.loop import Progress, check_samples, evaluate
+from mase_hw.training.tasks import scores_of
 
 
 class _WithLoss(nn.Module):
@@ -23,8 +24,7 @@ class _WithLoss(nn.Module):
         self.module = module
 
     def forward(self, inputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        found: Any = self.module(inputs)
-        scores = getattr(found, "logits", found)
+        scores = scores_of(self.module(inputs))
         return {"loss": nn.functional.cross_entropy(scores, labels), "logits": scores}
 
 
@@ -62,13 +62,20 @@ class TransformersTrainer:
         if not self.learning_rate > 0:
             raise ConfigError(f"training: learning_rate is {self.learning_rate!r}; allowed: > 0")
 
-    def fit(self, module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
-        """Train the parameters of `module` in place.
+    def fit(
+        self,
+        module: nn.Module,
+        inputs: Tensor,
+        labels: Tensor,
+        validation: tuple[Tensor, Tensor] | None = None,
+    ) -> History:
+        """Train the parameters of `module` in place, in training mode; its mode is restored.
 
         Args:
             module: takes a batch of inputs, returns scores `[samples, classes]`.
             inputs: `[samples, ...]`.
             labels: int64 `[samples]`.
+            validation: inputs and labels; the weights of the epoch best on them are kept.
 
         Raises:
             DataError: for an empty data set, or a label outside the classes.
@@ -77,12 +84,19 @@ class TransformersTrainer:
         if not any(item.requires_grad for item in module.parameters()):
             raise ConfigError("training: the model has no parameter that trains")
         if self.epochs == 0:
-            return
+            return History()
+        before = module.training
         with tempfile.TemporaryDirectory(prefix="mase-hw-trainer-") as scratch:
             folder = Path(scratch) if self.checkpoint is None else self.checkpoint.with_suffix("")
-            self._run(module, inputs, labels, folder)
+            watch = _Watch(module, validation, self.progress, self.epochs)
+            losses = self._run(module, inputs, labels, folder, watch)
+        module.train(before)
+        return watch.keep_best(losses)
 
-    def _run(self, module: nn.Module, inputs: Tensor, labels: Tensor, folder: Path) -> None:
+    def _run(
+        self, module: nn.Module, inputs: Tensor, labels: Tensor, folder: Path, watch: _Watch
+    ) -> list[float]:
+        """Train, and return the loss of every epoch."""
         import transformers
 
         options = transformers.TrainingArguments(
@@ -94,7 +108,7 @@ class TransformersTrainer:
             data_seed=self.seed,
             save_strategy="no" if self.checkpoint is None else "epoch",
             save_total_limit=1,
-            logging_strategy="no",
+            logging_strategy="epoch",
             report_to=[],
             disable_tqdm=True,
             remove_unused_columns=False,
@@ -104,13 +118,14 @@ class TransformersTrainer:
             model=_WithLoss(module),
             args=options,
             train_dataset=_Samples(inputs, labels),
-            callbacks=[_callback(self.progress, self.epochs)] if self.progress else [],
+            callbacks=[_callback(watch)],
         )
         trainer.remove_callback(transformers.PrinterCallback)
         find_last: Any = transformers.trainer_utils.get_last_checkpoint
         last = find_last(str(folder))
         logging.getLogger("transformers").setLevel(logging.ERROR)
         trainer.train(resume_from_checkpoint=last)
+        return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
 
 class _Samples:
@@ -126,13 +141,50 @@ class _Samples:
         return {"inputs": self._inputs[index], "labels": self._labels[index]}
 
 
-def _callback(progress: Callable[[int, int], None], epochs: int) -> Any:
+class _Watch:
+    """What is looked at after every epoch."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        validation: tuple[Tensor, Tensor] | None,
+        progress: Progress | None,
+        epochs: int,
+    ) -> None:
+        self._module, self._validation = module, validation
+        self._progress, self._total = progress, epochs
+        self._metrics: dict[int, float] = {}
+        self._best: dict[str, Tensor] = {}
+
+    def finish(self, epoch: int) -> None:
+        """Measure an epoch, and keep its weights where they are the best so far."""
+        if self._validation is not None:
+            metric = evaluate(self._module, *self._validation)
+            if all(metric > item for item in self._metrics.values()):
+                state = self._module.state_dict()
+                self._best = {key: value.detach().clone() for key, value in state.items()}
+            self._metrics[epoch] = metric
+        if self._progress:
+            self._progress(epoch, self._total)
+
+    def keep_best(self, losses: list[float]) -> History:
+        """Give the module the weights of its best epoch; return what was recorded."""
+        epochs = [
+            Epoch(number, loss, self._metrics.get(number)) for number, loss in enumerate(losses, 1)
+        ]
+        if not self._best:
+            return History(epochs)
+        self._module.load_state_dict(self._best)
+        return History(epochs, best=max(self._metrics, key=lambda item: self._metrics[item]))
+
+
+def _callback(watch: _Watch) -> Any:
     import transformers
 
     class Advance(transformers.TrainerCallback):
-        """Tells how many epochs are done."""
+        """Looks at every epoch."""
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            progress(round(state.epoch), epochs)
+            watch.finish(round(state.epoch))
 
     return Advance()

@@ -1,15 +1,17 @@
-"""Supervised training of any module by a classification loss, seeded, with checkpoints.
+"""Supervised training of any module or graph by any loss, seeded, with checkpoints.
 
-Quantisation-aware training is this loop over `mase_hw.graph.quantized.QuantizedModel`: its forward
-pass rounds, its gradients go straight through (Bengio et al. 2013, arXiv:1308.3432), and its
-parameters are the graph's own.
+Quantisation-aware training is this loop over a quantised graph: its forward pass rounds, its
+gradients go straight through (Bengio et al. 2013, arXiv:1308.3432), and its parameters are the
+graph's own.
 """
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw.errors import ConfigError, DataError
+from mase_hw.graph import MaseGraph
+from mase_hw.training.batches import Batch, Samples, in_order
+from mase_hw.training.history import Epoch, History
+from mase_hw.training.tasks import IGNORED, TASKS, Metric, Task, scores_of, task_of
 
 Progress = Callable[[int, int], None]
 EVALUATION_BATCH = 1024
@@ -31,16 +37,20 @@ class Trainer:
         epochs: passes over the samples.
         learning_rate: at the start.
         batch_size: samples of a step.
-        seed: of the order of the samples.
+        seed: of the order of the samples, and of what chance decides in the model.
         progress: called with (epochs done, epochs).
         checkpoint: file that holds the state after every epoch; training goes on from it.
+        task: loss and metric: `classification`, `regression`, `language_modeling`,
+            `masked_language_modeling`, or a `Task`.
 
     Raises:
         ConfigError: when a number is out of range.
 
     Example:
         >>> model = nn.Linear(2, 2)
-        >>> Trainer(epochs=3).fit(model, torch.randn(8, 2), torch.tensor([0, 1] * 4))
+        >>> inputs, labels = torch.randn(8, 2), torch.tensor([0, 1] * 4)
+        >>> len(Trainer(epochs=3).fit(model, inputs, labels).epochs)
+        3
     """
 
     epochs: int = 10
@@ -49,6 +59,7 @@ class Trainer:
     seed: int = 0
     progress: Progress | None = None
     checkpoint: Path | None = None
+    task: str | Task = "classification"
 
     def __post_init__(self) -> None:
         for name, low in (("epochs", 0), ("batch_size", 1)):
@@ -57,66 +68,169 @@ class Trainer:
                 raise ConfigError(f"training: {name} is {value!r}; allowed: a number from {low}")
         if not self.learning_rate > 0:
             raise ConfigError(f"training: learning_rate is {self.learning_rate!r}; allowed: > 0")
+        task_of(self.task)
 
-    def fit(self, module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
-        """Train the parameters of `module` in place.
+    def fit(
+        self,
+        module: nn.Module,
+        data: Any,
+        labels: Tensor | None = None,
+        validation: Any = None,
+    ) -> History:
+        """Train the parameters of `module` in place, in training mode; its mode is restored.
+
+        With validation samples the weights of the best epoch are kept, else those of the last. A
+        model that returns a loss of its own (the key `loss`) is trained by that.
 
         Args:
-            module: takes a batch of inputs, returns scores `[samples, classes]`.
-            inputs: `[samples, ...]`.
-            labels: int64 `[samples]`.
+            module: takes a batch of inputs, returns scores, `[samples, classes]` to classify.
+            data: inputs `[samples, ...]`, or any iterable of batches, see `read_batch`, that can
+                be iterated once an epoch.
+            labels: `[samples, ...]`, int64 to classify; None for batches.
+            validation: (inputs, labels), or batches.
 
         Raises:
             DataError: for an empty data set, or a label outside the classes.
         """
-        check_samples(module, inputs, labels)
+        task = task_of(self.task)
+        check_data(module, data, labels, task)
+        held = None if validation is None else _pair(validation)
         parameters = [item for item in module.parameters() if item.requires_grad]
         if not parameters:
             raise ConfigError("training: the model has no parameter that trains")
         optimizer = torch.optim.Adam(parameters, self.learning_rate)
-        steps = max(1, self.epochs * -(-len(labels) // self.batch_size))
+        samples = data if labels is None else Samples(data, labels, self.batch_size)
+        steps = max(1, self.epochs * _count(samples))
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        start = self._restore(module, optimizer, schedule)
-        for epoch in range(start, self.epochs):
-            # The order of an epoch depends on the seed and its number alone: resuming repeats it.
-            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-            order = torch.randperm(len(labels), generator=generator)
-            for index in torch.split(order, self.batch_size):
-                optimizer.zero_grad()
-                loss = nn.functional.cross_entropy(module(inputs[index]), labels[index])
-                torch.autograd.backward(loss)
-                optimizer.step()
-                schedule.step()
-            self._save(module, optimizer, schedule, epoch + 1)
-            if self.progress:
-                self.progress(epoch + 1, self.epochs)
+        state = _Progressed(module, optimizer, schedule, task.metric)
+        state.restore(self.checkpoint)
+        with _mode(module, training=True), _own_chance(parameters):
+            for epoch in range(len(state.epochs), self.epochs):
+                # Chance depends on the seed and the epoch's number alone: resuming repeats it.
+                torch.manual_seed(self.seed * 1_000_003 + epoch)
+                loss = self._epoch(module, samples, epoch, task, optimizer, schedule)
+                metric = None
+                if held is not None:
+                    metric = evaluate(module, *held, metric=task.metric)
+                state.finish(Epoch(epoch + 1, loss, metric))
+                state.save(self.checkpoint)
+                if self.progress:
+                    self.progress(epoch + 1, self.epochs)
+        return state.keep_best()
 
-    def _save(self, module: nn.Module, optimizer: Any, schedule: Any, epoch: int) -> None:
-        if self.checkpoint is None:
+    def _epoch(
+        self,
+        module: nn.Module,
+        samples: Any,
+        epoch: int,
+        task: Task,
+        optimizer: torch.optim.Optimizer,
+        schedule: Any,
+    ) -> float:
+        """Train on all samples once and return the mean loss."""
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+        shuffled = isinstance(samples, Samples)
+        batches = samples.shuffled(generator) if shuffled else in_order(samples, None, 0)
+        total, count = 0.0, 0
+        for batch in batches:
+            optimizer.zero_grad()
+            loss = loss_of(module, batch, task)
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                raise DataError(
+                    f"training: the loss of epoch {epoch + 1} is {value}; try a lower learning_rate"
+                )
+            torch.autograd.backward(loss)
+            optimizer.step()
+            schedule.step()
+            total += value * len(batch)
+            count += len(batch)
+        if not count:
+            raise DataError(
+                f"the data set gave no sample in epoch {epoch + 1}; give an iterable that starts "
+                "anew each time, such as a list or a DataLoader, not an iterator"
+            )
+        return total / count
+
+
+def loss_of(module: nn.Module, batch: Batch, task: Task) -> Tensor:
+    """Return the loss of a batch: the model's own where it returns one, else the task's."""
+    outputs = _outputs(module, batch)
+    own = outputs.get("loss") if hasattr(outputs, "get") else getattr(outputs, "loss", None)
+    if isinstance(own, Tensor):
+        return own
+    if batch.labels is None:
+        raise DataError("training: a batch has no labels, and the model returns no loss")
+    scores = scores_of(outputs)
+    return task.loss(scores, batch.labels.to(scores.device))
+
+
+def takes_labels(module: Any) -> bool:
+    """Return whether a model has an input for labels, from which it computes a loss."""
+    if isinstance(module, MaseGraph):
+        return "labels" in [str(node.target) for node in module.inputs]
+    call = module.forward if isinstance(module, nn.Module) else module
+    return "labels" in inspect.signature(call).parameters
+
+
+class _Progressed:
+    """What is carried from epoch to epoch, and kept in a checkpoint."""
+
+    def __init__(self, module: nn.Module, optimizer: Any, schedule: Any, metric: Metric) -> None:
+        self._module, self._optimizer, self._schedule = module, optimizer, schedule
+        self._metric = metric
+        self._best: tuple[int, dict[str, Tensor]] | None = None
+        self.epochs: list[Epoch] = []
+
+    def finish(self, epoch: Epoch) -> None:
+        """Note an epoch, and its weights where they are the best so far."""
+        self.epochs.append(epoch)
+        if epoch.metric is None:
+            return
+        before = [item.metric for item in self.epochs[:-1] if item.metric is not None]
+        sign = 1.0 if self._metric.direction == "maximize" else -1.0
+        if all(sign * epoch.metric > sign * item for item in before):
+            weights = self._module.state_dict()
+            copies = {key: value.detach().clone() for key, value in weights.items()}
+            self._best = epoch.number, copies
+
+    def keep_best(self) -> History:
+        """Give the module the weights of its best epoch; return what was recorded."""
+        if self._best is None:
+            return History(self.epochs, self._metric.name)
+        self._module.load_state_dict(self._best[1])
+        return History(self.epochs, self._metric.name, self._best[0])
+
+    def save(self, path: Path | None) -> None:
+        """Write a checkpoint."""
+        if path is None:
             return
         state = {
-            "epoch": epoch,
-            "model": module.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "schedule": schedule.state_dict(),
+            "epochs": [vars(epoch) for epoch in self.epochs],
+            "best": self._best,
+            "model": self._module.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "schedule": self._schedule.state_dict(),
         }
-        folder = self.checkpoint.absolute().parent
+        folder = path.absolute().parent
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
             torch.save(state, file)
-        Path(file.name).replace(self.checkpoint)
+        Path(file.name).replace(path)
 
-    def _restore(self, module: nn.Module, optimizer: Any, schedule: Any) -> int:
-        if self.checkpoint is None or not self.checkpoint.exists():
-            return 0
+    def restore(self, path: Path | None) -> None:
+        """Go on from a checkpoint where there is one."""
+        if path is None or not path.exists():
+            return
         try:
-            state = torch.load(self.checkpoint, weights_only=True)
-            module.load_state_dict(state["model"])
-            optimizer.load_state_dict(state["optimizer"])
-            schedule.load_state_dict(state["schedule"])
+            state = torch.load(path, weights_only=True)
+            self._module.load_state_dict(state["model"])
+            self._optimizer.load_state_dict(state["optimizer"])
+            self._schedule.load_state_dict(state["schedule"])
+            self.epochs = [Epoch(**item) for item in state["epochs"]]
+            self._best = state["best"]
         except Exception as error:
-            raise DataError(f"{self.checkpoint} is no checkpoint of this model: {error}") from error
-        return int(state["epoch"])
+            raise DataError(f"{path} is no checkpoint of this model: {error}") from error
 
 
 def check_samples(module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
@@ -125,33 +239,118 @@ def check_samples(module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
     Raises:
         DataError: for an empty data set, samples of another shape, or a label outside the classes.
     """
-    if len(labels) == 0 or len(inputs) == 0:
-        raise DataError("the data set is empty; give at least one sample")
-    if len(inputs) != len(labels):
-        raise DataError(f"the data set has {len(inputs)} samples and {len(labels)} labels")
+    check_data(module, inputs, labels, TASKS["classification"])
+
+
+def check_data(module: nn.Module, data: Any, labels: Tensor | None, task: Task) -> None:
+    """Refuse data that a model cannot be trained or measured on, as far as one batch shows.
+
+    Raises:
+        DataError: for an empty data set, samples of another shape, or a label outside the classes.
+    """
+    if labels is None:
+        first = next(in_order(data, None, 0), None)
+        if first is None:
+            raise DataError("the data set is empty; give at least one batch")
+    else:
+        if len(labels) == 0 or len(data) == 0:
+            raise DataError("the data set is empty; give at least one sample")
+        if len(data) != len(labels):
+            raise DataError(f"the data set has {len(data)} samples and {len(labels)} labels")
+        first = Batch((data[:2],), {}, labels[:2])
     try:
-        with torch.no_grad():
-            classes = int(module(inputs[:2]).shape[-1])
-    except RuntimeError as error:
-        shape = tuple(inputs.shape[1:])
-        raise DataError(f"samples of shape {shape} do not fit the model: {error}") from error
-    low, high = int(labels.min()), int(labels.max())
+        with torch.no_grad(), _mode(module, training=False):
+            scores = scores_of(_outputs(module, first))
+    except (RuntimeError, TypeError, IndexError) as error:
+        raise DataError(
+            f"samples of shape {_shapes(first)} do not fit the model: {error}"
+        ) from error
+    wanted = first.labels if labels is None else labels
+    if wanted is None or not task.classes:
+        return
+    counted = wanted[wanted != IGNORED]
+    if not counted.numel():
+        return
+    low, high = int(counted.min()), int(counted.max())
+    classes = int(scores.shape[-1])
     if low < 0 or high >= classes:
         outside = low if low < 0 else high
         raise DataError(f"label {outside} is outside the classes 0 to {classes - 1} of the model")
 
 
-def evaluate(module: Callable[[Tensor], Tensor], inputs: Tensor, labels: Tensor) -> float:
-    """Return the share of samples whose largest score is that of their label.
+def _outputs(module: Any, batch: Batch) -> Any:
+    """Return a model's outputs; it is given labels where it has an input for them."""
+    if batch.labels is not None and takes_labels(module):
+        batch = Batch(batch.args, {**batch.kwargs, "labels": batch.labels}, batch.labels)
+    return batch.run(module)
+
+
+def _shapes(batch: Batch) -> str:
+    """Return the shapes of one sample."""
+    given = [("", value) for value in batch.args]
+    given += [(f"{name} ", value) for name, value in batch.kwargs.items()]
+    return ", ".join(
+        f"{name}{tuple(value.shape[1:])}" for name, value in given if isinstance(value, Tensor)
+    )
+
+
+def evaluate(
+    module: Any,
+    data: Any,
+    labels: Tensor | None = None,
+    metric: str | Metric | Callable[[Tensor, Tensor], float] = "accuracy",
+) -> float:
+    """Return a figure of merit of a model, in evaluation mode.
+
+    Args:
+        module: a module or a function from inputs to outputs.
+        data: inputs `[samples, ...]`, or any iterable of batches, see `read_batch`.
+        labels: of the inputs; None for batches.
+        metric: `accuracy`, the share of samples whose largest score is that of their label;
+            `perplexity`, `mean_squared_error`; or a function of all scores and all labels.
 
     Raises:
-        DataError: for an empty data set.
+        DataError: for an empty data set, or a metric that is no number.
     """
-    if len(labels) == 0:
+    if labels is not None and len(labels) == 0:
         raise DataError("the data set is empty; give at least one sample")
-    with torch.no_grad():
-        scores = [module(part) for part in torch.split(inputs, EVALUATION_BATCH)]
-    return accuracy(torch.cat(scores), labels)
+    metric = metric_of(metric) if isinstance(metric, str) else metric
+    total, count = 0.0, 0
+    parts: list[tuple[Tensor, Tensor]] = []
+    with torch.no_grad(), _mode(module, training=False):
+        for batch in in_order(data, labels, EVALUATION_BATCH):
+            if batch.labels is None:
+                raise DataError("a batch to measure on has no labels")
+            scores = scores_of(_outputs(module, batch))
+            wanted = batch.labels.to(scores.device)
+            if isinstance(metric, Metric):
+                sums, terms = metric.measure(scores, wanted)
+                total, count = total + sums, count + terms
+            else:
+                parts.append((scores.cpu(), wanted.cpu()))
+                count += len(batch)
+    if not count:
+        raise DataError("the data set is empty; give at least one sample")
+    if isinstance(metric, Metric):
+        found, name = metric.finish(total / count), metric.name
+    else:
+        columns = [torch.cat(column) for column in zip(*parts, strict=True)]
+        found, name = float(metric(*columns)), getattr(metric, "__name__", "the metric")
+    if math.isnan(found):
+        raise DataError(f"{name} is not a number on these samples")
+    return found
+
+
+def metric_of(name: str) -> Metric:
+    """Return a metric by its name.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    known = {task.metric.name: task.metric for task in reversed(list(TASKS.values()))}
+    if name not in known:
+        raise ConfigError(f"no metric is called {name!r}; known: {', '.join(sorted(known))}")
+    return known[name]
 
 
 def standard_error(share: float, samples: int) -> float:
@@ -162,3 +361,39 @@ def standard_error(share: float, samples: int) -> float:
 def accuracy(scores: Tensor, labels: Tensor) -> float:
     """Return the share of rows of `scores` whose first largest entry is at the label."""
     return float((scores.reshape(len(labels), -1).argmax(dim=1) == labels).double().mean())
+
+
+def _pair(validation: Any) -> tuple[Any, Tensor | None]:
+    pair = isinstance(validation, tuple) and len(validation) == 2
+    if pair and all(isinstance(item, Tensor) for item in validation):
+        return validation[0], validation[1]
+    return validation, None
+
+
+def _count(samples: Any) -> int:
+    """Return the number of batches; those of an iterable without a length are counted."""
+    return len(samples) if hasattr(samples, "__len__") else sum(1 for _ in samples)
+
+
+@contextlib.contextmanager
+def _mode(module: Any, *, training: bool) -> Iterator[None]:
+    """Put a module into a mode, and restore the mode of each of its parts."""
+    if not isinstance(module, nn.Module):
+        yield
+        return
+    modes = {part: part.training for part in module.modules()}
+    try:
+        module.train(training)
+        yield
+    finally:
+        module.train(modes[module])
+        for part, mode in modes.items():
+            part.training = mode
+
+
+@contextlib.contextmanager
+def _own_chance(parameters: list[nn.Parameter]) -> Iterator[None]:
+    """Leave the random numbers of the rest of the program as they were."""
+    devices = sorted({item.device.index for item in parameters if item.device.type == "cuda"})
+    with torch.random.fork_rng(devices=devices):
+        yield

@@ -40,6 +40,35 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_factory_is_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    from mase_hw.cli._progress import Display
+
+    display = Display()
+    display.console.print("net.py:factory: 3 trials", markup=False)
+    display.errors.print("net.py:factory: 3 trials")
+    found = capsys.readouterr()
+    assert found.out == found.err == "net.py:factory: 3 trials\n"
+
+
+def test_float_accuracy_is_the_models_whatever_weights_are_given(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mase_hw.models import models
+
+    module = models()["digits-mlp"].load().module
+    given = {key: value.sign() for key, value in module.state_dict().items()}
+    torch.save(given, here / "trained.pt")
+    arguments = ["emit-verilog", "digits-mlp", "-o", "digits", "--samples", "100"]
+    plain = json_command(monkeypatch, capsys, *arguments)["accuracy"]
+    assert plain["unrounded"] is None
+    arguments += ["--weights", "trained.pt"]
+    accuracy = json_command(monkeypatch, capsys, *arguments)["accuracy"]
+    assert accuracy["float_model"] == plain["float_model"]
+    assert accuracy["unrounded"] < accuracy["float_model"]
+    _, table = command(monkeypatch, capsys, *arguments)
+    assert re.search("given weights unrounded .* 0\\.", table), table
+
+
 def test_the_main_job_on_a_part_of_the_test_set(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,6 @@ from mase_hw.emit.flow import quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.formats.fixed import Fixed
 from mase_hw.graph import MaseGraph, common, trace
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.graph.reference import IntegerReference
 from tests.flow.perceptrons import seeded
 
@@ -117,7 +116,7 @@ def test_casts_where_the_two_ends_differ() -> None:
     codes = torch.randint(-128, 128, (50, 1, 8), generator=torch.Generator().manual_seed(0))
     expected = IntegerReference(mg)([codes])["linear_4"].reshape(50, 5)
     with torch.no_grad():
-        found = QuantizedModel(mg).double()(codes.reshape(50, 8).double() / 4)
+        found = mg.double()(codes.reshape(50, 8).double() / 4)
     assert torch.equal(found, result(mg, "linear_4").decode(expected))
 
 

@@ -8,7 +8,6 @@ import torch
 
 import mase_hw
 from mase_hw.emit.project import Project, load_reference
-from mase_hw.graph.quantized import QuantizedModel
 from tests.flow.perceptrons import JET_TAGGER, assert_bit_exact, quantized
 
 OUTPUTS = JET_TAGGER[-1]
@@ -60,7 +59,7 @@ def test_the_fake_quantized_model_is_the_decoded_reference(project: Project) -> 
     generator = torch.Generator().manual_seed(4)
     codes = entering.spec.quantized.random_codes((5000, *entering.spec.shape), generator)
     expected = load_reference(project.folder)([codes])[leaving.node]
-    model = QuantizedModel(project.mg.copy()).double()
+    model = project.mg.copy().double()
     with torch.no_grad():
         found = model(entering.spec.quantized.decode(codes).reshape(5000, -1))
     decoded = leaving.spec.quantized.decode(expected).reshape(5000, OUTPUTS)

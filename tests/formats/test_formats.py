@@ -31,14 +31,37 @@ def test_training_compiles_without_a_graph_break():
     assert torch.equal(eager.grad, compiled.grad)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(formats()))
-def test_generated_code_is_exact(name):
-    number = formats()[name]()
-    values = torch.randn(64, 96, generator=torch.Generator().manual_seed(0)) * 3
+def compare_generated_code(number, shape, dtype):
+    """Compare result and gradient of the code that torch generates with eager's, bit for bit."""
+    generator = torch.Generator().manual_seed(0)
+    values = (torch.randn(shape, generator=generator) * 3).to(dtype)
+    weights = torch.randn(shape, generator=generator).to(dtype)
+    eager, compiled = (values.clone().requires_grad_() for _ in range(2))
     torch._dynamo.reset()
-    found = torch.compile(number.fake_quantize, fullgraph=True)(values)
-    assert torch.equal(found, number.fake_quantize(values))
+    function = torch.compile(lambda item: number.fake_quantize(item) * 2, fullgraph=True)
+    expected, found = number.fake_quantize(eager) * 2, function(compiled)
+    assert torch.equal(found, expected)
+    found.backward(weights)
+    expected.backward(weights)
+    assert torch.equal(compiled.grad, eager.grad)
+
+
+def test_generated_code_keeps_a_short_last_block():
+    compare_generated_code(make("mxint"), (3, 45), torch.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", [(64, 96), (3, 45), (5, 784), (7,), (33, 17, 3)])
+@pytest.mark.parametrize("name", sorted(formats()))
+def test_generated_code_is_exact(name, shape, dtype):
+    compare_generated_code(formats()[name](), shape, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BLOCKS)
+def test_generated_code_is_exact_along_another_axis(name):
+    compare_generated_code(make(name, axis=1), (3, 45, 17), torch.float32)
 
 
 def test_carries_of_rounding_reach_the_exponent():
@@ -91,6 +114,65 @@ def test_the_smallest_and_largest_scales_bound_a_block(name):
     huge = torch.full((32,), 3.0e38)
     assert bool(number.round_values(huge).isfinite().all())
     assert torch.equal(number.decode(number.encode(huge)).float(), number.round_values(huge))
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.3, 1 / 3, 0.7, 2.0**-140 * 1.1, 0.5 + 2**-26, 3e38])
+def test_ternary_rounds_as_it_encodes_at_the_threshold(threshold):
+    number = make("ternary", scale=2 * threshold, threshold=threshold)
+    near = torch.tensor(threshold, dtype=torch.float64).float()
+    steps = [torch.full((1,), float(near)), torch.tensor([float("inf")])]
+    for end in (float("inf"), 0.0):
+        value = near
+        for _ in range(3):
+            value = torch.nextafter(value, torch.tensor(end))
+            steps.append(value.reshape(1))
+    values = torch.cat([*steps, *(-step for step in steps)])
+    signs = torch.sign(number.round_values(values))
+    assert torch.equal(signs.long(), number.encode(values.double()))
+    assert torch.equal(number.encode(values), number.encode(values.double()))
+
+
+@pytest.mark.parametrize("bias", [127, 128, 140, 200, 250])
+def test_block_fp_rounds_subnormal_numbers_as_it_encodes_them(bias):
+    number = make("block_fp", exponent_bias=bias, block_size=4)
+    exponents = torch.arange(-149.0, -100.0).repeat_interleave(4)
+    values = torch.randn(
+        len(exponents), generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
+    values = (values * torch.exp2(exponents.double())).float()
+    assert torch.equal(number.decode(number.encode(values)).float(), number.round_values(values))
+
+
+@pytest.mark.parametrize("width", [2, 4, 5, 8])
+def test_block_log_is_one_function_at_the_top_of_the_range(width):
+    """As rounded, as encoded, and as cast from exact integers."""
+    number = make("block_log", width=width, block_size=1)
+    places = torch.arange(100, 128)
+    integers = torch.tensor([4, 5, 6, 7])[:, None].expand(4, len(places))
+    values = (integers.double() * torch.exp2(places - 2.0)).float()
+    codes = number.from_scaled(integers.contiguous(), (places - 2).expand(4, -1).contiguous())
+    assert torch.equal(codes, number.encode(values))
+    assert torch.equal(number.decode(codes).float(), number.round_values(values))
+    assert bool(number.decode(codes).float().isfinite().all())
+
+
+@pytest.mark.parametrize("name", ["mxint", "mxfp4", "mxfp6", "mxfp8"])
+def test_the_last_code_of_a_standard_scale_is_not_a_number(name):
+    number = formats()[name]()
+    codes = (255 << number.element.width) | torch.arange(4)
+    assert bool(number.decode(codes).isnan().all())
+    assert bool(number.decode(codes - (1 << number.element.width)).isfinite().all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_gradients_pass_or_do_not_at_the_edge_of_saturation(dtype):
+    number = make("minifloat_denorm", width=8, exponent_width=4, exponent_bias=139)
+    clip = torch.tensor(number.layout.clip, dtype=dtype)
+    beyond = torch.nextafter(clip, torch.tensor(1.0, dtype=dtype))
+    values = torch.stack([clip, beyond, beyond * 2, -beyond, torch.full_like(clip, torch.nan)])
+    values.requires_grad_()
+    number.fake_quantize(values).sum().backward()
+    assert values.grad.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
 
 
 def test_scaled_integers_fit_tensors_and_channels():

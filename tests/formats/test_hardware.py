@@ -9,7 +9,6 @@ from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import ParallelismError
 from mase_hw.graph import common, trace
-from mase_hw.graph.quantized import QuantizedModel
 
 
 def simulate(model, shape, config, parallelism, folder, samples=12, spread=1.0):
@@ -216,4 +215,4 @@ def test_two_parallelisms_of_one_stream_of_blocks_are_refused():
 def test_blocks_of_a_result_with_fewer_dimensions_are_emulated():
     mg = trace(images(*IMAGES["flatten"][0]), torch.randn(2, 2, 6, 6))
     mg = quantize(mg, {"default": {"config": BLOCKS}})
-    assert QuantizedModel(mg)(torch.randn(3, 2, 6, 6)).shape == (3, 3)
+    assert mg(torch.randn(3, 2, 6, 6)).shape == (3, 3)

@@ -11,7 +11,6 @@ from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.formats import make_format
 from mase_hw.graph import trace
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.graph.reference import IntegerReference, output_nodes, spec
 from mase_hw.models.digits_mlp import DigitsMLP
 from mase_hw.models.mnist_cnn import MnistCNN
@@ -104,7 +103,7 @@ def test_reference_is_the_fake_quantized_model():
     values, codes = values_of(mg, 200)
     expected = IntegerReference(mg)(codes)
     with torch.no_grad():
-        outputs = QuantizedModel(mg.copy()).double()(*(value.double() for value in values))
+        outputs = mg.copy().double()(*(value.double() for value in values))
     for position, (node, output) in enumerate(zip(output_nodes(mg), outputs, strict=True)):
         decoded = spec(node).quantized.decode(expected[node.name]).reshape(output.shape)
         wrong = int((decoded != output).sum())

@@ -12,7 +12,7 @@ from mase_hw.emit.flow import quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.graph.quantized import GraphRun
 from mase_hw.ops._base import Apply
 
 Pair = namedtuple("Pair", ["first", "second"])
@@ -70,7 +70,7 @@ def test_the_quantized_model_nests_its_outputs_as_the_model_does():
         return {"logits": torch.relu(x), "past": ((x * 2, None), [x])}
 
     mg = quantize(trace(Apply(function), INPUTS))
-    exact = QuantizedModel(mg, only=())(INPUTS)
+    exact = GraphRun(mg, only=())([INPUTS])
     assert type(exact) is dict
     assert torch.equal(exact["logits"], torch.relu(INPUTS))
     assert torch.equal(exact["past"][0][0], INPUTS * 2)

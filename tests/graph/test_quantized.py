@@ -7,7 +7,7 @@ from torch import nn
 from mase_hw.emit.flow import quantize
 from mase_hw.errors import MaseError
 from mase_hw.graph import trace
-from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes.lora import insert_lora_adapter_transform_pass
 
 FIXED = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
@@ -39,7 +39,7 @@ def test_numbers_keep_their_values_behind_whole_numbers(name):
     model = Tokens().eval()
     mg = quantize(trace(model, IDS), CONFIGS[name])
     with torch.no_grad():
-        found, expected = QuantizedModel(mg, only=())(IDS), model(IDS)
+        found, expected = GraphRun(mg, only=())([IDS]), model(IDS)
     for left, right in zip(found, expected, strict=True):
         assert left.dtype == right.dtype
         assert torch.equal(left, right)
@@ -49,7 +49,7 @@ def test_numbers_are_rounded_in_their_format():
     model = Tokens().eval()
     mg = quantize(trace(model, IDS), CONFIGS["all"])
     with torch.no_grad():
-        found, expected = QuantizedModel(mg)(IDS), model(IDS)
+        found, expected = mg(IDS), model(IDS)
     torch.testing.assert_close(found[0], expected[0], rtol=0, atol=1e-2)
 
 

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_leaves
 
 from mase_hw.emit.flow import quantize
 from mase_hw.graph import trace
-from mase_hw.graph.quantized import QuantizedModel
+from mase_hw.graph.quantized import GraphRun
 
 TEXT = {
     "hidden_size": 32,
@@ -105,7 +105,7 @@ def test_nothing_quantized_is_the_float_module(name):
         assert dict(mg.model.named_parameters()).keys() <= dict(model.named_parameters()).keys()
         examples = mg.example_inputs
         assert_equal(mg(*examples), expected, tolerance)
-        assert_equal(QuantizedModel(quantize(mg, {"by": "type"}))(*examples), expected, tolerance)
+        assert_equal(quantize(mg, {"by": "type"})(*examples), expected, tolerance)
         mg = quantize(mg, {"by": "type", "linear": {"config": LINEAR}})
-        assert_equal(QuantizedModel(mg, only=())(*examples), expected, tolerance)
+        assert_equal(GraphRun(mg, only=())(examples), expected, tolerance)
     assert mg.is_quantized

@@ -8,7 +8,6 @@ from torch import nn
 import mase_hw
 from mase_hw.errors import DataError
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.graph.weights import load_weights
 from mase_hw.training import Trainer
 
@@ -40,7 +39,7 @@ def test_a_checkpoint_of_training_gives_the_weights(tmp_path):
     mg = mase_hw.quantize(graph())
     path = tmp_path / "state.pt"
     labels = torch.arange(10) % 3
-    Trainer(epochs=2, checkpoint=path).fit(QuantizedModel(mg), INPUTS, labels)
+    Trainer(epochs=2, checkpoint=path).fit(mg, INPUTS, labels)
     again = load_weights(mase_hw.quantize(graph()), path)
     assert torch.equal(again(INPUTS), mg(INPUTS))
 

@@ -72,6 +72,16 @@ def test_mxint8_terms_add_up_to_the_measured_bytes(model: str, tmp_path: Path) -
         assert len(list(csv.reader(handle))) == len(memory.rows) + 1
 
 
+def test_sdpa_finds_the_heads_of_a_module_inside(tmp_path: Path) -> None:
+    path = tmp_path / "outer.py"
+    path.write_text(
+        FACTORY.replace("BREAK", "pass")
+        + "\n\ndef outer():\n    return torch.nn.Sequential(make()[0]), make()[1]\n"
+    )
+    report = profile_sdpa(f"{path}:outer", lengths=(16,), rounds=1)
+    assert "heads of 8" in report.tables[0].title
+
+
 def test_sdpa_counts_the_scores(model: str, tmp_path: Path) -> None:
     report = profile_sdpa(model, lengths=(64, 256), rounds=3)
     (table,) = report.tables

@@ -134,7 +134,7 @@ def test_what_stays_is_what_cannot_convert() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8).double(), nn.Embedding(4, 8, max_norm=1))
     converted = convert_to_mxint8(model)
     assert [type(each) for each in converted] == [MXInt8Linear, nn.Linear, nn.Embedding]
-    with pytest.raises(FormatError, match="ReLU has no float32 or bfloat16"):
+    with pytest.raises(FormatError, match=r"ReLU has no nn\.Linear or nn\.Embedding of floats"):
         convert_to_mxint8(nn.ReLU())
     assert isinstance(convert_to_mxint8(nn.Linear(8, 8)), MXInt8Linear)
 

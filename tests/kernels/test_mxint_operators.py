@@ -85,6 +85,34 @@ def test_compiled_equals_eager(operands: tuple[Tensor, Tensor, Tensor, Tensor]) 
     assert torch.equal(compiled(*operands), function(*operands))
 
 
+@pytest.mark.parametrize("name", ["cpu", "vectorized", "reference"])
+@pytest.mark.parametrize("quantize_values", [False, True])
+def test_float16_is_float32_rounded_once(
+    operands: tuple[Tensor, Tensor, Tensor, Tensor], name: str, quantize_values: bool
+) -> None:
+    values, codes, exponents, bias = operands
+    values, bias = values.half(), bias.half()
+    with use(name):
+        found, places = quantize(values)
+        assert torch.equal(found, quantize(values.float())[0])
+        assert torch.equal(places, quantize(values.float())[1])
+        assert torch.equal(
+            dequantize(codes, exponents, dtype=torch.float16), dequantize(codes, exponents).half()
+        )
+        result = linear(values, codes, exponents, bias, quantize_values=quantize_values)
+        wanted = linear(
+            values.float(), codes, exponents, bias.float(), quantize_values=quantize_values
+        )
+        assert result.dtype == torch.float16
+        assert torch.equal(result, wanted.half())
+    large = dequantize(torch.tensor([[127, 1]], dtype=torch.int8), torch.tensor([[143]]).byte())
+    assert large.half().isinf().tolist() == [[True, False]]
+    values.requires_grad_()
+    linear(values, codes, exponents, bias).sum().backward()
+    assert values.grad is not None
+    assert values.grad.dtype == torch.float16
+
+
 def test_exported_equals_eager(operands: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
     class Model(torch.nn.Module):
         def forward(self, values: Tensor) -> Tensor:
@@ -118,7 +146,7 @@ def test_bad_arguments_say_what_is_allowed() -> None:
         ),
         (lambda: dequantize(codes.int(), exponents), "codes are torch.int32"),
         (lambda: dequantize(codes, exponents, 16), r"shape \(4, 2\).*blocks of 16 need \(4, 4\)"),
-        (lambda: dequantize(codes, exponents, dtype=torch.float16), "dtype is torch.float16"),
+        (lambda: dequantize(codes, exponents, dtype=torch.float64), "dtype is torch.float64"),
         (lambda: dequantize(codes.to("meta"), exponents), "codes on meta, exponents on cpu"),
         (
             lambda: linear(torch.randn(2, 63), codes, exponents),

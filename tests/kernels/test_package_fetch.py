@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 
-from mase_hw.data import fetch
+from mase_hw.data import fetch, packaged
 from mase_hw.errors import DataError
 from mase_hw.models import hub
 
@@ -90,16 +90,16 @@ def test_packaged_model_loads(
         for path in (tmp_path / "saved").iterdir():
             archive.write(path, f"tiny/model/{path.name}")
         archive.writestr("tiny/other.txt", "not part of the model")
-    packaged = hub.PackagedModel(
+    tiny = packaged.PackagedModel(
         "tiny", "1.0", fetch.file_sha256(wheel), "tiny/model", "", "a test"
     )
-    monkeypatch.setitem(hub.PACKAGED_MODELS, "tiny", packaged)
+    monkeypatch.setitem(packaged.PACKAGED_MODELS, "tiny", tiny)
     loaded = hub.load_pretrained("tiny")
     inputs = loaded.inputs(2, 5)
     assert inputs["input_ids"].shape == (2, 5)
     expected = model.eval()(**inputs)[0]
     assert torch.equal(loaded.module(**inputs)[0], expected)
-    assert not (hub.packaged_folder(packaged) / "other.txt").exists()
+    assert not (packaged.packaged_folder(tiny) / "other.txt").exists()
 
 
 def test_unknown_model_is_one_clear_error(tmp_path: Path) -> None:

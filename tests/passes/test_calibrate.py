@@ -13,7 +13,6 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, FormatError
 from mase_hw.formats.fixed import Fixed
 from mase_hw.graph import common, metadata, trace
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.passes._observers import OBSERVERS, Sample
 from mase_hw.passes.calibrate import calibrate_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
@@ -178,10 +177,10 @@ def blobs(samples, seed=0):
 def test_quantization_aware_training_trains_the_graph():
     inputs, labels = blobs(300)
     mg, _ = quantize_transform_pass(small_graph(), config(3))
-    model = QuantizedModel(mg)
+    model = mg
     before = evaluate(model, inputs, labels)
     Trainer(epochs=20, learning_rate=1e-2).fit(model, inputs, labels)
-    after = evaluate(QuantizedModel(mg), inputs, labels)
+    after = evaluate(mg, inputs, labels)
     assert before < 0.7
     assert after > 0.9
 
@@ -254,7 +253,7 @@ def test_calibration_survives_poles(observer):
     mg, values = poles_graph()
     _, info = calibrate_analysis_pass(mg, {"config": config(8), "observer": observer})
     quantized, _ = quantize_transform_pass(mg, info["config"])
-    found = QuantizedModel(quantized).double()(values.double())
+    found = quantized.copy().double()(values.double())
     assert all(bool(result.isfinite().all()) for result in found)
 
 

@@ -7,7 +7,6 @@ from torch import nn
 from mase_hw.emit.flow import quantize
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.graph.quantized import QuantizedModel
 from mase_hw.passes.prune import prune_transform_pass, report_sparsity_analysis_pass
 from mase_hw.training import Trainer
 
@@ -51,10 +50,10 @@ def test_masks_survive_training_saving_and_quantisation(tmp_path):
     zeros = [item == 0 for item in weights(mg)]
     inputs, labels = torch.randn(60, 10), torch.arange(60) % 3
     before = [item.clone() for item in weights(mg)]
-    Trainer(epochs=3, learning_rate=1e-2).fit(mg.model, inputs, labels)
+    Trainer(epochs=3, learning_rate=1e-2).fit(mg, inputs, labels)
     assert all((new != old).any() for new, old in zip(weights(mg), before, strict=True))
     quantized = quantize(MaseGraph.load(mg.save(tmp_path / "tiny.mase")))
-    Trainer(epochs=3, learning_rate=1e-2).fit(QuantizedModel(quantized), inputs, labels)
+    Trainer(epochs=3, learning_rate=1e-2).fit(quantized, inputs, labels)
     for item, mask in zip(weights(quantized), zeros, strict=True):
         assert torch.equal(item == 0, mask)
 

@@ -1,11 +1,16 @@
 """Search: samplers, spaces, constraints, storage that survives, and the file that is emitted."""
 
+import contextlib
 import csv
 import itertools
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
+import time
 import tomllib
+from pathlib import Path
 
 import optuna
 import pytest
@@ -13,16 +18,17 @@ import torch
 from torch import nn
 
 import mase_hw
+from mase_hw._config_file import write_config
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, SearchError
 from mase_hw.graph import trace
 from mase_hw.passes.quantize import quantize_transform_pass
-from mase_hw.pipelines.config_file import write_config
 from mase_hw.search import Samples, search
 from mase_hw.search._storage import ERROR, WORKER
 from mase_hw.search.objective import score
 from mase_hw.search.samplers import SAMPLERS
 
+ROOT = Path(__file__).resolve().parents[2]
 BIAS = {"bias_width": 8}
 ENTRY = {"name": "fixed", "data_in_width": [4, 8], "weight_width": {"low": 3, "high": 8}, **BIAS}
 
@@ -81,6 +87,12 @@ def test_a_search_repeats_and_goes_on_where_it_was(tmp_path, sampler):
     whole, cut = stored(tmp_path / "whole"), stored(tmp_path / "cut")
     assert [trial.params for trial in whole] == [trial.params for trial in cut]
     assert [trial.values for trial in whole] == [trial.values for trial in cut]
+
+
+def test_a_storage_whose_folder_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SearchError, match="file/deeper cannot be made: Not a directory"):
+        run(tmp_path / "out", {"trials": 1}, storage=tmp_path / "file" / "deeper" / "study.db")
 
 
 def test_a_grid_visits_every_point_once(tmp_path):
@@ -255,6 +267,55 @@ def test_killing_a_worker_loses_no_finished_trial(tmp_path):
     for first, second in zip(died, again, strict=True):
         assert first.user_attrs[WORKER] == killed[0]
         assert first.params.items() <= second.params.items()
+
+
+MAIN = """
+import sys
+from pathlib import Path
+from tests.search.test_search import run
+
+def show(done, total):
+    print(done, flush=True)
+
+run(Path(sys.argv[1]), {"trials": 100_000}, workers=2, progress=show)
+"""
+
+
+def _workers(folder):
+    """Return the processes that work in a temporary folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().decode().split("\0")
+            if "mase_hw.search.worker" in words and str(folder) in words[-2]:
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are listed in /proc")
+def test_workers_end_when_the_main_process_is_killed(tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    environment = {**os.environ, "TMPDIR": str(shared), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", MAIN, str(tmp_path / "out")]
+    with subprocess.Popen(
+        command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as main:
+        for line in main.stdout:
+            if int(line) > 2:
+                break
+        working = _workers(shared)
+        main.kill()
+    assert len(working) == 2
+    end = time.monotonic() + 10
+    while time.monotonic() < end and _workers(shared):
+        time.sleep(0.1)
+    assert _workers(shared) == []
+    (left,) = shared.glob("mase-hw-search-*")
+    environment["TMPDIR"] = str(shared)
+    again = "from mase_hw.search.worker import remove_leftovers; remove_leftovers()"
+    subprocess.run([sys.executable, "-c", again], env=environment, cwd=ROOT, check=True)
+    assert not left.exists()
 
 
 def test_a_trial_whose_process_is_gone_is_tried_again(tmp_path):

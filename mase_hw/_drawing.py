@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 WIDTH_INCHES, HEIGHT_INCHES = 7.0, 4.2
 DOTS_PER_INCH = 140
-ABOVE: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2}
+# Of a legend: what stands beside a label, in characters; characters that fit into the width; and
+# the height of a line.
+MARK_CHARACTERS, LINE_CHARACTERS, LINE_INCHES = 8, 88, 0.22
+# More whole numbers on an axis are thinned out.
+MOST_TICKS = 12
 
 
 def save_figure(
@@ -60,10 +64,36 @@ def curves(
             axes.errorbar(shown, ys, yerr=errors, marker="o", capsize=3, label=label)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
+        whole = {x for points in series.values() for x, _, _ in points}
+        if all(isinstance(x, int) for x in whole):
+            whole_ticks(axes, sorted(whole))
         if len(series) > 1:
-            axes.legend(**ABOVE)
+            legend_above(axes)
 
     return draw
+
+
+def whole_ticks(axes: Axes, values: Sequence[int]) -> None:
+    """Put the ticks of the x axis at whole numbers: those given, where they are few."""
+    from matplotlib.ticker import FixedLocator, MaxNLocator
+
+    few = len(values) <= MOST_TICKS
+    axes.xaxis.set_major_locator(FixedLocator(values) if few else MaxNLocator(integer=True))
+
+
+def legend_above(
+    axes: Axes, handles: Sequence[Any] | None = None, labels: Sequence[str] | None = None
+) -> None:
+    """Write the legend above the axes in as many columns as fit; the figure grows by its lines."""
+    if handles is None or labels is None:
+        handles, labels = axes.get_legend_handles_labels()
+    longest = max(len(text) for text in labels)
+    columns = min(len(labels), max(1, LINE_CHARACTERS // (longest + MARK_CHARACTERS)))
+    lines = -(-len(labels) // columns)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.set_figheight(figure.get_figheight() + LINE_INCHES * (lines - 1))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
 def bars(values: Mapping[str, Mapping[str, float]], x_label: str) -> Callable[[Axes], None]:
@@ -79,7 +109,7 @@ def bars(values: Mapping[str, Mapping[str, float]], x_label: str) -> Callable[[A
         axes.invert_yaxis()
         axes.set_xlabel(x_label)
         if len(values) > 1:
-            axes.legend(**ABOVE)
+            legend_above(axes)
 
     return draw
 
@@ -103,6 +133,7 @@ def spans(
         axes.set_xlabel(x_label)
         axes.set_xscale("symlog", linthresh=0.1)
         handles = [axes.patches[0], axes.patches[1]] if rows else []
-        axes.legend(handles, ["format", "observed"][: len(handles)], **ABOVE)
+        if handles:
+            legend_above(axes, handles, ["format", "observed"])
 
     return draw

@@ -1,0 +1,136 @@
+"""Batches of any origin, in one form: what the model is given, and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mase_hw.errors import DataError
+
+LABELS = ("labels", "label")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch.
+
+    Attributes:
+        args: tensors that the model is given by position.
+        kwargs: tensors that it is given by name.
+        labels: what is wanted; None where the model's own loss needs none.
+    """
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    labels: Tensor | None = None
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        values = [*self.args, *self.kwargs.values(), self.labels]
+        return next((len(value) for value in values if isinstance(value, Tensor)), 0)
+
+    def run(self, module: Any) -> Any:
+        """Return a model's outputs, on the device where it is."""
+        device = device_of(module)
+        args = [_moved(value, device) for value in self.args]
+        kwargs = {name: _moved(value, device) for name, value in self.kwargs.items()}
+        return module(*args, **kwargs)
+
+
+def read_batch(item: Any) -> Batch:
+    """Return one item of an iterable of batches.
+
+    A pair is inputs and labels, a mapping (a dictionary, `BatchEncoding`) is the model's inputs by
+    name, with `labels` among them or `label`. Arrays and lists of numbers become tensors.
+
+    Raises:
+        DataError: for anything else.
+    """
+    if isinstance(item, Batch):
+        return item
+    if isinstance(item, Mapping):
+        values = {str(name): _tensor(value) for name, value in item.items() if value is not None}
+        labels = next((values.pop(name) for name in LABELS if name in values), None)
+        return Batch((), values, labels)
+    if isinstance(item, tuple | list) and len(item) == 2:
+        inputs, labels = item
+        if isinstance(inputs, Mapping):
+            return Batch((), {str(k): _tensor(v) for k, v in inputs.items()}, _tensor(labels))
+        args = inputs if isinstance(inputs, tuple | list) else (inputs,)
+        return Batch(tuple(_tensor(value) for value in args), {}, _tensor(labels))
+    if isinstance(item, Tensor):
+        return Batch((item,))
+    raise DataError(
+        f"a batch is a {type(item).__name__}; allowed: (inputs, labels), or a dictionary of "
+        "tensors by the names of the model's inputs, with labels"
+    )
+
+
+class Samples:
+    """Tensors of samples, drawn in batches in an order of one's own.
+
+    Args:
+        inputs: `[samples, ...]`.
+        labels: `[samples, ...]`.
+        batch_size: samples of a batch.
+    """
+
+    def __init__(self, inputs: Tensor, labels: Tensor, batch_size: int) -> None:
+        self._inputs, self._labels, self._size = inputs, labels, batch_size
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        return len(self._parts(torch.arange(len(self._labels))))
+
+    def shuffled(self, generator: torch.Generator) -> Iterator[Batch]:
+        """Yield all samples once, in a random order."""
+        for index in self._parts(torch.randperm(len(self._labels), generator=generator)):
+            yield Batch((self._inputs[index],), {}, self._labels[index])
+
+    def _parts(self, order: Tensor) -> list[Tensor]:
+        """Return the indices of batches; a last sample alone joins the batch before it.
+
+        Statistics of one sample are none.
+        """
+        parts = list(torch.split(order, self._size))
+        if len(parts) > 1 and len(parts[-1]) == 1 < self._size:
+            parts[-2:] = [torch.cat(parts[-2:])]
+        return parts
+
+
+def in_order(data: Any, labels: Tensor | None, batch_size: int) -> Iterator[Batch]:
+    """Yield the batches of tensors with labels, or of an iterable."""
+    if labels is not None:
+        pairs = zip(torch.split(data, batch_size), torch.split(labels, batch_size), strict=True)
+        yield from (Batch((inputs,), {}, wanted) for inputs, wanted in pairs)
+        return
+    if not isinstance(data, Iterable):
+        raise DataError(
+            f"data is a {type(data).__name__}; allowed: tensors, an iterable of batches"
+        )
+    yield from map(read_batch, data)
+
+
+def device_of(module: Any) -> torch.device | None:
+    """Return where a module's state is; None for one without any."""
+    if not isinstance(module, nn.Module):
+        return None
+    state = (*module.parameters(), *module.buffers())
+    return state[0].device if state else None
+
+
+def _moved(value: Any, device: torch.device | None) -> Any:
+    return value.to(device) if isinstance(value, Tensor) and device is not None else value
+
+
+def _tensor(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"a batch holds a {type(value).__name__}, no tensor: {error}") from error

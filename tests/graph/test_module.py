@@ -1,0 +1,198 @@
+"""A graph is a module: called, trained, moved and saved, it is the quantised model."""
+
+import copy
+import io
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+import mase_hw
+from mase_hw.errors import ConfigError, MaseError
+from mase_hw.graph import common, trace
+from mase_hw.graph.reference import IntegerReference, spec
+from mase_hw.passes.lora import insert_lora_adapter_transform_pass
+
+COARSE = {
+    "by": "type",
+    "default": {
+        "config": {"name": "fixed", "data_in_width": 3, "weight_width": 3, "bias_width": 3}
+    },
+}
+INPUTS = torch.randn(20, 6, generator=torch.Generator().manual_seed(1))
+
+
+def perceptron():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def quantized(model=None):
+    return mase_hw.quantize(trace(model or perceptron(), INPUTS), COARSE)
+
+
+def exact(mg, inputs):
+    reference = IntegerReference(mg)
+    codes = spec(reference.inputs[0]).quantized.encode(inputs).reshape(-1, 1, 6)
+    found = spec(reference.outputs[0]).quantized.decode(
+        reference([codes])[reference.outputs[0].name]
+    )
+    return found.reshape(-1, 3).float()
+
+
+def test_calling_a_quantized_graph_computes_what_its_hardware_does():
+    mg = quantized()
+    assert torch.equal(mg(INPUTS), exact(mg, INPUTS))
+    assert torch.equal(mg(**{mg.inputs[0].target: INPUTS}), mg(INPUTS))
+    assert not torch.allclose(mg(INPUTS), perceptron()(INPUTS), atol=1e-2)
+
+
+def test_state_has_the_names_of_the_model_and_is_the_graphs_own():
+    mg = quantized()
+    assert list(mg.state_dict()) == list(perceptron().state_dict())
+    assert dict(mg.named_parameters())["0.weight"] is mg.model.get_parameter("0.weight")
+    before = mg(INPUTS)
+    mg.load_state_dict({key: -value for key, value in mg.state_dict().items()})
+    assert torch.equal(mg(INPUTS), exact(mg, INPUTS))
+    assert not torch.equal(mg(INPUTS), before)
+
+
+def test_formats_survive_pickling_and_copying():
+    mg = quantized()
+    buffer = io.BytesIO()
+    torch.save(mg, buffer)
+    buffer.seek(0)
+    for again in (torch.load(buffer, weights_only=False), copy.deepcopy(mg), mg.copy()):
+        assert torch.equal(again(INPUTS), mg(INPUTS))
+        assert again.get_parameter("0.weight") is not mg.get_parameter("0.weight")
+
+
+def test_another_dtype_moves_weights_examples_and_results():
+    mg = quantized().to(torch.float64)
+    assert {value.dtype for value in (*mg.parameters(), *mg.example_inputs)} == {torch.float64}
+    assert mg(INPUTS.double()).dtype == torch.float64
+    assert torch.equal(mg(INPUTS.double()).float(), exact(mg, INPUTS))
+
+
+def test_the_trainer_of_transformers_trains_the_quantized_model(tmp_path):
+    import transformers
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = perceptron()
+
+        def forward(self, x, labels):
+            scores = self.layers(x)
+            return {"loss": nn.functional.cross_entropy(scores, labels), "logits": scores}
+
+    labels = torch.arange(20) % 3
+    mg = mase_hw.quantize(trace(Classifier(), {"x": INPUTS, "labels": labels}), {
+        "by": "type", "default": {"config": {"name": None}},
+        "linear": COARSE["default"],
+    })  # fmt: skip
+    before = mg(x=INPUTS, labels=labels)
+    weights = mg.get_parameter("layers.0.weight").detach().clone()
+    trainer = transformers.Trainer(
+        model=mg,
+        args=transformers.TrainingArguments(
+            output_dir=str(tmp_path),
+            num_train_epochs=2,
+            learning_rate=1e-2,
+            report_to=[],
+            disable_tqdm=True,
+            use_cpu=True,
+        ),
+        train_dataset=[{"x": x, "labels": y} for x, y in zip(INPUTS, labels, strict=True)],
+    )
+    trainer.train()
+    mg.eval()
+    assert not torch.equal(mg.get_parameter("layers.0.weight"), weights)
+    after = mg(x=INPUTS, labels=labels)
+    assert set(after) == {"loss", "logits"}
+    assert after["loss"] < before["loss"]
+    used = common(mg.node("layers_0")).operands["data_in_0"].format
+    assert used is not None and used.width == 3
+
+
+def test_an_unrounded_run_is_the_float_model_bit_for_bit():
+    from mase_hw.graph.quantized import GraphRun
+
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(10, 4)
+
+        def forward(self, ids):
+            x = self.table(ids)
+            return {"a": x * 0.044715 + 1e-6, "b": (ids * 0.5, [x.tanh()])}
+
+    ids = torch.randint(0, 10, (3, 5), generator=torch.Generator().manual_seed(0))
+    model = Mixed()
+    mg = trace(model, ids, batched=False)
+    found, expected = GraphRun(mg)([ids]), model(ids)
+    assert found["a"].equal(expected["a"])
+    assert found["b"][0].equal(expected["b"][0])
+    assert found["b"][1][0].equal(expected["b"][1][0])
+
+
+def test_only_graphs_are_quantized():
+    with pytest.raises(ConfigError, match="takes a graph, not a Sequential"):
+        mase_hw.quantize(perceptron())
+
+
+def test_long_names_leave_room_for_every_column_of_80_characters():
+    class Long(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a_block_of_layers_with_a_long_name = nn.ModuleDict(
+                {"another_name_that_takes_its_room": perceptron()}
+            )
+
+        def forward(self, x):
+            return self.a_block_of_layers_with_a_long_name["another_name_that_takes_its_room"](x)
+
+    mg = quantized(Long())
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(mg.table())
+    for text in (console.file.getvalue(), str(mg)):
+        rows = [line.split("│") for line in text.splitlines() if line.startswith("│")]
+        first = next(cells for cells in rows if "a_block_of" in cells[1])
+        assert all(cell.strip() for cell in first[1:-1]), text
+        assert all(len(line) <= 120 for line in text.splitlines())
+    joined = "".join(
+        line.split("│")[1].strip()
+        for line in console.file.getvalue().splitlines()
+        if line.startswith("│")
+    )
+    assert "a_block_of_layers_with_a_long_name_another_name_that_takes_its_room_0" in joined
+
+
+def test_missing_and_unknown_inputs_are_named():
+    mg = quantized()
+    with pytest.raises(MaseError, match="needs the input"):
+        mg()
+    with pytest.raises(MaseError, match="takes 1 inputs, not 2"):
+        mg(INPUTS, INPUTS)
+    with pytest.raises(MaseError, match="has no input 'y'"):
+        mg(INPUTS, y=INPUTS)
+
+
+def test_a_model_of_integer_inputs_is_quantized_once_its_layers_are():
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.head = nn.Embedding(10, 6), nn.Linear(6, 3)
+
+        def forward(self, ids):
+            return self.head(self.table(ids))
+
+    mg = trace(Words(), torch.randint(0, 10, (2, 5)))
+    assert not mg.is_quantized
+    mg = mase_hw.quantize(
+        mg, {"by": "type", "default": {"config": {"name": None}}, "linear": COARSE["default"]}
+    )
+    assert mg.is_quantized
+    with pytest.raises(ConfigError, match="adapters"):
+        insert_lora_adapter_transform_pass(mg, {})

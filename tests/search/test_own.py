@@ -1,0 +1,205 @@
+"""A search with one's own objective, callbacks, data and weights."""
+
+import math
+
+import numpy as np
+import optuna
+import pytest
+import torch
+from torch import nn
+
+from mase_hw.cli._data import load_split
+from mase_hw.data import Split
+from mase_hw.errors import ConfigError, DataError, SearchError
+from mase_hw.graph import MaseGraph, trace
+from mase_hw.search import search
+from tests.flow.perceptrons import json_command
+
+ENTRY = {"name": "fixed", "data_in_width": 8, "weight_width": [2, 4, 8], "bias_width": 8}
+SPACE = {"quantize": {"by": "type", "linear": {"config": ENTRY}}}
+INPUTS = torch.randn(60, 6, generator=torch.Generator().manual_seed(0))
+
+
+def graph():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    return trace(model, INPUTS[:16], name="tiny"), model
+
+
+def run(folder, objective, trials=6, **options):
+    config = {"trials": trials, "sampler": "grid", "space": SPACE}
+    return search(graph()[0], config, output=folder, objective=objective, **options)
+
+
+def test_an_objective_of_ones_own_sees_the_quantized_graph(tmp_path):
+    _, model = graph()
+    seen = []
+
+    def distance(quantized, trial):
+        assert isinstance(quantized, MaseGraph)
+        assert quantized.is_quantized
+        with torch.no_grad():
+            found = float((quantized(INPUTS) - model(INPUTS)).abs().mean())
+        seen.append((trial.number, found))
+        return found
+
+    result = run(tmp_path, distance, directions=["minimize"])
+    (best,) = result.best
+    assert dict(seen)[best.number] == min(value for _, value in seen) == best.metrics["objective"]
+    assert best.config["linear_0"]["config"]["weight_width"] == 8
+
+
+def test_several_numbers_make_a_front_and_callbacks_are_called(tmp_path):
+    called = []
+
+    def both(quantized, trial):
+        bits = sum(trial.params.values())
+        with torch.no_grad():
+            return quantized(INPUTS).std(), bits
+
+    result = run(
+        tmp_path,
+        both,
+        trials=9,
+        directions=("maximize", "minimize"),
+        callbacks=[lambda study, trial: called.append(trial.number)],
+    )
+    assert called == list(range(9))
+    assert min(item.metrics["objective_1"] for item in result.best) == 4
+    assert {"objective_0", "objective_1"} <= set(result.best[0].metrics)
+
+
+def test_an_objective_may_prune(tmp_path):
+    def impatient(quantized, trial):
+        trial.report(1.0, 0)
+        if trial.number % 2:
+            raise optuna.TrialPruned
+        return 1.0
+
+    assert run(tmp_path, impatient).failed == {}
+    study = optuna.load_study(study_name="tiny", storage=f"sqlite:///{tmp_path / 'study.db'}")
+    states = [trial.state.name for trial in study.get_trials()]
+    assert states == ["COMPLETE", "PRUNED"] * 3
+
+
+def test_a_bad_objective_fails_its_trial_alone(tmp_path):
+    answers = iter([1.0, math.nan, "good", (1.0, 2.0), ValueError("no"), 0.5])
+
+    def moody(quantized, trial):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    result = run(tmp_path, moody)
+    assert result.best[0].metrics["objective"] == 1.0
+    reasons = [result.failed[number] for number in sorted(result.failed)]
+    assert sorted(result.failed) == [1, 2, 3, 4]
+    assert "returned nan" in reasons[0]
+    assert "returned 'good'" in reasons[1]
+    assert "returned (1.0, 2.0); expected are 1" in reasons[2]
+    assert "ValueError: no" in reasons[3]
+    with pytest.raises(SearchError, match="all 6 trials failed"):
+        run(tmp_path / "none", lambda quantized, trial: None)
+
+
+def test_functions_need_this_process_and_directions_are_checked(tmp_path):
+    with pytest.raises(ConfigError, match="one worker"):
+        run(tmp_path, lambda quantized, trial: 1.0, workers=2)
+    with pytest.raises(ConfigError, match="a direction is 'up'"):
+        run(tmp_path, lambda quantized, trial: 1.0, directions=["up"])
+    config = {"space": SPACE, "objectives": ["average_bits"]}
+    with pytest.raises(ConfigError, match="or one of your own"):
+        search(graph()[0], config, output=tmp_path, objective=lambda quantized, trial: 1.0)
+
+
+FACTORY = """
+import numpy as np
+import torch
+from torch import nn
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), (torch.randn(4, 6),)
+
+def data():
+    labels = np.arange(150) % 3
+    return np.eye(6)[labels] + 0.1 * np.random.default_rng(0).normal(size=(150, 6)), labels
+
+def table():
+    inputs, labels = data()
+    return {"train_inputs": inputs, "train_labels": labels, "test_inputs": inputs[:30],
+            "test_labels": labels[:30]}
+
+def wrong():
+    return 1, 2, 3
+
+def uneven():
+    return np.zeros((4, 6)), np.zeros(3)
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    (tmp_path / "net.py").write_text(FACTORY)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_search_and_compress_take_data_and_weights_alike(here, monkeypatch, capsys):
+    state = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)).state_dict()
+    given = {key: torch.zeros_like(value) for key, value in state.items()}
+    given["2.bias"] = torch.tensor([0.0, 1.0, 0.0])
+    torch.save(given, here / "weights.pt")
+    inputs, labels = torch.randn(90, 6), torch.arange(90) % 3
+    np.savez(here / "data.npz", inputs=inputs.numpy(), labels=labels.numpy())
+    (here / "search.toml").write_text(
+        'trials = 2\nsampler = "random"\n[space.quantize.default.config]\nname = "fixed"\n'
+        "data_in_width = 8\nweight_width = [4, 6]\nbias_width = 8\n"
+    )
+    (here / "compress.toml").write_text('[[steps]]\npass = "train"\nepochs = 1\n')
+    (here / "sweep.toml").write_text(
+        '[sweep]\nseed = [0, 1]\n[[steps]]\npass = "train"\nepochs = 1\n'
+    )
+    for data in ("data.npz", "net.py:data"):
+        common = ("net.py:net", "--data", data, "--weights", "weights.pt")
+        found = json_command(
+            monkeypatch, capsys, "search", *common, "--config", "search.toml", "-o", f"s{len(data)}"
+        )
+        # The given weights say class 1 of everything.
+        assert found["best"][0]["accuracy"] == pytest.approx(1 / 3, abs=0.02)
+        squeezed = json_command(
+            monkeypatch,
+            capsys,
+            "compress",
+            *common,
+            "--config",
+            "compress.toml",
+            "-o",
+            f"c{len(data)}",
+        )
+        assert squeezed["steps"][0]["accuracy"] == pytest.approx(1 / 3, abs=0.02)
+        swept = json_command(
+            monkeypatch, capsys, "sweep", *common, "--config", "sweep.toml", "-o", f"w{len(data)}"
+        )
+        assert len(swept["points"]) == 2
+
+
+def test_samples_of_every_form_are_split(here):
+    halves, table = load_split("net.py:data"), load_split("net.py:table")
+    assert isinstance(halves, Split)
+    counts = [
+        len(part) for part in (halves.train_labels, halves.validation_labels, halves.test_labels)
+    ]
+    assert counts == [96, 24, 30]
+    assert halves.train_inputs.dtype == torch.float32
+    assert [len(table.train_labels), len(table.validation_labels), len(table.test_labels)] == [
+        120, 30, 30,
+    ]  # fmt: skip
+    for name, message in (
+        ("net.py:wrong", "gives a tuple of 3; allowed: a Split"),
+        ("net.py:uneven", "gives 4 samples and 3 labels"),
+        ("nothing.npz", "cannot be read as an .npz file"),
+    ):
+        with pytest.raises(DataError, match=message):
+            load_split(name)
