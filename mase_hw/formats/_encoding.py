@@ -82,3 +82,44 @@ class Encoding:
     def is_block(self) -> bool:
         """Whether elements share a scale."""
         return self.block_size > 0
+
+    @property
+    def expression(self) -> str:
+        """The call of a function of `mase_pkg` that makes this encoding."""
+        made = {
+            Kind.INTEGER: self._fixed,
+            Kind.FLOAT: self._floating,
+            Kind.LEVELS: lambda: _call("levels", self.width, self.fraction),
+            Kind.SYMMETRIC: lambda: _call("symmetric", self.width, self.fraction),
+            Kind.OFFSET: self._offset,
+        }[self.kind]()
+        if not self.is_block:
+            return made
+        scale = (self.block_size, self.scale_width, self.scale_bias, self.scale_codes)
+        last = (_bit(True),) if self.scale_is_float else ()
+        return _call("blocks", made, _bit(self.symmetric), *scale, *last)
+
+    def _fixed(self) -> str:
+        given: list[object] = [self.width, self.fraction]
+        if not self.signed:
+            given.append(_bit(False))
+        if self.rounding is not Rounding.NEAREST_EVEN:
+            given.append(f".rounding(mase_pkg::{self.rounding.value})")
+        if self.overflow is not Overflow.SATURATE:
+            given.append(f".overflow(mase_pkg::{self.overflow.value})")
+        return _call("fixed", *given)
+
+    def _floating(self) -> str:
+        exponent = (self.exponent_width, self.exponent_bias)
+        return _call("floating", self.width, *exponent, self.maximum_code)
+
+    def _offset(self) -> str:
+        return _call("offset", self.width, self.zero_point, _bit(self.signed), _bit(self.symmetric))
+
+
+def _bit(value: bool) -> str:
+    return f"1'b{int(value)}"
+
+
+def _call(function: str, *arguments: object) -> str:
+    return f"mase_pkg::{function}({', '.join(map(str, arguments))})"

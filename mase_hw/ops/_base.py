@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._module import whole_module
 
 Reference = Callable[..., Tensor]
+T = TypeVar("T")
 
 OPERAND_NAMES = {
     "input": "data_in_0",
@@ -48,6 +49,23 @@ class Call:
     results: Mapping[str, TensorSpec]
     constants: Mapping[str, Tensor] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, key: str, compute: Callable[[], T]) -> T:
+        """Return what depends on formats and constants alone, computed once.
+
+        A call with another parallelism or order shares it.
+
+        Args:
+            key: what it is.
+            compute: returns it.
+        """
+        specs = {**self.operands, **self.results}
+        place = (key, *((name, spec.format, spec.shape) for name, spec in specs.items()))
+        if place not in self._known:
+            self._known[place] = compute()
+        found: T = self._known[place]
+        return found
 
     @property
     def streams(self) -> dict[str, TensorSpec]:

@@ -17,7 +17,6 @@ class Add(Binary):
     name: ClassVar[str] = "add"
     targets: ClassVar[tuple[str, ...]] = ("aten.add.Tensor", "aten.add.Scalar")
     operation: ClassVar[str] = "add"
-    module: ClassVar[str] = "mase_add_fixed"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""

@@ -16,7 +16,6 @@ class Mul(Binary):
     name: ClassVar[str] = "mul"
     targets: ClassVar[tuple[str, ...]] = ("aten.mul.Tensor", "aten.mul.Scalar")
     operation: ClassVar[str] = "multiply"
-    module: ClassVar[str] = "mase_mul_fixed"
     also_for: ClassVar[str] = "mask"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from torch import Tensor
@@ -18,7 +17,6 @@ class Sub(Add):
     name: ClassVar[str] = "sub"
     targets: ClassVar[tuple[str, ...]] = ("aten.sub.Tensor", "aten.sub.Scalar")
     operation: ClassVar[str] = "subtract"
-    parameters: ClassVar[Mapping[str, int | str]] = {"SUBTRACT": 1}
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""
