@@ -25,6 +25,13 @@ package mase_pkg;
     Wrap
   } overflow_e;
 
+  // What operators of two operands compute.
+  typedef enum logic [1:0] {
+    Add,
+    Subtract,
+    Multiply
+  } operation_e;
+
   // The codes of one tensor. With block_size, that many elements share a scale of scale_width bits:
   // 2**(scale - scale_bias), or a float. A field that an encoding does not have is zero, and widths
   // are one, so that they may stand in ranges.

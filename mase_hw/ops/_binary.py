@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from mase_hw.cells import Netlist
+from mase_hw.cells._operation import Operation
+from mase_hw.cells.binary_fixed import BinaryFixed
 from mase_hw.formats.fixed import Fixed
-from mase_hw.geometry.beats import Cycles
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops import _elementwise_minifloat as minifloat
 from mase_hw.ops import _elementwise_mxint as mxint
@@ -17,25 +19,23 @@ from mase_hw.ops._base import (
     Apply,
     Call,
     Example,
-    Hardware,
     Operator,
     Reference,
-    Source,
     example_values,
     torch_target,
 )
-from mase_hw.ops._blocks import block_order, block_room
+from mase_hw.ops._blocks import block_order
 from mase_hw.ops._broadcast import broadcast_orders
-from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
+from mase_hw.ops._elementwise import ELEMENTWISE, fields, is_all_fixed, one_cell
 from mase_hw.ops._fixed import fixed
 
 
 class Binary(Operator):
     """`y = cast(f(a, b))` with `f` exact in integers.
 
-    Subclasses give `f` on fixed-point codes, the fraction and width of its result, the module, and
-    its parameters beyond the standard ones; and the name of `f`, which says what it is on floats
-    and blocks: see `_elementwise_minifloat` and `_elementwise_mxint`.
+    Subclasses give `f` on fixed-point codes, the fraction and width of its result, and the name of
+    `f`, which says what it is on floats and blocks: see `_elementwise_minifloat` and
+    `_elementwise_mxint`.
 
     Attributes:
         operation: `add`, `subtract` or `multiply`.
@@ -44,8 +44,6 @@ class Binary(Operator):
     broadcasts: ClassVar[bool] = True
     formats: ClassVar[tuple[str, ...]] = ELEMENTWISE
     operation: ClassVar[str]
-    module: ClassVar[str]
-    parameters: ClassVar[Mapping[str, int | str]] = {}
 
     @abstractmethod
     def combine(self, first: Tensor, second: Tensor, formats: tuple[Fixed, Fixed]) -> Tensor:
@@ -104,14 +102,16 @@ class Binary(Operator):
 
         return compute
 
-    def hardware(self, call: Call) -> Hardware:
-        """Return an instance; a constant operand comes from a ROM as beats of the result."""
-        sources = [constant_source(call, name) for name in call.constants]
+    def hardware(self, call: Call) -> Netlist:
+        """Return a cell; a constant operand comes from a ROM as beats of the result."""
         if mxint.serves(call):
-            return mxint.binary_hardware(call, self.operation, sources)
+            return one_cell(call, mxint.binary_cell(call, self.operation))
         if not is_all_fixed(call):
-            return minifloat.binary_hardware(call, self.operation, sources)
-        return Hardware(self.module, self.parameters, sources)
+            return one_cell(call, minifloat.binary_cell(call, self.operation))
+        second = call.operands["data_in_1"].quantized.encoding
+        operation = Operation[self.operation.upper()]
+        cell = BinaryFixed(*fields(call), second, operation, beats=call.result.beats)
+        return one_cell(call, cell)
 
     def block_axis(self, name: str) -> int | None:
         """Any: blocks stay as they are."""
@@ -122,22 +122,6 @@ class Binary(Operator):
         if mxint.serves(call):
             return dict.fromkeys([*call.streams, *call.results], block_order(call.result))
         return broadcast_orders(call)
-
-    def multipliers(self, call: Call) -> int:
-        """One per lane for products."""
-        return call.result.lanes if self.operation == "multiply" else 0
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """One register stage before rounding for products, and for all that is not fixed point."""
-        met = super().schedule(call, arrivals)
-        if mxint.serves(call):
-            return mxint.binary_schedule(call, met)
-        exact = self.operation == "multiply" or not is_all_fixed(call)
-        return met + int(exact)
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """Registers, or what an encoder of blocks holds."""
-        return block_room(call, delay) if mxint.serves(call) else super().room(call, used, delay)
 
     def _formats(self, call: Call) -> tuple[Fixed, Fixed]:
         return fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
@@ -154,23 +138,3 @@ class Binary(Operator):
             (Apply(target, row[:1]), (example_values(3, 7),)),
             (Apply(lambda x: any_overload(x, 0.75)), (example_values(3, 7),)),
         ]
-
-
-def constant_source(call: Call, name: str) -> Source:
-    """Return the shortest ROM that delivers a constant beat for beat with the result.
-
-    Trailing beats that repeat become `hold`, leading repetitions become one period.
-    """
-    beats = call.result.to_beats(call.constant_codes(name).broadcast_to(call.result.shape))
-    hold = max(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[::n, None]).all())
-    beats = beats[::hold]
-    period = min(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[:n]).all())
-    return Source(name, beats[:period], hold if period > 1 else 1)
-
-
-def _divisors(number: int) -> list[int]:
-    return [n for n in range(1, number + 1) if number % n == 0]
-
-
-def _blocks(beats: Tensor, length: int) -> Tensor:
-    return beats.view(-1, length, beats.shape[-1])

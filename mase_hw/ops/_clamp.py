@@ -8,17 +8,18 @@ bounded, which needs bounds that are codes; others fall back to the table or the
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from mase_hw.cells import Netlist
+from mase_hw.cells.clamp_fixed import ClampFixed
 from mase_hw.formats.fixed import Fixed
-from mase_hw.geometry.beats import Cycles, one_per_cycle
-from mase_hw.ops._base import Call, Hardware, Reference
-from mase_hw.ops._elementwise import is_all_fixed
+from mase_hw.ops._base import Call, Reference
+from mase_hw.ops._elementwise import fields, is_all_fixed, one_cell
 from mase_hw.ops._real_math import RealMath
 from mase_hw.ops._unary import Attributes, Unary, fixed_formats
 
@@ -61,30 +62,21 @@ class Clamp(Unary):
 
         return evaluate
 
-    def hardware(self, call: Call) -> Hardware | None:
-        """Return the clamp's instance; bounds are passed as signed 32-bit patterns."""
+    def hardware(self, call: Call) -> Netlist:
+        """Return the clamp; bounds are passed as signed 32-bit patterns."""
         found = self._code_bounds(call)
         if found is None:
             return super().hardware(call)
         low, high = _as_int32(found.low), _as_int32(found.high)
-        parameters = {"LOW": low, "HIGH": high, "BOUNDS_ON_RESULT": int(found.on_result)}
-        return Hardware("mase_clamp_fixed", parameters)
-
-    def multipliers(self, call: Call) -> int:
-        """None, unless it falls back to the polynomial."""
-        return 0 if self._code_bounds(call) else super().multipliers(call)
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """Beat for beat, one stage, unless it falls back to the polynomial."""
-        if self._code_bounds(call) is None:
-            return super().schedule(call, arrivals)
-        return one_per_cycle(arrivals["data_in_0"]) + 1
+        cell = ClampFixed(*fields(call), low, high, found.on_result, beats=call.result.beats)
+        return one_cell(call, cell)
 
     def _code_bounds(self, call: Call) -> CodeBounds | None:
         if not is_all_fixed(call):
             return None
-        operand, result = fixed_formats(call)
-        return code_bounds(self.bounds(call.attributes), operand, result)
+        return call.once(
+            "bounds", lambda: code_bounds(self.bounds(call.attributes), *fixed_formats(call))
+        )
 
 
 def code_bounds(bounds: tuple[float, float], operand: Fixed, result: Fixed) -> CodeBounds | None:

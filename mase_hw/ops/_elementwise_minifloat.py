@@ -13,25 +13,27 @@ gives in float64 arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from mase_hw.cells._operation import Operation
+from mase_hw.cells.binary_float import BinaryFloat
 from mase_hw.formats import Format
 from mase_hw.formats._minifloat import FloatFormat
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Call, Hardware, Reference, Source, Table
+from mase_hw.ops._base import Call, Reference
 from mase_hw.ops._elementwise import (
     Decoded,
     decode,
     encode,
+    fields,
     integer_bits,
     nan_code,
     precision_bits,
 )
-from mase_hw.ops._scaled import MAX_BITS, OPERATIONS, combined_bits, guard_bits
+from mase_hw.ops._scaled import MAX_BITS, combined_bits, guard_bits
 from mase_hw.ops._unary_odd import rounded_to_odd
 from mase_hw.ops._unary_rounding import RealFunction
 from mase_hw.ops._unary_table import MAX_TABLE_INPUT_BITS
@@ -94,36 +96,34 @@ def _width(call: Call, operation: str) -> int:
     return combined_bits(operation, *_bits(call), _guard(call))
 
 
-def binary_hardware(call: Call, operation: str, sources: Sequence[Source]) -> Hardware:
-    """Return an instance; constants come from ROMs."""
-    parameters: dict[str, int | str] = {
-        "OPERATION": OPERATIONS.index(operation),
-        "GUARD_BITS": _guard(call),
-        "EXACT_WIDTH": _width(call, operation),
-    }
-    for name, spec in call.operands.items():
-        parameters |= _special_parameters(name, spec.quantized)
+def binary_cell(call: Call, operation: str) -> BinaryFloat:
+    """Return the cell of a sum or product."""
+    first, second = (call.operands[name].quantized for name in ("data_in_0", "data_in_1"))
     result = call.result.quantized
-    return Hardware("mase_binary_minifloat", {**parameters, **_code_parameters(result)}, sources)
+    return BinaryFloat(
+        *fields(call),
+        second.encoding,
+        Operation[operation.upper()],
+        _has_infinity(first),
+        _has_infinity(second),
+        _overflow_code(result),
+        nan_code(result),
+        _guard(call),
+        beats=call.result.beats,
+    )
 
 
-def _special_parameters(name: str, number: Format) -> dict[str, int]:
-    """Return the largest magnitude's code of an operand, and whether infinity follows it."""
-    layout = number.layout if isinstance(number, FloatFormat) else None
-    return {
-        f"{name.upper()}_MAXIMUM_CODE": layout.maximum_code if layout else 0,
-        f"{name.upper()}_INFINITY": int(layout is not None and layout.specials == "ieee"),
-    }
+def _has_infinity(number: Format) -> bool:
+    return isinstance(number, FloatFormat) and number.layout.specials == "ieee"
 
 
-def _code_parameters(number: Format) -> dict[str, int]:
-    """Return the magnitude that stands for overflow in a result, and the code that does for NaN."""
-    overflow = 0
-    if isinstance(number, FloatFormat):
-        layout = number.layout
-        saturates = layout.saturate or layout.specials == "none"
-        overflow = layout.maximum_code if saturates else layout.infinity_code
-    return {"DATA_OUT_0_OVERFLOW_CODE": overflow, "DATA_OUT_0_NAN_CODE": nan_code(number)}
+def _overflow_code(number: Format) -> int:
+    """Return the magnitude that stands for overflow in a result."""
+    if not isinstance(number, FloatFormat):
+        return 0
+    layout = number.layout
+    saturates = layout.saturate or layout.specials == "none"
+    return layout.maximum_code if saturates else layout.infinity_code
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,3 @@ def unary_problems(call: Call) -> list[str]:
             f"{MAX_TABLE_INPUT_BITS} bits"
         )
     return found
-
-
-def unary_hardware(table: PatternTable) -> Hardware:
-    """Return a table's instance."""
-    width = table.result.stream_fields(1)[0].width_bits
-    memory = Table("table", "TABLE_FILE", width, table.words)
-    return Hardware("mase_unary_table_minifloat", tables=(memory,))

@@ -16,15 +16,17 @@ from functools import cached_property
 
 from torch import Tensor
 
+from mase_hw.cells import Image
+from mase_hw.cells._operation import Operation
+from mase_hw.cells.binary_blocks import BinaryBlocks
+from mase_hw.cells.unary_blocks import UnaryBlocks
 from mase_hw.formats._block import BlockFormat
-from mase_hw.geometry.beats import Cycles
-from mase_hw.ops._base import Call, Hardware, Reference, Source, Table
-from mase_hw.ops._blocks import block, block_axis, block_problems, check_tiles, encoded, is_block
-from mase_hw.ops._scaled import MAX_BITS, OPERATIONS, Scaled, combined_bits, guard_bits
+from mase_hw.ops._base import Call, Reference
+from mase_hw.ops._blocks import block, block_axis, block_problems, check_tiles, is_block
+from mase_hw.ops._elementwise import row_fields
+from mase_hw.ops._scaled import MAX_BITS, Scaled, combined_bits, guard_bits
 from mase_hw.ops._unary_octaves import OctaveTable, Span, fit_octaves
 from mase_hw.ops._unary_rounding import RealFunction
-
-UNARY_STAGES = 2
 
 
 def serves(call: Call) -> bool:
@@ -99,29 +101,26 @@ def _width(call: Call, operation: str) -> int:
     return combined_bits(operation, *_bits(call), _guard(call))
 
 
-def binary_hardware(call: Call, operation: str, sources: Sequence[Source]) -> Hardware:
-    """Return an instance; constants come from ROMs.
+def binary_cell(call: Call, operation: str) -> BinaryBlocks:
+    """Return the cell of a sum or product.
 
     Raises:
         ParallelismError: when tiles do not divide the blocks.
     """
     _check_tiles(call)
-    parameters = {
-        "OPERATION": OPERATIONS.index(operation),
-        "GUARD_BITS": _guard(call),
-        "EXACT_WIDTH": _width(call, operation),
-    }
-    return Hardware("mase_binary_mxint", parameters, sources)
+    second = call.operands["data_in_1"].quantized.encoding
+    return BinaryBlocks(
+        *row_fields(call),
+        second,
+        Operation[operation.upper()],
+        _guard(call),
+        beats=call.result.beats,
+    )
 
 
 def _check_tiles(call: Call) -> None:
     for name, spec in {**call.operands, **call.results}.items():
         check_tiles(call.name, name, spec.with_parallelism(*call.result.parallelism))
-
-
-def binary_schedule(call: Call, exact: Cycles) -> Cycles:
-    """Return when results are offered, given when exact ones are."""
-    return encoded(call.result, exact)
 
 
 @dataclass(frozen=True)
@@ -180,8 +179,8 @@ def _octaves(number: BlockFormat) -> Span:
     return Span(low - 2, number.scale.codes - number.scale.bias)
 
 
-def unary_hardware(call: Call, function: BlockFunction) -> Hardware:
-    """Return a function's instance.
+def unary_cell(call: Call, function: BlockFunction) -> UnaryBlocks:
+    """Return a function's cell.
 
     Raises:
         ParallelismError: when tiles do not divide the blocks.
@@ -189,17 +188,15 @@ def unary_hardware(call: Call, function: BlockFunction) -> Hardware:
     _check_tiles(call)
     table, exponent_bits = function.table, function.exponent_bits
     width = table.word_bits + 1
-    parameters = {
-        "LOW_OCTAVE": table.octaves.low,
-        "OCTAVES": table.octaves.high - table.octaves.low + 1,
-        "WORD_WIDTH": width,
-        "WORD_EXPONENT_WIDTH": exponent_bits,
-        **{f"ORDER_{number}": order for number, order in enumerate(table.orders)},
-    }
-    memory = Table("table", "TABLE_FILE", width + exponent_bits, function.words)
-    return Hardware("mase_unary_mxint", parameters, tables=(memory,))
-
-
-def unary_schedule(call: Call, arrivals: Cycles) -> Cycles:
-    """Return when results are offered."""
-    return encoded(call.result, arrivals + UNARY_STAGES)
+    octaves = table.octaves.high - table.octaves.low + 1
+    words = Image(width + exponent_bits, lambda: function.words)
+    return UnaryBlocks(
+        *row_fields(call),
+        table.octaves.low,
+        octaves,
+        width,
+        exponent_bits,
+        *table.orders,
+        words,
+        beats=call.result.beats,
+    )

@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.cells import Image, Netlist
+from mase_hw.cells.unary_piecewise import UnaryPiecewise
+from mase_hw.cells.unary_table import UnaryTable
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
 from mase_hw.formats._block import BlockFormat
 from mase_hw.formats.fixed import Fixed
-from mase_hw.geometry.beats import Cycles, one_per_cycle
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops import _elementwise_minifloat as minifloat
 from mase_hw.ops import _elementwise_mxint as mxint
@@ -28,27 +30,24 @@ from mase_hw.ops._base import (
     Apply,
     Call,
     Example,
-    Hardware,
     Operator,
     Reference,
     Spelling,
-    Table,
     example_values,
     torch_target,
 )
-from mase_hw.ops._blocks import block_order, block_room
+from mase_hw.ops._blocks import block_order
 from mase_hw.ops._domain import EVERYWHERE, Domain
-from mase_hw.ops._elementwise import ELEMENTWISE, is_all_fixed
+from mase_hw.ops._elementwise import ELEMENTWISE, fields, is_all_fixed, one_cell
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._library import NAMESPACE, define
 from mase_hw.ops._real_math import FAST, RealMath
-from mase_hw.ops._unary_piecewise import GUARD_BITS, MAX_KNOTS, Piecewise, fit
+from mase_hw.ops._unary_piecewise import GUARD_BITS, Piecewise, fit
 from mase_hw.ops._unary_rounding import RealFunction
 from mase_hw.ops._unary_table import MAX_TABLE_INPUT_BITS, FunctionTable
 
 Attributes = Mapping[str, Any]
 Evaluator = FunctionTable | Piecewise | minifloat.PatternTable | mxint.BlockFunction
-PIECEWISE_STAGES = 4
 
 
 class Unary(Operator):
@@ -132,19 +131,15 @@ class Unary(Operator):
         """Evaluate the table, or the piecewise polynomial."""
         return self._evaluator_of(call).evaluate
 
-    def hardware(self, call: Call) -> Hardware | None:
-        """Return the table's or the polynomial's instance."""
+    def hardware(self, call: Call) -> Netlist:
+        """Return the table or the polynomial."""
         evaluator = self._evaluator_of(call)
         if isinstance(evaluator, mxint.BlockFunction):
-            return mxint.unary_hardware(call, evaluator)
-        if isinstance(evaluator, minifloat.PatternTable):
-            return minifloat.unary_hardware(evaluator)
-        if isinstance(evaluator, FunctionTable):
-            table = Table("table", "TABLE_FILE", evaluator.result.width, evaluator.words)
-            return Hardware("mase_unary_table_fixed", tables=(table,))
-        table = Table("table", "TABLE_FILE", sum(evaluator.widths), evaluator.words)
-        parameters = _piecewise_parameters(evaluator)
-        return Hardware("mase_unary_piecewise_fixed", parameters, tables=(table,))
+            return one_cell(call, mxint.unary_cell(call, evaluator))
+        if isinstance(evaluator, Piecewise):
+            return one_cell(call, _piecewise_cell(call, evaluator))
+        words = Image(evaluator.result.encoding.width, lambda: evaluator.words)
+        return one_cell(call, UnaryTable(*fields(call), words, beats=call.result.beats))
 
     def problems(self, call: Call) -> list[str]:
         """Add what the choice of formats makes impossible."""
@@ -170,28 +165,9 @@ class Unary(Operator):
             return dict.fromkeys([*call.streams, *call.results], block_order(call.result))
         return super().orders(call)
 
-    def multipliers(self, call: Call) -> int:
-        """Two per lane for the quadratic, none for a table."""
-        wide = self._is_piecewise(call)
-        return 2 * call.result.lanes if wide else 0
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """Beat for beat, after one stage of a table or four of the polynomial; or in blocks."""
-        if mxint.serves(call):
-            return mxint.unary_schedule(call, one_per_cycle(arrivals["data_in_0"]))
-        stages = PIECEWISE_STAGES if self._is_piecewise(call) else 1
-        return one_per_cycle(arrivals["data_in_0"]) + stages
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """Registers, or what an encoder of blocks holds."""
-        return block_room(call, delay) if mxint.serves(call) else super().room(call, used, delay)
-
     def _evaluator_of(self, call: Call) -> Evaluator:
         operand, result = call.operands["data_in_0"].quantized, call.result.quantized
         return self.evaluator(operand, result, call.attributes)
-
-    def _is_piecewise(self, call: Call) -> bool:
-        return is_all_fixed(call) and fixed_formats(call)[0].width > MAX_TABLE_INPUT_BITS
 
 
 def fixed_formats(call: Call) -> tuple[Fixed, Fixed]:
@@ -216,27 +192,24 @@ def _evaluator(
     return fit(function, knots, operand, result, operator.name, steep)
 
 
-def _piecewise_parameters(piecewise: Piecewise) -> dict[str, int | str]:
-    """Return the module's parameters; codes are offset so that they are signed 32-bit numbers."""
-    operand, regions = piecewise.operand, piecewise.regions
+def _piecewise_cell(call: Call, piecewise: Piecewise) -> UnaryPiecewise:
+    """Return the polynomial's cell; knots are offset so that they are signed 32-bit numbers."""
+    operand, regions, grid = piecewise.operand, piecewise.regions, piecewise.grid
     offset = 0 if operand.signed else 1 << (operand.width - 1)
-    starts = [region.low - offset for region in regions[1:]]
-    starts += [0] * (MAX_KNOTS - len(starts))
-    bases = [*piecewise.bases, *[0] * (MAX_KNOTS + 1 - len(regions))]
-    c0, c1, c2 = piecewise.widths
-    return {
-        "REGIONS": len(regions),
-        "DOWNWARD_REGIONS": sum(not region.upward for region in regions),
-        **{f"KNOT_{number}": start for number, start in enumerate(starts)},
-        **{f"BASE_{number}": base for number, base in enumerate(bases)},
-        "DISTANCE_WIDTH": piecewise.grid.u_width,
-        "BASE_EXPONENT": piecewise.grid.base_exponent,
-        "INDEX_BITS": piecewise.grid.index_bits,
-        "SEGMENTS": len(piecewise.coefficients),
-        "C0_WIDTH": c0,
-        "C1_WIDTH": c1,
-        "C2_WIDTH": c2,
-        "SLOPE_WIDTH": piecewise.slope_bits,
-        "SUM_WIDTH": piecewise.sum_bits,
-        "GUARD_BITS": GUARD_BITS,
-    }
+    return UnaryPiecewise(
+        *fields(call),
+        len(regions),
+        sum(not region.upward for region in regions),
+        tuple(region.low - offset for region in regions[1:]),
+        piecewise.bases,
+        grid.u_width,
+        grid.base_exponent,
+        grid.index_bits,
+        len(piecewise.coefficients),
+        *piecewise.widths,
+        piecewise.slope_bits,
+        piecewise.sum_bits,
+        GUARD_BITS,
+        Image(sum(piecewise.widths), lambda: piecewise.words),
+        beats=call.result.beats,
+    )

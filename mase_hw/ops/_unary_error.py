@@ -84,7 +84,7 @@ def unary_error(call: Call) -> UnaryError:
     assert isinstance(operator, Unary)
     assert isinstance(operand, Fixed) and isinstance(result, Fixed)
     try:
-        hardware = operator.hardware(call)
+        main = operator.hardware(call).main
     except UnsupportedError:
         return UnaryError(operator.name, operand, result, None)
     codes = sample_codes(operand)
@@ -103,7 +103,7 @@ def unary_error(call: Call) -> UnaryError:
         operator.name,
         operand,
         result,
-        hardware.module if hardware else None,
+        main.module if main else None,
         codes.numel(),
         operand.width <= MAX_EXHAUSTIVE_BITS,
         float(distance.max()),

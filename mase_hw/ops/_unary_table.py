@@ -16,10 +16,10 @@ MAX_TABLE_INPUT_BITS = 12
 
 @dataclass(frozen=True)
 class FunctionTable:
-    """The results for every operand code, smallest code first.
+    """The results for every operand code.
 
     Attributes:
-        codes: int64 result codes `[2**operand.width]`.
+        codes: int64 result codes `[2**operand.width]`, of the smallest operand code first.
     """
 
     operand: Fixed
@@ -38,5 +38,6 @@ class FunctionTable:
 
     @cached_property
     def words(self) -> tuple[int, ...]:
-        """The bit patterns of the memory."""
-        return tuple(self.result.to_fields(self.codes)[""].tolist())
+        """The bit patterns of the memory, by the bit pattern of the operand."""
+        by_pattern = self.codes.roll(self.operand.minimum_code)
+        return tuple(self.result.to_fields(by_pattern)[""].tolist())

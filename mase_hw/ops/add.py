@@ -22,7 +22,6 @@ class Add(Binary):
     operation: ClassVar[str] = "add"
     commutes: ClassVar[bool] = True
     opposite: ClassVar[str] = "subtract"
-    module: ClassVar[str] = "mase_add_fixed"
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Write a factor of the second operand, `alpha`, as a product, and -1 as the other sign."""

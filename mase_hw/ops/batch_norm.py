@@ -13,11 +13,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw.cells import Netlist, NetlistBuilder, Port
+from mase_hw.cells._operation import Operation
+from mase_hw.cells.binary_fixed import BinaryFixed
 from mase_hw.errors import UnsupportedError
-from mase_hw.geometry.beats import Cycles
+from mase_hw.formats._encoding import Encoding
 from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._base import Call, Example, Hardware, Operator, Reference, example_values
-from mase_hw.ops._binary import constant_source
+from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
+from mase_hw.ops._elementwise import constant_memory, fields
 from mase_hw.ops._fixed import fixed
 
 
@@ -128,18 +131,25 @@ class BatchNorm(Operator):
 
         return compute
 
-    def hardware(self, call: Call) -> Hardware:
-        """Return an instance whose scale and shift come from ROMs, beat for beat."""
-        sources = [constant_source(call, name) for name in ("weight", "bias")]
-        return Hardware("mase_batch_norm_fixed", {}, sources)
-
-    def multipliers(self, call: Call) -> int:
-        """One per lane."""
-        return call.result.lanes
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """Two register stages for the product, one for the rounded sum."""
-        return super().schedule(call, arrivals) + 2
+    def hardware(self, call: Call) -> Netlist:
+        """Return an exact product and a rounded sum; scale and shift come from ROMs."""
+        (data, result, lanes), beats = fields(call), call.result.beats
+        weight, bias = (call.operands[name].quantized.encoding for name in ("weight", "bias"))
+        width = data.width + (not data.signed) + weight.width + (not weight.signed)
+        exact = Encoding(width, fraction=data.fraction + weight.fraction)
+        net = NetlistBuilder({"data_in_0": Port.of(call.operands["data_in_0"])})
+        product = net.add(
+            BinaryFixed(data, exact, lanes, weight, Operation.MULTIPLY, beats=beats),
+            "product",
+            data_in_0=net.input("data_in_0"),
+            data_in_1=net.memory("weight", constant_memory(call, "weight")),
+        )
+        total = net.add(
+            BinaryFixed(exact, result, lanes, bias, Operation.ADD, beats=beats),
+            data_in_0=product,
+            data_in_1=net.memory("bias", constant_memory(call, "bias")),
+        )
+        return net.netlist(data_out_0=total)
 
     def operations(self, call: Call) -> int:
         """A product and a sum for each element."""

@@ -6,30 +6,24 @@ see `_requantize`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from mase_hw.formats.fixed import Fixed
+from mase_hw.cells import Netlist
+from mase_hw.cells.cast_fixed import CastFixed
+from mase_hw.cells.cast_mixed import CastMixed
 from mase_hw.formats.nvfp4 import NVFP4
-from mase_hw.geometry.beats import Cycles
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops import _requantize as scaled
-from mase_hw.ops._base import Call, Hardware, Operator, Reference
+from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._blocks import (
     block_axis,
     block_order,
     block_problems,
-    block_room,
     check_tiles,
     is_block,
 )
-from mase_hw.ops._encode import (
-    ANY,
-    offered,
-    result_parameters,
-    result_problems,
-    unread,
-)
+from mase_hw.ops._elementwise import fields, is_all_fixed, one_cell, row_fields
+from mase_hw.ops._encode import ANY, result_problems
 from mase_hw.ops._library import define_identity
 from mase_hw.ops._scalars import SCALED, unit_problems
 
@@ -86,31 +80,16 @@ class Cast(Operator):
         given, result = call.operands["data_in_0"].quantized, call.result.quantized
         return scaled.cast_reference(given, result)
 
-    def hardware(self, call: Call) -> Hardware:
+    def hardware(self, call: Call) -> Netlist:
         """Return one decoder and one encoder for each lane or block."""
         data, result = call.operands["data_in_0"], call.result
-        if isinstance(data.format, Fixed) and isinstance(result.format, Fixed):
-            return Hardware("mase_cast_fixed")
-        if is_block(data):
-            check_tiles(call.name, "data_in_0", data)
-        return Hardware(
-            "mase_cast_mixed",
-            {
-                "DATA_IN_0_BLOCK": int(is_block(data)),
-                **scaled.cast_multiplier(data.quantized, result.quantized),
-                **result_parameters(call.name, result),
-            },
-            zeros=() if is_block(data) else ("data_in_0_exponent",),
-            open=unread(result),
-        )
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """A block waits for its last tile."""
-        return offered(call.result, arrivals["data_in_0"])
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """Registers, or what an encoder of blocks holds."""
-        return block_room(call, delay) if is_block(call.result) else super().room(call, used, delay)
+        if is_all_fixed(call):
+            return one_cell(call, CastFixed(*fields(call), beats=result.beats))
+        for name, spec in (("data_in_0", data), ("data_out_0", result)):
+            if is_block(spec):
+                check_tiles(call.name, name, spec)
+        multiplier = scaled.cast_multiplier(data.quantized, result.quantized).values()
+        return one_cell(call, CastMixed(*row_fields(call), *multiplier, beats=result.beats))
 
     def operations(self, call: Call) -> int:
         """None: no arithmetic of the model."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw.cells import Netlist
+from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._base import Apply, Call, Example, Hardware, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._elementwise import fields, one_cell
 from mase_hw.ops._fixed import fixed
 
 
@@ -51,10 +55,12 @@ class Div(Operator):
         result = call.result.quantized
         return lambda codes: result.from_fixed(codes * sign, fraction)
 
-    def hardware(self, call: Call) -> Hardware:
-        """Return one cast per lane and a register stage."""
-        parameters = {"SHIFT": self._shift(call), "NEGATE": int(call.attributes["divisor"] < 0)}
-        return Hardware("mase_div_fixed", parameters)
+    def hardware(self, call: Call) -> Netlist:
+        """Return a cast of the same codes with more fraction bits."""
+        data, result, lanes = fields(call)
+        quotient = replace(data, fraction=data.fraction + self._shift(call))
+        negate = call.attributes["divisor"] < 0
+        return one_cell(call, CastFixed(quotient, result, lanes, negate, beats=call.result.beats))
 
     @staticmethod
     def _shift(call: Call) -> int:

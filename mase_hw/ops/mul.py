@@ -17,7 +17,6 @@ class Mul(Binary):
     targets: ClassVar[tuple[str, ...]] = ("aten.mul.Tensor", "aten.mul.Scalar")
     operation: ClassVar[str] = "multiply"
     commutes: ClassVar[bool] = True
-    module: ClassVar[str] = "mase_mul_fixed"
     also_for: ClassVar[str] = "mask"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:

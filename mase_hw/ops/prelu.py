@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mase_hw.cells import Netlist
+from mase_hw.cells.prelu_fixed import PreluFixed
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
@@ -20,12 +22,11 @@ from mase_hw.ops._base import (
     Apply,
     Call,
     Example,
-    Hardware,
     Operator,
     Reference,
     example_values,
 )
-from mase_hw.ops._binary import constant_source
+from mase_hw.ops._elementwise import fields, one_cell
 from mase_hw.ops._fixed import fixed
 
 
@@ -64,10 +65,10 @@ class PReLU(Operator):
 
         return evaluate
 
-    def hardware(self, call: Call) -> Hardware | None:
-        """Return the instance and the ROM of its slopes."""
-        _formats(call)
-        return Hardware("mase_prelu_fixed", sources=(constant_source(call, "weight"),))
+    def hardware(self, call: Call) -> Netlist:
+        """Return the cell and the ROM of its slopes."""
+        weight = call.operands["weight"].quantized.encoding
+        return one_cell(call, PreluFixed(*fields(call), weight, beats=call.result.beats))
 
     def problems(self, call: Call) -> list[str]:
         """Refuse slopes that are not known."""
@@ -75,10 +76,6 @@ class PReLU(Operator):
         if "weight" not in call.constants:
             found.append("weight is not a constant: prelu has hardware for constant slopes")
         return found
-
-    def multipliers(self, call: Call) -> int:
-        """One per lane."""
-        return call.result.lanes
 
     def examples(self) -> list[Example]:
         """One slope, and one per channel."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from torch import Tensor
@@ -19,7 +18,6 @@ class Sub(Add):
     targets: ClassVar[tuple[str, ...]] = ("aten.sub.Tensor", "aten.sub.Scalar")
     operation: ClassVar[str] = "subtract"
     opposite: ClassVar[str] = "add"
-    parameters: ClassVar[Mapping[str, int | str]] = {"SUBTRACT": 1}
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""

@@ -1,74 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// data_out_0 = bound(round(data_in_0)) in the format of the result, lane by lane.
-// Latency 1 cycle, throughput 1 beat per cycle.
-module mase_cast_fixed #(
-    parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
-    parameter int DATA_IN_0_PRECISION_1 = 4,
-    parameter bit DATA_IN_0_SIGNED = 1,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 8,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 1,
-    parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 4,
-    parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
-
-    parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int DATA_OUT_0_PRECISION_1 = 4,
-    parameter bit DATA_OUT_0_SIGNED = 1,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 8,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 1,
-    parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 4,
-    parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_1 = 1,
-    parameter int unsigned DATA_OUT_0_ROUNDING = 0,
-    parameter int unsigned DATA_OUT_0_OVERFLOW = 0,
-
-    localparam int unsigned Lanes = DATA_OUT_0_PARALLELISM_DIM_0 * DATA_OUT_0_PARALLELISM_DIM_1
+// data_out_0 = bound(round(data_in_0)) in the format of the result, or of the negative when NEGATE is
+// set, lane by lane. Latency 1 cycle, throughput 1 beat per cycle.
+module mase_cast_fixed
+  import mase_pkg::*;
+#(
+    parameter format_t DATA_IN_0 = fixed(8, 4),
+    parameter format_t DATA_OUT_0 = fixed(8, 4),
+    parameter int unsigned LANES = 4,
+    parameter bit NEGATE = 0
 ) (
     input logic clk,
     input logic rst,
 
-    input  logic [Lanes-1:0][DATA_IN_0_PRECISION_0-1:0] data_in_0,
-    input  logic                                        data_in_0_valid,
-    output logic                                        data_in_0_ready,
+    input  logic [LANES-1:0][DATA_IN_0.width-1:0] data_in_0,
+    input  logic                                  data_in_0_valid,
+    output logic                                  data_in_0_ready,
 
-    output logic [Lanes-1:0][DATA_OUT_0_PRECISION_0-1:0] data_out_0,
-    output logic                                         data_out_0_valid,
-    input  logic                                         data_out_0_ready
+    output logic [LANES-1:0][DATA_OUT_0.width-1:0] data_out_0,
+    output logic                                   data_out_0_valid,
+    input  logic                                   data_out_0_ready
 );
 
-  localparam int unsigned InWidth = DATA_IN_0_PRECISION_0 + (DATA_IN_0_SIGNED ? 0 : 1);
+  // Room for the sign of an unsigned operand, and for the negative of the least code.
+  localparam int unsigned InWidth = DATA_IN_0.width + ((DATA_IN_0.is_signed && !NEGATE) ? 0 : 1);
 
-  if (DATA_IN_0_TENSOR_SIZE_DIM_0 != DATA_OUT_0_TENSOR_SIZE_DIM_0
-      || DATA_IN_0_TENSOR_SIZE_DIM_1 != DATA_OUT_0_TENSOR_SIZE_DIM_1
-      || DATA_IN_0_PARALLELISM_DIM_0 != DATA_OUT_0_PARALLELISM_DIM_0
-      || DATA_IN_0_PARALLELISM_DIM_1 != DATA_OUT_0_PARALLELISM_DIM_1) begin : gen_size_check
-    $error("data_in_0 and data_out_0 must have one size and one parallelism");
-  end
+  logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
-  logic [Lanes-1:0][DATA_OUT_0_PRECISION_0-1:0] result;
-
-  for (genvar i = 0; i < Lanes; i++) begin : gen_lane
+  for (genvar i = 0; i < LANES; i++) begin : gen_lane
     logic [InWidth-1:0] extended;
-    if (DATA_IN_0_SIGNED) begin : gen_signed
-      assign extended = data_in_0[i];
-    end else begin : gen_unsigned
-      assign extended = {1'b0, data_in_0[i]};
-    end
+    assign extended = DATA_IN_0.is_signed
+        ? InWidth'(signed'(data_in_0[i])) : InWidth'(data_in_0[i]);
 
     mase_fixed_cast #(
         .IN_WIDTH(InWidth),
-        .IN_FRACTION(DATA_IN_0_PRECISION_1),
-        .OUT_WIDTH(DATA_OUT_0_PRECISION_0),
-        .OUT_FRACTION(DATA_OUT_0_PRECISION_1),
-        .OUT_SIGNED(DATA_OUT_0_SIGNED),
-        .ROUNDING(DATA_OUT_0_ROUNDING),
-        .OVERFLOW(DATA_OUT_0_OVERFLOW)
+        .IN_FRACTION(DATA_IN_0.fraction),
+        .OUT_WIDTH(DATA_OUT_0.width),
+        .OUT_FRACTION(DATA_OUT_0.fraction),
+        .OUT_SIGNED(DATA_OUT_0.is_signed),
+        .ROUNDING(32'(DATA_OUT_0.rounding)),
+        .OVERFLOW(32'(DATA_OUT_0.overflow))
     ) u_cast (
-        .data_in (extended),
+        .data_in (NEGATE ? -extended : extended),
         .data_out(result[i])
     );
   end
 
   mase_stream_register #(
-      .WIDTH(Lanes * DATA_OUT_0_PRECISION_0)
+      .WIDTH(LANES * DATA_OUT_0.width)
   ) u_register (
       .clk,
       .rst,

@@ -3,65 +3,48 @@
 // LOW and HIGH are bit patterns of codes: of the result, bounded after the cast, when
 // BOUNDS_ON_RESULT, else of the operand, bounded before. Rounding and saturation as the result says.
 // Latency 1 cycle, throughput 1 beat per cycle.
-module mase_clamp_fixed #(
-    parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
-    parameter int DATA_IN_0_PRECISION_1 = 4,
-    parameter bit DATA_IN_0_SIGNED = 1,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 4,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 1,
-    parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 1,
-    parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
-    parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int DATA_OUT_0_PRECISION_1 = 4,
-    parameter bit DATA_OUT_0_SIGNED = 1,
-    parameter int unsigned DATA_OUT_0_ROUNDING = 0,
-    parameter int unsigned DATA_OUT_0_OVERFLOW = 0,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 4,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 1,
-    parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 1,
-    parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_1 = 1,
+module mase_clamp_fixed
+  import mase_pkg::*;
+#(
+    parameter format_t DATA_IN_0 = fixed(8, 4),
+    parameter format_t DATA_OUT_0 = fixed(8, 4),
+    parameter int unsigned LANES = 4,
     parameter int LOW = 0,
     parameter int HIGH = 127,
-    parameter bit BOUNDS_ON_RESULT = 1,
-    localparam int unsigned Lanes = DATA_IN_0_PARALLELISM_DIM_0 * DATA_IN_0_PARALLELISM_DIM_1
+    parameter bit BOUNDS_ON_RESULT = 1
 ) (
-    input  logic                                         clk,
-    input  logic                                         rst,
-    input  logic [Lanes-1:0][ DATA_IN_0_PRECISION_0-1:0] data_in_0,
-    input  logic                                         data_in_0_valid,
-    output logic                                         data_in_0_ready,
-    output logic [Lanes-1:0][DATA_OUT_0_PRECISION_0-1:0] data_out_0,
-    output logic                                         data_out_0_valid,
-    input  logic                                         data_out_0_ready
+    input logic clk,
+    input logic rst,
+
+    input  logic [LANES-1:0][DATA_IN_0.width-1:0] data_in_0,
+    input  logic                                  data_in_0_valid,
+    output logic                                  data_in_0_ready,
+
+    output logic [LANES-1:0][DATA_OUT_0.width-1:0] data_out_0,
+    output logic                                   data_out_0_valid,
+    input  logic                                   data_out_0_ready
 );
 
-  if (DATA_IN_0_TENSOR_SIZE_DIM_0 != DATA_OUT_0_TENSOR_SIZE_DIM_0
-      || DATA_IN_0_TENSOR_SIZE_DIM_1 != DATA_OUT_0_TENSOR_SIZE_DIM_1
-      || DATA_IN_0_PARALLELISM_DIM_0 != DATA_OUT_0_PARALLELISM_DIM_0
-      || DATA_IN_0_PARALLELISM_DIM_1 != DATA_OUT_0_PARALLELISM_DIM_1) begin : gen_shape_error
-    $error("mase_clamp_fixed: operand and result differ in size or parallelism");
-  end
-
   // The cast takes two's complement: an unsigned operand gets a zero on top.
-  localparam int unsigned CastWidth = DATA_IN_0_PRECISION_0 + (DATA_IN_0_SIGNED ? 0 : 1);
+  localparam int unsigned CastWidth = DATA_IN_0.width + (DATA_IN_0.is_signed ? 0 : 1);
 
-  logic [Lanes-1:0][DATA_OUT_0_PRECISION_0-1:0] result;
+  logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
-  for (genvar i = 0; i < Lanes; i++) begin : gen_lane
-    logic [ DATA_IN_0_PRECISION_0-1:0] operand;
-    logic [             CastWidth-1:0] extended;
-    logic [DATA_OUT_0_PRECISION_0-1:0] cast;
+  for (genvar i = 0; i < LANES; i++) begin : gen_lane
+    logic [ DATA_IN_0.width-1:0] operand;
+    logic [       CastWidth-1:0] extended;
+    logic [DATA_OUT_0.width-1:0] cast;
 
-    assign extended = DATA_IN_0_SIGNED ? CastWidth'(signed'(operand)) : CastWidth'(operand);
+    assign extended = DATA_IN_0.is_signed ? CastWidth'(signed'(operand)) : CastWidth'(operand);
 
     mase_fixed_cast #(
         .IN_WIDTH(CastWidth),
-        .IN_FRACTION(DATA_IN_0_PRECISION_1),
-        .OUT_WIDTH(DATA_OUT_0_PRECISION_0),
-        .OUT_FRACTION(DATA_OUT_0_PRECISION_1),
-        .OUT_SIGNED(DATA_OUT_0_SIGNED),
-        .ROUNDING(DATA_OUT_0_ROUNDING),
-        .OVERFLOW(DATA_OUT_0_OVERFLOW)
+        .IN_FRACTION(DATA_IN_0.fraction),
+        .OUT_WIDTH(DATA_OUT_0.width),
+        .OUT_FRACTION(DATA_OUT_0.fraction),
+        .OUT_SIGNED(DATA_OUT_0.is_signed),
+        .ROUNDING(32'(DATA_OUT_0.rounding)),
+        .OVERFLOW(32'(DATA_OUT_0.overflow))
     ) u_cast (
         .data_in (extended),
         .data_out(cast)
@@ -70,8 +53,8 @@ module mase_clamp_fixed #(
     if (BOUNDS_ON_RESULT) begin : gen_bound_result
       assign operand = data_in_0[i];
       mase_fixed_clip #(
-          .WIDTH (DATA_OUT_0_PRECISION_0),
-          .SIGNED(DATA_OUT_0_SIGNED),
+          .WIDTH (DATA_OUT_0.width),
+          .SIGNED(DATA_OUT_0.is_signed),
           .LOW   (LOW),
           .HIGH  (HIGH)
       ) u_clip (
@@ -80,8 +63,8 @@ module mase_clamp_fixed #(
       );
     end else begin : gen_bound_operand
       mase_fixed_clip #(
-          .WIDTH (DATA_IN_0_PRECISION_0),
-          .SIGNED(DATA_IN_0_SIGNED),
+          .WIDTH (DATA_IN_0.width),
+          .SIGNED(DATA_IN_0.is_signed),
           .LOW   (LOW),
           .HIGH  (HIGH)
       ) u_clip (
@@ -93,7 +76,7 @@ module mase_clamp_fixed #(
   end
 
   mase_stream_register #(
-      .WIDTH(Lanes * DATA_OUT_0_PRECISION_0)
+      .WIDTH(LANES * DATA_OUT_0.width)
   ) u_register (
       .clk(clk),
       .rst(rst),

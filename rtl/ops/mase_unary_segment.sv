@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the segment of an operand's code and the offset in it, as mase_unary_piecewise_fixed says.
+// Finds the segment of an operand's code and the offset in it, as mase_unary_piecewise says.
 // Combinational.
 module mase_unary_segment #(
     parameter int unsigned WIDTH = 16,

@@ -23,7 +23,7 @@ ROUNDING = (
 LANES = (
     "rtl/mase_clamp_fixed.sv",
     ".data_in(result),",
-    ".data_in({result[Lanes-2:0], result[Lanes-1]}),",
+    ".data_in({result[LANES-2:0], result[LANES-1]}),",
 )
 DROPPED = (
     "rtl/mase_clamp_fixed.sv",

@@ -32,7 +32,7 @@ from mase_hw.ops._unary_error import (
 )
 from mase_hw.ops._unary_piecewise import Piecewise, fit
 from mase_hw.ops._unary_table import FunctionTable
-from tests.rtl_bench import PRESSURE_MODES, Bench, Case, lint, operand_parameters, table_files
+from tests.rtl_bench import PRESSURE_MODES, Bench, Case, cell_case, lint
 
 # Of another precision than that with which the package decides ties.
 EXACT = Precise(400)
@@ -507,7 +507,7 @@ def test_clamp_falls_back_where_its_bounds_are_no_codes():
     operand, result = Fixed(8, 4), Fixed(6, 4, overflow="wrap")
     clamp = operators()["clamp"]
     call = unary_call(clamp, operand, result, {"min": -0.3, "max": 5.0})
-    assert clamp.hardware(call).module == "mase_unary_table_fixed"
+    assert clamp.netlist(call).main.module == "mase_unary_table"
     codes = all_codes(operand)
     expected = oracle(lambda x: min(max(x, MP.mpf(-0.3)), 5), codes, operand, result)
     assert torch.equal(clamp.reference(call)(codes), expected)
@@ -618,12 +618,12 @@ def test_prelu_rom_is_the_shortest():
     ]
     for shape, parallelism, (depth, hold) in cases:
         call = prelu_call(shape, slopes, *formats, parallelism)
-        (source,) = call.operator.hardware(call).sources
-        assert (source.beats.shape[0], source.hold) == (depth, hold)
-        stream = source.beats.repeat_interleave(hold, 0)
+        source = call.operator.netlist(call).source("weight")
+        assert (source.depth, source.hold) == (depth, hold)
+        stream = [word for word in source.image.words for _ in range(hold)]
         spec = call.operands["weight"]
-        repeated = stream.repeat(spec.beats // stream.shape[0], 1)
-        assert torch.equal(repeated, spec.to_beats(call.constant_codes("weight")))
+        repeated = stream * (spec.beats // len(stream))
+        assert repeated == pack(spec.to_beats(call.constant_codes("weight")), spec.format)
     with pytest.raises(UnsupportedError, match="dimension 1"):
         prelu_call((1, 5), slopes, *formats)
 
@@ -646,28 +646,15 @@ def rtl_case(name: str, call: Call, inferences: int, seed: int) -> tuple[Case, l
     ends = torch.tensor([low, high, low + 1, high - 1, 0, 1, min(high, 2), max(low, -1)])
     codes.view(-1)[: ends.numel()] = ends
     expected = call.operator.reference(call)(codes)
-    hardware = call.operator.hardware(call)
-    parameters = {**hardware.parameters}
-    for operand_name, spec in call.operands.items():
-        parameters |= operand_parameters(operand_name, spec)
-    parameters |= operand_parameters("data_out_0", result, result=True)
+    netlist = call.operator.netlist(call)
     beats = pack(operand.to_beats(codes), operand.format)
-    inputs = {"data_in_0": (operand.lanes * operand.format.width, beats)}
-    for source in hardware.sources:
-        spec = call.operands[source.operand]
-        words = pack(source.beats, spec.format)
-        period = [word for word in words for _ in range(source.hold)]
+    inputs = {"data_in_0": beats}
+    for name_of_operand in netlist.constants:
+        source = netlist.source(name_of_operand)
+        period = [word for word in source.image.words for _ in range(source.hold)]
         stream = (period * (len(beats) // len(period) + 1))[: len(beats)]
-        inputs[source.operand] = (spec.lanes * spec.format.width, stream)
-    case = Case(
-        name,
-        hardware.module,
-        parameters,
-        inputs,
-        result.lanes * result.format.width,
-        len(beats),
-        table_files(hardware),
-    )
+        inputs[name_of_operand] = stream
+    case = cell_case(name, netlist.main, inputs)
     return case, pack(result.to_beats(expected), result.format), call
 
 
@@ -778,7 +765,7 @@ def test_latency_is_as_scheduled(bench):
         call = built[name][2]
         # The bench offers the first beat in the cycle after reset ends, then one each cycle.
         arrivals = np.arange(len(output.offered))
-        predicted = call.operator.schedule(call, {"data_in_0": arrivals})
+        predicted = call.operator.netlist(call).run({"data_in_0": arrivals}).offered["data_out_0"]
         assert output.offered == [4 + cycle for cycle in predicted.tolist()], name
 
 

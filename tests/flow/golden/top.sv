@@ -75,13 +75,8 @@ module top #(
   logic [1:0][7:0] relu_1_data_out_0;
   logic relu_1_data_out_0_valid, relu_1_data_out_0_ready;
   mase_clamp_fixed #(
-      .DATA_IN_0_PRECISION_0(8), .DATA_IN_0_PRECISION_1(3), .DATA_IN_0_SIGNED(1),
-      .DATA_IN_0_TENSOR_SIZE_DIM_0(8), .DATA_IN_0_TENSOR_SIZE_DIM_1(1),
-      .DATA_IN_0_PARALLELISM_DIM_0(2), .DATA_IN_0_PARALLELISM_DIM_1(1), .DATA_OUT_0_PRECISION_0(8),
-      .DATA_OUT_0_PRECISION_1(3), .DATA_OUT_0_SIGNED(1), .DATA_OUT_0_ROUNDING(0),
-      .DATA_OUT_0_OVERFLOW(0), .DATA_OUT_0_TENSOR_SIZE_DIM_0(8), .DATA_OUT_0_TENSOR_SIZE_DIM_1(1),
-      .DATA_OUT_0_PARALLELISM_DIM_0(2), .DATA_OUT_0_PARALLELISM_DIM_1(1), .LOW(0), .HIGH(127),
-      .BOUNDS_ON_RESULT(1)
+      .DATA_IN_0(Fixed8x3), .DATA_OUT_0(Fixed8x3), .LANES(2), .LOW(0), .HIGH(127),
+      .BOUNDS_ON_RESULT(1'b1)
   ) relu_1_inst (
       .clk, .rst,
       .data_in_0(linear_0_data_out_0), .data_in_0_valid(linear_0_data_out_0_valid),

@@ -7,23 +7,12 @@
 // in units of 2**-GUARD_BITS of the result's step, region after region.
 // Knots are codes in two's complement; those of an unsigned operand have their top bit inverted.
 // Latency 4 cycles, throughput 1 beat per cycle.
-module mase_unary_piecewise_fixed #(
-    parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
-    parameter int DATA_IN_0_PRECISION_1 = 4,
-    parameter bit DATA_IN_0_SIGNED = 1,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 4,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 1,
-    parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 1,
-    parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
-    parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int DATA_OUT_0_PRECISION_1 = 4,
-    parameter bit DATA_OUT_0_SIGNED = 1,
-    parameter int unsigned DATA_OUT_0_ROUNDING = 0,
-    parameter int unsigned DATA_OUT_0_OVERFLOW = 0,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 4,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 1,
-    parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 1,
-    parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_1 = 1,
+module mase_unary_piecewise
+  import mase_pkg::*;
+#(
+    parameter format_t DATA_IN_0 = fixed(16, 11),
+    parameter format_t DATA_OUT_0 = fixed(8, 4),
+    parameter int unsigned LANES = 4,
     parameter int unsigned REGIONS = 2,
     parameter int unsigned DOWNWARD_REGIONS = 1,
     parameter int KNOT_0 = 0,
@@ -43,51 +32,41 @@ module mase_unary_piecewise_fixed #(
     parameter int unsigned SLOPE_WIDTH = 21,
     parameter int unsigned SUM_WIDTH = 25,
     parameter int unsigned GUARD_BITS = 5,
-    parameter string TABLE_FILE = "",
-    localparam int unsigned Lanes = DATA_IN_0_PARALLELISM_DIM_0 * DATA_IN_0_PARALLELISM_DIM_1
+    parameter string TABLE_FILE = ""
 ) (
-    input  logic                                         clk,
-    input  logic                                         rst,
-    input  logic [Lanes-1:0][ DATA_IN_0_PRECISION_0-1:0] data_in_0,
-    input  logic                                         data_in_0_valid,
-    output logic                                         data_in_0_ready,
-    output logic [Lanes-1:0][DATA_OUT_0_PRECISION_0-1:0] data_out_0,
-    output logic                                         data_out_0_valid,
-    input  logic                                         data_out_0_ready
+    input logic clk,
+    input logic rst,
+
+    input  logic [LANES-1:0][DATA_IN_0.width-1:0] data_in_0,
+    input  logic                                  data_in_0_valid,
+    output logic                                  data_in_0_ready,
+
+    output logic [LANES-1:0][DATA_OUT_0.width-1:0] data_out_0,
+    output logic                                   data_out_0_valid,
+    input  logic                                   data_out_0_ready
 );
 
-  if (DATA_IN_0_TENSOR_SIZE_DIM_0 != DATA_OUT_0_TENSOR_SIZE_DIM_0
-      || DATA_IN_0_TENSOR_SIZE_DIM_1 != DATA_OUT_0_TENSOR_SIZE_DIM_1
-      || DATA_IN_0_PARALLELISM_DIM_0 != DATA_OUT_0_PARALLELISM_DIM_0
-      || DATA_IN_0_PARALLELISM_DIM_1 != DATA_OUT_0_PARALLELISM_DIM_1) begin : gen_shape_error
-    $error("mase_unary_piecewise_fixed: operand and result differ in size or parallelism");
-  end
   if (REGIONS < 1 || REGIONS > 4) begin : gen_regions_error
-    $error("mase_unary_piecewise_fixed: %0d regions; allowed: 1 to 4", REGIONS);
-  end
-  // The operand's scale is in the file; it must be one that exists.
-  if (DATA_IN_0_PRECISION_1 < -64 || DATA_IN_0_PRECISION_1 > 64) begin : gen_format_error
-    $error("mase_unary_piecewise_fixed: the operand has %0d fraction bits", DATA_IN_0_PRECISION_1);
+    $error("mase_unary_piecewise: %0d regions; allowed: 1 to 4", REGIONS);
   end
 
-  localparam int unsigned InWidth = DATA_IN_0_PRECISION_0;
   localparam int unsigned TBits = DISTANCE_WIDTH - 1 - INDEX_BITS;
   localparam int unsigned Octaves = DISTANCE_WIDTH - BASE_EXPONENT;
   localparam int unsigned AddressWidth = $clog2(SEGMENTS);
   localparam int unsigned WordWidth = C0_WIDTH + C1_WIDTH + C2_WIDTH;
-  localparam int unsigned OffsetWidth = Lanes * TBits;
+  localparam int unsigned OffsetWidth = LANES * TBits;
 
-  logic [Lanes-1:0][AddressWidth-1:0] address;
-  logic [Lanes-1:0][AddressWidth-1:0] address_q;
-  logic [Lanes-1:0][TBits-1:0] offset;
-  logic [Lanes-1:0][TBits-1:0] located_offset_q;
+  logic [LANES-1:0][AddressWidth-1:0] address;
+  logic [LANES-1:0][AddressWidth-1:0] address_q;
+  logic [LANES-1:0][TBits-1:0] located_offset;
+  logic [LANES-1:0][TBits-1:0] located_offset_q;
   logic located_valid;
   logic located_ready;
 
-  for (genvar i = 0; i < Lanes; i++) begin : gen_locate
+  for (genvar i = 0; i < LANES; i++) begin : gen_locate
     mase_unary_segment #(
-        .WIDTH(InWidth),
-        .SIGNED(DATA_IN_0_SIGNED),
+        .WIDTH(DATA_IN_0.width),
+        .SIGNED(DATA_IN_0.is_signed),
         .REGIONS(REGIONS),
         .DOWNWARD_REGIONS(DOWNWARD_REGIONS),
         .KNOT_0(KNOT_0),
@@ -104,16 +83,16 @@ module mase_unary_piecewise_fixed #(
     ) u_segment (
         .data_in(data_in_0[i]),
         .address(address[i]),
-        .offset (offset[i])
+        .offset (located_offset[i])
     );
   end
 
   mase_stream_register #(
-      .WIDTH(Lanes * AddressWidth + OffsetWidth)
+      .WIDTH(LANES * AddressWidth + OffsetWidth)
   ) u_located (
       .clk(clk),
       .rst(rst),
-      .data_in({address, offset}),
+      .data_in({address, located_offset}),
       .data_in_valid(data_in_0_valid),
       .data_in_ready(data_in_0_ready),
       .data_out({address_q, located_offset_q}),
@@ -124,8 +103,8 @@ module mase_unary_piecewise_fixed #(
   logic [WordWidth-1:0] memory[SEGMENTS];
   initial $readmemh(TABLE_FILE, memory);
 
-  logic [Lanes-1:0][WordWidth-1:0] word_q;
-  logic [Lanes-1:0][TBits-1:0] read_offset_q;
+  logic [LANES-1:0][WordWidth-1:0] word_q;
+  logic [LANES-1:0][TBits-1:0] read_offset_q;
   logic read_valid;
   logic read_ready;
 
@@ -142,21 +121,21 @@ module mase_unary_piecewise_fixed #(
       .data_out_ready(read_ready)
   );
 
-  for (genvar i = 0; i < Lanes; i++) begin : gen_read
+  for (genvar i = 0; i < LANES; i++) begin : gen_read
     always_ff @(posedge clk) begin
       if (located_ready && located_valid) word_q[i] <= memory[address_q[i]];
     end
   end
 
-  logic [Lanes-1:0][SLOPE_WIDTH-1:0] slope;
-  logic [Lanes-1:0][SLOPE_WIDTH-1:0] slope_q;
-  logic [Lanes-1:0][C0_WIDTH-1:0] start;
-  logic [Lanes-1:0][C0_WIDTH-1:0] start_q;
-  logic [Lanes-1:0][TBits-1:0] slope_offset_q;
+  logic [LANES-1:0][SLOPE_WIDTH-1:0] slope;
+  logic [LANES-1:0][SLOPE_WIDTH-1:0] slope_q;
+  logic [LANES-1:0][C0_WIDTH-1:0] start;
+  logic [LANES-1:0][C0_WIDTH-1:0] start_q;
+  logic [LANES-1:0][TBits-1:0] slope_offset_q;
   logic slope_valid;
   logic slope_ready;
 
-  for (genvar i = 0; i < Lanes; i++) begin : gen_slope
+  for (genvar i = 0; i < LANES; i++) begin : gen_slope
     logic signed [C2_WIDTH-1:0] curvature;
     logic signed [C1_WIDTH-1:0] first;
     logic signed [C2_WIDTH+TBits:0] product;
@@ -167,7 +146,7 @@ module mase_unary_piecewise_fixed #(
   end
 
   mase_stream_register #(
-      .WIDTH(Lanes * (SLOPE_WIDTH + C0_WIDTH) + OffsetWidth)
+      .WIDTH(LANES * (SLOPE_WIDTH + C0_WIDTH) + OffsetWidth)
   ) u_slope (
       .clk(clk),
       .rst(rst),
@@ -179,9 +158,9 @@ module mase_unary_piecewise_fixed #(
       .data_out_ready(slope_ready)
   );
 
-  logic [Lanes-1:0][DATA_OUT_0_PRECISION_0-1:0] result;
+  logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
-  for (genvar i = 0; i < Lanes; i++) begin : gen_sum
+  for (genvar i = 0; i < LANES; i++) begin : gen_sum
     logic signed [SLOPE_WIDTH+TBits:0] product;
     logic signed [SUM_WIDTH-1:0] sum;
 
@@ -190,12 +169,12 @@ module mase_unary_piecewise_fixed #(
 
     mase_fixed_cast #(
         .IN_WIDTH(SUM_WIDTH),
-        .IN_FRACTION(DATA_OUT_0_PRECISION_1 + int'(GUARD_BITS)),
-        .OUT_WIDTH(DATA_OUT_0_PRECISION_0),
-        .OUT_FRACTION(DATA_OUT_0_PRECISION_1),
-        .OUT_SIGNED(DATA_OUT_0_SIGNED),
-        .ROUNDING(DATA_OUT_0_ROUNDING),
-        .OVERFLOW(DATA_OUT_0_OVERFLOW)
+        .IN_FRACTION(DATA_OUT_0.fraction + int'(GUARD_BITS)),
+        .OUT_WIDTH(DATA_OUT_0.width),
+        .OUT_FRACTION(DATA_OUT_0.fraction),
+        .OUT_SIGNED(DATA_OUT_0.is_signed),
+        .ROUNDING(32'(DATA_OUT_0.rounding)),
+        .OVERFLOW(32'(DATA_OUT_0.overflow))
     ) u_cast (
         .data_in (sum),
         .data_out(result[i])
@@ -203,7 +182,7 @@ module mase_unary_piecewise_fixed #(
   end
 
   mase_stream_register #(
-      .WIDTH(Lanes * DATA_OUT_0_PRECISION_0)
+      .WIDTH(LANES * DATA_OUT_0.width)
   ) u_register (
       .clk(clk),
       .rst(rst),

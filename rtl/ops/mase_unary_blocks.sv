@@ -5,27 +5,15 @@
 // order, then at zero; beyond the octaves it is F at the nearest one times 2**(ORDER * distance),
 // with the orders for plus and minus below (0, 1) and above (2, 3). Results are encoded in blocks.
 // They are looked up in 2 cycles; see mase_block_encode for the rest. Throughput 1 beat per cycle.
-module mase_unary_mxint #(
-    parameter int unsigned DATA_IN_0_PRECISION_0 = 8,
-    parameter int DATA_IN_0_PRECISION_1 = 8,
-    parameter int DATA_IN_0_SCALE_BIAS = 127,
-    parameter int unsigned DATA_IN_0_BLOCK_SIZE = 4,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_0 = 8,
-    parameter int unsigned DATA_IN_0_TENSOR_SIZE_DIM_1 = 1,
-    parameter int unsigned DATA_IN_0_PARALLELISM_DIM_0 = 4,
-    parameter int unsigned DATA_IN_0_PARALLELISM_DIM_1 = 1,
-
-    parameter int unsigned DATA_OUT_0_PRECISION_0 = 8,
-    parameter int DATA_OUT_0_PRECISION_1 = 8,
-    parameter int DATA_OUT_0_SCALE_BIAS = 127,
-    parameter int unsigned DATA_OUT_0_SCALE_CODES = 255,
-    parameter int unsigned DATA_OUT_0_BLOCK_SIZE = 4,
-    parameter int unsigned DATA_OUT_0_SYMMETRIC = 1,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_0 = 8,
-    parameter int unsigned DATA_OUT_0_TENSOR_SIZE_DIM_1 = 1,
-    parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_0 = 4,
-    parameter int unsigned DATA_OUT_0_PARALLELISM_DIM_1 = 1,
-
+module mase_unary_blocks
+  import mase_pkg::*;
+#(
+    parameter format_t DATA_IN_0 = blocks(fixed(8, 0), 1'b1, 4, 8, 127, 255),
+    parameter format_t DATA_OUT_0 = blocks(fixed(8, 0), 1'b1, 4, 8, 127, 255),
+    parameter int unsigned ROWS = 1,
+    parameter int unsigned LANES = 4,
+    // Elements of a row of the tensor.
+    parameter int unsigned SIZE = 8,
     parameter int LOW_OCTAVE = 0,
     parameter int unsigned OCTAVES = 1,
     parameter int unsigned WORD_WIDTH = 10,
@@ -34,42 +22,30 @@ module mase_unary_mxint #(
     parameter int unsigned ORDER_1 = 1,
     parameter int unsigned ORDER_2 = 1,
     parameter int unsigned ORDER_3 = 1,
-    parameter string TABLE_FILE = "",
-
-    localparam int unsigned Rows = DATA_OUT_0_PARALLELISM_DIM_1,
-    localparam int unsigned Columns = DATA_OUT_0_PARALLELISM_DIM_0,
-    localparam int unsigned Lanes = Rows * Columns,
-    localparam int unsigned ScaleWidth = unsigned'(DATA_IN_0_PRECISION_1),
-    localparam int unsigned OutScaleWidth = unsigned'(DATA_OUT_0_PRECISION_1)
+    parameter string TABLE_FILE = ""
 ) (
     input logic clk,
     input logic rst,
 
-    input  logic [Lanes-1:0][DATA_IN_0_PRECISION_0-1:0] data_in_0,
-    input  logic [ Rows-1:0][           ScaleWidth-1:0] data_in_0_exponent,
-    input  logic                                        data_in_0_valid,
-    output logic                                        data_in_0_ready,
+    input  logic [ROWS*LANES-1:0][      DATA_IN_0.width-1:0] data_in_0,
+    input  logic [      ROWS-1:0][DATA_IN_0.scale_width-1:0] data_in_0_exponent,
+    input  logic                                             data_in_0_valid,
+    output logic                                             data_in_0_ready,
 
-    output logic [Lanes-1:0][DATA_OUT_0_PRECISION_0-1:0] data_out_0,
-    output logic [ Rows-1:0][         OutScaleWidth-1:0] data_out_0_exponent,
-    output logic                                         data_out_0_valid,
-    input  logic                                         data_out_0_ready
+    output logic [ROWS*LANES-1:0][      DATA_OUT_0.width-1:0] data_out_0,
+    output logic [      ROWS-1:0][DATA_OUT_0.scale_width-1:0] data_out_0_exponent,
+    output logic                                              data_out_0_valid,
+    input  logic                                              data_out_0_ready
 );
 
-  localparam int unsigned Width = DATA_IN_0_PRECISION_0;
+  localparam int unsigned Width = DATA_IN_0.width;
   localparam int unsigned FractionBits = Width - 2;
   localparam int unsigned Depth = (2 * OCTAVES << FractionBits) + 1;
   localparam int unsigned AddressWidth = $clog2(Depth);
-  localparam int Offset = 2 - int'(Width) - DATA_IN_0_SCALE_BIAS;
+  localparam int LowestStep = 2 - int'(Width) - DATA_IN_0.scale_bias;
   localparam int HighOctave = LOW_OCTAVE + int'(OCTAVES) - 1;
 
-  if (DATA_IN_0_TENSOR_SIZE_DIM_0 != DATA_OUT_0_TENSOR_SIZE_DIM_0
-      || DATA_IN_0_TENSOR_SIZE_DIM_1 != DATA_OUT_0_TENSOR_SIZE_DIM_1
-      || DATA_IN_0_PARALLELISM_DIM_0 != DATA_OUT_0_PARALLELISM_DIM_0
-      || DATA_IN_0_PARALLELISM_DIM_1 != DATA_OUT_0_PARALLELISM_DIM_1) begin : gen_size_check
-    $error("data_in_0 and data_out_0 must have one size and one parallelism");
-  end
-  if (DATA_IN_0_BLOCK_SIZE % Columns != 0) begin : gen_block_check
+  if (DATA_IN_0.block_size % LANES != 0) begin : gen_block_check
     $error("the tiles of a row must divide the blocks");
   end
 
@@ -86,12 +62,12 @@ module mase_unary_mxint #(
   word_t memory[Depth];
   initial $readmemh(TABLE_FILE, memory);
 
-  place_t [Lanes-1:0] place;
-  place_t [Lanes-1:0] place_q;
+  place_t [ROWS*LANES-1:0] place;
+  place_t [ROWS*LANES-1:0] place_q;
   logic place_valid;
   logic place_ready;
 
-  for (genvar i = 0; i < Lanes; i++) begin : gen_place
+  for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_place
     logic negative;
     logic [Width-1:0] magnitude;
     // The leading one moves to the top and out.
@@ -112,7 +88,7 @@ module mase_unary_mxint #(
           fraction = magnitude << (Width - b);
         end
       end
-      octave = octave + int'({1'b0, data_in_0_exponent[i/Columns]}) + Offset;
+      octave = octave + int'({1'b0, data_in_0_exponent[i/LANES]}) + LowestStep;
       row = octave;
       order = 0;
       if (octave < LOW_OCTAVE) begin
@@ -134,7 +110,7 @@ module mase_unary_mxint #(
   end
 
   mase_stream_register #(
-      .WIDTH(Lanes * $bits(place_t))
+      .WIDTH(ROWS * LANES * $bits(place_t))
   ) u_place (
       .clk,
       .rst,
@@ -146,8 +122,8 @@ module mase_unary_mxint #(
       .data_out_ready(place_ready)
   );
 
-  word_t [Lanes-1:0] word_q;
-  logic signed [Lanes-1:0][11:0] added_q;
+  word_t [ROWS*LANES-1:0] word_q;
+  logic signed [ROWS*LANES-1:0][11:0] added_q;
   logic word_valid;
   logic word_ready;
 
@@ -158,10 +134,10 @@ module mase_unary_mxint #(
     else if (place_ready) word_valid <= place_valid;
   end
 
-  logic [Lanes-1:0][WORD_WIDTH-1:0] mantissa;
-  logic [Lanes-1:0][11:0] exponent;
+  logic [ROWS*LANES-1:0][WORD_WIDTH-1:0] mantissa;
+  logic [ROWS*LANES-1:0][11:0] exponent;
 
-  for (genvar i = 0; i < Lanes; i++) begin : gen_word
+  for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_word
     always_ff @(posedge clk) begin
       if (place_ready && place_valid) begin
         word_q[i]  <= memory[place_q[i].address];
@@ -173,16 +149,16 @@ module mase_unary_mxint #(
   end
 
   mase_block_encode #(
-      .ROWS(Rows),
-      .LANES(Columns),
-      .SIZE(DATA_OUT_0_TENSOR_SIZE_DIM_0),
-      .BLOCK_SIZE(DATA_OUT_0_BLOCK_SIZE),
+      .ROWS(ROWS),
+      .LANES(LANES),
+      .SIZE(SIZE),
+      .BLOCK_SIZE(DATA_OUT_0.block_size),
       .IN_WIDTH(WORD_WIDTH),
-      .OUT_WIDTH(DATA_OUT_0_PRECISION_0),
-      .SCALE_WIDTH(OutScaleWidth),
-      .SCALE_BIAS(DATA_OUT_0_SCALE_BIAS),
-      .SCALE_CODES(DATA_OUT_0_SCALE_CODES),
-      .SYMMETRIC(DATA_OUT_0_SYMMETRIC != 0)
+      .OUT_WIDTH(DATA_OUT_0.width),
+      .SCALE_WIDTH(DATA_OUT_0.scale_width),
+      .SCALE_BIAS(DATA_OUT_0.scale_bias),
+      .SCALE_CODES(DATA_OUT_0.scale_codes),
+      .SYMMETRIC(DATA_OUT_0.symmetric)
   ) u_encode (
       .clk,
       .rst,

@@ -1,0 +1,46 @@
+"""Sums, differences and products of blocks of integers with shared scales."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mase_hw.cells._base import Cell
+from mase_hw.cells._elementwise import Encoded
+from mase_hw.cells._operation import Operation
+from mase_hw.formats._encoding import Encoding
+
+
+@dataclass(frozen=True)
+class BinaryBlocks(Encoded):
+    """Two operands, combined exactly and encoded in blocks.
+
+    Attributes:
+        data_in_1: encoding of the second operand.
+        operation: what is computed.
+        guard_bits: bits that sums keep below the operand of larger exponent.
+    """
+
+    data_in_1: Encoding
+    operation: Operation
+    guard_bits: int
+    stages: ClassVar[int] = 1
+
+    @property
+    def multipliers(self) -> int:
+        """One for each lane of products."""
+        return self.rows * self.lanes if self.operation is Operation.MULTIPLY else 0
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Every operation; blocks of several sizes, a short one at the end of a row."""
+        short = Encoding(
+            4, symmetric=True, block_size=4, scale_width=4, scale_bias=7, scale_codes=15
+        )
+        long = Encoding(6, block_size=8, scale_width=5, scale_bias=15, scale_codes=31)
+        return (
+            cls(short, long, 4, 2, 13, short, Operation.ADD, 8, beats=8),
+            cls(long, short, 2, 1, 13, short, Operation.SUBTRACT, 8, beats=14),
+            cls(long, long, 1, 1, 6, long, Operation.MULTIPLY, 8, beats=6),
+        )

@@ -1,0 +1,46 @@
+"""Sums, differences and products of fixed-point numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell
+from mase_hw.cells._elementwise import Elementwise
+from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._operation import Operation
+from mase_hw.formats._encoding import Encoding, Overflow
+
+
+@dataclass(frozen=True)
+class BinaryFixed(Elementwise):
+    """Two operands, combined exactly and rounded once.
+
+    Attributes:
+        data_in_1: encoding of the second operand.
+        operation: what is computed.
+    """
+
+    data_in_1: Encoding
+    operation: Operation
+
+    @property
+    def multipliers(self) -> int:
+        """One for each lane of products."""
+        return self.lanes if self.operation is Operation.MULTIPLY else 0
+
+    @property
+    def motion(self) -> Motion:
+        """A register, and one more before products are rounded."""
+        return Steps(2 if self.operation is Operation.MULTIPLY else 1)
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Every operation; fractions and signs that differ."""
+        first, second = Encoding(6, fraction=4), Encoding(5, fraction=1, signed=False)
+        wrapping = Encoding(4, fraction=2, overflow=Overflow.WRAP)
+        return (
+            cls(first, wrapping, 3, second, Operation.ADD, beats=5),
+            cls(second, first, 1, first, Operation.SUBTRACT, beats=4),
+            cls(first, second, 2, second, Operation.MULTIPLY, beats=4),
+        )

@@ -1,0 +1,32 @@
+"""Fixed-point numbers in another fixed-point format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell
+from mase_hw.cells._elementwise import Elementwise
+from mase_hw.formats._encoding import Encoding, Overflow, Rounding
+
+
+@dataclass(frozen=True)
+class CastFixed(Elementwise):
+    """A cast of every element, or of its negative.
+
+    Attributes:
+        negate: whether the sign changes.
+    """
+
+    negate: bool = False
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """To fewer and to more bits, with either sign."""
+        wide, narrow = Encoding(9, fraction=5), Encoding(5, fraction=2, rounding=Rounding.FLOOR)
+        unsigned = Encoding(6, fraction=3, signed=False, overflow=Overflow.WRAP)
+        return (
+            cls(wide, narrow, 3, beats=5),
+            cls(unsigned, wide, 1, beats=4),
+            cls(wide, unsigned, 2, True, beats=4),
+        )

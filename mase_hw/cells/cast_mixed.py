@@ -1,0 +1,39 @@
+"""Numbers of any encoding in any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell
+from mase_hw.cells._elementwise import Encoded
+from mase_hw.formats._encoding import Encoding, Kind
+
+
+@dataclass(frozen=True)
+class CastMixed(Encoded):
+    """Codes are decoded, multiplied where a scale is no power of two, and encoded.
+
+    Attributes:
+        multiplier_width: bits of the multiplier, 0 for none.
+        multiplier: the multiplier.
+        multiplier_shift: its fraction bits.
+    """
+
+    multiplier_width: int = 0
+    multiplier: int = 1
+    multiplier_shift: int = 0
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """From and to blocks, floats, levels and integers around a zero point."""
+        fixed, levels = Encoding(8, fraction=4), Encoding(2, Kind.LEVELS, fraction=1)
+        small = Encoding(6, Kind.FLOAT, exponent_width=3, exponent_bias=3, maximum_code=31)
+        offset = Encoding(8, Kind.OFFSET, signed=False, zero_point=7)
+        blocks = Encoding(6, block_size=4, scale_width=5, scale_bias=15, scale_codes=31)
+        return (
+            cls(fixed, blocks, 2, 1, 7, beats=12),
+            cls(blocks, small, 4, 2, 7, beats=8),
+            cls(offset, fixed, 3, 1, 3, 5, 19, 6, beats=5),
+            cls(levels, offset, 2, 1, 2, beats=4),
+        )

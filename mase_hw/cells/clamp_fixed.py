@@ -1,0 +1,36 @@
+"""Bounded fixed-point numbers, `min(max(x, low), high)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell
+from mase_hw.cells._elementwise import Elementwise
+from mase_hw.formats._encoding import Encoding, Overflow
+
+
+@dataclass(frozen=True)
+class ClampFixed(Elementwise):
+    """A cast and two bounds.
+
+    Attributes:
+        low: the lower bound, the pattern of a code as a signed number of 32 bits.
+        high: the upper one.
+        bounds_on_result: whether they are codes of the result, else of the operand.
+    """
+
+    low: int
+    high: int
+    bounds_on_result: bool
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Bounds on either side, signed and not."""
+        signed, unsigned = Encoding(8, fraction=4), Encoding(6, fraction=3, signed=False)
+        wrapping = Encoding(5, fraction=2, overflow=Overflow.WRAP)
+        return (
+            cls(signed, unsigned, 3, 0, 40, True, beats=5),
+            cls(unsigned, signed, 1, 3, 100, True, beats=4),
+            cls(signed, wrapping, 2, -20, 17, False, beats=4),
+        )

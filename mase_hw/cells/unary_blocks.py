@@ -1,0 +1,57 @@
+"""Functions of one operand on blocks of integers, as a table of some octaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mase_hw.cells._base import Cell, Image
+from mase_hw.cells._elementwise import Encoded
+from mase_hw.formats._encoding import Encoding
+
+
+@dataclass(frozen=True)
+class UnaryBlocks(Encoded):
+    """An element's place in the table is found and read, and encoded in blocks.
+
+    Attributes:
+        low_octave: the first octave in the table.
+        octaves: number of octaves.
+        word_width: bits of a result's integer.
+        word_exponent_width: bits of its exponent, above the integer.
+        order_0: order of a positive element below the octaves.
+        order_1: order of a negative one.
+        order_2: order of a positive element above the octaves.
+        order_3: order of a negative one.
+        table: the results.
+    """
+
+    low_octave: int
+    octaves: int
+    word_width: int
+    word_exponent_width: int
+    order_0: int
+    order_1: int
+    order_2: int
+    order_3: int
+    table: Image
+    stages: ClassVar[int] = 2
+
+    @property
+    def images(self) -> Mapping[str, tuple[str, Image]]:
+        """The results."""
+        return {"TABLE_FILE": ("table", self.table)}
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Rows that a beat's lanes do not divide, and blocks of several beats."""
+        blocks = Encoding(
+            4, symmetric=True, block_size=4, scale_width=4, scale_bias=7, scale_codes=15
+        )
+        words = Image(10, lambda: [number * 37 % 1024 for number in range(25)])
+        table = (-2, 3, 6, 4, 1, 0, 1, 2, words)
+        return (
+            cls(blocks, blocks, 4, 2, 7, *table, beats=4),
+            cls(blocks, blocks, 2, 1, 6, *table, beats=6),
+        )

@@ -1,0 +1,86 @@
+"""Functions of one fixed-point operand, as quadratics on segments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell, Image, Value
+from mase_hw.cells._elementwise import Elementwise
+from mase_hw.cells._motion import Motion, Steps
+from mase_hw.formats._encoding import Encoding
+
+
+@dataclass(frozen=True)
+class UnaryPiecewise(Elementwise):
+    """The segment is found, its coefficients read, and two products made.
+
+    Attributes:
+        regions: regions of the operand, 1 to 4, which are cut at the knots.
+        downward_regions: how many of them, the first ones, are counted from their end.
+        knots: the first codes of all regions but the first, less the least code where unsigned.
+        bases: the address of the first segment of each region.
+        distance_width: bits of the distance in a region.
+        base_exponent: binary logarithm of the distance up to which segments have one width.
+        index_bits: binary logarithm of the segments up to there, and in each octave beyond.
+        segments: words of the memory.
+        c0_width: bits of the constant coefficient, in the low bits of a word.
+        c1_width: bits of the linear coefficient.
+        c2_width: bits of the quadratic coefficient.
+        slope_width: bits of the slope.
+        sum_width: bits of the result before it is rounded.
+        guard_bits: bits that it has below those of the result.
+        table: the coefficients.
+    """
+
+    regions: int
+    downward_regions: int
+    knots: tuple[int, ...]
+    bases: tuple[int, ...]
+    distance_width: int
+    base_exponent: int
+    index_bits: int
+    segments: int
+    c0_width: int
+    c1_width: int
+    c2_width: int
+    slope_width: int
+    sum_width: int
+    guard_bits: int
+    table: Image
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        """The fields; knots and bases, which modules cannot have as lists, one by one."""
+        listed = {
+            **{f"KNOT_{number}": value for number, value in enumerate(self.knots)},
+            **{f"BASE_{number}": value for number, value in enumerate(self.bases)},
+        }
+        return {**super().parameters, **listed}
+
+    @property
+    def images(self) -> Mapping[str, tuple[str, Image]]:
+        """The coefficients."""
+        return {"TABLE_FILE": ("table", self.table)}
+
+    @property
+    def motion(self) -> Motion:
+        """Segment, coefficients, slope, sum."""
+        return Steps(4)
+
+    @property
+    def multipliers(self) -> int:
+        """Two for each lane."""
+        return 2 * self.lanes
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """One region, and two around zero."""
+        data, result = Encoding(8, fraction=4), Encoding(8, fraction=4)
+        words = Image(24, lambda: range(7, 7 + 32 * 521, 521))
+        sizes = (7, 4, 2, 32, 10, 8, 6, 9, 11, 5, words)
+        unsigned = Encoding(7, fraction=4, signed=False)
+        return (
+            cls(data, result, 3, 2, 1, (0,), (0, 16), *sizes, beats=5),
+            cls(unsigned, result, 1, 1, 0, (), (0,), *sizes, beats=4),
+        )

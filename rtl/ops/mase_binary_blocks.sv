@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// data_out_0 = cast(data_in_0 + data_in_1), their difference or product as OPERATION says, lane by
+// lane, on blocks of integers with shared scales: exact, see mase_scaled_arithmetic, and encoded in
+// blocks once. Blocks of operands and result may differ in size. Exact results follow their
+// operands by 1 cycle; see mase_block_encode for the rest. Throughput 1 beat per cycle.
+module mase_binary_blocks
+  import mase_pkg::*;
+#(
+    parameter format_t DATA_IN_0 = blocks(fixed(8, 0), 1'b1, 4, 8, 127, 255),
+    parameter format_t DATA_IN_1 = blocks(fixed(8, 0), 1'b1, 4, 8, 127, 255),
+    parameter format_t DATA_OUT_0 = blocks(fixed(8, 0), 1'b1, 4, 8, 127, 255),
+    parameter int unsigned ROWS = 1,
+    parameter int unsigned LANES = 4,
+    // Elements of a row of the tensor.
+    parameter int unsigned SIZE = 8,
+    parameter operation_e OPERATION = Add,
+    parameter int unsigned GUARD_BITS = 10
+) (
+    input logic clk,
+    input logic rst,
+
+    input  logic [ROWS*LANES-1:0][      DATA_IN_0.width-1:0] data_in_0,
+    input  logic [      ROWS-1:0][DATA_IN_0.scale_width-1:0] data_in_0_exponent,
+    input  logic                                             data_in_0_valid,
+    output logic                                             data_in_0_ready,
+
+    input  logic [ROWS*LANES-1:0][      DATA_IN_1.width-1:0] data_in_1,
+    input  logic [      ROWS-1:0][DATA_IN_1.scale_width-1:0] data_in_1_exponent,
+    input  logic                                             data_in_1_valid,
+    output logic                                             data_in_1_ready,
+
+    output logic [ROWS*LANES-1:0][      DATA_OUT_0.width-1:0] data_out_0,
+    output logic [      ROWS-1:0][DATA_OUT_0.scale_width-1:0] data_out_0_exponent,
+    output logic                                              data_out_0_valid,
+    input  logic                                              data_out_0_ready
+);
+
+  localparam int LeftOffset = 2 - int'(DATA_IN_0.width) - DATA_IN_0.scale_bias;
+  localparam int RightOffset = 2 - int'(DATA_IN_1.width) - DATA_IN_1.scale_bias;
+  localparam int unsigned ExactWidth = (OPERATION == Multiply) ? DATA_IN_0.width + DATA_IN_1.width
+      : ((DATA_IN_0.width > DATA_IN_1.width) ? DATA_IN_0.width : DATA_IN_1.width) + GUARD_BITS + 1;
+
+  if (DATA_IN_0.block_size % LANES != 0 || DATA_IN_1.block_size % LANES != 0) begin : gen_blocks
+    $error("the tiles of a row must divide the blocks");
+  end
+
+  logic joined_valid;
+  logic joined_ready;
+
+  mase_stream_join #(
+      .COUNT(2)
+  ) u_join (
+      .data_in_valid ({data_in_1_valid, data_in_0_valid}),
+      .data_in_ready ({data_in_1_ready, data_in_0_ready}),
+      .data_out_valid(joined_valid),
+      .data_out_ready(joined_ready)
+  );
+
+  logic [ROWS*LANES-1:0][ExactWidth-1:0] exact;
+  logic [ROWS*LANES-1:0][11:0] exact_exponent;
+  logic [ROWS*LANES-1:0][ExactWidth-1:0] mantissa;
+  logic [ROWS*LANES-1:0][11:0] exponent;
+  logic exact_valid;
+  logic exact_ready;
+
+  for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_lane
+    mase_scaled_arithmetic #(
+        .OPERATION  (32'(OPERATION)),
+        .LEFT_WIDTH (DATA_IN_0.width),
+        .RIGHT_WIDTH(DATA_IN_1.width),
+        .GUARD_BITS (GUARD_BITS),
+        .OUT_WIDTH  (ExactWidth)
+    ) u_arithmetic (
+        .left(data_in_0[i]),
+        .left_exponent(12'(int'({1'b0, data_in_0_exponent[i/LANES]}) + LeftOffset)),
+        .right(data_in_1[i]),
+        .right_exponent(12'(int'({1'b0, data_in_1_exponent[i/LANES]}) + RightOffset)),
+        .result(exact[i]),
+        .exponent(exact_exponent[i])
+    );
+  end
+
+  mase_stream_register #(
+      .WIDTH(ROWS * LANES * (ExactWidth + 12))
+  ) u_exact (
+      .clk,
+      .rst,
+      .data_in({exact_exponent, exact}),
+      .data_in_valid(joined_valid),
+      .data_in_ready(joined_ready),
+      .data_out({exponent, mantissa}),
+      .data_out_valid(exact_valid),
+      .data_out_ready(exact_ready)
+  );
+
+  mase_block_encode #(
+      .ROWS(ROWS),
+      .LANES(LANES),
+      .SIZE(SIZE),
+      .BLOCK_SIZE(DATA_OUT_0.block_size),
+      .IN_WIDTH(ExactWidth),
+      .OUT_WIDTH(DATA_OUT_0.width),
+      .SCALE_WIDTH(DATA_OUT_0.scale_width),
+      .SCALE_BIAS(DATA_OUT_0.scale_bias),
+      .SCALE_CODES(DATA_OUT_0.scale_codes),
+      .SYMMETRIC(DATA_OUT_0.symmetric)
+  ) u_encode (
+      .clk,
+      .rst,
+      .mantissa,
+      .exponent,
+      .data_in_valid(exact_valid),
+      .data_in_ready(exact_ready),
+      .data_out(data_out_0),
+      .scale(data_out_0_exponent),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
+  );
+
+endmodule

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// data_out_0 = cast(data_in_0 + data_in_1), their difference or product as OPERATION says, lane by
+// lane, on floats and on fixed point beside them, exact and rounded once; see mase_scaled_arithmetic.
+// NaN goes through; inf - inf and 0 * inf are NaN; see mase_float_encode for formats without it.
+// Latency 2 cycles, throughput 1 beat per cycle.
+module mase_binary_float
+  import mase_pkg::*;
+#(
+    parameter format_t DATA_IN_0 = floating(8, 4, 7, 126),
+    parameter format_t DATA_IN_1 = floating(8, 4, 7, 126),
+    parameter format_t DATA_OUT_0 = floating(8, 4, 7, 126),
+    parameter int unsigned LANES = 4,
+    parameter operation_e OPERATION = Add,
+    // Whether infinity follows the largest number of an operand.
+    parameter bit DATA_IN_0_INFINITY = 0,
+    parameter bit DATA_IN_1_INFINITY = 0,
+    parameter int unsigned OVERFLOW_CODE = 126,
+    parameter int unsigned NAN_CODE = 127,
+    parameter int unsigned GUARD_BITS = 6
+) (
+    input logic clk,
+    input logic rst,
+
+    input  logic [LANES-1:0][DATA_IN_0.width-1:0] data_in_0,
+    input  logic                                  data_in_0_valid,
+    output logic                                  data_in_0_ready,
+
+    input  logic [LANES-1:0][DATA_IN_1.width-1:0] data_in_1,
+    input  logic                                  data_in_1_valid,
+    output logic                                  data_in_1_ready,
+
+    output logic [LANES-1:0][DATA_OUT_0.width-1:0] data_out_0,
+    output logic                                   data_out_0_valid,
+    input  logic                                   data_out_0_ready
+);
+
+  localparam int unsigned LeftWidth = (DATA_IN_0.encoding == Float)
+      ? DATA_IN_0.width - DATA_IN_0.exponent_width + 1
+      : DATA_IN_0.width + (DATA_IN_0.is_signed ? 0 : 1);
+  localparam int unsigned RightWidth = (DATA_IN_1.encoding == Float)
+      ? DATA_IN_1.width - DATA_IN_1.exponent_width + 1
+      : DATA_IN_1.width + (DATA_IN_1.is_signed ? 0 : 1);
+  localparam int unsigned ExactWidth = (OPERATION == Multiply) ? LeftWidth + RightWidth
+      : ((LeftWidth > RightWidth) ? LeftWidth : RightWidth) + GUARD_BITS + 1;
+
+  if (DATA_OUT_0.overflow != Saturate) begin : gen_overflow_check
+    $error("results beside floats must saturate");
+  end
+
+  logic joined_valid;
+  logic joined_ready;
+
+  mase_stream_join #(
+      .COUNT(2)
+  ) u_join (
+      .data_in_valid ({data_in_1_valid, data_in_0_valid}),
+      .data_in_ready ({data_in_1_ready, data_in_0_ready}),
+      .data_out_valid(joined_valid),
+      .data_out_ready(joined_ready)
+  );
+
+  typedef struct packed {
+    logic nan;
+    logic negative_zero;
+    logic signed [11:0] exponent;
+    logic [ExactWidth-1:0] mantissa;
+  } exact_t;
+
+  exact_t [LANES-1:0] exact;
+  exact_t [LANES-1:0] kept;
+  logic kept_valid;
+  logic kept_ready;
+  logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
+
+  for (genvar i = 0; i < LANES; i++) begin : gen_lane
+    logic signed [LeftWidth-1:0] left;
+    logic signed [11:0] left_exponent;
+    logic left_negative;
+    logic left_infinite;
+    logic left_nan;
+    logic signed [RightWidth-1:0] right;
+    logic signed [11:0] right_exponent;
+    logic right_negative;
+    logic right_infinite;
+    logic right_nan;
+    logic undefined;
+
+    mase_float_decode #(
+        .KIND(32'(DATA_IN_0.encoding)),
+        .WIDTH(DATA_IN_0.width),
+        .FRACTION(DATA_IN_0.fraction),
+        .SIGNED(DATA_IN_0.is_signed),
+        .EXPONENT_WIDTH(DATA_IN_0.exponent_width),
+        .EXPONENT_BIAS(DATA_IN_0.exponent_bias),
+        .MAXIMUM_CODE(DATA_IN_0.maximum_code),
+        .INFINITY(DATA_IN_0_INFINITY),
+        .MANTISSA_WIDTH(LeftWidth)
+    ) u_left (
+        .code(data_in_0[i]),
+        .mantissa(left),
+        .exponent(left_exponent),
+        .negative(left_negative),
+        .infinite(left_infinite),
+        .not_a_number(left_nan)
+    );
+
+    mase_float_decode #(
+        .KIND(32'(DATA_IN_1.encoding)),
+        .WIDTH(DATA_IN_1.width),
+        .FRACTION(DATA_IN_1.fraction),
+        .SIGNED(DATA_IN_1.is_signed),
+        .EXPONENT_WIDTH(DATA_IN_1.exponent_width),
+        .EXPONENT_BIAS(DATA_IN_1.exponent_bias),
+        .MAXIMUM_CODE(DATA_IN_1.maximum_code),
+        .INFINITY(DATA_IN_1_INFINITY),
+        .MANTISSA_WIDTH(RightWidth)
+    ) u_right (
+        .code(data_in_1[i]),
+        .mantissa(right),
+        .exponent(right_exponent),
+        .negative(right_negative),
+        .infinite(right_infinite),
+        .not_a_number(right_nan)
+    );
+
+    mase_scaled_arithmetic #(
+        .OPERATION  (32'(OPERATION)),
+        .LEFT_WIDTH (LeftWidth),
+        .RIGHT_WIDTH(RightWidth),
+        .GUARD_BITS (GUARD_BITS),
+        .OUT_WIDTH  (ExactWidth)
+    ) u_arithmetic (
+        .left,
+        .left_exponent,
+        .right,
+        .right_exponent,
+        .result  (exact[i].mantissa),
+        .exponent(exact[i].exponent)
+    );
+
+    if (OPERATION == Multiply) begin : gen_product
+      assign undefined = (left_infinite && right == '0) || (left == '0 && right_infinite);
+      assign exact[i].negative_zero = left_negative ^ right_negative;
+    end else begin : gen_sum
+      logic flipped;
+      assign flipped = right_negative ^ (OPERATION == Subtract);
+      assign undefined = left_infinite && right_infinite && left_negative != flipped;
+      assign exact[i].negative_zero = left_negative && flipped;
+    end
+    assign exact[i].nan = undefined || left_nan || right_nan;
+
+    mase_float_encode #(
+        .IN_WIDTH(ExactWidth),
+        .KIND(32'(DATA_OUT_0.encoding)),
+        .OUT_WIDTH(DATA_OUT_0.width),
+        .OUT_FRACTION(DATA_OUT_0.fraction),
+        .OUT_SIGNED(DATA_OUT_0.is_signed),
+        .ROUNDING(32'(DATA_OUT_0.rounding)),
+        .EXPONENT_WIDTH(DATA_OUT_0.exponent_width),
+        .EXPONENT_BIAS(DATA_OUT_0.exponent_bias),
+        .MAXIMUM_CODE(DATA_OUT_0.maximum_code),
+        .OVERFLOW_CODE(OVERFLOW_CODE),
+        .NAN_CODE(NAN_CODE)
+    ) u_encode (
+        .mantissa(kept[i].mantissa),
+        .exponent(kept[i].exponent),
+        .negative_zero(kept[i].negative_zero),
+        .not_a_number(kept[i].nan),
+        .data_out(result[i])
+    );
+  end
+
+  mase_stream_register #(
+      .WIDTH(LANES * $bits(exact_t))
+  ) u_exact (
+      .clk,
+      .rst,
+      .data_in(exact),
+      .data_in_valid(joined_valid),
+      .data_in_ready(joined_ready),
+      .data_out(kept),
+      .data_out_valid(kept_valid),
+      .data_out_ready(kept_ready)
+  );
+
+  mase_stream_register #(
+      .WIDTH(LANES * DATA_OUT_0.width)
+  ) u_register (
+      .clk,
+      .rst,
+      .data_in(result),
+      .data_in_valid(kept_valid),
+      .data_in_ready(kept_ready),
+      .data_out(data_out_0),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
+  );
+
+endmodule
