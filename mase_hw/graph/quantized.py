@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -48,7 +48,18 @@ class GraphRun:
             inputs: tensors in the order of the graph's inputs.
         """
         values = self._run(inputs)
-        return torch.fx.map_arg(self._outputs, lambda node: self._look_up(node, values))
+        return self._structured(self._outputs, values)
+
+    def _structured(self, outputs: Any, values: dict[Node, Tensor]) -> Any:
+        """Return a structure of nodes with their results, in plain tuples, lists and dicts."""
+        if isinstance(outputs, Node):
+            return self._look_up(outputs, values)
+        if isinstance(outputs, Mapping):
+            return {key: self._structured(item, values) for key, item in outputs.items()}
+        if isinstance(outputs, list | tuple):
+            members = [self._structured(item, values) for item in outputs]
+            return members if isinstance(outputs, list) else tuple(members)
+        return outputs
 
     def values(self, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
         """Return the result of every node by its name."""
