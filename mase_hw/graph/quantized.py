@@ -51,15 +51,18 @@ class GraphRun:
             inputs: tensors in the order of the graph's inputs.
         """
         values = self._run(inputs)
-        return self._nested(self._outputs, values)
+        return self._structured(self._outputs, values)
 
-    def _nested(self, returned: Any, values: dict[Node, Tensor]) -> Any:
-        if isinstance(returned, Mapping):
-            return {key: self._nested(item, values) for key, item in returned.items()}
-        if isinstance(returned, tuple | list):
-            kind = tuple if isinstance(returned, tuple) else list
-            return kind(self._nested(item, values) for item in returned)
-        return self._look_up(returned, values) if isinstance(returned, Node) else returned
+    def _structured(self, outputs: Any, values: dict[Node, Tensor]) -> Any:
+        """Return a structure of nodes with their results, in plain tuples, lists and dicts."""
+        if isinstance(outputs, Node):
+            return self._look_up(outputs, values)
+        if isinstance(outputs, Mapping):
+            return {key: self._structured(item, values) for key, item in outputs.items()}
+        if isinstance(outputs, list | tuple):
+            members = [self._structured(item, values) for item in outputs]
+            return members if isinstance(outputs, list) else tuple(members)
+        return outputs
 
     def values(self, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
         """Return the result of every node by its name."""

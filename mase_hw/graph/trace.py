@@ -86,6 +86,8 @@ def check_finite(mg: MaseGraph) -> None:
 
 
 def _arguments(model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(model, MaseGraph):
+        raise CaptureError(f"{model.name} is a captured graph already; call it, or quantize it")
     if not isinstance(model, nn.Module):
         raise CaptureError(f"a model is a torch.nn.Module, not {type(model).__name__}")
     args: tuple[Any, ...] = ()

@@ -9,7 +9,7 @@ from rich.console import Console
 from torch import nn
 
 import mase_hw
-from mase_hw.errors import ConfigError, MaseError
+from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph import common, trace
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.passes.lora import insert_lora_adapter_transform_pass
@@ -132,9 +132,16 @@ def test_an_unrounded_run_is_the_float_model_bit_for_bit():
     model = Mixed()
     mg = trace(model, ids, batched=False)
     found, expected = GraphRun(mg)([ids]), model(ids)
+    assert type(found) is dict
+    assert [type(found["b"]), type(found["b"][1])] == [tuple, list]
     assert found["a"].equal(expected["a"])
     assert found["b"][0].equal(expected["b"][0])
     assert found["b"][1][0].equal(expected["b"][1][0])
+
+
+def test_a_graph_is_not_captured_again():
+    with pytest.raises(CaptureError, match="captured graph already"):
+        trace(quantized(), INPUTS)
 
 
 def test_only_graphs_are_quantized():
