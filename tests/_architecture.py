@@ -158,7 +158,9 @@ def misnamed_modules(root: Path) -> list[str]:
     """Return the SystemVerilog files that do not hold exactly the module they are named after."""
     found = []
     for path in sorted((root / "rtl").rglob("*.sv")):
-        modules = re.findall(r"^\s*module\s+(?:automatic\s+)?(\w+)", path.read_text(), re.M)
+        modules = re.findall(
+            r"^\s*(?:module|package)\s+(?:automatic\s+)?(\w+)", path.read_text(), re.M
+        )
         if modules != [path.stem] or not path.stem.startswith("mase_"):
             found.append(f"{path.relative_to(root)} holds {', '.join(modules) or 'no module'}")
     return found

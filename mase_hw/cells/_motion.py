@@ -153,7 +153,17 @@ class Queue(Motion):
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """A beat is offered the cycle after it entered."""
-        return met(arrivals) + 1
+        return self._entered(arrivals) + 1
+
+    def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
+        """A beat a cycle; one that holds a single beat is full until that has gone."""
+        return dict.fromkeys(arrivals, self._entered(arrivals))
+
+    def _entered(self, arrivals: Arrivals) -> Cycles:
+        moved = met(arrivals)
+        spaced = np.arange(moved.size) if self.depth == 1 else 0
+        entered: Cycles = one_per_cycle(moved - spaced) + spaced
+        return entered
 
     def needs(self, port: str, beats: int) -> Cycles:
         """Each its own."""

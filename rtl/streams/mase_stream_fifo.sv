@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A queue of DEPTH beats. A beat is offered the cycle after it entered; throughput 1 beat per cycle.
+// A queue of DEPTH beats. A beat is offered the cycle after it entered; throughput 1 beat per cycle,
+// half of that where DEPTH is 1.
 module mase_stream_fifo #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned DEPTH = 4

@@ -1,0 +1,106 @@
+"""Every cell, by its samples: the beats, the cycles and the room that its class says.
+
+Nobody edits this file to add a cell.
+"""
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from mase_hw._registry import discover
+from mase_hw.cells import Cell
+from mase_hw.cells.cat import Merge
+from mase_hw.geometry.beats import Cycles
+from tests.rtl_bench import PRESSURE_MODES, STUCK, Bench, Output, cell_case
+
+INFERENCES = 3
+# The cycle in which the bench offers the first beat of every input.
+FIRST_CYCLE = 4
+
+
+def samples() -> Iterator[tuple[str, Cell]]:
+    """Yield every sample that takes and sends data, with a name."""
+    for cls in discover("mase_hw.cells", Cell, "mase_hw.cells"):
+        for number, cell in enumerate(cls.samples()):
+            ports = (*cell.inputs.values(), *cell.outputs.values())
+            if cell.inputs and all(port.fields for port in ports):
+                yield f"{cls.__name__}_{number}", cell
+
+
+CELLS = dict(samples())
+
+
+def streams(cell: Cell) -> list[str]:
+    """Return the inputs that are no constants: those that move with the first, or in turn."""
+    given = {port: item.beats for port, item in cell.inputs.items() if item.beats}
+    first = next(iter(given.values()))
+    turns = isinstance(cell.motion, Merge)
+    return [port for port, beats in given.items() if beats == first or turns]
+
+
+def arrivals(cell: Cell) -> dict[str, Cycles]:
+    """Return when beats are offered that come one after another."""
+    return {
+        port: FIRST_CYCLE + np.arange(INFERENCES * cell.inputs[port].beats)
+        for port in streams(cell)
+    }
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory) -> Bench:
+    cases = []
+    for name, cell in CELLS.items():
+        chance = random.Random(name)
+        inputs = {
+            port: [chance.getrandbits(item.width_bits) for _ in range(INFERENCES * item.beats)]
+            for port, item in cell.inputs.items()
+            if item.beats
+        }
+        cases.append(cell_case(name, cell, inputs))
+    return Bench(cases, tmp_path_factory.mktemp("cells"))
+
+
+@pytest.fixture(scope="module")
+def steady(bench) -> dict[str, Output]:
+    return bench.run("none")
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_results_are_offered_when_the_motion_says(name, steady):
+    cell, output = CELLS[name], steady[name]
+    assert output.offered == cell.motion.offered(arrivals(cell)).tolist()
+    taken = cell.motion.taken(arrivals(cell))
+    assert {port: output.taken[port] for port in taken} == {
+        port: times.size for port, times in taken.items()
+    }
+
+
+@pytest.fixture(scope="module", params=[mode for mode in PRESSURE_MODES if mode != "none"])
+def pressed(request, bench) -> dict[str, Output]:
+    return bench.run(request.param)
+
+
+def test_pressure_changes_no_beat(steady, pressed):
+    for name, output in pressed.items():
+        assert not output.complaints, output.complaints[0]
+        assert output.beats == steady[name].beats, name
+
+
+@pytest.fixture(scope="module")
+def stuck(bench) -> dict[str, Output]:
+    return bench.run(STUCK, timeout_cycles=400)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_cell_holds_what_its_room_says_when_nothing_leaves(name, stuck):
+    """That decides which designs hang. What has room for an inference may have room for more."""
+    cell = CELLS[name]
+    # What a round waits for counts as taken when the round begins.
+    awaited = cell.motion.awaited if isinstance(cell.motion, Merge) else ""
+    for port in set(streams(cell)) - {awaited}:
+        room = cell.motion.room(port, cell.inputs[port].beats)
+        held = int((np.maximum.accumulate(room) < 0).sum())
+        taken = stuck[name].taken[port]
+        assert taken == held if held < room.size else taken >= held
