@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells import Netlist
 from mase_hw.cells.sliding_window import SlidingWindow
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Window, shared
 from mase_hw.ops._base import Call, Reference
@@ -39,10 +39,9 @@ class GatherRows(Moves):
         """Return a window of one element."""
         data, tiles = call.operands["data_in_0"], self.pixel_beats(call)
         window = shared(Window(*self.axes(call), tiles, tiles))
-        net, width = NetlistBuilder(call.ports), data.quantized.encoding.width
-        images = data.beats // window.inputs
+        width, images = data.quantized.encoding.width, data.beats // window.inputs
         cell = SlidingWindow(window, data.lanes, width, self.fill(call), images)
-        return net.netlist(data_out_0=net.add(cell, data_in=net.input("data_in_0")))
+        return Netlist.single(call.ports, cell)
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Elements stay in their lanes."""
