@@ -63,6 +63,13 @@ class Netlist:
     outputs: Mapping[str, Wire]
     constants: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def single(cls, inputs: Mapping[str, Port], cell: Cell) -> Netlist:
+        """Return the netlist of one cell, which takes the inputs in their order."""
+        net = NetlistBuilder(inputs)
+        wires = {port: net.input(name) for port, name in zip(cell.inputs, inputs, strict=False)}
+        return net.netlist(data_out_0=net.add(cell, "", **wires))
+
     @property
     def is_wire(self) -> bool:
         """Whether the result is the operand itself."""

@@ -49,8 +49,12 @@ class Merge(Motion):
         return np.maximum.accumulate(needs)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """The result before the one that takes it."""
-        return self._takers(port, beats) - 1
+        """The result before the one that takes it.
+
+        A beat that is awaited counts as taken when its round begins: its results wait for it.
+        """
+        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - 1
+        return room
 
     def _made(self, arrivals: Arrivals) -> Cycles:
         """Return when each beat of the result enters the output register."""

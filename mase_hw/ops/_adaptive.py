@@ -5,7 +5,7 @@ Position `q` of `n` covers pixels `floor(q * size / n)` to `ceil((q + 1) * size 
 
 from __future__ import annotations
 
-from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells import Netlist
 from mase_hw.geometry.runs import Run
 from mase_hw.geometry.window import OUTSIDE, Axis, image_size
 from mase_hw.ops._base import Call
@@ -28,10 +28,8 @@ class AdaptivePool(Pool):
         """Return a window and a reduction, or the reduction alone."""
         if any(size > 1 for size in call.result.shape[2:]):
             return super().hardware(call)
-        data, net = call.operands["data_in_0"], NetlistBuilder(call.ports)
-        tiles = data.tiles[1]
-        cell = self.reduction(call, Run(data.beats // tiles, tiles))
-        return net.netlist(data_out_0=net.add(cell, data_in_0=net.input("data_in_0")))
+        beats, tiles = call.operands["data_in_0"].beats, call.result.tiles[1]
+        return Netlist.single(call.ports, self.reduction(call, Run(beats // tiles, tiles)))
 
 
 def _shared(size: int, positions: int) -> Axis:

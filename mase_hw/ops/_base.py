@@ -128,10 +128,6 @@ class Hardware:
         parameters: parameters beyond those every operand and result brings.
         sources: constant operands as ROM streams.
         tables: memories inside the module.
-        rounds: whether the module takes the rounding and overflow modes of its results.
-        moves: whether the module moves codes of any format; it takes `PRECISION_0` alone of it.
-        queue_depth: beats that a queue of any payload holds; it takes `WIDTH` and `DEPTH`, and
-            `data_in` and `data_out` for its one operand and result.
         absent: operands the module has ports for and this call does not; they are tied off.
         zeros: further input ports that are tied to zero.
         open: output ports of one bit that nobody reads.
@@ -141,9 +137,6 @@ class Hardware:
     parameters: Mapping[str, int | str] = field(default_factory=dict)
     sources: Sequence[Source] = ()
     tables: Sequence[Table] = ()
-    rounds: bool = True
-    moves: bool = False
-    queue_depth: int = 0
     absent: Sequence[str] = ()
     zeros: Sequence[str] = ()
     open: Sequence[str] = ()

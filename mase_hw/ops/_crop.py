@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells import Netlist
 from mase_hw.cells.crop import Crop as CropCell
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
@@ -76,8 +76,7 @@ class Crop(GatherRows):
             self.indices(call).start,
             data.beats // data.tiles[1],
         )
-        net = NetlistBuilder(call.ports)
-        return net.netlist(data_out_0=net.add(cell, data_in_0=net.input("data_in_0")))
+        return Netlist.single(call.ports, cell)
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
         """Keep rows; or beats of a row, where the dimension is that of the lanes."""

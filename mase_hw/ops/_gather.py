@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells import Netlist
 from mase_hw.cells.sliding_window import SlidingWindow
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Window, shared
 from mase_hw.ops._base import Call, Reference
@@ -37,10 +37,10 @@ class GatherRows(Moves):
 
     def hardware(self, call: Call) -> Netlist:
         """Return a window of one element."""
-        tiles, net = self.pixel_beats(call), NetlistBuilder(call.ports)
+        tiles = self.pixel_beats(call)
         window = shared(Window(*self.axes(call), tiles, tiles))
         cell = SlidingWindow(window, call.ports["data_in_0"], pad_code=self.fill(call))
-        return net.netlist(data_out_0=net.add(cell, data_in=net.input("data_in_0")))
+        return Netlist.single(call.ports, cell)
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Elements stay in their lanes."""

@@ -140,14 +140,12 @@ class ModuleCell(Cell):
         found: dict[str, Any] = {}
         for name, spec in operands.items():
             found |= self._tensor(name, spec, rounds=False)
-        found |= self._tensor("data_out_0", call.result, rounds=hardware.rounds)
+        found |= self._tensor("data_out_0", call.result, rounds=True)
         return {**found, **hardware.parameters}
 
     def _tensor(self, name: str, spec: TensorSpec, *, rounds: bool) -> dict[str, int]:
         number = spec.quantized
         given = number.result_parameters() if rounds else number.operand_parameters()
-        if self.hardware.moves:
-            given = {"PRECISION_0": given["PRECISION_0"]}
         given |= {
             "TENSOR_SIZE_DIM_0": spec.size[1],
             "TENSOR_SIZE_DIM_1": spec.size[0] * spec.leading,

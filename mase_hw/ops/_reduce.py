@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells import Netlist
 from mase_hw.cells.reduce import Reduce
 from mase_hw.geometry.runs import Run, candidate_orders, stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
@@ -103,10 +103,9 @@ class Accumulation(Reduction):
 
     def hardware(self, call: Call) -> Netlist:
         """Return one cell."""
-        data, net = call.operands["data_in_0"], NetlistBuilder(call.ports)
-        sums, quotient = self._sum_width(call), self._quotient(call)
-        cell = reduce_cell(data, self.run(call), sums, quotient, maximum=self.maximum)
-        return net.netlist(data_out_0=net.add(cell, data_in_0=net.input("data_in_0")))
+        data, run, sums = call.operands["data_in_0"], self.run(call), self._sum_width(call)
+        cell = reduce_cell(data, run, sums, self._quotient(call), maximum=self.maximum)
+        return Netlist.single(call.ports, cell)
 
     def _quotient(self, call: Call) -> Quotient:
         fraction = fixed(call.operands["data_in_0"]).frac_width

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells import Netlist
 from mase_hw.cells.argmax import Argmax as ArgmaxCell
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
@@ -48,13 +48,13 @@ class Argmax(Reduction):
 
     def hardware(self, call: Call) -> Netlist:
         """Return one cell."""
-        data, run, net = call.operands["data_in_0"], self.run(call), NetlistBuilder(call.ports)
+        data, run = call.operands["data_in_0"], self.run(call)
         lanes, index = data.parallelism[1], call.result.quantized.encoding
         row = run.row if lanes > 1 else 0
         cell = ArgmaxCell(
             data.quantized.encoding, lanes, index.width, row, run.terms, run.inner, data.beats
         )
-        return net.netlist(data_out_0=net.add(cell, data_in_0=net.input("data_in_0")))
+        return Netlist.single(call.ports, cell)
 
     def examples(self) -> list[Example]:
         """Over lanes, and over rows."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells import Netlist
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._library import define_queue
@@ -33,9 +33,8 @@ class Fifo(Operator):
 
     def hardware(self, call: Call) -> Netlist:
         """Return the queue."""
-        net = NetlistBuilder(call.ports)
-        queue = StreamFifo(call.ports["data_in_0"], int(call.attributes["depth"]))
-        return net.netlist(data_out_0=net.add(queue, data_in=net.input("data_in_0")))
+        (port,) = call.ports.values()
+        return Netlist.single(call.ports, StreamFifo(port, int(call.attributes["depth"])))
 
     def operations(self, call: Call) -> int:
         """None."""

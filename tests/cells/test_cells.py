@@ -11,7 +11,6 @@ import pytest
 
 from mase_hw.cells import Cell
 from mase_hw.cells import cells as found_cells
-from mase_hw.cells._accumulator import Accumulator
 from mase_hw.cells._motion import Steps
 from mase_hw.cells._netlist import NetlistBuilder
 from mase_hw.cells.cat import Merge
@@ -103,7 +102,9 @@ def stuck(bench) -> dict[str, Output]:
 def test_a_cell_holds_what_its_room_says_when_nothing_leaves(name, stuck):
     """That decides which designs hang. What has room for an inference may have room for more."""
     cell = CELLS[name]
-    for port in streams(cell):
+    # What a round waits for counts as taken when the round begins.
+    awaited = cell.motion.awaited if isinstance(cell.motion, Merge) else ""
+    for port in set(streams(cell)) - {awaited}:
         room = cell.motion.room(port, cell.inputs[port].beats)
         held = int((np.maximum.accumulate(room) < 0).sum())
         # The stages of an accumulator move as one and hold more while beats come close together.
