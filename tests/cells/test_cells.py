@@ -11,6 +11,7 @@ import pytest
 
 from mase_hw.cells import Cell
 from mase_hw.cells import cells as found_cells
+from mase_hw.cells._accumulator import Accumulator
 from mase_hw.cells._motion import Steps
 from mase_hw.cells._netlist import NetlistBuilder
 from mase_hw.cells.cat import Merge
