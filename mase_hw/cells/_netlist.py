@@ -70,6 +70,11 @@ class Netlist:
         wires = {port: net.input(name) for port, name in zip(cell.inputs, inputs, strict=False)}
         return net.netlist(data_out_0=net.add(cell, "", **wires))
 
+    @classmethod
+    def wire(cls, inputs: Mapping[str, Port]) -> Netlist:
+        """Return the netlist whose result is its first input."""
+        return cls(inputs, {}, {}, {"data_out_0": Wire("", next(iter(inputs)))})
+
     @property
     def is_wire(self) -> bool:
         """Whether the result is the operand itself."""

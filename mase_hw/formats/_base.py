@@ -200,14 +200,6 @@ class Format(ABC):
     def encoding(self) -> Encoding:
         """How hardware reads these codes, and makes them of exact values."""
 
-    @abstractmethod
-    def operand_parameters(self) -> dict[str, int]:
-        """Return RTL parameters of an operand by suffix, such as `PRECISION_0`."""
-
-    @abstractmethod
-    def result_parameters(self) -> dict[str, int]:
-        """Return RTL parameters of a result: the operand's, and how it rounds and saturates."""
-
     @classmethod
     @abstractmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Format:

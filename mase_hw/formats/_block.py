@@ -268,31 +268,6 @@ class BlockFormat(Format):
             )
         return Encoding(element.width, symmetric=element.symmetric, **given)
 
-    def operand_parameters(self) -> dict[str, int]:
-        """Return width, the element's layout, the scale's width and bias, and the block size."""
-        given = {
-            "PRECISION_0": self.element.width,
-            "PRECISION_1": self.scale.width,
-            "SCALE_BIAS": self.scale.bias,
-            "BLOCK_SIZE": self.blocking[0],
-        }
-        if isinstance(self.element, FloatElement):
-            given |= {
-                "KIND": 1,
-                "EXPONENT_WIDTH": self.element.exponent_width,
-                "EXPONENT_BIAS": self.element.bias,
-            }
-        return given
-
-    def result_parameters(self) -> dict[str, int]:
-        """Return the operand's, and the largest codes of scale and element."""
-        given = {**self.operand_parameters(), "SCALE_CODES": self.scale.codes}
-        if isinstance(self.element, FloatElement):
-            given["MAXIMUM_CODE"] = self.element.maximum_code
-        else:
-            given["SYMMETRIC"] = int(self.element.symmetric)
-        return given
-
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         """Return uniform elements with one uniform scale in each block."""
         elements = self.element.random_codes(tuple(shape), generator)

@@ -49,7 +49,3 @@ class CodeFormat(Format):
         """Return uniform codes."""
         low, high = self.code_range
         return torch.randint(low, high + 1, tuple(shape), generator=generator)
-
-    def result_parameters(self) -> dict[str, int]:
-        """Return the operand's."""
-        return self.operand_parameters()

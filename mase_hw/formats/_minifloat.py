@@ -110,19 +110,6 @@ class FloatFormat(Format):
             maximum_code=layout.maximum_code,
         )
 
-    def operand_parameters(self) -> dict[str, int]:
-        """Return kind, width, exponent width and bias."""
-        return {
-            "KIND": 1,
-            "PRECISION_0": self.layout.width,
-            "EXPONENT_WIDTH": self.layout.exponent_width,
-            "EXPONENT_BIAS": self.layout.bias,
-        }
-
-    def result_parameters(self) -> dict[str, int]:
-        """Return the operand's, and the code that saturates."""
-        return {**self.operand_parameters(), "MAXIMUM_CODE": self.layout.maximum_code}
-
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         """Return uniform codes of finite numbers."""
         return self.layout.random_codes(tuple(shape), generator)

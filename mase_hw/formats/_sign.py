@@ -113,14 +113,6 @@ class SignFormat(CodeFormat):
         """Signs of levels."""
         return Encoding(self.level_count, Kind.LEVELS, fraction=self.integer_fraction or 0)
 
-    def operand_parameters(self) -> dict[str, int]:
-        """Return kind, levels and the fraction bits of the smallest sign."""
-        return {
-            "KIND": 2,
-            "PRECISION_0": self.level_count,
-            "PRECISION_1": self.integer_fraction or 0,
-        }
-
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Self:
         """Return the format; signs have no range."""

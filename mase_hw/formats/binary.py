@@ -98,15 +98,3 @@ class Binary(SignFormat):
         if self.bipolar:
             return super().encoding
         return Encoding(1, signed=False, rounding=Rounding.NEAREST_UP)
-
-    def operand_parameters(self) -> dict[str, int]:
-        """Return the signs' parameters, or those of an unsigned bit."""
-        if self.bipolar:
-            return super().operand_parameters()
-        return {"PRECISION_0": 1, "PRECISION_1": 0, "SIGNED": 0}
-
-    def result_parameters(self) -> dict[str, int]:
-        """Return the operand's; an unsigned bit rounds half up."""
-        if self.bipolar:
-            return self.operand_parameters()
-        return {**self.operand_parameters(), "ROUNDING": 1, "OVERFLOW": 0}

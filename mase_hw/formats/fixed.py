@@ -186,22 +186,6 @@ class Fixed(Format):
             overflow=Overflow[self.overflow.upper()],
         )
 
-    def operand_parameters(self) -> dict[str, int]:
-        """Return width, fraction and sign."""
-        return {
-            "PRECISION_0": self.width,
-            "PRECISION_1": self.frac_width,
-            "SIGNED": int(self.signed),
-        }
-
-    def result_parameters(self) -> dict[str, int]:
-        """Return width, fraction, sign, rounding and overflow mode."""
-        return {
-            **self.operand_parameters(),
-            "ROUNDING": ROUNDING_MODES.index(self.rounding),
-            "OVERFLOW": OVERFLOW_MODES.index(self.overflow),
-        }
-
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         """Return uniform codes."""
         return torch.randint(

@@ -84,14 +84,6 @@ class Unquantized(Format):
             32, Kind.FLOAT, exponent_width=8, exponent_bias=127, maximum_code=0x7F7F_FFFF
         )
 
-    def operand_parameters(self) -> dict[str, int]:
-        """Return the width."""
-        return {"PRECISION_0": 32}
-
-    def result_parameters(self) -> dict[str, int]:
-        """Return the width."""
-        return self.operand_parameters()
-
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Unquantized:
         """Return the format."""

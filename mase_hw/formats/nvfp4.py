@@ -142,11 +142,6 @@ class NVFP4(BlockFormat):
         """Floats whose shared scale is a float."""
         return replace(super().encoding, scale_is_float=True, scale_bias=-SCALE.lsb_exponent)
 
-    def operand_parameters(self) -> dict[str, int]:
-        """Return those of a block, and the kind of its scale."""
-        bias = -SCALE.lsb_exponent
-        return {**super().operand_parameters(), "SCALE_KIND": 1, "SCALE_BIAS": bias}
-
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> NVFP4:
         """Return the format whose tensor scale maps the range's end to the largest value."""

@@ -212,19 +212,6 @@ class ScaledInteger(CodeFormat):
             zero_point=self.zero_points[0],
         )
 
-    def operand_parameters(self) -> dict[str, int]:
-        """Return width, sign and zero; the scale is a real number, which no parameter holds."""
-        return {
-            "PRECISION_0": self.width,
-            "PRECISION_1": 0,
-            "SIGNED": int(self.signed),
-            "ZERO_POINT": self.zero_points[0],
-        }
-
-    def result_parameters(self) -> dict[str, int]:
-        """Return the operand's, and whether the most negative code is left out."""
-        return {**self.operand_parameters(), "KIND": 4, "SYMMETRIC": int(self.symmetric)}
-
     def scaled(self, octaves: float) -> ScaledInteger:
         """Multiply every scale."""
         factor = 2.0**octaves

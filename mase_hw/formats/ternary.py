@@ -141,14 +141,6 @@ class Ternary(CodeFormat):
         """Two bits, of which -2 is no code."""
         return Encoding(2, Kind.SYMMETRIC, fraction=self.integer_fraction or 0)
 
-    def operand_parameters(self) -> dict[str, int]:
-        """Return those of fixed point of two bits."""
-        return {"PRECISION_0": 2, "PRECISION_1": self.integer_fraction or 0, "SIGNED": 1}
-
-    def result_parameters(self) -> dict[str, int]:
-        """Return those of fixed point without its most negative code."""
-        return {**self.operand_parameters(), "KIND": 3, "ROUNDING": 0, "OVERFLOW": 0}
-
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Ternary:
         """Return the format whose scale is the larger end of the range."""

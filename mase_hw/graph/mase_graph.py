@@ -279,7 +279,7 @@ class MaseGraph(nn.Module):
         call = self.call(node)
         known = self._netlists.get(node)
         if known is None or known[0] is not call:
-            known = self._netlists[node] = call, call.operator.netlist(call)
+            known = self._netlists[node] = call, call.operator.hardware(call)
         return known[1]
 
     def copy(self) -> MaseGraph:

@@ -7,15 +7,12 @@ from typing import Any
 
 from mase_hw._registry import discover
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import Call, Hardware, Operator, Source, Table
+from mase_hw.ops._base import Call, Operator
 
 __all__ = [
     "Call",
-    "Hardware",
     "Operator",
     "Order",
-    "Source",
-    "Table",
     "TensorSpec",
     "operator_for",
     "operator_for_role",

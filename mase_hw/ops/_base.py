@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mase_hw.cells import Netlist, Port
 from mase_hw.formats import Format
-from mase_hw.geometry.beats import Cycles, one_per_cycle
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._module import whole_module
 
 Reference = Callable[..., Tensor]
 T = TypeVar("T")
@@ -85,61 +82,6 @@ class Call:
     def constant_codes(self, operand: str) -> Tensor:
         """Return the int64 codes of a constant operand in its own format."""
         return self.operands[operand].quantized.encode(self.constants[operand])
-
-
-@dataclass(frozen=True)
-class Source:
-    """A constant operand that a ROM streams to its operator, period after period.
-
-    Attributes:
-        operand: name of the operand (`weight`).
-        beats: int64 codes `[depth, lanes]`, in the order of use; the ROM repeats them for ever.
-        hold: beats for which each word stays.
-    """
-
-    operand: str
-    beats: Tensor
-    hold: int = 1
-
-
-@dataclass(frozen=True)
-class Table:
-    """A memory inside an operator's module, initialised from a file.
-
-    Attributes:
-        name: part of the file's name (`table` gives `mem/<node>_table.mem`).
-        parameter: the module's parameter that receives the file's path.
-        width_bits: bits of a word.
-        words: the non-negative bit patterns, in address order.
-    """
-
-    name: str
-    parameter: str
-    width_bits: int
-    words: Sequence[int]
-
-
-@dataclass(frozen=True)
-class Hardware:
-    """How one call becomes an instance.
-
-    Attributes:
-        module: SystemVerilog module, a file of the library of the same name.
-        parameters: parameters beyond those every operand and result brings.
-        sources: constant operands as ROM streams.
-        tables: memories inside the module.
-        absent: operands the module has ports for and this call does not; they are tied off.
-        zeros: further input ports that are tied to zero.
-        open: output ports of one bit that nobody reads.
-    """
-
-    module: str
-    parameters: Mapping[str, int | str] = field(default_factory=dict)
-    sources: Sequence[Source] = ()
-    tables: Sequence[Table] = ()
-    absent: Sequence[str] = ()
-    zeros: Sequence[str] = ()
-    open: Sequence[str] = ()
 
 
 class Apply(nn.Module):
@@ -216,13 +158,12 @@ class Operator(ABC):
         """
 
     @abstractmethod
-    def hardware(self, call: Call) -> Hardware | Netlist | None:
-        """Return the instance that computes `reference`, or None when it is a plain wire."""
+    def hardware(self, call: Call) -> Netlist:
+        """Return the cells that compute `reference`, joined by streams; a wire has none.
 
-    def netlist(self, call: Call) -> Netlist:
-        """Return the cells that compute `reference`, joined by streams."""
-        found = self.hardware(call)
-        return found if isinstance(found, Netlist) else whole_module(call, found)
+        It is asked for in every parallelism that a search tries, so that what is costly, such as
+        the words of a memory, must be computed when the cells ask for it.
+        """
 
     def problems(self, call: Call) -> list[str]:
         """Return what stands between this call and hardware, each with the fix; empty when none.
@@ -271,18 +212,10 @@ class Operator(ABC):
         """
         return {}
 
-    def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
-        """Return each constant operand as the stream that its ROM delivers.
-
-        Element-wise operators take constants broadcast to the result, beat for beat.
-        """
-        result = call.result
-        return {name: replace(result, format=call.operands[name].format) for name in call.constants}
-
     def repeats(self, call: Call) -> dict[str, int]:
         """Return how often one inference takes the whole of each constant that may lie outside.
 
-        Such a constant may come late: `schedule` and `consumption` then find it in `arrivals`.
+        Such a constant may come late.
         """
         return {}
 
@@ -307,51 +240,6 @@ class Operator(ABC):
         It is counted from the last one, -1. None is any: that of the operators around.
         """
         return -1
-
-    def multipliers(self, call: Call) -> int:
-        """Return the number of multipliers of the instance."""
-        return 0
-
-    def work_cycles(self, call: Call) -> int:
-        """Return the cycles one inference occupies the instance: its initiation interval."""
-        specs = [*call.streams.values(), *call.results.values()]
-        return max(spec.beats for spec in specs)
-
-    def consumption(self, call: Call, arrivals: Mapping[str, Cycles]) -> dict[str, Cycles]:
-        """Return when each operand's beats are taken, given when they are offered.
-
-        The default suits operators that take one operand as it comes, and several together.
-        """
-        together = one_per_cycle(np.max(np.stack(list(arrivals.values())), axis=0))
-        return dict.fromkeys(arrivals, together)
-
-    def schedule(self, call: Call, arrivals: Mapping[str, Cycles]) -> Cycles:
-        """Return when each beat of the result is offered, from idle, to a consumer that is ready.
-
-        Args:
-            call: the call, with parallelism.
-            arrivals: for each streaming operand, and each constant that does not lie on chip, the
-                cycle at which each beat is offered.
-
-        The default is a unit of one register stage that moves beat for beat.
-        """
-        return one_per_cycle(np.max(np.stack(list(arrivals.values())), axis=0)) + 1
-
-    def room(self, call: Call, used: Mapping[str, Cycles], delay: int) -> dict[str, Cycles]:
-        """Return which result must have gone before each beat of an operand is taken.
-
-        Results of one inference are counted from 0; a negative number means that none must. The
-        answer is for beats that come far apart, which leave the most gaps in a pipeline.
-
-        Args:
-            call: the call, with parallelism.
-            used: for each streaming operand, the first result that each of its beats goes into.
-            delay: the least cycles from a beat to a result.
-
-        The default suits units of one register for each cycle of delay, each of which moves by
-        itself.
-        """
-        return {name: results - delay for name, results in used.items()}
 
     def operations(self, call: Call) -> int:
         """Return the arithmetic operations of one inference (a multiply-accumulate is two)."""

@@ -6,8 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
-from mase_hw.ops._base import Call, Hardware, Operator, Reference
+from mase_hw.ops._base import Call, Operator, Reference
 
 
 class Composite(Operator):
@@ -34,6 +35,6 @@ class Composite(Operator):
         """None: the operators that it is written with have references."""
         raise UnsupportedError(self.problems(call)[0])
 
-    def hardware(self, call: Call) -> Hardware | None:
+    def hardware(self, call: Call) -> Netlist:
         """None: the operators that it is written with have hardware."""
         raise UnsupportedError(self.problems(call)[0])

@@ -107,7 +107,7 @@ class Cat(Moves):
         """One row at a time."""
         return {(name, 1): 1 for name in (*call.streams, *call.results)}
 
-    def constant_streams(self, call: Call) -> dict[str, TensorSpec]:
+    def _constants(self, call: Call) -> dict[str, TensorSpec]:
         """A constant in the order and tiles of the result."""
         axes, lanes = stream_axes(call.result) or (), call.result.parallelism
         return {
@@ -121,7 +121,7 @@ class Cat(Moves):
         result, dim, net = call.result, self.dim(call), NetlistBuilder(call.ports)
         wires: dict[str, Any] = {
             name: net.source(name, spec, partial(call.constant_codes, name))
-            for name, spec in self.constant_streams(call).items()
+            for name, spec in self._constants(call).items()
         }
         wires |= {name: net.input(name) for name in call.streams}
         axes = stream_axes(result) or ()

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from torch import nn
 
-from mase_hw.ops._base import Call, Example, Hardware, Operator, Reference, example_values
+from mase_hw.cells import Netlist
+from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
 
 
 class Dropout(Operator):
@@ -38,9 +39,9 @@ class Dropout(Operator):
         """Return the identity."""
         return lambda codes: codes
 
-    def hardware(self, call: Call) -> Hardware | None:
-        """Return None: a wire."""
-        return None
+    def hardware(self, call: Call) -> Netlist:
+        """Return a wire."""
+        return Netlist.wire(call.ports)
 
     def operations(self, call: Call) -> int:
         """Return 0."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from mase_hw.cells import Netlist
 from mase_hw.ops._base import (
     Apply,
     Call,
     Example,
-    Hardware,
     Operator,
     Reference,
     example_values,
@@ -42,9 +42,9 @@ class Identity(Operator):
         """Return the identity."""
         return lambda codes: codes
 
-    def hardware(self, call: Call) -> Hardware | None:
-        """Return None: a wire."""
-        return None
+    def hardware(self, call: Call) -> Netlist:
+        """Return a wire."""
+        return Netlist.wire(call.ports)
 
     def operations(self, call: Call) -> int:
         """Return 0."""

@@ -338,7 +338,7 @@ def _unit(
             if all(value in legal[name] for name, value in unrolled.items()):
                 whole = _unrolled(sized, unrolled)
                 try:
-                    netlist = whole.operator.netlist(whole)
+                    netlist = whole.operator.hardware(whole)
                 except ParallelismError:
                     # Lanes that do not divide its blocks.
                     continue

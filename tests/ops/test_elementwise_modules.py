@@ -79,7 +79,7 @@ def bench(tmp_path_factory):
     for name, call in calls.items():
         codes = {key: random_codes(spec, generator) for key, spec in call.operands.items()}
         inputs = {}
-        case = cell_case(name, call.operator.netlist(call).main, INFERENCES)
+        case = cell_case(name, call.operator.hardware(call).main, INFERENCES)
         for key, spec in call.operands.items():
             words = pack_words(spec.quantized, spec.to_beats(codes[key]), spec.parallelism[0])
             inputs[key] = (case.inputs[key][0], words)
@@ -102,7 +102,7 @@ def test_modules_equal_their_references(bench, mode):
 def test_results_are_offered_when_predicted(bench):
     compiled, _, calls = bench
     for name, output in compiled.run("none").items():
-        netlist = calls[name].operator.netlist(calls[name])
+        netlist = calls[name].operator.hardware(calls[name])
         arrivals = {key: np.arange(port.beats * INFERENCES) for key, port in netlist.inputs.items()}
         predicted = netlist.run(arrivals).offered["data_out_0"]
         assert output.offered == [4 + cycle for cycle in predicted.tolist()], name
@@ -126,7 +126,7 @@ def test_batch_norm_is_an_exact_product_and_a_rounded_sum():
         {"data_out_0": spec.with_format(make_format(UNSIGNED))},
         {name: torch.arange(1, 5) / 4 for name in number},
     )
-    netlist = call.operator.netlist(call)
+    netlist = call.operator.hardware(call)
     product, total = netlist.cells["product_inst"], netlist.main
     assert (product.multipliers, total.multipliers, netlist.multipliers) == (3, 0, 3)
     assert product.data_out_0.width == 16 and product.data_out_0.fraction == 8

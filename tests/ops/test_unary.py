@@ -618,7 +618,7 @@ def test_prelu_rom_is_the_shortest():
     ]
     for shape, parallelism, (depth, hold) in cases:
         call = prelu_call(shape, slopes, *formats, parallelism)
-        source = call.operator.netlist(call).source("weight")
+        source = call.operator.hardware(call).source("weight")
         assert (source.depth, source.hold) == (depth, hold)
         stream = [word for word in source.image.words for _ in range(hold)]
         spec = call.operands["weight"]
@@ -646,7 +646,7 @@ def rtl_case(name: str, call: Call, inferences: int, seed: int) -> tuple[Case, l
     ends = torch.tensor([low, high, low + 1, high - 1, 0, 1, min(high, 2), max(low, -1)])
     codes.view(-1)[: ends.numel()] = ends
     expected = call.operator.reference(call)(codes)
-    netlist = call.operator.netlist(call)
+    netlist = call.operator.hardware(call)
     beats = pack(operand.to_beats(codes), operand.format)
     inputs = {"data_in_0": beats}
     for name_of_operand in netlist.constants:
@@ -765,7 +765,7 @@ def test_latency_is_as_scheduled(bench):
         call = built[name][2]
         # The bench offers the first beat in the cycle after reset ends, then one each cycle.
         arrivals = np.arange(len(output.offered))
-        predicted = call.operator.netlist(call).run({"data_in_0": arrivals}).offered["data_out_0"]
+        predicted = call.operator.hardware(call).run({"data_in_0": arrivals}).offered["data_out_0"]
         assert output.offered == [4 + cycle for cycle in predicted.tolist()], name
 
 
