@@ -9,8 +9,18 @@ from typing import Any
 from mase_hw._registry import discover, nearest
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
+from mase_hw.formats._encoding import Families, Family
 
-__all__ = ["DEFAULT_FORMAT", "Format", "StreamField", "format_class", "formats", "make_format"]
+__all__ = [
+    "DEFAULT_FORMAT",
+    "Format",
+    "StreamField",
+    "family_of",
+    "format_class",
+    "formats",
+    "make_format",
+    "names_in",
+]
 
 
 # What a configuration that names no format means.
@@ -34,6 +44,21 @@ def format_class(name: str) -> type[Format]:
             return cls
     known = [word for cls in formats().values() for word in (cls.name, *cls.aliases)]
     raise FormatError(f"no number format is called {name!r}; {nearest(name, known)}")
+
+
+@cache
+def family_of(cls: type[Format]) -> Family | None:
+    """Return the family of a format's encodings; None for one that has no codes in hardware."""
+    try:
+        return cls.fit(-1.0, 1.0).encoding.family
+    except FormatError:
+        return None
+
+
+@cache
+def names_in(families: Families) -> tuple[str, ...]:
+    """Return the names of the formats of some families, in alphabetical order."""
+    return tuple(name for name, cls in sorted(formats().items()) if family_of(cls) in families)
 
 
 def make_format(description: Mapping[str, Any]) -> Format:

@@ -196,9 +196,15 @@ class Format(ABC):
         """Undo `to_fields`: bit patterns `[beats, field lanes]` to codes `[beats, lanes]`."""
 
     @property
-    @abstractmethod
     def encoding(self) -> Encoding:
-        """How hardware reads these codes, and makes them of exact values."""
+        """How hardware reads these codes, and makes them of exact values.
+
+        A format that gives it has hardware wherever its family of encodings has.
+
+        Raises:
+            FormatError: for a format that is for software alone.
+        """
+        raise FormatError(f"{self} has no codes in hardware")
 
     @classmethod
     @abstractmethod

@@ -36,6 +36,26 @@ class Overflow(Enum):
     WRAP = "Wrap"
 
 
+class Family(Enum):
+    """The kinds of tensors that hardware tells apart; an operator says which it takes."""
+
+    FIXED = "fixed point"
+    FLOAT = "floats"
+    LEVELS = "signs of levels"
+    SYMMETRIC = "fixed point between equal bounds"
+    OFFSET = "integers with a real scale"
+    INTEGER_BLOCK = "integers with a shared scale"
+    FLOAT_BLOCK = "floats with a shared scale"
+    SCALED_BLOCK = "floats with a shared float"
+
+
+Families = frozenset[Family]
+FIXED_POINT = frozenset({Family.FIXED})
+SCALARS = frozenset({Family.FIXED, Family.FLOAT, Family.LEVELS, Family.SYMMETRIC})
+SCALED = frozenset({Family.OFFSET})
+BLOCKS = frozenset({Family.INTEGER_BLOCK, Family.FLOAT_BLOCK})
+
+
 @dataclass(frozen=True)
 class Encoding:
     """The codes of one tensor.
@@ -82,6 +102,37 @@ class Encoding:
     def is_block(self) -> bool:
         """Whether elements share a scale."""
         return self.block_size > 0
+
+    @property
+    def family(self) -> Family:
+        """What hardware tells apart."""
+        if self.scale_is_float:
+            return Family.SCALED_BLOCK
+        if self.is_block:
+            floats = self.kind is Kind.FLOAT
+            return Family.FLOAT_BLOCK if floats else Family.INTEGER_BLOCK
+        return {
+            Kind.INTEGER: Family.FIXED,
+            Kind.FLOAT: Family.FLOAT,
+            Kind.LEVELS: Family.LEVELS,
+            Kind.SYMMETRIC: Family.SYMMETRIC,
+            Kind.OFFSET: Family.OFFSET,
+        }[self.kind]
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest element in units of its lowest step."""
+        top = 1 << (self.width - 1)
+        if self.kind is Kind.FLOAT:
+            bits = self.width - 1 - self.exponent_width
+            stored, mantissa = self.maximum_code >> bits, self.maximum_code & ((1 << bits) - 1)
+            largest = (mantissa | (1 << bits if stored else 0)) << max(stored - 1, 0)
+            return -largest, largest
+        if self.kind is Kind.LEVELS:
+            return 1 - 2 * top, 2 * top - 1
+        if not self.signed:
+            return 0, 2 * top - 1
+        return (1 - top if self.kind is Kind.SYMMETRIC else -top), top - 1
 
     @property
     def expression(self) -> str:

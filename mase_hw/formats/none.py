@@ -18,7 +18,6 @@ from torch import Tensor
 
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
-from mase_hw.formats._encoding import Encoding, Kind
 from mase_hw.formats._float import FloatElement
 
 BINARY32 = FloatElement(8, 23, 127, "ieee", saturate=False)
@@ -76,13 +75,6 @@ class Unquantized(Format):
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
         """Bit patterns are codes."""
         return fields[""]
-
-    @property
-    def encoding(self) -> Encoding:
-        """Floats of 32 bits."""
-        return Encoding(
-            32, Kind.FLOAT, exponent_width=8, exponent_bias=127, maximum_code=0x7F7F_FFFF
-        )
 
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Unquantized:

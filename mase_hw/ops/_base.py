@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw.cells import Netlist, Port
-from mase_hw.formats import Format
+from mase_hw.formats import Format, names_in
+from mase_hw.formats._encoding import FIXED_POINT, Families
 from mase_hw.geometry.tensor import Order, TensorSpec
 
 Reference = Callable[..., Tensor]
@@ -126,7 +127,7 @@ class Operator(ABC):
             elements is never configured and takes its operand's format.
         role: what this operator exists for, inserted by passes (`cast`, `retile`, `broadcast`).
         also_for: what passes insert this operator for although models have it too (`shrink`).
-        formats: names of the number formats whose hardware this operator has.
+        families: the encodings whose hardware this operator has.
         result_axis: dimension of `weight` that counts results.
         scales: true when a scale of the results may be folded into `weight` and `bias`.
         shares_format: true when all operands and results are in one format, fitted to the result.
@@ -141,12 +142,17 @@ class Operator(ABC):
     casts: ClassVar[bool] = True
     role: ClassVar[str | None] = None
     also_for: ClassVar[str | None] = None
-    formats: ClassVar[tuple[str, ...]] = ("fixed",)
+    families: ClassVar[Families] = FIXED_POINT
     result_axis: ClassVar[int] = 0
     scales: ClassVar[bool] = False
     shares_format: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
     commutes: ClassVar[bool] = False
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The names of the number formats that it has hardware for."""
+        return names_in(self.families)
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:

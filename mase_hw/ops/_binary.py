@@ -11,6 +11,7 @@ from torch import Tensor
 from mase_hw.cells import Netlist
 from mase_hw.cells._operation import Operation
 from mase_hw.cells.binary_fixed import BinaryFixed
+from mase_hw.formats._encoding import Families
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops import _elementwise_minifloat as minifloat
@@ -42,7 +43,7 @@ class Binary(Operator):
     """
 
     broadcasts: ClassVar[bool] = True
-    formats: ClassVar[tuple[str, ...]] = ELEMENTWISE
+    families: ClassVar[Families] = ELEMENTWISE
     operation: ClassVar[str]
 
     @abstractmethod

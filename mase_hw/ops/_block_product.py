@@ -20,8 +20,10 @@ from torch import Tensor
 
 from mase_hw.cells import Cell
 from mase_hw.cells.block_accumulate import BlockAccumulate
+from mase_hw.formats import names_in
+from mase_hw.formats._encoding import BLOCKS
 from mase_hw.ops._accumulate import Bounds, exact_dtype
-from mase_hw.ops._blocks import BLOCKS, block, check_tiles, is_block
+from mase_hw.ops._blocks import block, check_tiles, is_block
 from mase_hw.ops._encode import result_problems
 from mase_hw.ops._product import Feed, Product
 
@@ -40,7 +42,8 @@ class BlockProduct(Product):
         for name, spec in self.call.operands.items():
             if not is_block(spec):
                 found.append(
-                    f"{name} is {spec.format}; beside blocks it must be one of {', '.join(BLOCKS)}"
+                    f"{name} is {spec.format}; beside blocks it must be one of "
+                    f"{', '.join(names_in(BLOCKS))}"
                 )
         found += result_problems(self.call.result)
         if found:

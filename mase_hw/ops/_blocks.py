@@ -1,19 +1,10 @@
-"""What operators on block formats share: which there are, the encoder's timing, and its tiles."""
+"""What operators on block formats share: where blocks lie, and which tiles divide them."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from mase_hw.errors import ParallelismError, UnsupportedError
 from mase_hw.formats._block import BlockFormat
-from mase_hw.geometry.beats import Cycles, one_per_cycle
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import Call
-
-# Formats whose blocks are integers with a shared scale, in hardware one and the same.
-INTEGER_BLOCKS = ("mxint", "block_fp")
-FLOAT_BLOCKS = ("mxfp4", "mxfp6", "mxfp8", "block_minifloat", "block_log")
-BLOCKS = (*INTEGER_BLOCKS, *FLOAT_BLOCKS)
 
 
 def block(spec: TensorSpec) -> BlockFormat:
@@ -66,30 +57,3 @@ def check_tiles(node: str, name: str, spec: TensorSpec) -> None:
             f"parallelism of {node}: {name}_dim_0 is {lanes}, which does not divide blocks of "
             f"{size}; allowed: {', '.join(map(str, legal))}"
         )
-
-
-def encoder_depth(result: TensorSpec) -> int:
-    """Return the beats that `mase_block_encode` holds: two blocks, and one on offer."""
-    return 2 * _held(result) + 1
-
-
-def _held(result: TensorSpec) -> int:
-    """Return the tiles of a block; tiles that do not divide a block are refused later."""
-    return min(max(block(result).blocking[0] // result.parallelism[1], 1), result.tiles[1])
-
-
-def block_room(call: Call, delay: int) -> dict[str, Cycles]:
-    """Return `Operator.room` of results in blocks, beat for beat.
-
-    Two cycles of the delay are the encoder's, the others those of registers before it.
-    """
-    held = delay - 2 + encoder_depth(call.result)
-    return dict.fromkeys(call.streams, np.arange(call.result.beats) - held)
-
-
-def encoded(result: TensorSpec, entered: Cycles) -> Cycles:
-    """Return when `mase_block_encode` offers its tiles, given when they enter, in order."""
-    tiles, held = result.tiles[1], _held(result)
-    moved = one_per_cycle(entered).reshape(-1, tiles)
-    last = np.minimum((np.arange(tiles) // held + 1) * held, tiles) - 1
-    return one_per_cycle(moved[:, last].reshape(-1) + 1) + 1

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
+from mase_hw.formats._encoding import Families
 from mase_hw.ops._base import Call, Operator, Reference
 
 
@@ -17,7 +18,7 @@ class Composite(Operator):
     Nodes of several results are composites: each result becomes a node, and the operand is forked.
     """
 
-    formats: ClassVar[tuple[str, ...]] = ()
+    families: ClassVar[Families] = frozenset()
     casts: ClassVar[bool] = False
 
     @abstractmethod

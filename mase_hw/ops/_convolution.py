@@ -22,15 +22,14 @@ from torch import Tensor
 
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.sliding_window import SlidingWindow
+from mase_hw.formats._encoding import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, shared
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._encode import ANY
 from mase_hw.ops._fixed_product import FixedProduct
 from mase_hw.ops._images import image_orders
 from mase_hw.ops._product import Feed, Product
 from mase_hw.ops._products import product_of
-from mase_hw.ops._scalars import SCALED
 from mase_hw.ops._scaled_product import ScaledProduct
 
 # Arithmetic on integers, which sums groups of channels apart, and several pixels at a time.
@@ -54,7 +53,7 @@ class Convolution(Operator):
     def filters(self, call: Call, weight: Tensor) -> Tensor:
         """Return weights as `[results, channels of a group, height, width]`."""
 
-    formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED)
+    families: ClassVar[Families] = SCALARS | BLOCKS | SCALED
 
     def block_axis(self, name: str) -> int:
         """Blocks lie along the channels, counted from the last dimension."""

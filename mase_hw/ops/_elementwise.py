@@ -10,25 +10,14 @@ from torch import Tensor
 from mase_hw.cells import Cell, Netlist, NetlistBuilder, Port, RomSource, Wire
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats._encoding import Encoding, Family
 from mase_hw.formats._minifloat import FloatFormat
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call
-from mase_hw.ops._blocks import INTEGER_BLOCKS
 from mase_hw.ops._scaled import INFINITE_EXPONENT, Scaled
 
-FLOATS = (
-    "minifloat_denorm",
-    "minifloat_ieee",
-    "fp8_e4m3",
-    "fp8_e5m2",
-    "fp6_e2m3",
-    "fp6_e3m2",
-    "fp4_e2m1",
-    "log",
-)
-ELEMENTWISE = ("fixed", *FLOATS, *INTEGER_BLOCKS)
+ELEMENTWISE = frozenset({Family.FIXED, Family.FLOAT, Family.INTEGER_BLOCK})
 
 
 @dataclass(frozen=True)

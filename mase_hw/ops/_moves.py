@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from mase_hw.formats._encoding import SCALARS, SCALED, Families
 from mase_hw.ops._base import Call, Operator
-from mase_hw.ops._scalars import SCALARS, SCALED
 
 
 class Moves(Operator):
@@ -13,7 +13,7 @@ class Moves(Operator):
 
     keeps_format: ClassVar[bool] = True
     casts: ClassVar[bool] = False
-    formats: ClassVar[tuple[str, ...]] = (*SCALARS, SCALED)
+    families: ClassVar[Families] = SCALARS | SCALED
 
     def operations(self, call: Call) -> int:
         """None."""

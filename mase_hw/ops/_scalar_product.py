@@ -18,7 +18,7 @@ from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
 from mase_hw.ops._blocks import check_tiles, is_block
 from mase_hw.ops._encode import result_problems
 from mase_hw.ops._product import Feed, Product
-from mase_hw.ops._scalars import MAX_BITS, integer_fraction, is_scalar, limits, scalar_problems
+from mase_hw.ops._scalars import MAX_BITS, integer_fraction, is_scalar, scalar_problems
 
 
 class ScalarProduct(Product):
@@ -112,14 +112,14 @@ class ScalarProduct(Product):
         if "bias" in self.call.operands:
             own = integer_fraction(self.call.operands["bias"].quantized)
             bias = self._integers("bias") << (fraction - own)
-        low, high = limits(self.call.operands["data_in_0"].quantized)
+        low, high = self._encoding("data_in_0").limits
         ends = torch.stack([weight * low, weight * high])
         return weight, bias, fraction, Bounds.of_sums(ends.amin(0), ends.amax(0), bias)
 
     def _widest(self) -> float:
         """Return the bits of the widest sum of the weights, without overflow on the way."""
         product, fraction = self._fractions()
-        low, high = limits(self.call.operands["data_in_0"].quantized)
+        low, high = self._encoding("data_in_0").limits
         weight = self.matrix(self._integers("weight")).double().abs().sum(dim=1)
         largest = weight * float(max(abs(low), high)) * 2.0 ** (fraction - product)
         if "bias" in self.call.operands:

@@ -15,7 +15,8 @@ from torch import Tensor
 from mase_hw.cells import Cell, NetlistBuilder, Wire
 from mase_hw.cells.centre import Centre
 from mase_hw.cells.requantize import Requantize
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import names_in
+from mase_hw.formats._encoding import SCALED, Encoding
 from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.geometry import TensorSpec
@@ -32,7 +33,6 @@ from mase_hw.ops._requantize import (
     scales,
     whole,
 )
-from mase_hw.ops._scalars import SCALED
 
 
 def serves(call: Call) -> bool:
@@ -48,7 +48,8 @@ class ScaledProduct(Product):
         call, found = self.call, list[str]()
         for name, spec in {**call.operands, **call.results}.items():
             if not isinstance(spec.format, ScaledInteger | Fixed):
-                found.append(f"{name} is {spec.format}; beside {SCALED} it must be that, or fixed")
+                (scaled,) = names_in(SCALED)
+                found.append(f"{name} is {spec.format}; beside {scaled} it must be that, or fixed")
             elif name not in ("weight", "bias"):
                 found += operand_problems(name, spec)
         weight, legal = call.operands["weight"], call.operator.result_axis

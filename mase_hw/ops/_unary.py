@@ -22,6 +22,7 @@ from mase_hw.cells.unary_table import UnaryTable
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
 from mase_hw.formats._block import BlockFormat
+from mase_hw.formats._encoding import Families
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops import _elementwise_minifloat as minifloat
@@ -66,7 +67,7 @@ class Unary(Operator):
         ...         return x * x * x
     """
 
-    formats: ClassVar[tuple[str, ...]] = ELEMENTWISE
+    families: ClassVar[Families] = ELEMENTWISE
     required_attributes: ClassVar[Attributes] = {}
 
     def __init__(self) -> None:

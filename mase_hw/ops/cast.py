@@ -11,7 +11,7 @@ from typing import ClassVar
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
-from mase_hw.formats.nvfp4 import NVFP4
+from mase_hw.formats._encoding import Families, Family
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops import _requantize as scaled
 from mase_hw.ops._base import Call, Operator, Reference
@@ -23,9 +23,9 @@ from mase_hw.ops._blocks import (
     is_block,
 )
 from mase_hw.ops._elementwise import fields, is_all_fixed, one_cell, row_fields
-from mase_hw.ops._encode import ANY, result_problems
+from mase_hw.ops._encode import result_problems
 from mase_hw.ops._library import define_identity
-from mase_hw.ops._scalars import SCALED, unit_problems
+from mase_hw.ops._scalars import unit_problems
 
 define_identity("cast")
 
@@ -36,7 +36,7 @@ class Cast(Operator):
     name: ClassVar[str] = "cast"
     targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
     role: ClassVar[str | None] = "cast"
-    formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED, NVFP4.name)
+    families: ClassVar[Families] = frozenset(Family)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse odd scales, and blocks that hardware cannot stream."""

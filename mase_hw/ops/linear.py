@@ -15,13 +15,12 @@ from torch import Tensor, nn
 
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.stream_replay import StreamReplay
+from mase_hw.formats._encoding import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order
 from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
 from mase_hw.ops._blocks import is_block
-from mase_hw.ops._encode import ANY
 from mase_hw.ops._product import Feed, Product
 from mase_hw.ops._products import product_of
-from mase_hw.ops._scalars import SCALED
 
 
 class Linear(Operator):
@@ -29,7 +28,7 @@ class Linear(Operator):
 
     name: ClassVar[str] = "linear"
     targets: ClassVar[tuple[str, ...]] = ("aten.linear.default",)
-    formats: ClassVar[tuple[str, ...]] = (*ANY, SCALED)
+    families: ClassVar[Families] = SCALARS | BLOCKS | SCALED
     scales: ClassVar[bool] = True
 
     def problems(self, call: Call) -> list[str]:

@@ -8,8 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mase_hw.cells import Port
 from mase_hw.errors import FormatError
-from mase_hw.formats import format_class, formats, make_format
+from mase_hw.formats import family_of, format_class, formats, make_format
+from mase_hw.formats._encoding import SCALARS
 
 NAMES = sorted(formats())
 # One block of every block format's default.
@@ -200,11 +202,17 @@ def test_a_description_makes_the_format_again(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_parameters_are_integers(name):
+def test_its_encoding_has_its_signals_and_values(name):
     number = default(name)
-    given = {**number.operand_parameters(), **number.result_parameters()}
-    assert all(type(value) is int for value in given.values())
-    assert set(number.operand_parameters()) <= set(number.result_parameters())
+    if family_of(type(number)) is not None:
+        encoding = number.encoding
+        assert number.stream_fields(2, 2) == Port.elements(encoding, 1, 1, rows=2).fields
+        assert encoding.expression.startswith("mase_pkg::")
+        if encoding.family in SCALARS and number.integer_fraction is not None:
+            codes = number.random_codes((2000,), torch.Generator().manual_seed(3))
+            found = number.to_integers(codes)
+            low, high = encoding.limits
+            assert low <= int(found.min()) and int(found.max()) <= high
     assert number.bits_per_element > 0
     assert set(number.inherited) <= {*number.field_names(), "signed", "width"}
 
