@@ -1,10 +1,12 @@
 """Sums of products of blocks with shared scales: integers (MXINT, block floating point), floats.
 
 The products of a block are summed exactly, in units of the product of both elements' lowest steps.
-The sums of blocks are added in order of the row, after the bias, in floating point with
-`GUARD_BITS` further bits: of the sum so far and the next block, the one with the smaller exponent
-is shifted right to the other's exponent, rounding down, and no sum is ever too wide. The result is
-rounded once more, to its format. Every step is the same whatever the parallelism.
+The sums of blocks are added in order of the row, after the bias, in floating point with further
+bits: of the sum so far and the next block, the one with the smaller exponent is shifted right to
+the other's exponent, rounding down. As many further bits are kept as the exponents may differ, so
+that nothing is lost and the result is rounded once, where sums then take `EXACT_BITS` at most:
+where scales have few exponents. Otherwise `GUARD_BITS` are kept, and the result is rounded once
+more. Every step is the same whatever the parallelism.
 
 A convolution takes the pixels of its window in row-major order, each with the blocks of its
 channels; the last block of a pixel may be shorter. A pixel outside the image is a block of zeros,
@@ -29,6 +31,8 @@ from mase_hw.ops._product import Feed, Product
 
 GUARD_BITS = 8
 MAX_SUM_BITS = 62
+# The accumulator of an UltraScale+ DSP block.
+EXACT_BITS = 48
 # An exponent below every other.
 LOWEST_EXPONENT = -(1 << 11)
 
@@ -54,7 +58,7 @@ class BlockProduct(Product):
                 f"data_in_0 has blocks of {sizes['data_in_0']}, weight of {sizes['weight']}: "
                 "configure one block_size"
             )
-        elif self._sum_width() > MAX_SUM_BITS:
+        elif self._sum_width(self.guard_bits) > MAX_SUM_BITS:
             found.append("sums may exceed 62 bits; use elements of a smaller range")
         return found
 
@@ -64,7 +68,8 @@ class BlockProduct(Product):
         bits, scales = weight.split(self.matrix(self.call.constant_codes("weight")))
         dtype = exact_dtype(Bounds(-self._largest_dot(), self._largest_dot()))
         columns = weight.element.integers(bits).t().to(dtype)
-        shift = data.element.lsb_exponent + weight.element.lsb_exponent - GUARD_BITS
+        guard = self.guard_bits
+        shift = data.element.lsb_exponent + weight.element.lsb_exponent - guard
         start, start_exponent = self._start()
 
         def compute(codes: Tensor) -> tuple[Tensor, Tensor]:
@@ -73,7 +78,7 @@ class BlockProduct(Product):
             total = start.expand(len(rows), -1)
             place = start_exponent.expand(len(rows), -1)
             for part in self._parts(rows.shape[1]):
-                term = (rows[:, part] @ columns[part]).to(torch.int64) << GUARD_BITS
+                term = (rows[:, part] @ columns[part]).to(torch.int64) << guard
                 term_place = exponents[:, part.start, None] + scales[None, :, part.start] + shift
                 total, place = _add(total, place, term, term_place)
             return total, place
@@ -100,8 +105,8 @@ class BlockProduct(Product):
             feed.beats,
             feed.group_terms,
             result.size[1],
-            GUARD_BITS,
-            self.call.once("sum width", self._sum_width),
+            self.guard_bits,
+            self.call.once("sum width", lambda: self._sum_width(self.guard_bits)),
         )
 
     def _size(self, name: str) -> int:
@@ -121,15 +126,55 @@ class BlockProduct(Product):
         if "bias" not in self.call.operands:
             count = len(self.matrix(self.call.constants["weight"]))
             return torch.zeros(count, dtype=torch.int64), torch.full((count,), LOWEST_EXPONENT)
+        significands, exponents = self._bias()
+        left = self._bias_left(self.guard_bits)
+        return significands << left, exponents - left
+
+    def _bias(self) -> tuple[Tensor, Tensor]:
+        """Return the bias as int64 significands and exponents."""
         number = block(self.call.operands["bias"])
         bits, scales = number.split(self.call.constant_codes("bias"))
         significands, exponents = number.element.significands(bits)
-        left = self._bias_left()
-        return significands << left, exponents + scales + number.element.lsb_exponent - left
+        return significands, exponents + scales + number.element.lsb_exponent
 
-    def _bias_left(self) -> int:
+    def _bias_left(self, guard: int) -> int:
         """Return the further bits of a bias, as many as products have below theirs."""
-        return GUARD_BITS - block(self.call.operands["data_in_0"]).element.lsb_exponent
+        return guard - block(self.call.operands["data_in_0"]).element.lsb_exponent
+
+    @property
+    def guard_bits(self) -> int:
+        """The further bits of sums."""
+        return self.call.once("guard bits", self._affordable)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether sums lose nothing, whatever the data are."""
+        return self.guard_bits >= self._distance()
+
+    def _affordable(self) -> int:
+        exact = max(self._distance(), GUARD_BITS)
+        return exact if self._sum_width(exact) <= EXACT_BITS else GUARD_BITS
+
+    def _distance(self) -> int:
+        """Return the most places between the lowest bits of two terms of any sum, the bias too."""
+        data, weight = (block(self.call.operands[name]) for name in ("data_in_0", "weight"))
+        bits, scales = weight.split(self.matrix(self.call.constant_codes("weight")))
+        # The place of a zero does not count, but what is above it is never shifted to it.
+        counted = scales[weight.element.integers(bits) != 0]
+        if not counted.numel():
+            counted = scales.reshape(-1)
+        unit = data.element.lsb_exponent + weight.element.lsb_exponent
+        low = unit - data.scale.bias + int(counted.min())
+        high = unit + data.scale.codes - 1 - data.scale.bias + int(scales.max())
+        distances = [high - low]
+        if "bias" in self.call.operands:
+            significands, places = self._bias()
+            known = places[significands != 0]
+            if known.numel():
+                # A bias is stored as far above its lowest bit as products are, and the data's own.
+                distances.append(high - int(known.min()))
+                distances.append(int(known.max()) + data.element.lsb_exponent - low)
+        return max(distances)
 
     def _largest(self, name: str) -> int:
         """Return the largest magnitude of an element in units of its lowest step."""
@@ -140,15 +185,12 @@ class BlockProduct(Product):
     def _largest_dot(self) -> int:
         return self._size("data_in_0") * self._largest("data_in_0") * self._largest("weight")
 
-    def _sum_width(self) -> int:
-        """Return the bits of the widest sum."""
+    def _sum_width(self, guard: int) -> int:
+        """Return the bits of the widest sum with `guard` further bits."""
         terms = self.matrix(self.call.constants["weight"]).shape[1]
-        largest = (terms * self._largest("data_in_0") * self._largest("weight")) << GUARD_BITS
+        largest = (terms * self._largest("data_in_0") * self._largest("weight")) << guard
         if "bias" in self.call.operands:
-            element = block(self.call.operands["bias"]).element
-            bits, _ = block(self.call.operands["bias"]).split(self.call.constant_codes("bias"))
-            significands, _ = element.significands(bits)
-            largest += int(significands.abs().max()) << self._bias_left()
+            largest += int(self._bias()[0].abs().max()) << self._bias_left(guard)
         # Rounding down takes up to one from every term.
         return (largest + terms + 1).bit_length() + 1
 

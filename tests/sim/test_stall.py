@@ -27,7 +27,7 @@ def shrunk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stall") / "residual"
     project = mase_hw.emit_verilog(Residual().eval(), torch.randn(4, 12), output=folder)
     top = folder / "top.sv"
-    text, count = re.subn(r"(x_fifo_DEPTH = )12\b", r"\g<1>3", top.read_text())
+    text, count = re.subn(r"(DEPTH\()12(\)\) x_fifo_inst)", r"\g<1>3\2", top.read_text())
     assert count == 1
     top.write_text(text)
     return project
