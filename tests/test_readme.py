@@ -6,6 +6,7 @@ import shutil
 import sys
 import tomllib
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 import torch
@@ -241,6 +242,42 @@ def test_an_operator_with_a_module_of_its_own(tmp_path: Path) -> None:
         assert not path.exists()
         path.write_text(item.text)
     run([sys.executable, "-c", USES_MAXIMUM], tmp_path)
+
+
+def test_the_same_operator_and_its_module_from_another_distribution(tmp_path: Path) -> None:
+    """Operator, cell and module lie together; what does not fit is refused before it is written."""
+    folder = tmp_path / "largest"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    operator, cell, module = (item for item in blocks("mase_hw/ops") if "/" in str(item.file))
+    here = operator.text.replace("mase_hw.cells.maximum", "largest.maximum")
+    (folder / "operator.py").write_text(here)
+    (folder / "maximum.py").write_text(cell.text)
+    path = folder / "mase_maximum.sv"
+    path.write_text(module.text)
+    metadata = tmp_path / "largest-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: largest\nVersion: 1.0\n")
+    entries = "[mase_hw.operators]\nmaximum = largest.operator:Maximum\n"
+    (metadata / "entry_points.txt").write_text(entries)
+    run([sys.executable, "-c", USES_MAXIMUM], tmp_path)
+
+    faults = {
+        "the cell Maximum has the parameter 'LANES'": ("LANES", "WAYS"),
+        "the cell Maximum has the port 'data_in_1'": ("data_in_1", "other"),
+        "the module mase_maximum has the port 'enable'": (" rst,", " rst, input logic enable,"),
+    }
+    refused = f"try:\n{indent(USES_MAXIMUM, '    ')}\nexcept mase_hw.MaseError as e:\n    print(e)"
+    for expected, (old, new) in faults.items():
+        assert old in module.text
+        path.write_text(module.text.replace(old, new))
+        shutil.rmtree(tmp_path / "build", ignore_errors=True)
+        printed = run([sys.executable, "-c", f"import mase_hw\n{refused}"], tmp_path)
+        assert printed.startswith(f"maximum: {expected}"), printed
+        assert not (tmp_path / "build").exists()
+    path.unlink()
+    printed = run([sys.executable, "-c", f"import mase_hw\n{refused}"], tmp_path)
+    assert printed.startswith("maximum: there is no module mase_maximum for the cell"), printed
 
 
 def test_a_format_from_another_distribution(tmp_path: Path) -> None:

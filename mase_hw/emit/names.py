@@ -69,7 +69,7 @@ def check_names(design: Design) -> None:
             raise EmissionError(f"{owner}: {name!r} is no name in SystemVerilog; rename the layer")
         if len(name) > MAX_NAME:
             raise EmissionError(
-                f"{owner}: the name {name[:40]}... has {len(name)} characters, at most "
+                f"{owner[:60]}...: the name {name[:40]}... has {len(name)} characters, at most "
                 f"{MAX_NAME} are allowed; rename the layer"
             )
         if name in owners:
