@@ -217,11 +217,25 @@ def verilator_command(*arguments: str) -> list[str]:
 
 def lint(case: Case, folder: Path) -> None:
     """Fail on any warning of Verilator for the case's module with the case's parameters."""
-    parameters = [f"-G{name}={value}" for name, value in case.parameters.items()]
-    parameters += [f'-G{name}="{case.name}.mem"' for name in case.files]
-    (file,) = rtl_folder().glob(f"*/{case.module}.sv")
-    command = ["--lint-only", "-Wall", *parameters, "--top-module", case.module, str(file)]
-    call(verilator_command(*command), folder, _environment())
+    widths = {port: width for port, (width, _) in case.inputs.items()}
+    header, ports = ["input logic clk", "input logic rst"], [".clk", ".rst", *case.absent]
+    for port, width in {**widths, case.output: case.output_width_bits}.items():
+        there, back = ("input", "output") if port in widths else ("output", "input")
+        header += [f"{there} logic [{width - 1}:0] {port}", f"{there} logic {port}_valid"]
+        header.append(f"{back} logic {port}_ready")
+        ports += case.connections(port, port)
+    parameters = [f".{name}({value})" for name, value in case.parameters.items()]
+    parameters += [f'.{name}("{case.name}.mem")' for name in case.files]
+    wrapper = folder / "lint_top.sv"
+    wrapper.write_text(
+        f"module lint_top ({', '.join(header)});\n"
+        "  // verilator lint_off PINCONNECTEMPTY\n"
+        f"  {case.module} #({', '.join(parameters)}) inst ({', '.join(ports)});\n"
+        "  // verilator lint_on PINCONNECTEMPTY\n"
+        "endmodule\n"
+    )
+    command = verilator_command("--lint-only", "-Wall", "--top-module", "lint_top", str(wrapper))
+    call(command, folder, _environment())
 
 
 def _environment() -> dict[str, str]:

@@ -507,7 +507,7 @@ def test_clamp_falls_back_where_its_bounds_are_no_codes():
     operand, result = Fixed(8, 4), Fixed(6, 4, overflow="wrap")
     clamp = operators()["clamp"]
     call = unary_call(clamp, operand, result, {"min": -0.3, "max": 5.0})
-    assert clamp.netlist(call).main.module == "mase_unary_table"
+    assert clamp.hardware(call).main.module == "mase_unary_table"
     codes = all_codes(operand)
     expected = oracle(lambda x: min(max(x, MP.mpf(-0.3)), 5), codes, operand, result)
     assert torch.equal(clamp.reference(call)(codes), expected)
