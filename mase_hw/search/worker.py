@@ -81,6 +81,8 @@ def run_trials(task: Task, study: Study, turn: Turn, progress: Progress | None =
     try:
         while True:
             turn.take()
+            # Whoever begins a trial holds the turn until the trial has its name.
+            recover(study, [""])
             trials = study.get_trials(deepcopy=False)
             if progress:
                 progress(finished(trials), total)

@@ -269,6 +269,18 @@ def test_killing_a_worker_loses_no_finished_trial(tmp_path):
         assert first.params.items() <= second.params.items()
 
 
+def test_a_worker_killed_before_its_trial_has_its_name(tmp_path):
+    def begin_and_die(done, total):
+        if done == 2:
+            url = f"sqlite:///{tmp_path / 'study.db'}"
+            study = optuna.load_study(study_name="tiny", storage=url)
+            assert WORKER not in study.ask().user_attrs
+
+    result = run(tmp_path, {"trials": 6}, workers=1, progress=begin_and_die)
+    assert result.trials == 6
+    assert all(trial.state.is_finished() for trial in stored(tmp_path))
+
+
 MAIN = """
 import sys
 from pathlib import Path
