@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from mase_hw.cells._base import SCALE, Cell, Port, Value, fact
 from mase_hw.formats import StreamField
@@ -36,7 +37,7 @@ class Accumulator(Cell):
     out_lanes: int
     beats: int = fact()
 
-    @property
+    @cached_property
     def inputs(self) -> Mapping[str, Port]:
         """Data and weights beat for beat, biases once for each result."""
         weight = Port.elements(self.weight, self.in_lanes, self.beats, rows=self.out_lanes)
@@ -55,7 +56,7 @@ class Accumulator(Cell):
         """Beats of results."""
         return self.beats // self.terms
 
-    @property
+    @cached_property
     def outputs(self) -> Mapping[str, Port]:
         """A tile of results for each row tile."""
         out, scales = self.data_out_0, self._scales

@@ -237,9 +237,9 @@ class NetlistBuilder:
             EmissionError: for a port that the cell does not have, or one without a driver.
         """
         instance = f"{name}_{INSTANCE}" if name else INSTANCE
-        ports = {port for port, item in cell.inputs.items() if item.beats}
+        ports = [port for port, item in cell.inputs.items() if item.beats]
         given = {port: wire for port, wire in inputs.items() if wire is not None}
-        if given.keys() != ports:
+        if given.keys() != set(ports):
             raise EmissionError(
                 f"cell {type(cell).__name__} has the inputs {', '.join(sorted(ports)) or 'none'}; "
                 f"connected are {', '.join(sorted(given)) or 'none'}"
@@ -247,7 +247,8 @@ class NetlistBuilder:
         if instance in self._cells:
             raise EmissionError(f"two cells of a netlist are called {name!r}")
         self._cells[instance] = cell
-        self._links |= {(instance, port): wire for port, wire in given.items()}
+        for port, wire in given.items():
+            self._links[instance, port] = wire
         return Wire(instance, next(iter(cell.outputs)))
 
     def netlist(self, **outputs: Wire) -> Netlist:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from mase_hw.cells._base import Cell, Image, Port
 from mase_hw.cells._motion import Arrivals, Motion, met
 from mase_hw.formats import StreamField
 from mase_hw.geometry.beats import Cycles
-from mase_hw.geometry.window import Axis, Window
+from mase_hw.geometry.window import Axis, Window, shared
 
 
 @dataclass(frozen=True)
@@ -69,26 +70,31 @@ class SlidingWindow(Cell):
     mark: bool = False
     pad_code: int = 0
 
-    @property
+    @cached_property
+    def _shown(self) -> Window:
+        """The window; what is costly to know of it serves all equal ones."""
+        return shared(self.window)
+
+    @cached_property
     def inputs(self) -> Mapping[str, Port]:
         """The image."""
-        return {"data_in": replace(self.port, packed=True)}
+        return {"data_in": Port(self.port.fields, self.port.beats, self.port.optional, True)}
 
-    @property
+    @cached_property
     def outputs(self) -> Mapping[str, Port]:
         """The elements of the window, some of them a beat; with all signals of a beat, one."""
         first, elements = self.port.fields[0], self.window.elements
         fields = self.port.fields
         if elements > 1 or self.mark:
             width = first.width_bits + self.mark
-            fields = (replace(first, lanes=elements * first.lanes, width_bits=width),)
+            fields = (StreamField(first.suffix, elements * first.lanes, width),)
         beats = self.port.beats // self.window.inputs * self.window.beats
-        return {"data_out": replace(self.port, fields=fields, beats=beats, packed=True)}
+        return {"data_out": Port(fields, beats, self.port.optional, True)}
 
     @property
     def parameters(self) -> Mapping[str, int]:
         """The sizes of image, window and buffer."""
-        window, fields = self.window, self.port.fields
+        window, fields = self._shown, self.port.fields
         single = len(fields) == 1
         return {
             "LANES": fields[0].lanes if single else 1,
@@ -111,7 +117,7 @@ class SlidingWindow(Cell):
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
         """Where the elements of each row and each column of positions lie."""
-        window = self.window
+        window = self._shown
         rows, columns = window.row_table, window.column_table
         return {
             "ROW_FILE": ("rows", Image(rows[0], lambda: rows[1])),
@@ -121,7 +127,7 @@ class SlidingWindow(Cell):
     @property
     def motion(self) -> Motion:
         """A beat a cycle where the window moves no faster than its input."""
-        return Sliding(self.window)
+        return Sliding(self._shown)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

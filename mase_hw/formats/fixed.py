@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -175,7 +176,7 @@ class Fixed(Format):
         sign = 1 << (self.width - 1)
         return (bits ^ sign) - sign
 
-    @property
+    @cached_property
     def encoding(self) -> Encoding:
         """Integers with a fraction."""
         return Encoding(

@@ -112,13 +112,15 @@ class TensorSpec:
     @property
     def tiles(self) -> tuple[int, int]:
         """Tiles along (DIM_1, DIM_0); the last one of a dimension may be padded."""
-        (d1, d0), (p1, p0) = self.size, self.parallelism
+        shape, (p1, p0) = self.stream_shape, self.parallelism
+        d1, d0 = (shape[-2], shape[-1]) if len(shape) > 1 else self.size
         return -(-d1 // p1), -(-d0 // p0)
 
     @property
     def beats(self) -> int:
         """Beats of one inference."""
-        return self.leading * self.tiles[0] * self.tiles[1]
+        rows, columns = self.tiles
+        return math.prod(self.stream_shape[:-2]) * rows * columns
 
     @property
     def lanes(self) -> int:
@@ -158,11 +160,11 @@ class TensorSpec:
 
     def with_format(self, number_format: Format | None) -> TensorSpec:
         """Return this tensor in another number format."""
-        return replace(self, format=number_format)
+        return TensorSpec(self.shape, self.dtype, number_format, self.parallelism, self.order)
 
     def with_parallelism(self, dim_1: int, dim_0: int) -> TensorSpec:
         """Return this tensor with another parallelism."""
-        return replace(self, parallelism=(dim_1, dim_0))
+        return TensorSpec(self.shape, self.dtype, self.format, (dim_1, dim_0), self.order)
 
     def with_order(self, order: Order | None) -> TensorSpec:
         """Return this tensor streamed in another order."""

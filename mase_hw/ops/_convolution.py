@@ -13,7 +13,6 @@ count where a format has no zero.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -23,8 +22,8 @@ from torch import Tensor
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.sliding_window import SlidingWindow
 from mase_hw.formats._encoding import BLOCKS, SCALARS, SCALED, Families
-from mase_hw.geometry import Order
-from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, shared
+from mase_hw.geometry import Order, TensorSpec
+from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window
 from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._fixed_product import FixedProduct
 from mase_hw.ops._images import image_orders
@@ -121,7 +120,8 @@ class Convolution(Operator):
     def hardware(self, call: Call) -> Netlist:
         """Return a window that slides over the image, and the sums."""
         data, product, window = call.operands["data_in_0"], self._product(call), self.window(call)
-        (in_lanes, out_lanes), dot_lanes = self._lanes(call), self._dot_lanes(call)
+        in_lanes, out_lanes = self._lanes(call)
+        dot_lanes = window.elements * self._element_lanes(call)
         net = NetlistBuilder(call.ports)
         image = product.prepare(net, net.input("data_in_0"))
         sliding = SlidingWindow(window, net.port(image), product.marks)
@@ -139,11 +139,9 @@ class Convolution(Operator):
             separate=self._separate(call),
             windows=True,
         )
-        weight = replace(
-            call.operands["weight"],
-            shape=(call.result.shape[1], window.terms * dot_lanes),
-            parallelism=(out_lanes, dot_lanes),
-        )
+        whole = call.operands["weight"]
+        shape = (call.result.shape[1], window.terms * dot_lanes)
+        weight = TensorSpec(shape, whole.dtype, whole.format, (out_lanes, dot_lanes), whole.order)
         sums = product.accumulate(
             net, elements, feed, weight, lambda codes: self._tiled_weight(call, codes)
         )
@@ -159,15 +157,15 @@ class Convolution(Operator):
     def window(self, call: Call) -> Window:
         """Return the window that slides over the image."""
         elements = max(1, call.operands["weight"].parallelism[1] // self._element_lanes(call))
-        return shared(replace(self._window(call), elements=elements))
+        return self._window(call, elements)
 
-    def _window(self, call: Call) -> Window:
+    def _window(self, call: Call, elements: int = 1) -> Window:
         rows, columns = self.axes(call)
         tiles, out_tiles = call.operands["data_in_0"].tiles[1], call.result.tiles[1]
         if self._separate(call):
-            return Window(rows, columns, tiles, 1)
+            return Window(rows, columns, tiles, 1, elements=elements)
         groups = self._block_groups(call)
-        return Window(rows, columns, tiles, tiles // groups, out_tiles // groups)
+        return Window(rows, columns, tiles, tiles // groups, out_tiles // groups, elements)
 
     def repeats(self, call: Call) -> dict[str, int]:
         """Every position takes all weights."""
@@ -184,10 +182,6 @@ class Convolution(Operator):
     def _element_lanes(self, call: Call) -> int:
         """Return how many channels of an element of the window a result sums."""
         return 1 if self._separate(call) else self._lanes(call)[0]
-
-    def _dot_lanes(self, call: Call) -> int:
-        """Return how many products a result sums in a cycle."""
-        return self.window(call).elements * self._element_lanes(call)
 
     @staticmethod
     def _separate(call: Call) -> bool:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from mase_hw.cells import Netlist
 from mase_hw.cells.sliding_window import SlidingWindow
-from mase_hw.geometry.window import ONE_PIXEL, Axis, Window, shared
+from mase_hw.geometry.window import ONE_PIXEL, Axis, Window
 from mase_hw.ops._base import Call, Reference
 from mase_hw.ops._moves import Moves
 
@@ -38,7 +38,7 @@ class GatherRows(Moves):
     def hardware(self, call: Call) -> Netlist:
         """Return a window of one element."""
         tiles = self.pixel_beats(call)
-        window = shared(Window(*self.axes(call), tiles, tiles))
+        window = Window(*self.axes(call), tiles, tiles)
         cell = SlidingWindow(window, call.ports["data_in_0"], pad_code=self.fill(call))
         return Netlist.single(call.ports, cell)
 

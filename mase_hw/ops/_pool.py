@@ -20,7 +20,7 @@ from mase_hw.cells.sliding_window import SlidingWindow
 from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.geometry.runs import Run
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, pair, shared
+from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, pair
 from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._fixed import fixed
 from mase_hw.ops._images import image_orders
@@ -84,7 +84,7 @@ class Pool(Operator):
     def hardware(self, call: Call) -> Netlist:
         """Return a window and a reduction, with a memory of factors where they differ."""
         data, net = call.operands["data_in_0"], NetlistBuilder(call.ports)
-        window = shared(Window(*self.axes(call), data.tiles[1], 1))
+        window = Window(*self.axes(call), data.tiles[1], 1)
         factors, width, factor = self._factors(call), 0, None
         if bool((factors != 1).any()):
             width = max(2, int(factors.max()).bit_length())

@@ -51,7 +51,7 @@ class Unit:
     groups: tuple[int, ...]
     measure: Callable[[Lanes], Iterable[Option]]
     _known: dict[Lanes, list[Option]] = field(default_factory=dict)
-    _costs: dict[tuple[Lanes, int], Cost] = field(default_factory=dict)
+    _costs: dict[int, dict[Lanes, Cost]] = field(default_factory=dict)
 
     def options(self, lanes: Sequence[int]) -> list[Option]:
         """Return the options worth having: more work only for fewer multipliers."""
@@ -72,15 +72,17 @@ class Unit:
 
     def cost(self, lanes: Sequence[int], interval: int) -> Cost:
         """Return what the chosen option costs."""
-        key = tuple([lanes[group] for group in self.groups]), interval
-        if key not in self._costs:
+        known = self._costs.setdefault(interval, {})
+        seen = tuple([lanes[group] for group in self.groups])
+        cost = known.get(seen)
+        if cost is None:
             cost = NEVER
             if self.options(lanes):
                 option = self.choose(lanes, interval)
                 beyond = max(0, option.work_cycles - interval)
                 cost = beyond, option.multipliers, option.width
-            self._costs[key] = cost
-        return self._costs[key]
+            known[seen] = cost
+        return cost
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class Balance:
             cost = self._total(touched, lanes, interval)
             for values in product(*(self.candidates[group] for group in groups)):
                 _assign(lanes, groups, values)
-                new = self._total(touched, lanes, interval)
+                new = self._total(touched, lanes, interval, cost)
                 if new < cost:
                     cost, kept, improved = new, list(values), True
             _assign(lanes, groups, kept)
@@ -168,13 +170,19 @@ class Balance:
         yield from sorted(pairs)
 
     @staticmethod
-    def _total(units: Iterable[Unit], lanes: Sequence[int], interval: int) -> Cost:
+    def _total(
+        units: Iterable[Unit], lanes: Sequence[int], interval: int, bound: Cost = NEVER
+    ) -> Cost:
+        """Return the cost of units; of some of them where that is above the bound already."""
         beyond = multipliers = width = 0
+        most_beyond, most_multipliers, _ = bound
         for unit in units:
             more, product_units, lanes_wide = unit.cost(lanes, interval)
             beyond += more
             multipliers += product_units
             width += lanes_wide
+            if beyond >= most_beyond and (beyond > most_beyond or multipliers > most_multipliers):
+                break
         return beyond, multipliers, width
 
 
