@@ -407,7 +407,7 @@ def _report(
         shape = inference_shape(stream.spec.shape, request.inferences)
         outputs[stream.name] = check.codes.reshape(shape)
         values[stream.name] = stream.spec.quantized.decode(outputs[stream.name])
-    latency, interval = _timing(request, result)
+    latency, interval = measured_cycles(request, result)
     return SimulationReport(
         bit_exact=mismatches == 0 and not result.violations,
         elements=sum(check.elements for check in checks),
@@ -434,8 +434,10 @@ def _report(
     )
 
 
-def _timing(request: RunRequest, result: RunResult) -> tuple[int | None, int | float | None]:
-    """Return (latency, interval) from the cycles of the beats."""
+def measured_cycles(
+    request: RunRequest, result: RunResult
+) -> tuple[int | None, int | float | None]:
+    """Return (latency, interval) of what `request.summary` names, from the cycles of its beats."""
     starts = [result.streams[stream.name].cycles[:1] for stream in request.summary.inputs]
     ends = []
     for stream in request.summary.outputs:
