@@ -123,6 +123,7 @@ def _environment(request: RunRequest, folder: Path) -> dict[str, str]:
         "MASE_HW_VECTORS": str(folder / "vectors.npz"),
         "MASE_HW_RESULTS": str(folder / "results.npz"),
         "MASE_HW_STALL": str(request.stall),
+        "MASE_HW_STALLED": request.stalled,
         "MASE_HW_SEED": str(request.seed),
         "MASE_HW_PROBES": ",".join(stream.name for stream in request.probes),
         "MASE_HW_MEMORY": json.dumps(asdict(request.memory) if request.memory else {}),

@@ -11,6 +11,9 @@ from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.sim.layout import Bytes, Integers
 from mase_hw.sim.memory import MemoryModel, MemoryState
 
+# Which ports a stall makes pause: idle inputs, back-pressure of the outputs, or both.
+STALLED = ("both", "inputs", "outputs")
+
 
 @dataclass(frozen=True)
 class RunRequest:
@@ -27,6 +30,7 @@ class RunRequest:
         probes: internal streams to record.
         waves: write a waveform.
         memory: the memory behind the AXI4 port, where the design has one.
+        stalled: which ports pause: a word of `STALLED`.
     """
 
     project: Path
@@ -39,6 +43,17 @@ class RunRequest:
     probes: tuple[Stream, ...] = ()
     waves: bool = False
     memory: MemoryModel | None = None
+    stalled: str = "both"
+
+    @property
+    def input_stall(self) -> float:
+        """Probability that an input, or the external memory, pauses in a cycle."""
+        return 0.0 if self.stalled == "outputs" else self.stall
+
+    @property
+    def output_stall(self) -> float:
+        """Probability that an output pauses in a cycle."""
+        return 0.0 if self.stalled == "inputs" else self.stall
 
     @property
     def quiet_limit(self) -> int:

@@ -54,22 +54,27 @@ struct Job {
   std::string folder;
   std::uint64_t inferences = 0;
   std::uint64_t seed = 0;
-  double stall = 0;
+  double input_stall = 0;         // of the memory, too
+  double output_stall = 0;
   std::uint64_t quiet_limit = 0;  // cycles without a beat that mean a hang
   std::uint64_t drain = 0;        // cycles watched for surplus beats at the end
   bool waves = false;
   std::ifstream rest;  // beats per inference of each stream follow
 
   explicit Job(const std::string& path) : folder(path), rest(path + "/job.txt") {
-    rest >> inferences >> seed >> stall >> quiet_limit >> drain >> waves;
+    rest >> inferences >> seed >> input_stall >> output_stall >> quiet_limit >> drain >> waves;
   }
   std::uint64_t next_beats() {
     std::uint64_t beats = 0;
     rest >> beats;
     return beats * inferences;
   }
-  std::uint64_t threshold() const { return static_cast<std::uint64_t>(stall * 4294967296.0); }
 };
+
+// For `Random::below`.
+std::uint64_t threshold(double probability) {
+  return static_cast<std::uint64_t>(probability * 4294967296.0);
+}
 
 struct Violation {
   std::string port;
@@ -98,7 +103,9 @@ template <class Port>
 class Driver {
  public:
   Driver(Job& job, std::uint64_t stream)
-      : count_(job.next_beats()), threshold_(job.threshold()), random_(job.seed * 1000003 + stream) {
+      : count_(job.next_beats()),
+        threshold_(threshold(job.input_stall)),
+        random_(job.seed * 1000003 + stream) {
     std::ifstream file(job.folder + "/" + Port::kName + ".in", std::ios::binary);
     beats_.assign(std::istreambuf_iterator<char>(file), {});
     cycles_.reserve(count_);
@@ -213,7 +220,9 @@ template <class Port>
 class Consumer {
  public:
   Consumer(Job& job, std::uint64_t stream)
-      : recorder_(job), threshold_(job.threshold()), random_(job.seed * 1000003 + stream) {}
+      : recorder_(job),
+        threshold_(threshold(job.output_stall)),
+        random_(job.seed * 1000003 + stream) {}
 
   template <bool kStall>
   void drive(Vtop& top) {
@@ -271,7 +280,7 @@ template <class Port>
 class Memory {
  public:
   Memory(Job& job, std::uint64_t stream)
-      : threshold_(job.threshold()), random_(job.seed * 1000003 + stream) {
+      : threshold_(threshold(job.input_stall)), random_(job.seed * 1000003 + stream) {
     std::ifstream options(job.folder + "/memory.txt");
     options >> latency_ >> step_ >> error_beat_ >> answered_beats_ >> outstanding_ >> std::ws;
     std::string path;
@@ -427,7 +436,7 @@ class Simulation {
   void run() {
     reset();
     const auto start = Clock::now();
-    if (job_.stall > 0) {
+    if (job_.input_stall > 0 || job_.output_stall > 0) {
       loop<true>();
     } else {
       loop<false>();

@@ -17,7 +17,7 @@ from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.errors import SimulationError
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
 from mase_hw.sim.cocotb_engine import run_cocotb
-from mase_hw.sim.engine import Engine, RunRequest, RunResult, Violation
+from mase_hw.sim.engine import STALLED, Engine, RunRequest, RunResult, Violation
 from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.memory import PORT, MemoryState, memory_model
@@ -57,6 +57,7 @@ class SimulationReport:
         seconds: wall seconds of the simulation itself, building not included.
         cycles_per_second: `cycles / seconds`.
         stall: probability that a port paused in a cycle.
+        stalled: which ports paused.
         seed: seed of the inputs, the pauses and the initial register bits.
         first_mismatch: the first layer, in topological order, that differs, and where.
         violations: stream rules that ports of the design broke.
@@ -81,6 +82,7 @@ class SimulationReport:
     cycles_per_second: float
     stall: float
     seed: int
+    stalled: str = "both"
     first_mismatch: Mismatch | None = None
     violations: tuple[Violation, ...] = ()
     waveform: Path | None = None
@@ -127,6 +129,7 @@ def simulate(
     samples: int | None = None,
     engine: str = "native",
     stall: float = 0.0,
+    stalled: str = "both",
     seed: int = 0,
     waves: bool = False,
     probes: Sequence[str] = (),
@@ -143,7 +146,8 @@ def simulate(
             codes over the whole range of the input's format.
         samples: number of random inferences (100), or how many of `inputs` to use.
         engine: `native` streams whole data sets; `cocotb` is for protocol and debugging.
-        stall: probability in [0, 1) that a port pauses in a cycle, on every port.
+        stall: probability in [0, 1) that a port pauses in a cycle.
+        stalled: which ports pause: `inputs` are idle then, `outputs` press back, or `both`.
         seed: seeds everything random.
         waves: write `sim/waves.vcd` in the project.
         probes: names of nodes or streams inside the design to compare as well.
@@ -159,7 +163,7 @@ def simulate(
     """
     folder = Path(project)
     summary = DesignSummary.load(folder)
-    _check_options(engine, stall, seed, outputs)
+    _check_options(engine, stall, stalled, seed, outputs)
     inside = (*probes, *queue_streams(summary)) if queues else probes
     chosen = _choose_probes(summary, inside)
     model_of_memory = memory_model(folder, summary, memory)
@@ -167,7 +171,7 @@ def simulate(
     model = reference if reference is not None else load_reference(folder)
     expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
     request = make_request(folder, summary, codes, expected, seed, stall, chosen, waves)
-    request = replace(request, memory=model_of_memory)
+    request = replace(request, stalled=stalled, memory=model_of_memory)
     result = ENGINES[engine](request)
     checks = _check(request, result, expected)
     if any(check.mismatches for check in checks):
@@ -225,12 +229,16 @@ def check_engine(engine: str) -> None:
         find_cocotb()
 
 
-def _check_options(engine: str, stall: float, seed: int, outputs: Path | str | None) -> None:
+def _check_options(
+    engine: str, stall: float, stalled: str, seed: int, outputs: Path | str | None
+) -> None:
     check_engine(engine)
     if outputs is not None and (Path(outputs).is_dir() or not Path(outputs).parent.is_dir()):
         raise SimulationError(f"outputs cannot be saved as {outputs}: give a file in a folder")
     if not 0.0 <= stall < 1.0:
         raise SimulationError(f"stall is {stall}; allowed: a probability from 0 to below 1")
+    if stalled not in STALLED:
+        raise SimulationError(f"stalled is {stalled!r}; allowed: {', '.join(STALLED)}")
     if not 0 <= seed < 2**31:
         raise SimulationError(f"seed is {seed}; allowed: an integer from 0 to {2**31 - 1}")
 
@@ -399,7 +407,7 @@ def _report(
         shape = inference_shape(stream.spec.shape, request.inferences)
         outputs[stream.name] = check.codes.reshape(shape)
         values[stream.name] = stream.spec.quantized.decode(outputs[stream.name])
-    latency, interval = _timing(request, result)
+    latency, interval = measured_cycles(request, result)
     return SimulationReport(
         bit_exact=mismatches == 0 and not result.violations,
         elements=sum(check.elements for check in checks),
@@ -414,6 +422,7 @@ def _report(
         seconds=result.seconds,
         cycles_per_second=result.cycles / max(result.seconds, 1e-9),
         stall=request.stall,
+        stalled=request.stalled,
         seed=request.seed,
         first_mismatch=first_of(checks),
         violations=result.violations,
@@ -425,8 +434,10 @@ def _report(
     )
 
 
-def _timing(request: RunRequest, result: RunResult) -> tuple[int | None, int | float | None]:
-    """Return (latency, interval) from the cycles of the beats."""
+def measured_cycles(
+    request: RunRequest, result: RunResult
+) -> tuple[int | None, int | float | None]:
+    """Return (latency, interval) of what `request.summary` names, from the cycles of its beats."""
     starts = [result.streams[stream.name].cycles[:1] for stream in request.summary.inputs]
     ends = []
     for stream in request.summary.outputs:

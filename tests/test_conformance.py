@@ -4,37 +4,35 @@ Nobody edits this file to add an operator: it runs `Operator.examples`, all side
 design, each example with ports of its own.
 """
 
-from functools import cache
+from dataclasses import replace
+from itertools import islice
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 import mase_hw
 from mase_hw.emit.flow import quantize
-from mase_hw.graph import common, trace
+from mase_hw.emit.project import load_reference
+from mase_hw.formats import DEFAULT_FORMAT
+from mase_hw.graph import common
 from mase_hw.graph.reference import IntegerReference, output_nodes, spec
 from mase_hw.ops import operator_for, operators
 from mase_hw.ops._unary import Unary
+from mase_hw.sim.simulate import ENGINES, measured_cycles
+from tests._conformance import (
+    Part,
+    claims,
+    design,
+    is_wire,
+    number_formats,
+    parts_in,
+    sample,
+    side_by_side,
+    traced,
+)
 
 INFERENCES = 24
 SLOW = pytest.mark.slow
-
-
-class SideBySide(nn.Module):
-    """Runs each module on its own inputs."""
-
-    def __init__(self, modules: list[nn.Module], counts: list[int]) -> None:
-        super().__init__()
-        self.parts = nn.ModuleList(modules)
-        self.counts = counts
-
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        results, position = [], 0
-        for part, count in zip(self.parts, self.counts, strict=True):
-            results.append(part(*inputs[position : position + count]))
-            position += count
-        return tuple(results)
 
 
 def config(number_format: dict[str, object]) -> dict[str, object]:
@@ -70,24 +68,13 @@ CONFIGS = {
 }
 
 
-@cache
-def side_by_side() -> mase_hw.MaseGraph:
+def everything() -> mase_hw.MaseGraph:
     """Return one graph of all examples of operators that users call."""
-    examples = [
-        example
-        for operator in operators().values()
-        if operator.role is None
-        for example in operator.examples()
-    ]
-    modules = [module for module, _ in examples]
-    batch = min(len(inputs[0]) for _, inputs in examples)
-    inputs = tuple(value[:batch] for _, values in examples for value in values)
-    model = SideBySide(modules, [len(values) for _, values in examples])
-    return trace(model.eval(), inputs, name="operators")
+    return side_by_side(tuple(claims()))
 
 
 def test_every_operator_has_an_example():
-    used = {operator_for(node.target) for node in side_by_side().nodes}
+    used = {operator_for(node.target) for example in claims() for node in traced(example).nodes}
     for operator in operators().values():
         composed = isinstance(operator, Unary) and operator.targets[0].startswith("mase.")
         if operator.role is None and not composed:
@@ -96,7 +83,7 @@ def test_every_operator_has_an_example():
 
 @pytest.fixture(scope="module", params=["8 bits", "narrow and unsigned", "wide and wrapping"])
 def quantized(request):
-    return quantize(side_by_side(), CONFIGS[request.param])
+    return quantize(everything(), CONFIGS[request.param])
 
 
 def test_reference_is_the_fake_quantized_model(quantized):
@@ -148,18 +135,102 @@ def _slack(node, step):
     return whole if number_format.overflow == "wrap" else step
 
 
-HARDWARE = [
-    pytest.param(name, parallelism, marks=[] if (name, parallelism) == ("8 bits", 1) else SLOW)
-    for name in CONFIGS
-    for parallelism in (1, 3)
+PRESSURES = {
+    "none": {},
+    "idle input": {"stall": 0.4, "stalled": "inputs"},
+    "back-pressure": {"stall": 0.4, "stalled": "outputs"},
+    "both": {"stall": 0.4},
+}
+
+
+def check_hardware(project, parts, parallelism, monkeypatch):
+    """Simulate a design under every pressure; without, each part takes the cycles it takes alone."""
+    runs, native = [], ENGINES["native"]
+
+    def record(request):
+        runs.append((request, native(request)))
+        return runs[-1][1]
+
+    monkeypatch.setitem(ENGINES, "native", record)
+    reference = load_reference(project.folder)
+    for pressure, options in PRESSURES.items():
+        report = mase_hw.simulate(
+            project, samples=INFERENCES, seed=7, reference=reference, **options
+        )
+        assert report.bit_exact, (pressure, report.first_mismatch or report.violations)
+        assert report.elements > 0
+        if not options:
+            assert report.interval_cycles == report.predicted_interval_cycles
+            assert report.latency_cycles == report.predicted_latency_cycles
+    check_cycles(*runs[0], parts, parallelism)
+
+
+def check_cycles(request, result, parts, parallelism):
+    summary, wrong = request.summary, []
+    inputs, outputs = iter(summary.inputs), iter(summary.outputs)
+    for part in parts:
+        counts = part.ports
+        own = replace(
+            summary,
+            inputs=tuple(islice(inputs, counts[0])),
+            outputs=tuple(islice(outputs, counts[1])),
+        )
+        latency, interval = measured_cycles(replace(request, summary=own), result)
+        expected = part.prediction(parallelism)
+        if (latency, interval) != (expected.latency_cycles, expected.interval_cycles):
+            wrong.append(
+                f"{part.example} {part.entry}: {latency}, {interval} cycles, not {expected}"
+            )
+    assert not list(inputs)
+    assert not list(outputs)
+    assert not wrong, "\n".join(wrong)
+
+
+HARDWARE = [(name, parallelism) for name in CONFIGS for parallelism in (1, 3)]
+
+
+@SLOW
+@pytest.mark.parametrize(("name", "parallelism"), HARDWARE)
+def test_fixed_point_equals_the_reference(name, parallelism, tmp_path, monkeypatch):
+    parts = [Part(example, CONFIGS[name]["default"]["config"]) for example in claims()]
+    project = emit(quantize(everything(), CONFIGS[name]), tmp_path, parallelism)
+    check_hardware(project, parts, parallelism, monkeypatch)
+
+
+def emit(quantized, folder, parallelism):
+    return mase_hw.emit_verilog(quantized, output=folder / "all", parallelism=parallelism)
+
+
+# Lanes of every element, lanes that leave a tail, and lanes that do not divide blocks either.
+PARALLELISMS = (1, 3, 4)
+FORMATS = [
+    pytest.param(
+        name, turn, id=f"{name}-{lanes}", marks=[] if (name, lanes) == (DEFAULT_FORMAT, 1) else SLOW
+    )
+    for name in number_formats()
+    for turn, lanes in enumerate(PARALLELISMS)
 ]
 
 
-@pytest.mark.parametrize(("name", "parallelism"), HARDWARE)
-def test_hardware_equals_the_reference(name, parallelism, tmp_path):
-    quantized = quantize(side_by_side(), CONFIGS[name])
-    project = mase_hw.emit_verilog(quantized, output=tmp_path / "all", parallelism=parallelism)
-    for stall in (0.0, 0.4):
-        report = mase_hw.simulate(project, samples=INFERENCES, stall=stall, seed=7)
-        assert report.bit_exact, report.first_mismatch or report.violations
-        assert report.elements > 0
+@pytest.mark.parametrize(("name", "turn"), FORMATS)
+def test_every_operator_in_every_format_that_it_claims(name, turn, tmp_path, monkeypatch):
+    parts, _ = parts_in(name, turn)
+    if parts:
+        project = emit(design(parts, name), tmp_path, PARALLELISMS[turn])
+        check_hardware(project, parts, PARALLELISMS[turn], monkeypatch)
+
+
+def test_every_operator_in_some_format(tmp_path, monkeypatch):
+    parts = sample()
+    check_hardware(emit(design(parts), tmp_path, 3), parts, 3, monkeypatch)
+
+
+@pytest.mark.parametrize("name", number_formats())
+def test_no_operator_claims_a_format_in_vain(name):
+    parts, refused = parts_in(name, 0)
+    served = {part.example.operator for part in parts if part.uses(name)}
+    for example in claims(name):
+        vain = example.operator not in served and not is_wire(example)
+        assert not vain, f"{example.operator} claims {name}: {refused.get(example)}"
+    for example, reasons in refused.items():
+        assert reasons, f"{example} in {name} is refused without a reason"

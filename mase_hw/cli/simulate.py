@@ -27,6 +27,9 @@ def simulate(
     stall: Annotated[
         float, typer.Option(min=0.0, max=0.99, help="Probability that a port stalls in a cycle.")
     ] = 0.0,
+    stalled: Annotated[
+        str, typer.Option(help="Which ports stall: inputs, outputs or both.")
+    ] = "both",
     seed: Annotated[int, typer.Option(help="Seeds inputs, stalls and initial registers.")] = 0,
     waves: Annotated[bool, typer.Option("--waves", help="Record sim/waves.vcd.")] = False,
     probe: Annotated[
@@ -52,6 +55,7 @@ def simulate(
         samples=samples,
         engine=engine,
         stall=stall,
+        stalled=stalled,
         seed=seed,
         waves=waves,
         probes=probe or (),

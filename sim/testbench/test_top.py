@@ -5,6 +5,8 @@ Environment variables, all optional:
 - `MASE_HW_PROJECT`: the project folder (default: the folder above this file).
 - `MASE_HW_VECTORS`: inputs and expected outputs (default: `vectors.npz` beside this file).
 - `MASE_HW_STALL`: probability that a port pauses in a cycle (default 0).
+- `MASE_HW_STALLED`: which ports pause: `inputs` (and the external memory), `outputs`, or `both`
+  (default).
 - `MASE_HW_SEED`: seeds the pauses (default 0).
 - `MASE_HW_PROBES`: names of internal streams to record, separated by commas. They must be visible.
 - `MASE_HW_MEMORY`: how the external memory, if any, behaves, as a JSON object (see `memory.py`);
@@ -49,6 +51,9 @@ class Testbench:
     ) -> None:
         self.dut, self.design = dut, design
         self.stall = float(os.environ.get("MASE_HW_STALL", "0"))
+        stalled = os.environ.get("MASE_HW_STALLED", "both")
+        input_stall = 0.0 if stalled == "outputs" else self.stall
+        output_stall = 0.0 if stalled == "inputs" else self.stall
         self.seed = int(os.environ.get("MASE_HW_SEED", "0"))
         self._start = 0
         self._reported = time.monotonic()
@@ -59,13 +64,19 @@ class Testbench:
                 port,
                 dut.clk,
                 [row.tobytes() for row in vectors[f"input.{port.name}"]],
-                self._pauses(port),
+                Pauses(input_stall, self.seed, port.name),
                 self.now,
             )
             for port in (StreamPort(dut, entry) for entry in design["inputs"])
         ]
         self.monitors = [
-            Monitor(port, dut.clk, self._pauses(port), self.now, self._moved)
+            Monitor(
+                port,
+                dut.clk,
+                Pauses(output_stall, self.seed, port.name),
+                self.now,
+                self._moved,
+            )
             for port in (StreamPort(dut, entry) for entry in design["outputs"])
         ]
         wanted = [name for name in os.environ.get("MASE_HW_PROBES", "").split(",") if name]
@@ -77,14 +88,11 @@ class Testbench:
         self.memory: AxiMemory | None = None
         entry = design["external_memory"]
         if entry is not None:
-            pauses = Pauses(self.stall, self.seed, entry["port"])
+            pauses = Pauses(input_stall, self.seed, entry["port"])
             self.memory = AxiMemory(dut, entry, image, memory_options(entry), pauses, self.now)
         first = design["inputs"][0]
         inferences = len(vectors[f"input.{first['name']}"]) // first["beats"]
         self._expected = [monitor.port.beats * inferences for monitor in self.monitors]
-
-    def _pauses(self, port: StreamPort) -> Pauses:
-        return Pauses(self.stall, self.seed, port.name)
 
     def now(self) -> int:
         """Return the number of the current cycle, 0 being the first after reset."""

@@ -11,6 +11,7 @@ import torch
 
 from mase_hw.errors import SimulationError
 from mase_hw.sim import SimulationReport, simulate, write_testbench
+from mase_hw.sim.engine import RunRequest, RunResult
 from mase_hw.sim.simulate import ENGINES
 from tests.sim.project import (
     CHAIN,
@@ -57,6 +58,38 @@ def test_stalls_slow_the_design_down(project: Path, engine: str) -> None:
     report = simulate(project, samples=100, engine=engine, stall=0.5, reference=reference)
     assert report.interval_cycles is not None
     assert report.interval_cycles > 1.3 * report.predicted_interval_cycles
+
+
+@engines
+def test_inputs_or_outputs_stall_alone(
+    project: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Idle inputs delay what comes in, back-pressure what goes out."""
+    results = []
+    run = ENGINES[engine]
+
+    def record(request: RunRequest) -> RunResult:
+        results.append(run(request))
+        return results[-1]
+
+    monkeypatch.setitem(ENGINES, engine, record)  # type: ignore[arg-type]
+
+    def gaps(stall: float, stalled: str) -> tuple[int, int]:
+        """Return the first beat's cycle, and the cycles from the last beat in to the last out."""
+        options = {"engine": engine, "stall": stall, "stalled": stalled, "reference": reference}
+        report = simulate(project, samples=20, seed=3, **options)  # type: ignore[arg-type]
+        assert report.bit_exact, report.first_mismatch or report.violations
+        assert (report.stall, report.stalled) == (stall, stalled)
+        taken, given = (results[-1].streams[f"data_{end}_0"].cycles for end in ("in", "out"))
+        return int(taken[0]), int(given[-1] - taken[-1])
+
+    first, passage = gaps(0.0, "both")
+    idle_first, idle_passage = gaps(0.95, "inputs")
+    pressed_first, pressed_passage = gaps(0.95, "outputs")
+    assert idle_first > first
+    assert pressed_first == first
+    # A tail without stalls at the outputs is as fast as ever.
+    assert idle_passage <= passage < pressed_passage
 
 
 @engines
@@ -163,6 +196,7 @@ def test_nan_is_refused(project: Path) -> None:
         ({"engine": "vcs"}, "engine is 'vcs'; allowed: native, cocotb"),
         ({"stall": 1.0}, "stall is 1.0; allowed"),
         ({"stall": -0.1}, "stall is -0.1; allowed"),
+        ({"stalled": "left"}, "stalled is 'left'; allowed: both, inputs, outputs"),
         ({"seed": -1}, "seed is -1; allowed"),
         ({"samples": 0}, "0 samples"),
         ({"probes": ["scale9"]}, "no node to probe is called .scale9."),

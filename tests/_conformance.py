@@ -1,0 +1,292 @@
+"""Designs of many operators side by side, each example in a number format that it claims.
+
+Nothing here names an operator or a format: both come from their registries, and a configuration
+is written from the names of a format's fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from itertools import product
+from typing import Any
+
+from torch import Tensor, nn
+from torch.fx import Node
+
+from mase_hw.emit.flow import canonicalize, quantize, to_hardware
+from mase_hw.emit.preflight import preflight
+from mase_hw.errors import FormatError, UnsupportedError
+from mase_hw.formats import DEFAULT_FORMAT, Format, family_of, formats
+from mase_hw.graph import MaseGraph, common, metadata, trace
+from mase_hw.graph.reference import output_nodes
+from mase_hw.hardware.timing import Prediction, predict
+from mase_hw.ops import operators
+from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.init_metadata import init_metadata_analysis_pass
+
+Entry = Mapping[str, Any]
+
+# Inferences that an example has at least.
+BATCH = 2
+OPERANDS = ("data_in", "weight", "bias")
+FIXED: Entry = {"name": DEFAULT_FORMAT, **{f"{operand}_width": 8 for operand in OPERANDS}}
+FIXED_BIAS: Entry = {"bias_name": DEFAULT_FORMAT, "bias_width": 8}
+FIXED_RESULT: Entry = {"data_out_name": DEFAULT_FORMAT, "data_out_width": 8}
+# What a format may be asked for where its defaults are refused; blocks are such that a parallelism
+# of 3 divides them, and no size of the examples is a multiple of them.
+BLOCK: Entry = {"block_size": 6}
+CHOICES: tuple[Entry, ...] = ({}, {"width": 6}, {"width": 4}, {"scale": 0.5})
+# Everything in the format, the operands alone, the result alone.
+ARRANGEMENTS = 3
+
+
+class SideBySide(nn.Module):
+    """Runs each module on its own inputs."""
+
+    def __init__(self, modules: Sequence[nn.Module], counts: Sequence[int]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(modules)
+        self.counts = counts
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        results, position = [], 0
+        for part, count in zip(self.parts, self.counts, strict=True):
+            results.append(part(*inputs[position : position + count]))
+            position += count
+        return tuple(results)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One example of an operator.
+
+    Attributes:
+        operator: its name.
+        number: its place among the operator's examples.
+    """
+
+    operator: str
+    number: int
+
+    def __str__(self) -> str:
+        """Return a short name."""
+        return f"{self.operator} {self.number}"
+
+    @property
+    def module(self) -> nn.Module:
+        """The module."""
+        return _examples(self.operator)[self.number][0]
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Its inputs."""
+        return tuple(value[:BATCH] for value in _examples(self.operator)[self.number][1])
+
+
+@dataclass(frozen=True)
+class Part:
+    """An example in number formats.
+
+    Attributes:
+        example: what it is.
+        entry: the configuration of its nodes.
+    """
+
+    example: Example
+    entry: Entry
+
+    @property
+    def quantized(self) -> MaseGraph:
+        """Its graph alone."""
+        return quantize(graph_of(self.example), {"default": {"config": self.entry}})
+
+    def uses(self, name: str) -> bool:
+        """Return whether its operator has an operand or a result in a format."""
+        return any(
+            spec.format is not None and spec.format.name == name
+            for node in _nodes(self.quantized, self.example.operator)
+            for spec in (*common(node).operands.values(), *common(node).results.values())
+        )
+
+    def prediction(self, parallelism: int) -> Prediction:
+        """Return the cycles that it takes alone."""
+        return predict(to_hardware(self.quantized, parallelism=parallelism))
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """The number of its inputs and outputs."""
+        graph = graph_of(self.example)
+        return len(graph.inputs), len(output_nodes(graph))
+
+
+@cache
+def _examples(operator: str) -> list[tuple[nn.Module, tuple[Tensor, ...]]]:
+    return operators()[operator].examples()
+
+
+@cache
+def traced(example: Example) -> MaseGraph:
+    """Return the graph of an example alone, as it was captured."""
+    return trace(example.module.eval(), example.inputs, name="example")
+
+
+@cache
+def graph_of(example: Example) -> MaseGraph:
+    """Return the canonical graph of an example alone."""
+    return canonicalize(traced(example))
+
+
+@cache
+def is_wire(example: Example) -> bool:
+    """Return whether all that an example has of its operator is removed as an identity."""
+    mg, _ = init_metadata_analysis_pass(traced(example), {})
+    mg, _ = add_common_metadata_analysis_pass(mg, {})
+    calls = [mg.call(node) for node in _nodes(mg, example.operator)]
+    return bool(calls) and all(call.operator.is_identity(call) for call in calls)
+
+
+def number_formats() -> list[str]:
+    """Return the names of the formats that have hardware."""
+    return sorted(name for name, cls in formats().items() if family_of(cls) is not None)
+
+
+def claims(name: str | None = None) -> list[Example]:
+    """Return every example of the operators that claim a format, or of all that users call."""
+    return [
+        Example(operator.name, number)
+        for operator in operators().values()
+        if operator.role is None and (name is None or name in operator.formats)
+        for number in range(len(_examples(operator.name)))
+    ]
+
+
+def part_of(example: Example, name: str, turn: int) -> Part | list[str]:
+    """Return an example in a format that its operator claims, or every reason against it.
+
+    Args:
+        example: what is configured.
+        name: the format.
+        turn: which arrangement is tried first.
+    """
+    reasons = []
+    for entry in _entries(formats()[name], turn):
+        part = Part(example, entry)
+        try:
+            quantized = part.quantized
+        except UnsupportedError as error:
+            reasons.append(str(error))
+            continue
+        found = [problem.reason for problem in preflight(quantized)]
+        reasons += found
+        # Other operators may stand for it, or nothing.
+        if not found and (part.uses(name) or not _nodes(quantized, example.operator)):
+            return part
+    return list(dict.fromkeys(reasons))
+
+
+def _nodes(mg: MaseGraph, operator: str) -> list[Node]:
+    return [
+        node
+        for node in mg.nodes
+        if node.op == "call_function" and common(node).operator == operator
+    ]
+
+
+def _entries(cls: type[Format], turn: int) -> Iterator[Entry]:
+    """Yield configurations that use a format, from the one that says most."""
+    if cls.name == DEFAULT_FORMAT:
+        yield FIXED
+        return
+    known = cls.field_names()
+    always = {key: value for key, value in BLOCK.items() if key in known}
+    choices = [
+        {**always, **choice}
+        for choice in CHOICES
+        if set(choice) <= set(known) and _is_legal(cls, {**always, **choice})
+    ]
+    for step in range(ARRANGEMENTS):
+        arrangement = (turn + step) % ARRANGEMENTS
+        for fields, own_bias in product(choices, (True, False)):
+            if arrangement == 2:
+                if own_bias:
+                    yield {**FIXED, "data_out_name": cls.name, **_keys("data_out", fields)}
+                continue
+            entry: dict[str, Any] = {"name": cls.name}
+            for operand in OPERANDS[: 3 if own_bias else 2]:
+                entry |= _keys(operand, fields)
+            entry |= {} if own_bias else FIXED_BIAS
+            yield entry | (FIXED_RESULT if arrangement else {})
+
+
+def _is_legal(cls: type[Format], fields: Entry) -> bool:
+    try:
+        cls.fit(-1.0, 1.0, **fields)
+    except FormatError:
+        return False
+    return True
+
+
+def _keys(operand: str, fields: Entry) -> dict[str, Any]:
+    return {f"{operand}_{key}": value for key, value in fields.items()}
+
+
+def parts_in(name: str, turn: int) -> tuple[list[Part], dict[Example, list[str]]]:
+    """Return the examples that have hardware in a format, and the reasons against the others."""
+    parts, refused = [], {}
+    for example in claims(name):
+        found = part_of(example, name, turn)
+        if isinstance(found, Part):
+            parts.append(found)
+        else:
+            refused[example] = found
+    return parts, refused
+
+
+def sample() -> list[Part]:
+    """Return the examples of every operator in formats of its own choice, fixed point left out."""
+    parts = []
+    for example in claims():
+        names = [name for name in operators()[example.operator].formats if name != DEFAULT_FORMAT]
+        order = sorted(names, key=lambda name: _draw(example.operator, name))
+        for place in range(len(order)):
+            name = order[(example.number + place) % len(order)]
+            found = part_of(example, name, example.number)
+            if isinstance(found, Part):
+                parts.append(found)
+                break
+    return parts
+
+
+def _draw(operator: str, name: str) -> str:
+    """Return a number that neither changes with time nor with what else is registered."""
+    return sha256(f"{operator} in {name}".encode()).hexdigest()
+
+
+@cache
+def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
+    """Return one canonical graph of examples."""
+    model = SideBySide(
+        [example.module for example in examples], [len(example.inputs) for example in examples]
+    )
+    inputs = tuple(value for example in examples for value in example.inputs)
+    return canonicalize(trace(model.eval(), inputs, name="operators"))
+
+
+def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:
+    """Return parts as one quantised graph.
+
+    Args:
+        parts: what lies side by side.
+        name: the format of inputs that no part configures, such as those of elements that move.
+    """
+    graph = side_by_side(tuple(part.example for part in parts))
+    default = next(_entries(formats()[name], 0))
+    config: dict[str, Any] = {"by": "name", "default": {"config": default}}
+    for node in graph.nodes:
+        if node.op == "call_function":
+            number = int(metadata(node).module_path.split(".")[1])
+            config[node.name] = {"config": parts[number].entry}
+    return quantize(graph, config)
