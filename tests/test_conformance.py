@@ -144,7 +144,7 @@ PRESSURES = {
 
 
 def check_hardware(project, parts, parallelism, monkeypatch):
-    """Simulate a design under every pressure; without, each part takes the cycles it takes alone."""
+    """Simulate under every pressure; without, each part takes the cycles that it takes alone."""
     runs, native = [], ENGINES["native"]
 
     def record(request):
