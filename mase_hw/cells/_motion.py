@@ -8,13 +8,16 @@ queues and the freedom from deadlock of any composition follow:
 - `offered`: when each result is offered to a consumer that is always ready,
 - `needs`: the last beat of each input that every result is made of,
 - `room`: the result that must have gone before a beat is taken: how much a cell can hold.
+
+Where a consumer is not always ready, a fifth one says when beats move: `moves`, cycle by cycle as
+the module does, given when each result goes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -27,6 +30,34 @@ Arrivals = Mapping[str, Cycles]
 def met(arrivals: Arrivals) -> Cycles:
     """Return when beats move that move together, at most one of each stream per cycle."""
     return one_per_cycle(reduce(np.maximum, arrivals.values()))
+
+
+def behind(gone: Cycles, places: int = 1) -> Cycles:
+    """Return, for each result, when the one `places` before it goes; -1 for none."""
+    if not places:
+        return gone
+    before = np.full(gone.size, -1)
+    before[places:] = gone[:-places]
+    return before
+
+
+@dataclass(frozen=True)
+class Moves:
+    """When the beats of a cell move.
+
+    Attributes:
+        taken: of each input.
+        offered: of the result.
+    """
+
+    taken: Mapping[str, Cycles]
+    offered: Cycles
+
+    def same(self, other: Moves) -> bool:
+        """Return whether all beats move when they do there."""
+        return np.array_equal(self.offered, other.offered) and all(
+            np.array_equal(times, other.taken[port]) for port, times in self.taken.items()
+        )
 
 
 class Motion(ABC):
@@ -57,6 +88,21 @@ class Motion(ABC):
     def room(self, port: str, beats: int) -> Cycles:
         """Return which result must have gone before each beat of an input; negative for none."""
 
+    @abstractmethod
+    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+        """Return when beats move, from idle, to a consumer that takes them at given cycles.
+
+        Args:
+            arrivals: for each input that may be late, the cycle at which each beat is offered.
+            gone: when each result goes; what is offered later than that is as good as gone.
+            before: when results were thought to be offered; a good guess saves time.
+        """
+
+    @property
+    def stages(self) -> tuple[Motion, ...]:
+        """Motions one behind another that have handshakes between them, of which this is made."""
+        return (self,)
+
 
 @dataclass(frozen=True)
 class Steps(Motion):
@@ -81,6 +127,14 @@ class Steps(Motion):
     def room(self, port: str, beats: int) -> Cycles:
         """What is held."""
         return np.arange(beats) - (self.latency if self.held is None else self.held)
+
+    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+        """Registers that fill and empty in the same cycle; without any, a wire."""
+        held = self.latency if self.held is None else self.held
+        come = met(arrivals)
+        taken = one_per_cycle(np.maximum(come, behind(gone, held)))
+        offered = taken + self.latency if self.latency else come
+        return Moves(dict.fromkeys(arrivals, taken), np.maximum(offered, behind(gone) + 1))
 
 
 @dataclass(frozen=True)
@@ -108,8 +162,17 @@ class Replay(Motion):
 
     def room(self, port: str, beats: int) -> Cycles:
         """The last beat of the block before is read once the beat before that has moved on."""
-        before = np.arange(beats) // self.block - 1
-        return before * self.block * self.repeats - 2
+        return self._replayed(beats) - 1
+
+    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+        """There is room for two blocks."""
+        beats = met(arrivals).size
+        return stored(arrivals, gone, before, self.needs("", beats), self._replayed(beats))
+
+    def _replayed(self, beats: int) -> Cycles:
+        """Return the last result of the block two before that of each beat; negative for none."""
+        replayed: Cycles = (np.arange(beats) // self.block - 1) * self.block * self.repeats - 1
+        return replayed
 
 
 @dataclass(frozen=True)
@@ -144,6 +207,40 @@ class Fold(Motion):
         room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - self.held
         return room
 
+    @property
+    def stages(self) -> tuple[Motion, ...]:
+        """Sums that move as one, and registers behind them."""
+        if self.held == 1:
+            return (self,)
+        registers = self.held - 1
+        return (replace(self, latency=self.latency - registers, held=1), Steps(registers))
+
+    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+        """Everything stands still while a result waits.
+
+        In a clock that stands still with it, results are never held up. `marks` are the cycles of
+        that clock in which results are offered; what it loses until each has gone is the most by
+        which one of them is late.
+        """
+        if self.held > 1:
+            return Chain(self.stages).moves(arrivals, gone, before)
+        come, first = met(arrivals), np.zeros(1, dtype=np.int64)
+        # What is thought to be offered before the result ahead of it has gone, is not.
+        offered = np.maximum(before, behind(gone) + 1)
+        late = np.cumsum(np.maximum(gone - offered, 0))
+        marks = offered - behind(late, 1).clip(min=0)
+        while True:
+            lost = np.concatenate([first, np.maximum.accumulate(np.maximum(gone - marks, 0))])
+            ended = np.searchsorted(marks + lost[1:], come, side="right")
+            waiting = np.append(marks + lost[:-1], come[-1] + 1)[ended]
+            taken = one_per_cycle(np.minimum(come, waiting) - lost[ended])
+            found = taken.reshape(-1, self.terms, self.inner)[:, -1].reshape(-1) + self.latency
+            if np.array_equal(found, marks):
+                break
+            marks = found
+        taken = taken + lost[np.searchsorted(marks, taken, side="right")]
+        return Moves(dict.fromkeys(arrivals, taken), marks + lost[:-1])
+
 
 @dataclass(frozen=True)
 class Queue(Motion):
@@ -175,6 +272,13 @@ class Queue(Motion):
         """As many beats as it holds."""
         return np.arange(beats) - self.depth
 
+    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+        """A place is free the cycle after its beat left."""
+        free = behind(gone, self.depth) + 1
+        (entered,) = self.taken({"": np.maximum(met(arrivals), free)}).values()
+        offered = np.maximum(entered, behind(gone)) + 1
+        return Moves(dict.fromkeys(arrivals, entered), offered)
+
 
 @dataclass(frozen=True)
 class Blocks(Motion):
@@ -204,7 +308,16 @@ class Blocks(Motion):
 
     def room(self, port: str, beats: int) -> Cycles:
         """Two blocks, and a beat on offer."""
-        return np.arange(beats) - (2 * self.block + 1)
+        return self._read(beats) - 1
+
+    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+        """There is room for two blocks."""
+        beats = before.size
+        return stored(arrivals, gone, before, self.needs("", beats), self._read(beats))
+
+    def _read(self, beats: int) -> Cycles:
+        """Return the beat whose place each beat takes; negative for none."""
+        return np.arange(beats) - 2 * self.block
 
 
 @dataclass(frozen=True)
@@ -233,6 +346,14 @@ class Reorder(Motion):
     def room(self, port: str, beats: int) -> Cycles:
         """Two whole tensors."""
         return np.full(beats, -1)
+
+    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+        """A third tensor enters when the first has left."""
+        beats, results = met(arrivals).size, len(self.last)
+        tensor = np.arange(beats) // self.inputs
+        starts = np.arange(0, beats, self.inputs)[:, None]
+        needs = (starts + np.array(self.last)).reshape(-1)
+        return stored(arrivals, gone, before, needs, (tensor - 1) * results - 1)
 
 
 @dataclass(frozen=True)
@@ -264,6 +385,22 @@ class Select(Motion):
         held = 1 + int(min(self.last) == self.row)
         room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - held
         return room
+
+    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+        """A beat that completes a result waits for the register, as does one behind a rest."""
+        come, last = met(arrivals), np.array(self.last)
+        rows = come.size // self.row
+        completing = np.arange(0, come.size, self.row)[:, None] + last
+        results = np.arange(rows * last.size).reshape(rows, -1)
+        # A rest at the end of the last row keeps nobody waiting.
+        kept = completing < come.size
+        free = np.full(come.size, -1)
+        np.maximum.at(free, completing[kept], behind(gone)[results[kept]])
+        taken = one_per_cycle(np.maximum(come, free))
+        within = np.minimum(last, self.row - 1)
+        made = taken.reshape(rows, self.row)[:, within] + (last == self.row)
+        offered = np.maximum(made.reshape(-1), behind(gone)) + 1
+        return Moves(dict.fromkeys(arrivals, taken), offered)
 
 
 @dataclass(frozen=True)
@@ -297,6 +434,52 @@ class Chain(Motion):
             rooms.append(motion.room(port, beats))
             beats = motion.needs(port, beats).size
         return follow(rooms)
+
+    @property
+    def stages(self) -> tuple[Motion, ...]:
+        """Of all."""
+        return tuple(stage for motion in self.motions for stage in motion.stages)
+
+    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+        """Each stage as the one behind it lets it, until all agree."""
+        moves, given = [], arrivals
+        for stage in self.stages:
+            moves.append(Moves(stage.taken(given), stage.offered(given)))
+            given = {"": moves[-1].offered}
+        settled = False
+        while not settled:
+            settled, given = True, arrivals
+            for place, stage in enumerate(self.stages):
+                last = place == len(moves) - 1
+                to = gone if last else moves[place + 1].taken[""]
+                found = stage.moves(given, to, moves[place].offered)
+                settled = settled and found.same(moves[place])
+                moves[place], given = found, {"": found.offered}
+        return Moves(moves[0].taken, moves[-1].offered)
+
+
+def stored(arrivals: Arrivals, gone: Cycles, before: Cycles, needs: Cycles, room: Cycles) -> Moves:
+    """Return when beats move through a memory and the register behind it.
+
+    A result is read the cycle after the last beat that it needs was stored, when the register is
+    free; a place is free the cycle after its last read.
+
+    Args:
+        arrivals: when beats are offered.
+        gone: when results go.
+        before: when results were thought to be offered.
+        needs: the last beat that each result needs.
+        room: the result that must have been read before each beat; negative for none.
+    """
+    come, free = met(arrivals), behind(gone)
+    held, last = room >= 0, np.minimum(np.maximum(room, 0), needs.size - 1)
+    read = before - 1
+    while True:
+        taken = one_per_cycle(np.where(held, np.maximum(come, read[last] + 1), come))
+        found = one_per_cycle(np.maximum(taken[needs] + 1, free))
+        if np.array_equal(found, read):
+            return Moves(dict.fromkeys(arrivals, taken), read + 1)
+        read = found
 
 
 def through(last: Cycles, needs: Cycles) -> Cycles:
