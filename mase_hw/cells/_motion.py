@@ -89,13 +89,12 @@ class Motion(ABC):
         """Return which result must have gone before each beat of an input; negative for none."""
 
     @abstractmethod
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """Return when beats move, from idle, to a consumer that takes them at given cycles.
 
         Args:
             arrivals: for each input that may be late, the cycle at which each beat is offered.
             gone: when each result goes; what is offered later than that is as good as gone.
-            before: when results were thought to be offered; a good guess saves time.
         """
 
     @property
@@ -128,7 +127,7 @@ class Steps(Motion):
         """What is held."""
         return np.arange(beats) - (self.latency if self.held is None else self.held)
 
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """Registers that fill and empty in the same cycle; without any, a wire."""
         held = self.latency if self.held is None else self.held
         come = met(arrivals)
@@ -164,10 +163,10 @@ class Replay(Motion):
         """The last beat of the block before is read once the beat before that has moved on."""
         return self._replayed(beats) - 1
 
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """There is room for two blocks."""
         beats = met(arrivals).size
-        return stored(arrivals, gone, before, self.needs("", beats), self._replayed(beats))
+        return stored(arrivals, gone, self.needs("", beats), self._replayed(beats))
 
     def _replayed(self, beats: int) -> Cycles:
         """Return the last result of the block two before that of each beat; negative for none."""
@@ -215,31 +214,62 @@ class Fold(Motion):
         registers = self.held - 1
         return (replace(self, latency=self.latency - registers, held=1), Steps(registers))
 
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
-        """Everything stands still while a result waits.
-
-        In a clock that stands still with it, results are never held up. `marks` are the cycles of
-        that clock in which results are offered; what it loses until each has gone is the most by
-        which one of them is late.
-        """
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """Everything stands still while a result waits."""
         if self.held > 1:
-            return Chain(self.stages).moves(arrivals, gone, before)
-        come, first = met(arrivals), np.zeros(1, dtype=np.int64)
-        # What is thought to be offered before the result ahead of it has gone, is not.
-        offered = np.maximum(before, behind(gone) + 1)
-        late = np.cumsum(np.maximum(gone - offered, 0))
-        marks = offered - behind(late, 1).clip(min=0)
+            return Chain(self.stages).moves(arrivals, gone)
+        come = met(arrivals)
+        last = self.needs("", come.size)
+        several = self.latency > (self.terms if self.inner == 1 else 1)
+        move = self._one_by_one if several else self._apart
+        taken, offered = move(come, last, gone)
+        return Moves(dict.fromkeys(arrivals, taken), offered)
+
+    def _apart(self, come: Cycles, last: Cycles, gone: Cycles) -> tuple[Cycles, Cycles]:
+        """Return when beats are taken and results offered, no two of which are on their way.
+
+        A beat that comes `latency` places behind the last of a result, or later, enters when that
+        result has gone; one of those between, if the result is offered before it enters. That and
+        the times are computed in turn, which settles one more beat at least, and mostly all.
+        """
+        times, places = np.append(-1, gone), np.arange(come.size)
+        least = np.searchsorted(last + self.latency, places, side="right")
+        most = np.searchsorted(last, places)
+        taken = one_per_cycle(np.maximum(come, times[least]))
         while True:
-            lost = np.concatenate([first, np.maximum.accumulate(np.maximum(gone - marks, 0))])
-            ended = np.searchsorted(marks + lost[1:], come, side="right")
-            waiting = np.append(marks + lost[:-1], come[-1] + 1)[ended]
-            taken = one_per_cycle(np.minimum(come, waiting) - lost[ended])
-            found = taken.reshape(-1, self.terms, self.inner)[:, -1].reshape(-1) + self.latency
-            if np.array_equal(found, marks):
-                break
-            marks = found
-        taken = taken + lost[np.searchsorted(marks, taken, side="right")]
-        return Moves(dict.fromkeys(arrivals, taken), marks + lost[:-1])
+            offered = taken[last] + self.latency
+            possible = np.maximum(come, behind(taken) + 1)
+            ahead = np.clip(np.searchsorted(offered, possible, side="right"), least, most)
+            found = one_per_cycle(np.maximum(come, times[ahead]))
+            if np.array_equal(found, taken):
+                return taken, offered
+            taken = found
+
+    def _one_by_one(self, come: Cycles, last: Cycles, gone: Cycles) -> tuple[Cycles, Cycles]:
+        """Return when beats are taken and results offered, several of which may be on their way.
+
+        In a clock that stands still with the stages, results are never held up: `lost` is what it
+        has lost.
+        """
+        ends, times = last.tolist(), gone.tolist()
+        taken: list[int] = []
+        offered: list[int] = []
+        marks: list[int] = []
+        lost, moved = 0, -1
+        for place, cycle in enumerate(come.tolist()):
+            moved = max(moved + 1, cycle - lost)
+            while len(offered) < len(marks) and marks[len(offered)] <= moved:
+                mark = marks[len(offered)]
+                offered.append(mark + lost)
+                lost = max(lost, times[len(offered) - 1] - mark)
+                moved = max(mark, cycle - lost)
+            taken.append(moved + lost)
+            if place == ends[len(marks)]:
+                marks.append(moved + self.latency)
+        for mark, time in zip(marks[len(offered) :], times[len(offered) :], strict=True):
+            offered.append(mark + lost)
+            lost = max(lost, time - mark)
+        return np.array(taken), np.array(offered)
 
 
 @dataclass(frozen=True)
@@ -272,7 +302,7 @@ class Queue(Motion):
         """As many beats as it holds."""
         return np.arange(beats) - self.depth
 
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A place is free the cycle after its beat left."""
         free = behind(gone, self.depth) + 1
         (entered,) = self.taken({"": np.maximum(met(arrivals), free)}).values()
@@ -310,10 +340,10 @@ class Blocks(Motion):
         """Two blocks, and a beat on offer."""
         return self._read(beats) - 1
 
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """There is room for two blocks."""
-        beats = before.size
-        return stored(arrivals, gone, before, self.needs("", beats), self._read(beats))
+        beats = met(arrivals).size
+        return stored(arrivals, gone, self.needs("", beats), self._read(beats))
 
     def _read(self, beats: int) -> Cycles:
         """Return the beat whose place each beat takes; negative for none."""
@@ -347,13 +377,13 @@ class Reorder(Motion):
         """Two whole tensors."""
         return np.full(beats, -1)
 
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A third tensor enters when the first has left."""
         beats, results = met(arrivals).size, len(self.last)
         tensor = np.arange(beats) // self.inputs
         starts = np.arange(0, beats, self.inputs)[:, None]
         needs = (starts + np.array(self.last)).reshape(-1)
-        return stored(arrivals, gone, before, needs, (tensor - 1) * results - 1)
+        return stored(arrivals, gone, needs, (tensor - 1) * results - 1)
 
 
 @dataclass(frozen=True)
@@ -386,7 +416,7 @@ class Select(Motion):
         room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - held
         return room
 
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A beat that completes a result waits for the register, as does one behind a rest."""
         come, last = met(arrivals), np.array(self.last)
         rows = come.size // self.row
@@ -440,7 +470,7 @@ class Chain(Motion):
         """Of all."""
         return tuple(stage for motion in self.motions for stage in motion.stages)
 
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """Each stage as the one behind it lets it, until all agree."""
         moves, given = [], arrivals
         for stage in self.stages:
@@ -452,34 +482,45 @@ class Chain(Motion):
             for place, stage in enumerate(self.stages):
                 last = place == len(moves) - 1
                 to = gone if last else moves[place + 1].taken[""]
-                found = stage.moves(given, to, moves[place].offered)
+                found = stage.moves(given, to)
                 settled = settled and found.same(moves[place])
                 moves[place], given = found, {"": found.offered}
         return Moves(moves[0].taken, moves[-1].offered)
 
 
-def stored(arrivals: Arrivals, gone: Cycles, before: Cycles, needs: Cycles, room: Cycles) -> Moves:
+def stored(arrivals: Arrivals, gone: Cycles, needs: Cycles, room: Cycles) -> Moves:
     """Return when beats move through a memory and the register behind it.
 
     A result is read the cycle after the last beat that it needs was stored, when the register is
-    free; a place is free the cycle after its last read.
+    free; a place is free the cycle after its last read. As many beats enter as what has been read
+    makes room for, then as much is read as what has entered allows, and so on.
 
     Args:
         arrivals: when beats are offered.
         gone: when results go.
-        before: when results were thought to be offered.
         needs: the last beat that each result needs.
-        room: the result that must have been read before each beat; negative for none.
+        room: the result that must have been read before each beat, in order; negative for none.
     """
     come, free = met(arrivals), behind(gone)
-    held, last = room >= 0, np.minimum(np.maximum(room, 0), needs.size - 1)
-    read = before - 1
-    while True:
-        taken = one_per_cycle(np.where(held, np.maximum(come, read[last] + 1), come))
-        found = one_per_cycle(np.maximum(taken[needs] + 1, free))
-        if np.array_equal(found, read):
-            return Moves(dict.fromkeys(arrivals, taken), read + 1)
-        read = found
+    reach = np.maximum.accumulate(needs)
+    taken, read = np.empty_like(come), np.empty_like(free)
+    entered, left = slice(0), slice(0)
+    while left.stop < read.size or entered.stop < come.size:
+        entered = slice(entered.stop, int(np.searchsorted(room, left.stop)))
+        waits = room[entered]
+        place = np.where(waits < 0, come[entered], read[np.maximum(waits, 0)] + 1)
+        taken[entered] = _following(taken, entered, np.maximum(come[entered], place))
+        left = slice(left.stop, int(np.searchsorted(reach, entered.stop)))
+        ready = np.maximum(taken[needs[left]] + 1, free[left])
+        read[left] = _following(read, left, ready)
+    return Moves(dict.fromkeys(arrivals, taken), read + 1)
+
+
+def _following(moved: Cycles, part: slice, possible: Cycles) -> Cycles:
+    """Return when the beats of a part move, one a cycle, behind those that have moved."""
+    if part.start and possible.size:
+        possible[0] = max(possible[0], moved[part.start - 1] + 1)
+    return one_per_cycle(possible)
 
 
 def through(last: Cycles, needs: Cycles) -> Cycles:

@@ -56,7 +56,7 @@ class Merge(Motion):
         room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - 1
         return room
 
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A beat of the result is made when the register is free."""
         made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone)))
         taken = {name: made[self._takers(name, times.size)] for name, times in arrivals.items()}

@@ -43,11 +43,11 @@ class Sliding(Motion):
         """
         return self._shown(beats) - 1
 
-    def moves(self, arrivals: Arrivals, gone: Cycles, before: Cycles) -> Moves:
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """There is room for a beat once the position that it must wait for was read."""
         beats = met(arrivals).size
         needs = self._of_images(self.window.needs, beats)
-        return stored(arrivals, gone, before, needs, self._shown(beats))
+        return stored(arrivals, gone, needs, self._shown(beats))
 
     def _shown(self, beats: int) -> Cycles:
         """Return the result that must have been read before each beat; negative for none."""

@@ -24,7 +24,7 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import Place
 
 # Beats whose moves are computed before a design is too large for that.
-MOVES = 60_000_000
+MOVES = 20_000_000
 
 
 @dataclass
@@ -76,7 +76,7 @@ class _Stage:
     def move(self) -> int:
         """Bring the moves up to date; return of how many beats."""
         self.stale = False
-        moves = self.motion.moves(self._arrivals, self.output.gone(), self.output.offered)
+        moves = self.motion.moves(self._arrivals, self.output.gone())
         for port, stream in self.inputs.items():
             if stream.stage and not np.array_equal(moves.taken[port], self.taken[port]):
                 stream.stage.stale = True

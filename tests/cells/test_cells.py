@@ -108,8 +108,7 @@ def test_beats_move_when_the_motion_says(name, mode, pressed):
         pytest.skip(f"{', '.join(sorted(pauses))} would pause")
     moved = {port: np.array(output.moved[port]) for port in streams(cell)}
     come = {port: cycles[:, 0] for port, cycles in moved.items()}
-    gone = np.array(output.gone)
-    moves = cell.motion.moves(come, gone, cell.motion.offered(come))
+    moves = cell.motion.moves(come, np.array(output.gone))
     assert moves.offered.tolist() == output.offered
     for port, cycles in moved.items():
         assert moves.taken[port].tolist() == cycles[:, 1].tolist(), port
