@@ -113,7 +113,9 @@ class Network:
                 if place[0] == node.name:
                     name = netlist.constants[place[1]]
                     wire = Wire(name, next(iter(netlist.cells[name].outputs)))
-                    words = np.zeros(netlist.port(wire).beats, dtype=np.int64)
+                    # A memory streams its words as often as they are used.
+                    owner, port = next(key for key, link in netlist.links.items() if link == wire)
+                    words = np.zeros(netlist.cells[owner].inputs[port].beats, dtype=np.int64)
                     streams[wire] = self._words[place] = _Stream(words)
             self._results[node] = self._cells(netlist, streams)
 
