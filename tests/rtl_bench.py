@@ -45,19 +45,26 @@ module bench_driver #(
     parameter string NAME = "",
     parameter int unsigned SEED = 1
 ) (
-    input logic clk, input logic rst, input logic stall, input logic ready,
+    input logic clk, input logic rst, input logic stall, input int unsigned cycle,
+    input logic ready,
     output logic valid, output logic [WIDTH-1:0] data
 );
   logic [WIDTH-1:0] memory[BEATS];
   initial $readmemh(FILE, memory);
-  int unsigned index, taken;
+  int unsigned index, taken, offered;
   logic [31:0] noise;
+  logic held;
   final $display("%s taken %0d", NAME, taken);
   always_ff @(posedge clk) begin
     if (rst) begin
-      valid <= 0; index <= 0; noise <= SEED; taken <= 0;
+      valid <= 0; index <= 0; noise <= SEED; taken <= 0; held <= 0;
     end else begin
-      if (valid && ready) taken <= taken + 1;
+      held <= valid && !ready;
+      if (valid && !held) offered <= cycle;
+      if (valid && ready) begin
+        taken <= taken + 1;
+        $display("%s moved %0d %0d", NAME, held ? offered : cycle, cycle);
+      end
       noise <= {noise[30:0], noise[31] ^ noise[21] ^ noise[1] ^ noise[0]};
       if (!valid || ready) begin
         valid <= index < BEATS && (!stall || noise[3]);
@@ -97,7 +104,7 @@ module bench_monitor #(
       if (held && (!valid || data != last)) $display("%s unstable at cycle %0d", NAME, cycle);
       if (valid && ready) begin
         count <= count + 1;
-        $display("%s %0d %h", NAME, held ? offered : cycle, data);
+        $display("%s %0d %0d %h", NAME, held ? offered : cycle, cycle, data);
       end
     end
   end
@@ -156,12 +163,16 @@ class Output:
 
     Attributes:
         taken: beats that were taken, by input.
+        gone: the cycle in which each beat was taken.
+        moved: by input, the cycles in which each beat was offered and taken.
     """
 
     beats: list[int]
     offered: list[int]
     complaints: list[str]
     taken: dict[str, int] = field(default_factory=dict)
+    gone: list[int] = field(default_factory=list)
+    moved: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
 
 def cell_case(name: str, cell: Cell, inputs: Mapping[str, Sequence[int]]) -> Case:
@@ -277,9 +288,13 @@ class Bench:
                 output.complaints.append(line)
             elif words[2] == "taken":
                 output.taken[words[1]] = int(words[3])
+            elif words[2] == "moved":
+                cycles = (int(words[3]), int(words[4]))
+                output.moved.setdefault(words[1], []).append(cycles)
             else:
                 output.offered.append(int(words[1]))
-                output.beats.append(int(words[2], 16))
+                output.gone.append(int(words[2]))
+                output.beats.append(int(words[3], 16))
         return outputs
 
     def _render(self) -> str:
@@ -311,7 +326,8 @@ class Bench:
                 f'  bench_driver #(.WIDTH({width}), .BEATS({len(beats)}), .FILE("{path}"), '
                 f'.NAME("{case.name} {port}"), .SEED({1 + 17 * number + 5 * place})) '
                 f"u_{net} (.clk(clk), .rst(rst), "
-                f".stall(mode[0]), .valid({net}_valid), .ready({net}_ready), .data({net}));"
+                f".stall(mode[0]), .cycle(cycle), .valid({net}_valid), "
+                f".ready({net}_ready), .data({net}));"
             )
             ports += case.connections(port, net)
         net, width = f"c{number}_out", case.output_width_bits

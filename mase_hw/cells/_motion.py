@@ -8,13 +8,16 @@ queues and the freedom from deadlock of any composition follow:
 - `offered`: when each result is offered to a consumer that is always ready,
 - `needs`: the last beat of each input that every result is made of,
 - `room`: the result that must have gone before a beat is taken: how much a cell can hold.
+
+Where a consumer is not always ready, a fifth one says when beats move: `moves`, cycle by cycle as
+the module does, given when each result goes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -27,6 +30,34 @@ Arrivals = Mapping[str, Cycles]
 def met(arrivals: Arrivals) -> Cycles:
     """Return when beats move that move together, at most one of each stream per cycle."""
     return one_per_cycle(reduce(np.maximum, arrivals.values()))
+
+
+def behind(gone: Cycles, places: int = 1) -> Cycles:
+    """Return, for each result, when the one `places` before it goes; -1 for none."""
+    if not places:
+        return gone
+    before = np.full(gone.size, -1)
+    before[places:] = gone[:-places]
+    return before
+
+
+@dataclass(frozen=True)
+class Moves:
+    """When the beats of a cell move.
+
+    Attributes:
+        taken: of each input.
+        offered: of the result.
+    """
+
+    taken: Mapping[str, Cycles]
+    offered: Cycles
+
+    def same(self, other: Moves) -> bool:
+        """Return whether all beats move when they do there."""
+        return np.array_equal(self.offered, other.offered) and all(
+            np.array_equal(times, other.taken[port]) for port, times in self.taken.items()
+        )
 
 
 class Motion(ABC):
@@ -57,6 +88,20 @@ class Motion(ABC):
     def room(self, port: str, beats: int) -> Cycles:
         """Return which result must have gone before each beat of an input; negative for none."""
 
+    @abstractmethod
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """Return when beats move, from idle, to a consumer that takes them at given cycles.
+
+        Args:
+            arrivals: for each input that may be late, the cycle at which each beat is offered.
+            gone: when each result goes; what is offered later than that is as good as gone.
+        """
+
+    @property
+    def stages(self) -> tuple[Motion, ...]:
+        """Motions one behind another that have handshakes between them, of which this is made."""
+        return (self,)
+
 
 @dataclass(frozen=True)
 class Steps(Motion):
@@ -81,6 +126,14 @@ class Steps(Motion):
     def room(self, port: str, beats: int) -> Cycles:
         """What is held."""
         return np.arange(beats) - (self.latency if self.held is None else self.held)
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """Registers that fill and empty in the same cycle; without any, a wire."""
+        held = self.latency if self.held is None else self.held
+        come = met(arrivals)
+        taken = one_per_cycle(np.maximum(come, behind(gone, held)))
+        offered = taken + self.latency if self.latency else come
+        return Moves(dict.fromkeys(arrivals, taken), np.maximum(offered, behind(gone) + 1))
 
 
 @dataclass(frozen=True)
@@ -108,8 +161,17 @@ class Replay(Motion):
 
     def room(self, port: str, beats: int) -> Cycles:
         """The last beat of the block before is read once the beat before that has moved on."""
-        before = np.arange(beats) // self.block - 1
-        return before * self.block * self.repeats - 2
+        return self._replayed(beats) - 1
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """There is room for two blocks."""
+        beats = met(arrivals).size
+        return stored(arrivals, gone, self.needs("", beats), self._replayed(beats))
+
+    def _replayed(self, beats: int) -> Cycles:
+        """Return the last result of the block two before that of each beat; negative for none."""
+        replayed: Cycles = (np.arange(beats) // self.block - 1) * self.block * self.repeats - 1
+        return replayed
 
 
 @dataclass(frozen=True)
@@ -144,6 +206,71 @@ class Fold(Motion):
         room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - self.held
         return room
 
+    @property
+    def stages(self) -> tuple[Motion, ...]:
+        """Sums that move as one, and registers behind them."""
+        if self.held == 1:
+            return (self,)
+        registers = self.held - 1
+        return (replace(self, latency=self.latency - registers, held=1), Steps(registers))
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """Everything stands still while a result waits."""
+        if self.held > 1:
+            return Chain(self.stages).moves(arrivals, gone)
+        come = met(arrivals)
+        last = self.needs("", come.size)
+        several = self.latency > (self.terms if self.inner == 1 else 1)
+        move = self._one_by_one if several else self._apart
+        taken, offered = move(come, last, gone)
+        return Moves(dict.fromkeys(arrivals, taken), offered)
+
+    def _apart(self, come: Cycles, last: Cycles, gone: Cycles) -> tuple[Cycles, Cycles]:
+        """Return when beats are taken and results offered, no two of which are on their way.
+
+        A beat that comes `latency` places behind the last of a result, or later, enters when that
+        result has gone; one of those between, if the result is offered before it enters. That and
+        the times are computed in turn, which settles one more beat at least, and mostly all.
+        """
+        times, places = np.append(-1, gone), np.arange(come.size)
+        least = np.searchsorted(last + self.latency, places, side="right")
+        most = np.searchsorted(last, places)
+        taken = one_per_cycle(np.maximum(come, times[least]))
+        while True:
+            offered = taken[last] + self.latency
+            possible = np.maximum(come, behind(taken) + 1)
+            ahead = np.clip(np.searchsorted(offered, possible, side="right"), least, most)
+            found = one_per_cycle(np.maximum(come, times[ahead]))
+            if np.array_equal(found, taken):
+                return taken, offered
+            taken = found
+
+    def _one_by_one(self, come: Cycles, last: Cycles, gone: Cycles) -> tuple[Cycles, Cycles]:
+        """Return when beats are taken and results offered, several of which may be on their way.
+
+        In a clock that stands still with the stages, results are never held up: `lost` is what it
+        has lost.
+        """
+        ends, times = last.tolist(), gone.tolist()
+        taken: list[int] = []
+        offered: list[int] = []
+        marks: list[int] = []
+        lost, moved = 0, -1
+        for place, cycle in enumerate(come.tolist()):
+            moved = max(moved + 1, cycle - lost)
+            while len(offered) < len(marks) and marks[len(offered)] <= moved:
+                mark = marks[len(offered)]
+                offered.append(mark + lost)
+                lost = max(lost, times[len(offered) - 1] - mark)
+                moved = max(mark, cycle - lost)
+            taken.append(moved + lost)
+            if place == ends[len(marks)]:
+                marks.append(moved + self.latency)
+        for mark, time in zip(marks[len(offered) :], times[len(offered) :], strict=True):
+            offered.append(mark + lost)
+            lost = max(lost, time - mark)
+        return np.array(taken), np.array(offered)
+
 
 @dataclass(frozen=True)
 class Queue(Motion):
@@ -175,6 +302,13 @@ class Queue(Motion):
         """As many beats as it holds."""
         return np.arange(beats) - self.depth
 
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """A place is free the cycle after its beat left."""
+        free = behind(gone, self.depth) + 1
+        (entered,) = self.taken({"": np.maximum(met(arrivals), free)}).values()
+        offered = np.maximum(entered, behind(gone)) + 1
+        return Moves(dict.fromkeys(arrivals, entered), offered)
+
 
 @dataclass(frozen=True)
 class Blocks(Motion):
@@ -204,7 +338,16 @@ class Blocks(Motion):
 
     def room(self, port: str, beats: int) -> Cycles:
         """Two blocks, and a beat on offer."""
-        return np.arange(beats) - (2 * self.block + 1)
+        return self._read(beats) - 1
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """There is room for two blocks."""
+        beats = met(arrivals).size
+        return stored(arrivals, gone, self.needs("", beats), self._read(beats))
+
+    def _read(self, beats: int) -> Cycles:
+        """Return the beat whose place each beat takes; negative for none."""
+        return np.arange(beats) - 2 * self.block
 
 
 @dataclass(frozen=True)
@@ -233,6 +376,14 @@ class Reorder(Motion):
     def room(self, port: str, beats: int) -> Cycles:
         """Two whole tensors."""
         return np.full(beats, -1)
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """A third tensor enters when the first has left."""
+        beats, results = met(arrivals).size, len(self.last)
+        tensor = np.arange(beats) // self.inputs
+        starts = np.arange(0, beats, self.inputs)[:, None]
+        needs = (starts + np.array(self.last)).reshape(-1)
+        return stored(arrivals, gone, needs, (tensor - 1) * results - 1)
 
 
 @dataclass(frozen=True)
@@ -264,6 +415,22 @@ class Select(Motion):
         held = 1 + int(min(self.last) == self.row)
         room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - held
         return room
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """A beat that completes a result waits for the register, as does one behind a rest."""
+        come, last = met(arrivals), np.array(self.last)
+        rows = come.size // self.row
+        completing = np.arange(0, come.size, self.row)[:, None] + last
+        results = np.arange(rows * last.size).reshape(rows, -1)
+        # A rest at the end of the last row keeps nobody waiting.
+        kept = completing < come.size
+        free = np.full(come.size, -1)
+        np.maximum.at(free, completing[kept], behind(gone)[results[kept]])
+        taken = one_per_cycle(np.maximum(come, free))
+        within = np.minimum(last, self.row - 1)
+        made = taken.reshape(rows, self.row)[:, within] + (last == self.row)
+        offered = np.maximum(made.reshape(-1), behind(gone)) + 1
+        return Moves(dict.fromkeys(arrivals, taken), offered)
 
 
 @dataclass(frozen=True)
@@ -297,6 +464,63 @@ class Chain(Motion):
             rooms.append(motion.room(port, beats))
             beats = motion.needs(port, beats).size
         return follow(rooms)
+
+    @property
+    def stages(self) -> tuple[Motion, ...]:
+        """Of all."""
+        return tuple(stage for motion in self.motions for stage in motion.stages)
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """Each stage as the one behind it lets it, until all agree."""
+        moves, given = [], arrivals
+        for stage in self.stages:
+            moves.append(Moves(stage.taken(given), stage.offered(given)))
+            given = {"": moves[-1].offered}
+        settled = False
+        while not settled:
+            settled, given = True, arrivals
+            for place, stage in enumerate(self.stages):
+                last = place == len(moves) - 1
+                to = gone if last else moves[place + 1].taken[""]
+                found = stage.moves(given, to)
+                settled = settled and found.same(moves[place])
+                moves[place], given = found, {"": found.offered}
+        return Moves(moves[0].taken, moves[-1].offered)
+
+
+def stored(arrivals: Arrivals, gone: Cycles, needs: Cycles, room: Cycles) -> Moves:
+    """Return when beats move through a memory and the register behind it.
+
+    A result is read the cycle after the last beat that it needs was stored, when the register is
+    free; a place is free the cycle after its last read. As many beats enter as what has been read
+    makes room for, then as much is read as what has entered allows, and so on.
+
+    Args:
+        arrivals: when beats are offered.
+        gone: when results go.
+        needs: the last beat that each result needs.
+        room: the result that must have been read before each beat, in order; negative for none.
+    """
+    come, free = met(arrivals), behind(gone)
+    reach = np.maximum.accumulate(needs)
+    taken, read = np.empty_like(come), np.empty_like(free)
+    entered, left = slice(0), slice(0)
+    while left.stop < read.size or entered.stop < come.size:
+        entered = slice(entered.stop, int(np.searchsorted(room, left.stop)))
+        waits = room[entered]
+        place = np.where(waits < 0, come[entered], read[np.maximum(waits, 0)] + 1)
+        taken[entered] = _following(taken, entered, np.maximum(come[entered], place))
+        left = slice(left.stop, int(np.searchsorted(reach, entered.stop)))
+        ready = np.maximum(taken[needs[left]] + 1, free[left])
+        read[left] = _following(read, left, ready)
+    return Moves(dict.fromkeys(arrivals, taken), read + 1)
+
+
+def _following(moved: Cycles, part: slice, possible: Cycles) -> Cycles:
+    """Return when the beats of a part move, one a cycle, behind those that have moved."""
+    if part.start and possible.size:
+        possible[0] = max(possible[0], moved[part.start - 1] + 1)
+    return one_per_cycle(possible)
 
 
 def through(last: Cycles, needs: Cycles) -> Cycles:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mase_hw.cells._base import Cell, Port, fact
-from mase_hw.cells._motion import Arrivals, Motion
+from mase_hw.cells._motion import Arrivals, Motion, Moves, behind
 from mase_hw.formats._encoding import Encoding
 from mase_hw.geometry.beats import Cycles, one_per_cycle
 
@@ -55,6 +55,12 @@ class Merge(Motion):
         """
         room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - 1
         return room
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """A beat of the result is made when the register is free."""
+        made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone)))
+        taken = {name: made[self._takers(name, times.size)] for name, times in arrivals.items()}
+        return Moves(taken, made + 1)
 
     def _made(self, arrivals: Arrivals) -> Cycles:
         """Return when each beat of the result enters the output register."""

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from mase_hw.cells._base import Cell, Image, Port
-from mase_hw.cells._motion import Arrivals, Motion, met
+from mase_hw.cells._motion import Arrivals, Motion, Moves, met, stored
 from mase_hw.formats import StreamField
 from mase_hw.geometry.beats import Cycles
 from mase_hw.geometry.window import Axis, Window, shared
@@ -42,11 +42,21 @@ class Sliding(Motion):
 
         The last beat of the position before is read once the beat before that has moved on.
         """
+        return self._shown(beats) - 1
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """There is room for a beat once the position that it must wait for was read."""
+        beats = met(arrivals).size
+        needs = self._of_images(self.window.needs, beats)
+        return stored(arrivals, gone, needs, self._shown(beats))
+
+    def _shown(self, beats: int) -> Cycles:
+        """Return the result that must have been read before each beat; negative for none."""
         window = self.window
         free = self._of_images(window.free, beats)
         position = np.searchsorted(free, np.arange(beats) - window.depth, side="right")
-        room: Cycles = position * window.blocks * window.terms - 2
-        return room
+        shown: Cycles = position * window.blocks * window.terms - 1
+        return shown
 
     def _of_images(self, beats_of_one: Cycles, beats: int) -> Cycles:
         """Return what is known of the beats of one image for each image of an inference."""

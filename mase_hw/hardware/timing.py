@@ -12,8 +12,8 @@ from mase_hw.cells import Netlist
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import output_nodes, spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import ExternalMemory, Place, deliver, external_memory
+from mase_hw.hardware.pressure import Network
 
 # Rounds in which late words and the words that are then taken late agree, or nearly so, and the
 # cycles and beats that are replayed for that: the rounds of a long inference are fewer.
@@ -61,76 +61,22 @@ def _latency(
     Words that come late are taken late, and words that are taken late make room late: both are
     computed in turn until they agree.
     """
+    regions = memory.regions if memory else ()
+    network = Network(mg, netlists, [(item.node, item.operand) for item in regions])
     words: dict[Place, Cycles] = {}
-    offered = _offered(mg, netlists, words)
-    taken: dict[Place, Cycles] = {}
+    network.run(words)
     for _ in range(_settling_rounds(memory, cycles)):
         assert memory is not None
-        taken = _taken(netlists, memory, offered, words)
-        before, words = words, deliver(memory, taken)
+        before, words = words, deliver(memory, network.read())
         if before and all(np.array_equal(before[place], words[place]) for place in words):
             break
-        offered = _offered(mg, netlists, words)
-    first = _first_moved(mg, netlists, offered, words)
-    return max(int(offered[node][-1]) for node in output_nodes(mg)) - first
+        network.run(words)
+    # An operator may send constants before the first beat.
+    first = min(max(0, int(network.gone(node)[0])) for node in mg.inputs)
+    return max(int(network.offered(node)[-1]) for node in output_nodes(mg)) - first
 
 
 def _settling_rounds(memory: ExternalMemory | None, cycles: int) -> int:
     if memory is None:
         return 0
     return max(2, min(SETTLING_ROUNDS, SETTLING_STEPS // (memory.beats + cycles)))
-
-
-def _offered(
-    mg: MaseGraph, netlists: Mapping[Node, Netlist], words: Mapping[Place, Cycles]
-) -> dict[Node, Cycles]:
-    """Return when each result's beats are offered; `words` are what comes from outside."""
-    offered = {node: np.arange(spec(node).beats) for node in mg.inputs}
-    for node, netlist in netlists.items():
-        offered[node] = netlist.run(_arrivals(node, offered, words)).offered["data_out_0"]
-    return offered
-
-
-def _taken(
-    netlists: Mapping[Node, Netlist],
-    memory: ExternalMemory,
-    offered: Mapping[Node, Cycles],
-    words: Mapping[Place, Cycles],
-) -> dict[Place, Cycles]:
-    """Return when each operand of the nodes that read the memory is taken."""
-    users = {region.node for region in memory.regions}
-    taken: dict[Place, Cycles] = {}
-    for node, netlist in netlists.items():
-        if node.name in users:
-            used = netlist.run(_arrivals(node, offered, words)).taken
-            taken |= {(node.name, operand): cycles for operand, cycles in used.items()}
-    return taken
-
-
-def _arrivals(
-    node: Node, offered: Mapping[Node, Cycles], words: Mapping[Place, Cycles]
-) -> dict[str, Cycles]:
-    outside = {operand: item for (name, operand), item in words.items() if name == node.name}
-    return {name: offered[producer] for name, producer in stream_operands(node)} | outside
-
-
-def _first_moved(
-    mg: MaseGraph,
-    netlists: Mapping[Node, Netlist],
-    offered: Mapping[Node, Cycles],
-    words: Mapping[Place, Cycles],
-) -> int:
-    """Return when the first input beat moves: an operator may send constants before it."""
-
-    def taken(node: Node) -> int:
-        ends = [0]
-        for user in node.users:
-            if user in netlists and netlists[user].is_wire:
-                ends.append(taken(user))
-            elif user in netlists:
-                used = netlists[user].run(_arrivals(user, offered, words)).taken
-                given = [name for name, producer in stream_operands(user) if producer is node]
-                ends += [int(used[name][0]) for name in given]
-        return max(ends)
-
-    return min(taken(node) for node in mg.inputs)

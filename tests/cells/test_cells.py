@@ -84,14 +84,34 @@ def test_results_are_offered_when_the_motion_says(name, steady):
 
 
 @pytest.fixture(scope="module", params=[mode for mode in PRESSURE_MODES if mode != "none"])
-def pressed(request, bench) -> dict[str, Output]:
-    return bench.run(request.param)
+def mode(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def pressed(mode, bench) -> dict[str, Output]:
+    return bench.run(mode)
 
 
 def test_pressure_changes_no_beat(steady, pressed):
     for name, output in pressed.items():
         assert not output.complaints, output.complaints[0]
         assert output.beats == steady[name].beats, name
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_beats_move_when_the_motion_says(name, mode, pressed):
+    """Whoever pauses. Constants never do, but for those that move with the first input."""
+    cell, output = CELLS[name], pressed[name]
+    pauses = set(output.moved) - set(streams(cell))
+    if pauses and mode != "back_pressure":
+        pytest.skip(f"{', '.join(sorted(pauses))} would pause")
+    moved = {port: np.array(output.moved[port]) for port in streams(cell)}
+    come = {port: cycles[:, 0] for port, cycles in moved.items()}
+    moves = cell.motion.moves(come, np.array(output.gone))
+    assert moves.offered.tolist() == output.offered
+    for port, cycles in moved.items():
+        assert moves.taken[port].tolist() == cycles[:, 1].tolist(), port
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,214 @@
+"""Predicted latency of streams that fork into branches of different delay: exact.
+
+Behind a fork a branch that has no room holds up the others.
+"""
+
+from tempfile import TemporaryDirectory
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import mase_hw
+
+
+class Inception(nn.Module):
+    """Branches with windows of one, three and five pixels, and a pool, side by side."""
+
+    def __init__(self, channels, single, three, five, pooled):
+        super().__init__()
+        self.single = nn.Sequential(nn.Conv2d(channels, single, 1), nn.ReLU())
+        self.three = nn.Sequential(
+            nn.Conv2d(channels, three, 1), nn.ReLU(), nn.Conv2d(three, three + 1, 3, padding=1)
+        )
+        self.five = nn.Sequential(
+            nn.Conv2d(channels, five, 1), nn.ReLU(), nn.Conv2d(five, five + 1, 5, padding=2)
+        )
+        self.pooled = nn.Sequential(nn.MaxPool2d(3, 1, 1), nn.Conv2d(channels, pooled, 1))
+
+    def forward(self, x):
+        return torch.cat([self.single(x), self.three(x), self.five(x), self.pooled(x)], 1)
+
+
+class Tower(nn.Module):
+    """One behind another, with a pool between."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = Inception(3, 2, 2, 1, 2)
+        self.second = Inception(9, 3, 1, 1, 1)
+        self.last = nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = nn.functional.max_pool2d(self.first(x), 2)
+        return self.last(self.second(x).mean((2, 3)))
+
+
+class Nested(nn.Module):
+    """Branches within a residual."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(4, 4, 3, padding=1)
+        self.narrow = nn.Conv2d(4, 4, 1)
+        self.wide = nn.Conv2d(4, 4, 5, padding=2)
+        self.last = nn.Conv2d(8, 4, 1)
+
+    def forward(self, x):
+        y = torch.relu(self.first(x))
+        joined = torch.cat([self.narrow(y), self.wide(y)], 1)
+        return torch.relu(self.last(joined) + x)
+
+
+class Dense(nn.Module):
+    """Two blocks of a dense network, which send two outputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 2, 3, padding=1)
+        self.second = nn.Conv2d(5, 2, 3, padding=1)
+        self.last = nn.Conv2d(7, 4, 1)
+
+    def forward(self, x):
+        x = torch.cat([x, torch.relu(self.first(x))], 1)
+        x = torch.cat([x, torch.relu(self.second(x))], 1)
+        return self.last(x), x.mean((2, 3))
+
+
+class Downsampling(nn.Module):
+    """A residual whose branches both move by two pixels."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(4, 6, 3, 2, 1)
+        self.skip = nn.Conv2d(4, 6, 1, 2)
+        self.second = nn.Conv2d(6, 6, 3, padding=1)
+
+    def forward(self, x):
+        return torch.relu(self.second(torch.relu(self.first(x))) + self.skip(x))
+
+
+class Gated(nn.Module):
+    """Channels times what the whole image says of them, beside what passes it by."""
+
+    def __init__(self):
+        super().__init__()
+        self.squeeze, self.excite = nn.Conv2d(4, 2, 1), nn.Conv2d(2, 4, 1)
+        self.beside = nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x):
+        y = torch.relu(self.squeeze(x.mean((2, 3), keepdim=True)))
+        return x * torch.sigmoid(self.excite(y)) + self.beside(x)
+
+
+CASES = {
+    "inception": (lambda: Inception(4, 2, 3, 2, 2), (4, 6, 7)),
+    "tower": (Tower, (3, 8, 8)),
+    "nested": (Nested, (4, 6, 6)),
+    "dense": (Dense, (3, 6, 5)),
+    "downsampling": (Downsampling, (4, 8, 8)),
+    "gated": (Gated, (4, 5, 4)),
+}
+PARALLELISM = (1, 3, "auto")
+DEFAULT = {("inception", 3), ("dense", 1), ("nested", "auto")}
+
+
+def check(model, shape, folder, parallelism, **options):
+    """Emit, simulate and compare."""
+    inputs = torch.randn(3, *shape)
+    project = mase_hw.emit_verilog(
+        model.eval(), inputs, output=folder, parallelism=parallelism, multipliers=24, **options
+    )
+    report = mase_hw.simulate(project, samples=5)
+    assert report.bit_exact
+    assert report.latency_cycles == report.predicted_latency_cycles
+    assert report.interval_cycles <= report.predicted_interval_cycles
+
+
+def _parameters():
+    for name in CASES:
+        for parallelism in PARALLELISM:
+            marks = [] if (name, parallelism) in DEFAULT else [pytest.mark.slow]
+            yield pytest.param(name, parallelism, marks=marks, id=f"{name}-{parallelism}")
+
+
+@pytest.mark.parametrize(("name", "parallelism"), list(_parameters()))
+def test_branches_hold_each_other_up(name, parallelism, tmp_path):
+    torch.manual_seed(0)
+    build, shape = CASES[name]
+    check(build(), shape, tmp_path / "project", parallelism)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"memory": {"default": "external", "latency_cycles": 20, "bytes_per_cycle": 4}},
+        {"queues": {"single_1_fifo": 3}},
+    ],
+    ids=["late weights", "a short queue"],
+)
+def test_what_else_holds_branches_up(options, tmp_path):
+    torch.manual_seed(0)
+    check(Inception(4, 2, 3, 2, 2), (4, 6, 7), tmp_path / "project", 2, **options)
+
+
+class Drawn(nn.Module):
+    """Branches of convolutions in a row, added or joined."""
+
+    def __init__(self, channels, branches, joined):
+        super().__init__()
+        self.branches = nn.ModuleList(
+            nn.Sequential(
+                *(nn.Conv2d(channels, channels, size, padding=size // 2) for size in sizes)
+            )
+            for sizes in branches
+        )
+        self.joined = joined
+
+    def forward(self, x):
+        parts = [branch(x) for branch in self.branches]
+        return torch.cat(parts, 1) if self.joined else sum(parts[1:], parts[0])
+
+
+BRANCHES = st.lists(st.lists(st.sampled_from([1, 1, 3, 5]), max_size=3), min_size=2, max_size=4)
+
+
+def drawn(channels, branches, joined, parallelism, size):
+    torch.manual_seed(0)
+    with TemporaryDirectory() as folder:
+        check(Drawn(channels, branches, joined), (channels, *size), folder, parallelism)
+
+
+def budget(examples):
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+GRAPHS = given(
+    channels=st.integers(1, 4),
+    branches=BRANCHES,
+    joined=st.booleans(),
+    parallelism=st.sampled_from([1, 2, 3, 4, "auto"]),
+    size=st.tuples(st.integers(3, 6), st.integers(3, 6)),
+)
+
+
+@budget(2)
+@GRAPHS
+def test_any_branches(channels, branches, joined, parallelism, size):
+    drawn(channels, branches, joined, parallelism, size)
+
+
+@pytest.mark.slow
+@budget(25)
+@GRAPHS
+def test_any_branches_at_length(channels, branches, joined, parallelism, size):
+    drawn(channels, branches, joined, parallelism, size)
