@@ -245,6 +245,27 @@ def parts_in(name: str, turn: int) -> tuple[list[Part], dict[Example, list[str]]
     return parts, refused
 
 
+def vain_claims(name: str) -> list[str]:
+    """Return the operators none of whose examples can have a format that they claim, and why.
+
+    Identities leave the graph in any format.
+    """
+    served, reasons = set[str](), dict[str, dict[str, None]]()
+    for example in claims(name):
+        if example.operator not in served:
+            found = part_of(example, name, 0)
+            uses = isinstance(found, Part) and found.uses(name)
+            if uses or is_wire(example):
+                served.add(example.operator)
+            known = reasons.setdefault(example.operator, {})
+            known |= dict.fromkeys(found if isinstance(found, list) else ["it is rewritten"])
+    return [
+        f"{operator} claims {name}: {', '.join(known)}"
+        for operator, known in reasons.items()
+        if operator not in served
+    ]
+
+
 def sample() -> list[Part]:
     """Return the examples of every operator in formats of its own choice, fixed point left out."""
     parts = []

@@ -20,13 +20,17 @@ from mase_hw.cells import Image
 from mase_hw.cells._operation import Operation
 from mase_hw.cells.binary_blocks import BinaryBlocks
 from mase_hw.cells.unary_blocks import UnaryBlocks
+from mase_hw.formats import names_in
 from mase_hw.formats._block import BlockFormat
+from mase_hw.formats._encoding import Families, Family
 from mase_hw.ops._base import Call, Reference
 from mase_hw.ops._blocks import block, block_axis, block_problems, check_tiles, is_block
 from mase_hw.ops._elementwise import row_fields
 from mase_hw.ops._scaled import MAX_BITS, Scaled, combined_bits, guard_bits
 from mase_hw.ops._unary_octaves import OctaveTable, Span, fit_octaves
 from mase_hw.ops._unary_rounding import RealFunction
+
+INTEGER_BLOCKS: Families = frozenset({Family.INTEGER_BLOCK})
 
 
 def serves(call: Call) -> bool:
@@ -37,6 +41,7 @@ def serves(call: Call) -> bool:
 def problems(call: Call) -> list[str]:
     """Return which operands and results are no blocks that can be streamed."""
     found = []
+    legal = ", ".join(names_in(INTEGER_BLOCKS))
     rank = len(call.result.shape)
     for name, spec in {**call.operands, **call.results}.items():
         if is_block(spec):
@@ -45,9 +50,7 @@ def problems(call: Call) -> list[str]:
             shape = (*(1,) * missing, *spec.shape)
             found += block_problems(name, replace(spec, shape=shape))
         else:
-            found.append(
-                f"{name} is {spec.format}; beside blocks it must be one of mxint, block_fp"
-            )
+            found.append(f"{name} is {spec.format}; beside blocks it must be one of {legal}")
     specs = [*call.operands.values(), *call.results.values()]
     axes = {block_axis(spec) for spec in specs if is_block(spec) and len(spec.shape) == rank}
     if not found and len(axes) > 1:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mase_hw.formats._encoding import SCALARS, SCALED, Families
-from mase_hw.ops._base import Call, Operator
+from mase_hw.cells import Netlist
+from mase_hw.formats._encoding import SCALARS, SCALED, Families, Family
+from mase_hw.ops._base import Call, Operator, Reference
 
 
 class Moves(Operator):
@@ -18,3 +19,28 @@ class Moves(Operator):
     def operations(self, call: Call) -> int:
         """None."""
         return 0
+
+
+class Wire(Moves):
+    """The identity, which leaves the graph where it is one: codes of any format, as they are."""
+
+    families: ClassVar[Families] = frozenset(Family)
+
+    def reference(self, call: Call) -> Reference:
+        """Return the identity."""
+        return lambda codes: codes
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return a wire."""
+        return Netlist.wire(call.ports)
+
+    def block_axis(self, name: str) -> int | None:
+        """Any: blocks stay as they are."""
+        return None
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse a change of format on a wire."""
+        found = super().problems(call)
+        if call.operands["data_in_0"].format != call.result.format:
+            found.append("its result has another format than its operand: configure one for both")
+        return found

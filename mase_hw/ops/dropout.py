@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from torch import nn
 
-from mase_hw.cells import Netlist
-from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._moves import Wire
 
 
-class Dropout(Operator):
+class Dropout(Wire):
     """Every kind of dropout; only its inference has hardware, which is a wire."""
 
     name: ClassVar[str] = "dropout"
@@ -24,8 +24,6 @@ class Dropout(Operator):
         "aten.alpha_dropout.default",
         "aten.feature_alpha_dropout.default",
     )
-    keeps_format: ClassVar[bool] = True
-    casts: ClassVar[bool] = False
 
     def is_identity(self, call: Call) -> bool:
         """Return true at inference, and for a probability of zero."""
@@ -35,25 +33,11 @@ class Dropout(Operator):
         """Return true for a probability above zero."""
         return bool(call.attributes["p"] > 0)
 
-    def reference(self, call: Call) -> Reference:
-        """Return the identity."""
-        return lambda codes: codes
-
-    def hardware(self, call: Call) -> Netlist:
-        """Return a wire."""
-        return Netlist.wire(call.ports)
-
-    def operations(self, call: Call) -> int:
-        """Return 0."""
-        return 0
-
     def problems(self, call: Call) -> list[str]:
-        """Refuse dropout that drops, and a change of format on a wire."""
+        """Refuse dropout that drops."""
         found = super().problems(call)
         if not self.is_identity(call):
             found.append("dropout while training has no hardware: capture in evaluation mode")
-        if call.operands["data_in_0"].format != call.result.format:
-            found.append("its result has another format than its operand: configure one for both")
         return found
 
     def examples(self) -> list[Example]:

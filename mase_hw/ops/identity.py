@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mase_hw.cells import Netlist
 from mase_hw.ops._base import (
     Apply,
     Call,
     Example,
-    Operator,
-    Reference,
     example_values,
 )
+from mase_hw.ops._moves import Wire
 
 
-class Identity(Operator):
+class Identity(Wire):
     """Copies and conversions that keep every value; in hardware, a wire."""
 
     name: ClassVar[str] = "identity"
@@ -31,27 +29,13 @@ class Identity(Operator):
         "aten.to.dtype",
         "aten.to.dtype_layout",
     )
-    keeps_format: ClassVar[bool] = True
-    casts: ClassVar[bool] = False
 
     def is_identity(self, call: Call) -> bool:
         """Return true when the dtype stays."""
         return call.operands["data_in_0"].dtype == call.result.dtype
 
-    def reference(self, call: Call) -> Reference:
-        """Return the identity."""
-        return lambda codes: codes
-
-    def hardware(self, call: Call) -> Netlist:
-        """Return a wire."""
-        return Netlist.wire(call.ports)
-
-    def operations(self, call: Call) -> int:
-        """Return 0."""
-        return 0
-
     def problems(self, call: Call) -> list[str]:
-        """Refuse conversions between real and whole numbers, and a change of format on a wire."""
+        """Refuse conversions between real and whole numbers."""
         found = super().problems(call)
         kinds = [
             spec.dtype.strip("0123456789") for spec in (call.operands["data_in_0"], call.result)
@@ -61,8 +45,6 @@ class Identity(Operator):
                 f"it converts {call.operands['data_in_0'].dtype} to {call.result.dtype}: "
                 "allowed are conversions between floating-point types"
             )
-        if call.operands["data_in_0"].format != call.result.format:
-            found.append("its result has another format than its operand: configure one for both")
         return found
 
     def examples(self) -> list[Example]:

@@ -216,3 +216,19 @@ def test_blocks_of_a_result_with_fewer_dimensions_are_emulated():
     mg = trace(images(*IMAGES["flatten"][0]), torch.randn(2, 2, 6, 6))
     mg = quantize(mg, {"default": {"config": BLOCKS}})
     assert mg(torch.randn(3, 2, 6, 6)).shape == (3, 3)
+
+
+def test_dropout_is_a_wire_in_every_format():
+    """What stands before it gives the format of what stands behind it, without a cast."""
+    config = {
+        "by": "name",
+        "_0": {"config": {"name": "fixed", "data_in_width": 8}},
+        "_2": {"config": {**MXINT4, "weight_width": 8, "weight_block_size": 4}},
+    }
+    model = nn.Sequential(nn.Linear(8, 6), nn.Dropout(0.5), nn.Linear(6, 3, bias=False))
+    graph = trace(model.eval(), torch.randn(2, 8))
+    first, last = (node.name for node in graph.nodes if "linear" in str(node.target))
+    config |= {first: config.pop("_0"), last: config.pop("_2")}
+    mg = quantize(graph, config)
+    assert str(common(mg.node(first)).results["data_out_0"].format) == "mxint<4,4>"
+    assert not [node for node in mg.nodes if "cast" in node.name]
