@@ -160,6 +160,11 @@ class Cell(ABC):
         return ()
 
     @property
+    def repeated(self) -> tuple[str, ...]:
+        """Modules inside it that it instances so often that a simulation shares their code."""
+        return ()
+
+    @property
     def parameters(self) -> Mapping[str, Value]:
         """The parameters of the module: the fields, in upper case."""
         found = {

@@ -10,6 +10,10 @@ from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._motion import Fold, Motion
 from mase_hw.formats._encoding import Encoding
 
+# From here on the code of all lanes outgrows the caches of a processor: a simulation calls the code
+# of one dot product for each result instead. Fewer lanes are faster as code of their own.
+SHARED_MULTIPLIERS = 256
+
 
 @dataclass(frozen=True)
 class MultiplyAccumulate(Accumulator):
@@ -35,6 +39,11 @@ class MultiplyAccumulate(Accumulator):
     def motion(self) -> Motion:
         """Products, a tree of adders, the sum, a register."""
         return Fold(self.terms, 3 + self._levels, 2)
+
+    @property
+    def repeated(self) -> tuple[str, ...]:
+        """The dot product of each result, where there are many multipliers."""
+        return ("mase_dot_product",) if self.multipliers >= SHARED_MULTIPLIERS else ()
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mase_hw.cells import Cell, RomSource
+from mase_hw.emit.library import stream_ports
 from mase_hw.errors import EmissionError
 from mase_hw.formats import StreamField
 from mase_hw.formats._encoding import Encoding
@@ -195,7 +196,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Repeated:
-    """A module that the top instances several times with the same parameters.
+    """A module that a design instances several times with the same parameters.
 
     Attributes:
         module: SystemVerilog module.
@@ -303,12 +304,16 @@ class Design:
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:
-        """The modules of which at least `REPEATS` instances have the same parameters."""
+        """The modules of which at least `REPEATS` instances have the same parameters.
+
+        Those that cells repeat inside them are among them.
+        """
         variants = Counter(
             (item.module, tuple(self.parameters(item).items()), tuple(sorted(item.port_names)))
             for item in self.instances
         )
-        ports: dict[str, set[str]] = {}
+        inside = {module for item in self.instances for module in item.cell.repeated}
+        ports = {module: set(stream_ports(module)) for module in inside}
         for (module, _, names), count in variants.items():
             if count >= REPEATS:
                 ports.setdefault(module, set()).update(names)

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mase_hw._resources import rtl_folder
 from mase_hw.cells import Cell
-from mase_hw.emit.design import Design
 from mase_hw.errors import EmissionError
+
+if TYPE_CHECKING:
+    from mase_hw.emit.design import Design
 
 
 @cache
@@ -86,6 +89,11 @@ def check_instances(design: Design) -> None:
                 f"{instance.node}: the module {instance.module} has the port {unconnected[0]!r}, "
                 f"the cell {type(instance.cell).__name__} does not connect it"
             )
+
+
+def stream_ports(module: str) -> frozenset[str]:
+    """Return the ports of a module of the library, clock and reset left out."""
+    return declared_names(_library()[module])["port"] - {"clk", "rst"}
 
 
 @cache

@@ -26,11 +26,10 @@ module mase_dot_product #(
     $error("SUM_WIDTH must be %0d", ProductWidth + Levels);
   end
 
-  logic signed [ProductWidth-1:0] product_q[LANES];
-
   for (genvar i = 0; i < LANES; i++) begin : gen_product
     logic signed [DataWidth-1:0] data_lane;
     logic signed [WeightWidth-1:0] weight_lane;
+    logic signed [ProductWidth-1:0] product_q;
     if (DATA_SIGNED) begin : gen_data_signed
       assign data_lane = signed'(data[i]);
     end else begin : gen_data_unsigned
@@ -42,7 +41,7 @@ module mase_dot_product #(
       assign weight_lane = signed'({1'b0, weight[i]});
     end
     always_ff @(posedge clk) begin
-      if (enable) product_q[i] <= data_lane * weight_lane;
+      if (enable) product_q <= data_lane * weight_lane;
     end
   end
 
@@ -50,35 +49,35 @@ module mase_dot_product #(
     localparam int unsigned Inputs = (LANES + (1 << l) - 1) >> l;
     localparam int unsigned Outputs = (Inputs + 1) / 2;
     localparam int unsigned Width = ProductWidth + l + 1;
-    logic signed [Width-1:0] sum_q[Outputs];
     for (genvar i = 0; i < Outputs; i++) begin : gen_sum
       logic signed [Width-1:0] left;
       logic signed [Width-1:0] right;
+      logic signed [Width-1:0] sum_q;
       if (l == 0) begin : gen_products
-        assign left = Width'(product_q[2*i]);
+        assign left = Width'(gen_product[2*i].product_q);
         if (2 * i + 1 < Inputs) begin : gen_pair
-          assign right = Width'(product_q[2*i+1]);
+          assign right = Width'(gen_product[2*i+1].product_q);
         end else begin : gen_single
           assign right = '0;
         end
       end else begin : gen_sums
-        assign left = Width'(gen_level[l-1].sum_q[2*i]);
+        assign left = Width'(gen_level[l-1].gen_sum[2*i].sum_q);
         if (2 * i + 1 < Inputs) begin : gen_pair
-          assign right = Width'(gen_level[l-1].sum_q[2*i+1]);
+          assign right = Width'(gen_level[l-1].gen_sum[2*i+1].sum_q);
         end else begin : gen_single
           assign right = '0;
         end
       end
       always_ff @(posedge clk) begin
-        if (enable) sum_q[i] <= left + right;
+        if (enable) sum_q <= left + right;
       end
     end
   end
 
   if (Levels == 0) begin : gen_single_lane
-    assign sum = product_q[0];
+    assign sum = gen_product[0].product_q;
   end else begin : gen_tree
-    assign sum = gen_level[Levels-1].sum_q[0];
+    assign sum = gen_level[Levels-1].gen_sum[0].sum_q;
   end
 
 endmodule

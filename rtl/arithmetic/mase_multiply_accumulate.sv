@@ -99,8 +99,12 @@ module mase_multiply_accumulate
       logic signed [ACCUMULATOR_WIDTH-1:0] addend;
       logic signed [ACCUMULATOR_WIDTH-1:0] sum_q;
 
-      for (genvar i = 0; i < IN_LANES; i++) begin : gen_element
-        assign elements[i] = data_in_0[SEPARATE?i*OUT_LANES+o : r*IN_LANES+i];
+      if (SEPARATE) begin : gen_separate
+        for (genvar i = 0; i < IN_LANES; i++) begin : gen_element
+          assign elements[i] = data_in_0[i*OUT_LANES+o];
+        end
+      end else begin : gen_shared
+        assign elements = data_in_0[r*IN_LANES+:IN_LANES];
       end
 
       mase_dot_product #(

@@ -76,6 +76,30 @@ def test_code_grows_with_distinct_modules(six, tmp_path):
     assert together < 3 * alone, (together, alone)
 
 
+def _wide(lanes, folder):
+    torch.manual_seed(0)
+    layer = nn.Linear(64, 32).eval()
+    return mase_hw.emit_verilog(layer, torch.randn(8, 64), output=folder, parallelism=lanes)
+
+
+def test_many_lanes_share_the_code_of_a_dot_product(tmp_path):
+    few, more, most = (_wide(lanes, tmp_path / str(lanes)) for lanes in (8, 16, 32))
+    assert not DesignSummary.load(few.folder).repeated
+    sizes = []
+    for project in (more, most):
+        summary = DesignSummary.load(project.folder)
+        (dot,) = summary.repeated
+        assert (dot.module, set(dot.ports)) == (
+            "mase_dot_product",
+            {"enable", "data", "weight", "sum"},
+        )
+        sizes.append(_code_bytes(project.folder, summary))
+    # Four times the multipliers.
+    assert sizes[1] < 2.5 * sizes[0], sizes
+    report = mase_hw.simulate(more, samples=20, stall=0.3)
+    assert report.bit_exact, report.first_mismatch or report.violations
+
+
 def test_equal_tables_are_one_memory(six):
     memories = json.loads((six.folder / "design.json").read_text())["memories"]
     tables = [item["file"] for item in memories if "source" not in item["file"]]
