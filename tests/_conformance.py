@@ -154,11 +154,11 @@ def number_formats() -> list[str]:
 
 
 def claims(name: str | None = None) -> list[Example]:
-    """Return every example of the operators that claim a format, or of all that users call."""
+    """Return every example of the operators that claim a format, or of all."""
     return [
         Example(operator.name, number)
         for operator in operators().values()
-        if operator.role is None and (name is None or name in operator.formats)
+        if name is None or name in operator.formats
         for number in range(len(_examples(operator.name)))
     ]
 

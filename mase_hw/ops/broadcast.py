@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._library import define_sized
 from mase_hw.ops.expand import Expand
 
@@ -24,3 +24,11 @@ class Broadcast(Expand):
     def orders(self, call: Call) -> dict[str, Order | None]:
         """As it was made."""
         return {"data_in_0": call.operands["data_in_0"].order, "data_out_0": call.result.order}
+
+    def examples(self) -> list[Example]:
+        """Rows; lanes."""
+        target = torch_target(self.targets[0])
+        return [
+            (Apply(lambda x: target(x, [-1, 4, 5])), (example_values(2, 1, 5),)),
+            (Apply(lambda x: target(x, [-1, 3, 5])), (example_values(2, 3, 1),)),
+        ]
