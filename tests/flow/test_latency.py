@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 import mase_hw
+from mase_hw.emit.flow import quantize, to_hardware
+from mase_hw.graph import trace
+from mase_hw.hardware import pressure
+from mase_hw.hardware.timing import predict
 
 
 class Inception(nn.Module):
@@ -153,6 +157,15 @@ def test_branches_hold_each_other_up(name, parallelism, tmp_path):
 def test_what_else_holds_branches_up(options, tmp_path):
     torch.manual_seed(0)
     check(Inception(4, 2, 3, 2, 2), (4, 6, 7), tmp_path / "project", 2, **options)
+
+
+def test_a_design_too_large_is_scheduled_as_if_nothing_held_it_up(monkeypatch):
+    torch.manual_seed(0)
+    graph = trace(Inception(4, 2, 3, 2, 2).eval(), torch.randn(3, 4, 12, 12))
+    graph = to_hardware(quantize(graph), parallelism=2)
+    exact = predict(graph).latency_cycles
+    monkeypatch.setattr(pressure, "MOVES", 10_000)
+    assert predict(graph).interval_cycles <= predict(graph).latency_cycles < exact
 
 
 class Drawn(nn.Module):
