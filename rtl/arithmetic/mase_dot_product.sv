@@ -49,10 +49,10 @@ module mase_dot_product #(
     localparam int unsigned Inputs = (LANES + (1 << l) - 1) >> l;
     localparam int unsigned Outputs = (Inputs + 1) / 2;
     localparam int unsigned Width = ProductWidth + l + 1;
+    logic signed [Width-1:0] sum_q[Outputs];
     for (genvar i = 0; i < Outputs; i++) begin : gen_sum
       logic signed [Width-1:0] left;
       logic signed [Width-1:0] right;
-      logic signed [Width-1:0] sum_q;
       if (l == 0) begin : gen_products
         assign left = Width'(gen_product[2*i].product_q);
         if (2 * i + 1 < Inputs) begin : gen_pair
@@ -61,15 +61,15 @@ module mase_dot_product #(
           assign right = '0;
         end
       end else begin : gen_sums
-        assign left = Width'(gen_level[l-1].gen_sum[2*i].sum_q);
+        assign left = Width'(gen_level[l-1].sum_q[2*i]);
         if (2 * i + 1 < Inputs) begin : gen_pair
-          assign right = Width'(gen_level[l-1].gen_sum[2*i+1].sum_q);
+          assign right = Width'(gen_level[l-1].sum_q[2*i+1]);
         end else begin : gen_single
           assign right = '0;
         end
       end
       always_ff @(posedge clk) begin
-        if (enable) sum_q <= left + right;
+        if (enable) sum_q[i] <= left + right;
       end
     end
   end
@@ -77,7 +77,7 @@ module mase_dot_product #(
   if (Levels == 0) begin : gen_single_lane
     assign sum = gen_product[0].product_q;
   end else begin : gen_tree
-    assign sum = gen_level[Levels-1].gen_sum[0].sum_q;
+    assign sum = gen_level[Levels-1].sum_q[0];
   end
 
 endmodule
