@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from mase_hw.cells import Cell, NetlistBuilder, Wire
@@ -147,8 +146,3 @@ class Product(ABC):
                         f"{self.call.operator.name} must lie along dimension {legal}"
                     )
         return found
-
-
-def expand_exponents(exponents: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return exponents for integers of a shape; one for all stays one."""
-    return exponents if exponents.dim() == 0 else torch.broadcast_to(exponents, shape)
