@@ -10,19 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 from torch import Tensor, nn
 from torch.fx import Node
 
-from mase_hw.emit.flow import canonicalize, quantize, to_hardware
+from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import FormatError, UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT, Format, family_of, formats
 from mase_hw.graph import MaseGraph, common, metadata, trace
 from mase_hw.graph.reference import output_nodes
-from mase_hw.hardware.timing import Prediction, predict
+from mase_hw.hardware.pressure import Network
+from mase_hw.hardware.timing import predict
 from mase_hw.ops import operators
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
@@ -110,10 +111,6 @@ class Part:
             for node in _nodes(self.quantized, self.example.operator)
             for spec in (*common(node).operands.values(), *common(node).results.values())
         )
-
-    def prediction(self, parallelism: int) -> Prediction:
-        """Return the cycles that it takes alone."""
-        return predict(to_hardware(self.quantized, parallelism=parallelism))
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -311,3 +308,37 @@ def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:
             number = int(metadata(node).module_path.split(".")[1])
             config[node.name] = {"config": parts[number].entry}
     return quantize(graph, config)
+
+
+def cycles_of_parts(mg: MaseGraph, parts: Sequence[Part]) -> list[tuple[int, int]]:
+    """Return the latency and the interval predicted for each part of a design.
+
+    Queues lie where the design's own interval asks for them, so that a part may have others alone.
+
+    Args:
+        mg: the design as it was emitted, on one chip.
+        parts: what lies side by side in it.
+    """
+    work = predict(mg).work_cycles
+    calls = [node for node in mg.nodes if node.op == "call_function"]
+    network = Network(mg, {node: mg.netlist(node) for node in calls})
+    network.run({})
+    inputs, outputs = iter(mg.inputs), iter(output_nodes(mg))
+    found = []
+    for part in parts:
+        sources, results = part.ports
+        first = min(max(0, int(network.gone(node)[0])) for node in islice(inputs, sources))
+        ends = list(islice(outputs, results))
+        last = max(int(network.offered(node)[-1]) for node in ends)
+        found.append((last - first, max(work.get(node.name, 0) for node in _origins(ends))))
+    return found
+
+
+def _origins(nodes: Sequence[Node]) -> set[Node]:
+    found, left = set[Node](), list(nodes)
+    while left:
+        node = left.pop()
+        if node not in found:
+            found.add(node)
+            left += node.all_input_nodes
+    return found

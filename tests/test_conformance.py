@@ -24,6 +24,7 @@ from mase_hw.sim.simulate import ENGINES, measured_cycles
 from tests._conformance import (
     Part,
     claims,
+    cycles_of_parts,
     design,
     number_formats,
     parts_in,
@@ -145,8 +146,8 @@ PRESSURES = {
 }
 
 
-def check_hardware(project, parts, parallelism, monkeypatch):
-    """Simulate a design under every pressure; without any, parts take the cycles they do alone."""
+def check_hardware(project, parts, monkeypatch):
+    """Simulate a design under every pressure; without any, each part takes its cycles."""
     runs, native = [], ENGINES["native"]
 
     def record(request):
@@ -164,25 +165,22 @@ def check_hardware(project, parts, parallelism, monkeypatch):
         if not options:
             assert report.interval_cycles == report.predicted_interval_cycles
             assert report.latency_cycles == report.predicted_latency_cycles
-    check_cycles(*runs[0], parts, parallelism)
+    check_cycles(*runs[0], parts, cycles_of_parts(project.mg, parts))
 
 
-def check_cycles(request, result, parts, parallelism):
+def check_cycles(request, result, parts, predicted):
     summary, wrong = request.summary, []
     inputs, outputs = iter(summary.inputs), iter(summary.outputs)
-    for part in parts:
+    for part, expected in zip(parts, predicted, strict=True):
         counts = part.ports
         own = replace(
             summary,
             inputs=tuple(islice(inputs, counts[0])),
             outputs=tuple(islice(outputs, counts[1])),
         )
-        latency, interval = measured_cycles(replace(request, summary=own), result)
-        expected = part.prediction(parallelism)
-        if (latency, interval) != (expected.latency_cycles, expected.interval_cycles):
-            wrong.append(
-                f"{part.example} {part.entry}: {latency}, {interval} cycles, not {expected}"
-            )
+        measured = measured_cycles(replace(request, summary=own), result)
+        if measured != expected:
+            wrong.append(f"{part.example} {part.entry}: {measured} cycles, not {expected}")
     assert not list(inputs)
     assert not list(outputs)
     assert not wrong, "\n".join(wrong)
@@ -197,7 +195,7 @@ HARDWARE = [(name, parallelism) for name in list(CONFIGS)[1:] for parallelism in
 def test_fixed_point_equals_the_reference(name, parallelism, tmp_path, monkeypatch):
     parts = [Part(example, CONFIGS[name]["default"]["config"]) for example in claims()]
     project = emit(quantize(everything(), CONFIGS[name]), tmp_path, parallelism)
-    check_hardware(project, parts, parallelism, monkeypatch)
+    check_hardware(project, parts, monkeypatch)
 
 
 def emit(quantized, folder, parallelism):
@@ -221,12 +219,12 @@ def test_every_operator_in_every_format_that_it_claims(name, turn, tmp_path, mon
     assert all(refused.values()), [example for example, reasons in refused.items() if not reasons]
     if parts:
         project = emit(design(parts, name), tmp_path, PARALLELISMS[turn])
-        check_hardware(project, parts, PARALLELISMS[turn], monkeypatch)
+        check_hardware(project, parts, monkeypatch)
 
 
 def test_every_operator_in_some_format(tmp_path, monkeypatch):
     parts = sample()
-    check_hardware(emit(design(parts), tmp_path, 3), parts, 3, monkeypatch)
+    check_hardware(emit(design(parts), tmp_path, 3), parts, monkeypatch)
 
 
 @pytest.mark.parametrize("name", number_formats())

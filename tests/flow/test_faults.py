@@ -42,9 +42,9 @@ COUNTER = (
   mase_stream_register #(""",
 )
 UNSTABLE = (
-    "rtl/mase_multiply_accumulate.sv",
-    "if (sum_moves) result[r*OUT_LANES+o] <= rounded;",
-    "result[r*OUT_LANES+o] <= sum_moves ? rounded : result[r*OUT_LANES+o] ^ OUT_WIDTH'(1);",
+    "rtl/mase_stream_register.sv",
+    "if (data_in_ready && data_in_valid) data_out <= data_in;",
+    "data_out <= (data_in_ready && data_in_valid) ? data_in : data_out ^ WIDTH'(1);",
 )
 
 
