@@ -147,4 +147,13 @@ package mase_pkg;
     return (dividend + divisor - 1) / divisor;
   endfunction
 
+  // Bits of a number that is rounded to a result in fixed point and not yet brought into its range:
+  // there is room for a shift to the left, for the carry of rounding, and for the result's bounds.
+  function automatic int unsigned rounded_width(input int unsigned width, input int fraction,
+                                                input format_t result);
+    int unsigned wide = width + 1;
+    if (result.fraction > fraction) wide = wide + unsigned'(result.fraction - fraction);
+    return (wide > result.width + 1) ? wide : result.width + 1;
+  endfunction
+
 endpackage

@@ -21,8 +21,10 @@ class Elementwise(Cell):
         data_out_0: encoding of the result.
         lanes: elements of a beat.
         beats: beats of an inference.
+        latency: cycles from a beat to its result.
     """
 
+    latency: ClassVar[int] = 1
     data_in_0: Encoding
     data_out_0: Encoding
     lanes: int
@@ -48,8 +50,8 @@ class Elementwise(Cell):
 
     @property
     def motion(self) -> Motion:
-        """A register."""
-        return Steps(1)
+        """A pipeline."""
+        return Steps(self.latency)
 
 
 @dataclass(frozen=True)
@@ -74,4 +76,4 @@ class Encoded(Elementwise):
     @property
     def motion(self) -> Motion:
         """Registers, and the encoder."""
-        return Chain((Steps(self.stages), encoder(self.data_out_0, self.lanes, self.size)))
+        return Chain((*(Steps(),) * self.stages, encoder(self.data_out_0, self.lanes, self.size)))

@@ -105,15 +105,18 @@ class Motion(ABC):
 
 @dataclass(frozen=True)
 class Steps(Motion):
-    """Beat for beat, through registers.
+    """Beat for beat, through a pipeline that never stops and a queue with room for all in it.
 
     Attributes:
-        latency: cycles from a beat to its result.
-        held: beats that stay when no result goes, `latency` of them if it is not given.
+        latency: cycles from a beat to its result; 0 for a wire.
     """
 
     latency: int = 1
-    held: int | None = None
+
+    @property
+    def depth(self) -> int:
+        """Beats on their way or waiting: the place of one is free the cycle after it left."""
+        return self.latency + 1 if self.latency else 0
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """Each beat `latency` cycles after it was taken."""
@@ -124,16 +127,18 @@ class Steps(Motion):
         return np.arange(beats)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """What is held."""
-        return np.arange(beats) - (self.latency if self.held is None else self.held)
+        """What is on its way or waits."""
+        return np.arange(beats) - self.depth
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
-        """Registers that fill and empty in the same cycle; without any, a wire."""
-        held = self.latency if self.held is None else self.held
+        """Beats enter while there is room for their results; through a wire, when those go."""
         come = met(arrivals)
-        taken = one_per_cycle(np.maximum(come, behind(gone, held)))
-        offered = taken + self.latency if self.latency else come
-        return Moves(dict.fromkeys(arrivals, taken), np.maximum(offered, behind(gone) + 1))
+        if not self.latency:
+            taken = one_per_cycle(np.maximum(come, gone))
+            return Moves(dict.fromkeys(arrivals, taken), np.maximum(come, behind(gone) + 1))
+        taken = one_per_cycle(np.maximum(come, behind(gone, self.depth) + 1))
+        offered = np.maximum(taken + self.latency, behind(gone) + 1)
+        return Moves(dict.fromkeys(arrivals, taken), offered)
 
 
 @dataclass(frozen=True)
@@ -178,17 +183,23 @@ class Replay(Motion):
 class Fold(Motion):
     """Rounds of beats become one round of results: beats `inner` apart are reduced.
 
+    Results leave through a pipeline that never stops and a queue with room for all in it.
+
     Attributes:
         terms: rounds that are reduced.
         latency: cycles from the last beat of a result to the result.
-        held: results that wait when none goes.
         inner: beats of a round.
     """
 
     terms: int
     latency: int
-    held: int
     inner: int = 1
+
+    @property
+    def depth(self) -> int:
+        """Results on their way or waiting: as many as come until the first has left, 2 or more."""
+        rounds, more = divmod(self.latency + 1, self.terms * self.inner)
+        return max(2, rounds * self.inner + min(more, self.inner))
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """A result follows its last beat."""
@@ -202,74 +213,20 @@ class Fold(Motion):
         return rounds[:, -1].reshape(-1)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """What is held behind the next result: sums wait in a memory of their own."""
-        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - self.held
+        """For the last beat of a result, a place; the others are behind the last one before."""
+        last = self.needs(port, beats)
+        room: Cycles = np.searchsorted(last, np.arange(beats), side="right") - 1 - self.depth
         return room
 
-    @property
-    def stages(self) -> tuple[Motion, ...]:
-        """Sums that move as one, and registers behind them."""
-        if self.held == 1:
-            return (self,)
-        registers = self.held - 1
-        return (replace(self, latency=self.latency - registers, held=1), Steps(registers))
-
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
-        """Everything stands still while a result waits."""
-        if self.held > 1:
-            return Chain(self.stages).moves(arrivals, gone)
+        """The last beat of a result enters when there is a place for the result."""
         come = met(arrivals)
         last = self.needs("", come.size)
-        several = self.latency > (self.terms if self.inner == 1 else 1)
-        move = self._one_by_one if several else self._apart
-        taken, offered = move(come, last, gone)
+        free = come.copy()
+        free[last] = np.maximum(free[last], behind(gone, self.depth) + 1)
+        taken = one_per_cycle(free)
+        offered = np.maximum(taken[last] + self.latency, behind(gone) + 1)
         return Moves(dict.fromkeys(arrivals, taken), offered)
-
-    def _apart(self, come: Cycles, last: Cycles, gone: Cycles) -> tuple[Cycles, Cycles]:
-        """Return when beats are taken and results offered, no two of which are on their way.
-
-        A beat that comes `latency` places behind the last of a result, or later, enters when that
-        result has gone; one of those between, if the result is offered before it enters. That and
-        the times are computed in turn, which settles one more beat at least, and mostly all.
-        """
-        times, places = np.append(-1, gone), np.arange(come.size)
-        least = np.searchsorted(last + self.latency, places, side="right")
-        most = np.searchsorted(last, places)
-        taken = one_per_cycle(np.maximum(come, times[least]))
-        while True:
-            offered = taken[last] + self.latency
-            possible = np.maximum(come, behind(taken) + 1)
-            ahead = np.clip(np.searchsorted(offered, possible, side="right"), least, most)
-            found = one_per_cycle(np.maximum(come, times[ahead]))
-            if np.array_equal(found, taken):
-                return taken, offered
-            taken = found
-
-    def _one_by_one(self, come: Cycles, last: Cycles, gone: Cycles) -> tuple[Cycles, Cycles]:
-        """Return when beats are taken and results offered, several of which may be on their way.
-
-        In a clock that stands still with the stages, results are never held up: `lost` is what it
-        has lost.
-        """
-        ends, times = last.tolist(), gone.tolist()
-        taken: list[int] = []
-        offered: list[int] = []
-        marks: list[int] = []
-        lost, moved = 0, -1
-        for place, cycle in enumerate(come.tolist()):
-            moved = max(moved + 1, cycle - lost)
-            while len(offered) < len(marks) and marks[len(offered)] <= moved:
-                mark = marks[len(offered)]
-                offered.append(mark + lost)
-                lost = max(lost, times[len(offered) - 1] - mark)
-                moved = max(mark, cycle - lost)
-            taken.append(moved + lost)
-            if place == ends[len(marks)]:
-                marks.append(moved + self.latency)
-        for mark, time in zip(marks[len(offered) :], times[len(offered) :], strict=True):
-            offered.append(mark + lost)
-            lost = max(lost, time - mark)
-        return np.array(taken), np.array(offered)
 
 
 @dataclass(frozen=True)
@@ -411,13 +368,13 @@ class Select(Motion):
         return needs
 
     def room(self, port: str, beats: int) -> Cycles:
-        """One result; another one where all of a row follow the row."""
-        held = 1 + int(min(self.last) == self.row)
-        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - held
+        """Two results; another one where all of a row follow the row."""
+        last = np.arange(0, beats, self.row)[:, None] + np.array(self.last)
+        room: Cycles = np.searchsorted(last.reshape(-1), np.arange(beats), side="right") - 3
         return room
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
-        """A beat that completes a result waits for the register, as does one behind a rest."""
+        """A beat that completes a result waits for a register, as does one behind a rest."""
         come, last = met(arrivals), np.array(self.last)
         rows = come.size // self.row
         completing = np.arange(0, come.size, self.row)[:, None] + last
@@ -425,11 +382,13 @@ class Select(Motion):
         # A rest at the end of the last row keeps nobody waiting.
         kept = completing < come.size
         free = np.full(come.size, -1)
-        np.maximum.at(free, completing[kept], behind(gone)[results[kept]])
+        room = behind(gone, 2) + 1
+        np.maximum.at(free, completing[kept], room[results[kept]])
         taken = one_per_cycle(np.maximum(come, free))
         within = np.minimum(last, self.row - 1)
         made = taken.reshape(rows, self.row)[:, within] + (last == self.row)
-        offered = np.maximum(made.reshape(-1), behind(gone)) + 1
+        stored = np.maximum(made.reshape(-1), room)
+        offered = np.maximum(stored, behind(gone)) + 1
         return Moves(dict.fromkeys(arrivals, taken), offered)
 
 

@@ -32,7 +32,7 @@ class BinaryFixed(Elementwise):
     @property
     def motion(self) -> Motion:
         """A register, and one more before products are rounded."""
-        return Steps(2 if self.operation is Operation.MULTIPLY else 1)
+        return Steps(4 if self.operation is Operation.MULTIPLY else 1)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._motion import Chain, Motion, Steps
 from mase_hw.cells._operation import Operation
 from mase_hw.formats._encoding import Encoding, Kind
 
@@ -42,7 +42,7 @@ class BinaryFloat(Elementwise):
     @property
     def motion(self) -> Motion:
         """A register of exact results, one of rounded ones."""
-        return Steps(2)
+        return Chain((Steps(), Steps()))
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

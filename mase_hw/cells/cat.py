@@ -49,18 +49,18 @@ class Merge(Motion):
         return np.maximum.accumulate(needs)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """The result before the one that takes it.
+        """The result two before the one that takes it: a register and a spare one.
 
         A beat that is awaited counts as taken when its round begins: its results wait for it.
         """
-        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - 1
+        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - 2
         return room
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
-        """A beat of the result is made when the register is free."""
-        made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone)))
+        """A beat of the result is made when the spare register is free."""
+        made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone, 2) + 1))
         taken = {name: made[self._takers(name, times.size)] for name, times in arrivals.items()}
-        return Moves(taken, made + 1)
+        return Moves(taken, np.maximum(made, behind(gone)) + 1)
 
     def _made(self, arrivals: Arrivals) -> Cycles:
         """Return when each beat of the result enters the output register."""

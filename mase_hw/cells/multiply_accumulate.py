@@ -37,8 +37,8 @@ class MultiplyAccumulate(Accumulator):
 
     @property
     def motion(self) -> Motion:
-        """Products, a tree of adders, the sum, a register."""
-        return Fold(self.terms, 3 + self._levels, 2)
+        """Operands, products, a tree of adders, the sum, its rounding, a queue."""
+        return Fold(self.terms, 5 + self._levels)
 
     @property
     def repeated(self) -> tuple[str, ...]:

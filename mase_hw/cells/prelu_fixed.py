@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
@@ -18,6 +19,7 @@ class PreluFixed(Elementwise):
         weight: encoding of the slopes.
     """
 
+    latency: ClassVar[int] = 4
     weight: Encoding
 
     @property

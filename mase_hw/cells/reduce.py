@@ -59,10 +59,10 @@ class Reduce(Cell):
 
     @property
     def motion(self) -> Motion:
-        """A register for the sum, and behind it for the product, the quotient and the result."""
-        stages = 2 + (self.factor_width > 0) + (self.divisor > 1)
-        fold = Fold(self.terms, stages, stages, self.inner)
-        return Chain((Steps(), fold)) if self.row else fold
+        """The lanes of a row, sums, and the products, quotients and results behind them."""
+        lanes = (Steps(),) if self.row else ()
+        behind = Steps(1 + 2 * (self.factor_width > 0) + 3 * (self.divisor > 1))
+        return Chain((*lanes, Fold(self.terms, 1, self.inner), behind))
 
     @property
     def multipliers(self) -> int:

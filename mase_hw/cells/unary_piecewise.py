@@ -65,8 +65,8 @@ class UnaryPiecewise(Elementwise):
 
     @property
     def motion(self) -> Motion:
-        """Segment, coefficients, slope, sum."""
-        return Steps(4)
+        """Segment, coefficients, their products and sums, rounding, a queue."""
+        return Steps(9)
 
     @property
     def multipliers(self) -> int:

@@ -49,19 +49,18 @@ module mase_argmax
   logic first_term;
   logic last_term;
   logic last_inner;
+  logic result_ready;
 
   assign first_term = index_q == '0;
   assign last_term = index_q == INDEX_WIDTH'((TERMS - 1) * Elements);
   assign last_inner = inner_q == InnerBits'(INNER - 1);
-  assign data_in_0_ready = !data_out_0_valid || data_out_0_ready;
+  assign data_in_0_ready = !last_term || result_ready;
 
   always_ff @(posedge clk) begin
     if (rst) begin
       index_q <= '0;
       inner_q <= '0;
-      data_out_0_valid <= 1'b0;
     end else if (data_in_0_ready) begin
-      data_out_0_valid <= data_in_0_valid && last_term;
       if (data_in_0_valid) inner_q <= last_inner ? '0 : inner_q + 1'b1;
       if (data_in_0_valid && last_inner) begin
         index_q <= last_term ? '0 : index_q + INDEX_WIDTH'(Elements);
@@ -72,6 +71,7 @@ module mase_argmax
   best_t [OutLanes-1:0] kept[INNER];
   best_t [OutLanes-1:0] earlier;
   best_t [OutLanes-1:0] best;
+  logic [OutLanes-1:0][INDEX_WIDTH-1:0] result;
 
   assign earlier = kept[inner_q];
 
@@ -88,13 +88,24 @@ module mase_argmax
         end
       end
     end
-    always_ff @(posedge clk) begin
-      if (data_in_0_valid && data_in_0_ready) data_out_0[i] <= best[i].index;
-    end
+    assign result[i] = best[i].index;
   end
 
   always_ff @(posedge clk) begin
     if (data_in_0_valid && data_in_0_ready) kept[inner_q] <= best;
   end
+
+  mase_stream_register #(
+      .WIDTH(OutLanes * INDEX_WIDTH)
+  ) u_register (
+      .clk,
+      .rst,
+      .data_in(result),
+      .data_in_valid(data_in_0_valid && last_term),
+      .data_in_ready(result_ready),
+      .data_out(data_out_0),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
+  );
 
 endmodule

@@ -5,7 +5,7 @@
 // The quotient comes from a product with the reciprocal, wide enough to be exact (Granlund and
 // Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994); whether a rest
 // remains is one more bit below.
-// Latency 1 cycle for DIVISOR 1, else 2; throughput 1 beat per cycle.
+// Combinational for DIVISOR 1, else 3 cycles behind data_in; it never stops.
 module mase_fixed_divide
   import mase_pkg::*;
 #(
@@ -15,29 +15,18 @@ module mase_fixed_divide
     parameter int unsigned DIVISOR = 9,
     parameter format_t RESULT = fixed(8, 4)
 ) (
-    input logic clk,
-    input logic rst,
-
-    input  logic [LANES-1:0][IN_WIDTH-1:0] data_in,
-    input  logic                           data_in_valid,
-    output logic                           data_in_ready,
-
-    output logic [LANES-1:0][RESULT.width-1:0] data_out,
-    output logic                               data_out_valid,
-    input  logic                               data_out_ready
+    input  logic                               clk,
+    input  logic [LANES-1:0][    IN_WIDTH-1:0] data_in,
+    output logic [LANES-1:0][RESULT.width-1:0] data_out
 );
 
   if (DIVISOR % 2 != 1) begin : gen_divisor_check
     $error("DIVISOR must be odd");
   end
 
-  logic [LANES-1:0][RESULT.width-1:0] rounded;
-  logic rounded_valid;
-  logic rounded_ready;
-
   if (DIVISOR == 1) begin : gen_cast
-    assign rounded_valid = data_in_valid;
-    assign data_in_ready = rounded_ready;
+    logic unused_clk;
+    assign unused_clk = clk;
     for (genvar i = 0; i < LANES; i++) begin : gen_lane
       mase_fixed_cast #(
           .IN_WIDTH(IN_WIDTH),
@@ -49,7 +38,7 @@ module mase_fixed_divide
           .OVERFLOW(32'(RESULT.overflow))
       ) u_cast (
           .data_in (data_in[i]),
-          .data_out(rounded[i])
+          .data_out(data_out[i])
       );
     end
   end else begin : gen_divide
@@ -69,60 +58,45 @@ module mase_fixed_divide
     localparam int unsigned ProductWidth = Wide + Wide + 2;
     localparam int unsigned QuotientWidth = ProductWidth - Position;
 
-    logic [LANES-1:0][ProductWidth-1:0] product;
-    logic [LANES-1:0][ProductWidth-1:0] product_q;
-
-    mase_stream_register #(
-        .WIDTH(LANES * ProductWidth)
-    ) u_product (
-        .clk,
-        .rst,
-        .data_in(product),
-        .data_in_valid,
-        .data_in_ready,
-        .data_out(product_q),
-        .data_out_valid(rounded_valid),
-        .data_out_ready(rounded_ready)
-    );
+    localparam int unsigned RoundedWidth =
+        rounded_width(QuotientWidth + 2, IN_FRACTION + int'(Shift) + 1, RESULT);
 
     for (genvar i = 0; i < LANES; i++) begin : gen_lane
-      logic [Wide-1:0] numerator;
+      logic [Wide-1:0] numerator_q;
+      logic [ProductWidth-1:0] product_q;
       logic signed [QuotientWidth:0] quotient;
       logic rest;
+      logic [RoundedWidth-1:0] rounded;
+      logic [RoundedWidth-1:0] rounded_q;
 
-      assign numerator = (Wide'(signed'(data_in[i])) << Shift)
-          + Wide'(Added * (Position + 2)'(DIVISOR));
-      assign product[i] = ProductWidth'(numerator) * ProductWidth'(Reciprocal);
-      assign quotient = signed'({1'b0, product_q[i][ProductWidth-1:Position]})
+      always_ff @(posedge clk) begin
+        numerator_q <= (Wide'(signed'(data_in[i])) << Shift)
+            + Wide'(Added * (Position + 2)'(DIVISOR));
+        product_q <= ProductWidth'(numerator_q) * ProductWidth'(Reciprocal);
+        rounded_q <= rounded;
+      end
+
+      assign quotient = signed'({1'b0, product_q[ProductWidth-1:Position]})
           - signed'((QuotientWidth + 1)'(Added));
-      assign rest = {2'b0, product_q[i][Position-1:0]} >= Reciprocal;
+      assign rest = {2'b0, product_q[Position-1:0]} >= Reciprocal;
 
-      mase_fixed_cast #(
+      mase_fixed_round #(
           .IN_WIDTH(QuotientWidth + 2),
           .IN_FRACTION(IN_FRACTION + int'(Shift) + 1),
-          .OUT_WIDTH(RESULT.width),
-          .OUT_FRACTION(RESULT.fraction),
-          .OUT_SIGNED(RESULT.is_signed),
-          .ROUNDING(32'(RESULT.rounding)),
-          .OVERFLOW(32'(RESULT.overflow))
-      ) u_cast (
+          .RESULT(RESULT)
+      ) u_round (
           .data_in ({quotient, rest}),
-          .data_out(rounded[i])
+          .data_out(rounded)
+      );
+
+      mase_fixed_bound #(
+          .IN_WIDTH(RoundedWidth),
+          .RESULT  (RESULT)
+      ) u_bound (
+          .data_in (rounded_q),
+          .data_out(data_out[i])
       );
     end
   end
-
-  mase_stream_register #(
-      .WIDTH(LANES * RESULT.width)
-  ) u_register (
-      .clk,
-      .rst,
-      .data_in(rounded),
-      .data_in_valid(rounded_valid),
-      .data_in_ready(rounded_ready),
-      .data_out,
-      .data_out_valid,
-      .data_out_ready
-  );
 
 endmodule

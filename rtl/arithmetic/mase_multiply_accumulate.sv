@@ -5,7 +5,8 @@
 // All results of a row share the row's IN_LANES elements; with SEPARATE each result has IN_LANES
 // elements of its own, which lie OUT_LANES apart. Weights come as [results, elements] beside the
 // data, a bias tile once per result tile. One beat per cycle without gaps; a result is offered
-// 3 + ceil(log2(IN_LANES)) cycles after its last operands met.
+// 5 + ceil(log2(IN_LANES)) cycles after its last operands met: operands, products, a tree of adders,
+// the sum, its rounding and its bounds each have a register.
 module mase_multiply_accumulate
   import mase_pkg::*;
 #(
@@ -51,34 +52,44 @@ module mase_multiply_accumulate
   localparam int unsigned DotShift = unsigned'(Fraction - ProductFraction);
   localparam int unsigned BiasShift = HAS_BIAS ? unsigned'(Fraction - BIAS.fraction) : 0;
 
-  logic unused_met;
-  logic [index_width(TERMS)-1:0] unused_term;
-  logic advance;
+  localparam int unsigned RoundedWidth = rounded_width(ACCUMULATOR_WIDTH, Fraction, DATA_OUT_0);
+
   logic part_valid;
   logic part_first;
-  logic sum_valid;
-  logic sum_ready;
-  logic [ROWS*OUT_LANES-1:0][DATA_OUT_0.width-1:0] rounded;
+  logic [OUT_LANES-1:0][BIAS.width-1:0] part_bias;
+  logic [DataLanes-1:0][DATA_IN_0.width-1:0] data_q;
+  logic [OUT_LANES*IN_LANES-1:0][WEIGHT.width-1:0] weight_q;
+  logic [ROWS*OUT_LANES-1:0][DATA_OUT_0.width-1:0] result;
 
-  mase_accumulate_control #(
-      .TERMS  (TERMS),
-      .LATENCY(1 + $clog2(IN_LANES))
-  ) u_control (
+  always_ff @(posedge clk) begin
+    data_q   <= data_in_0;
+    weight_q <= weight;
+  end
+
+  mase_accumulate_pipeline #(
+      .TERMS(TERMS),
+      .PART_STAGES(2 + $clog2(IN_LANES)),
+      .RESULT_STAGES(2),
+      .HAS_BIAS(HAS_BIAS),
+      .BIAS_WIDTH(OUT_LANES * BIAS.width),
+      .WIDTH(ROWS * OUT_LANES * DATA_OUT_0.width)
+  ) u_pipeline (
       .clk,
       .rst,
       .data_in_valid(data_in_0_valid),
       .data_in_ready(data_in_0_ready),
       .weight_valid,
       .weight_ready,
+      .bias,
       .bias_valid,
       .bias_ready,
-      .met(unused_met),
-      .term(unused_term),
-      .advance,
       .part_valid,
       .part_first,
-      .sum_valid,
-      .sum_ready
+      .part_bias,
+      .result,
+      .data_out(data_out_0),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
   );
 
   for (genvar o = 0; o < OUT_LANES; o++) begin : gen_out
@@ -86,11 +97,11 @@ module mase_multiply_accumulate
     if (!HAS_BIAS) begin : gen_no_bias
       assign start = '0;
       logic unused_bias;
-      assign unused_bias = |bias[o];
+      assign unused_bias = |part_bias[o];
     end else if (BIAS.is_signed) begin : gen_bias_signed
-      assign start = ACCUMULATOR_WIDTH'(signed'(bias[o])) <<< BiasShift;
+      assign start = ACCUMULATOR_WIDTH'(signed'(part_bias[o])) <<< BiasShift;
     end else begin : gen_bias_unsigned
-      assign start = ACCUMULATOR_WIDTH'(bias[o]) << BiasShift;
+      assign start = ACCUMULATOR_WIDTH'(part_bias[o]) << BiasShift;
     end
 
     for (genvar r = 0; r < ROWS; r++) begin : gen_row
@@ -98,13 +109,15 @@ module mase_multiply_accumulate
       logic [DotWidth-1:0] dot;
       logic signed [ACCUMULATOR_WIDTH-1:0] addend;
       logic signed [ACCUMULATOR_WIDTH-1:0] sum_q;
+      logic [RoundedWidth-1:0] rounded;
+      logic [RoundedWidth-1:0] rounded_q;
 
       if (SEPARATE) begin : gen_separate
         for (genvar i = 0; i < IN_LANES; i++) begin : gen_element
-          assign elements[i] = data_in_0[i*OUT_LANES+o];
+          assign elements[i] = data_q[i*OUT_LANES+o];
         end
       end else begin : gen_shared
-        assign elements = data_in_0[r*IN_LANES+:IN_LANES];
+        assign elements = data_q[r*IN_LANES+:IN_LANES];
       end
 
       mase_dot_product #(
@@ -116,9 +129,9 @@ module mase_multiply_accumulate
           .SUM_WIDTH(DotWidth)
       ) u_dot (
           .clk,
-          .enable(advance),
+          .enable(1'b1),
           .data(elements),
-          .weight(weight[o*IN_LANES+:IN_LANES]),
+          .weight(weight_q[o*IN_LANES+:IN_LANES]),
           .sum(dot)
       );
 
@@ -130,35 +143,28 @@ module mase_multiply_accumulate
       end
 
       always_ff @(posedge clk) begin
-        if (advance && part_valid) sum_q <= (part_first ? start : sum_q) + addend;
+        if (part_valid) sum_q <= (part_first ? start : sum_q) + addend;
       end
 
-      mase_fixed_cast #(
+      mase_fixed_round #(
           .IN_WIDTH(ACCUMULATOR_WIDTH),
           .IN_FRACTION(Fraction),
-          .OUT_WIDTH(DATA_OUT_0.width),
-          .OUT_FRACTION(DATA_OUT_0.fraction),
-          .OUT_SIGNED(DATA_OUT_0.is_signed),
-          .ROUNDING(32'(DATA_OUT_0.rounding)),
-          .OVERFLOW(32'(DATA_OUT_0.overflow))
-      ) u_cast (
+          .RESULT(DATA_OUT_0)
+      ) u_round (
           .data_in (sum_q),
-          .data_out(rounded[r*OUT_LANES+o])
+          .data_out(rounded)
+      );
+
+      always_ff @(posedge clk) rounded_q <= rounded;
+
+      mase_fixed_bound #(
+          .IN_WIDTH(RoundedWidth),
+          .RESULT  (DATA_OUT_0)
+      ) u_bound (
+          .data_in (rounded_q),
+          .data_out(result[r*OUT_LANES+o])
       );
     end
   end
-
-  mase_stream_register #(
-      .WIDTH(ROWS * OUT_LANES * DATA_OUT_0.width)
-  ) u_result (
-      .clk,
-      .rst,
-      .data_in(rounded),
-      .data_in_valid(sum_valid),
-      .data_in_ready(sum_ready),
-      .data_out(data_out_0),
-      .data_out_valid(data_out_0_valid),
-      .data_out_ready(data_out_0_ready)
-  );
 
 endmodule

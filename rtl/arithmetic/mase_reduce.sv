@@ -94,44 +94,38 @@ module mase_reduce
       .data_out_ready(sum_ready)
   );
 
+  // Behind the sums everything moves in one pipeline.
+  localparam int unsigned Stages = ((FACTOR_WIDTH > 0) ? 2 : 0) + ((DIVISOR > 1) ? 3 : 0);
+
   logic [OutLanes-1:0][ProductWidth-1:0] product;
-  logic product_valid;
-  logic product_ready;
+  logic [OutLanes-1:0][DATA_OUT_0.width-1:0] result;
+  logic met;
+  logic met_ready;
 
   if (FACTOR_WIDTH > 0) begin : gen_factor
-    logic [OutLanes-1:0][ProductWidth-1:0] scaled;
-    logic joined_valid;
-    logic joined_ready;
-
     mase_stream_join #(
         .COUNT(2)
     ) u_join (
         .data_in_valid ({factor_valid, sum_valid}),
         .data_in_ready ({factor_ready, sum_ready}),
-        .data_out_valid(joined_valid),
-        .data_out_ready(joined_ready)
+        .data_out_valid(met),
+        .data_out_ready(met_ready)
     );
+
+    logic [FactorWidth-1:0] factor_q;
+    always_ff @(posedge clk) factor_q <= factor[0];
 
     for (genvar i = 0; i < OutLanes; i++) begin : gen_lane
-      assign scaled[i] = ProductWidth'(signed'(sum[i])) * ProductWidth'(factor[0]);
+      logic signed [SUM_WIDTH-1:0] sum_q;
+      always_ff @(posedge clk) begin
+        sum_q <= sum[i];
+        product[i] <= ProductWidth'(sum_q) * ProductWidth'(factor_q);
+      end
     end
-
-    mase_stream_register #(
-        .WIDTH(OutLanes * ProductWidth)
-    ) u_product (
-        .clk,
-        .rst,
-        .data_in(scaled),
-        .data_in_valid(joined_valid),
-        .data_in_ready(joined_ready),
-        .data_out(product),
-        .data_out_valid(product_valid),
-        .data_out_ready(product_ready)
-    );
   end else begin : gen_no_factor
     assign product = sum;
-    assign product_valid = sum_valid;
-    assign sum_ready = product_ready;
+    assign met = sum_valid;
+    assign sum_ready = met_ready;
     assign factor_ready = 1'b0;
     logic unused_factor;
     assign unused_factor = (|factor) | factor_valid;
@@ -145,10 +139,19 @@ module mase_reduce
       .RESULT(DATA_OUT_0)
   ) u_divide (
       .clk,
+      .data_in (product),
+      .data_out(result)
+  );
+
+  mase_stream_pipeline #(
+      .WIDTH (OutLanes * DATA_OUT_0.width),
+      .STAGES(Stages)
+  ) u_pipeline (
+      .clk,
       .rst,
-      .data_in(product),
-      .data_in_valid(product_valid),
-      .data_in_ready(product_ready),
+      .data_in_valid(met),
+      .data_in_ready(met_ready),
+      .result,
       .data_out(data_out_0),
       .data_out_valid(data_out_0_valid),
       .data_out_ready(data_out_0_ready)

@@ -32,22 +32,21 @@ module mase_reduce_beats
   logic [InnerBits-1:0] inner_q;
   logic last_term;
   logic last_inner;
+  logic result_ready;
   logic move;
 
   assign last_term = term_q == TermBits'(TERMS - 1);
   assign last_inner = inner_q == InnerBits'(INNER - 1);
-  assign data_in_ready = !data_out_valid || data_out_ready;
+  assign data_in_ready = !last_term || result_ready;
   assign move = data_in_valid && data_in_ready;
 
   always_ff @(posedge clk) begin
     if (rst) begin
       term_q <= '0;
       inner_q <= '0;
-      data_out_valid <= 1'b0;
-    end else if (data_in_ready) begin
-      data_out_valid <= data_in_valid && last_term;
-      if (data_in_valid) inner_q <= last_inner ? '0 : inner_q + 1'b1;
-      if (data_in_valid && last_inner) term_q <= last_term ? '0 : term_q + 1'b1;
+    end else if (move) begin
+      inner_q <= last_inner ? '0 : inner_q + 1'b1;
+      if (last_inner) term_q <= last_term ? '0 : term_q + 1'b1;
     end
   end
 
@@ -75,7 +74,19 @@ module mase_reduce_beats
 
   always_ff @(posedge clk) begin
     if (move) partial[inner_q] <= reduced;
-    if (move) data_out <= reduced;
   end
+
+  mase_stream_register #(
+      .WIDTH(LANES * OUT_WIDTH)
+  ) u_register (
+      .clk,
+      .rst,
+      .data_in(reduced),
+      .data_in_valid(data_in_valid && last_term),
+      .data_in_ready(result_ready),
+      .data_out,
+      .data_out_valid,
+      .data_out_ready
+  );
 
 endmodule

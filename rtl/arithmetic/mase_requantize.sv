@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = cast(data_in_0 * multiplier * 2**-shift), ROWS rows of LANES exact integers, each lane
 // with a multiplier of its own: a word of MULTIPLIER holds the shift above MULTIPLIER_WIDTH bits.
-// Rounded once to integers, the scale is in the multiplier, see mase_scalar_cast. Latency 2 cycles,
+// Rounded once to integers, the scale is in the multiplier, see mase_scalar_cast. Latency 4 cycles,
 // throughput 1 beat per cycle.
 module mase_requantize
   import mase_pkg::*;
@@ -35,13 +35,10 @@ module mase_requantize
 
   logic met;
   logic met_ready;
-  logic [ROWS*LANES-1:0][ProductWidth-1:0] product;
-  logic [LANES-1:0][ShiftWidth-1:0] shift;
-  logic [ROWS*LANES-1:0][ProductWidth-1:0] product_q;
   logic [LANES-1:0][ShiftWidth-1:0] shift_q;
-  logic product_valid;
-  logic product_ready;
+  logic [LANES-1:0][ShiftWidth-1:0] product_shift_q;
   logic [ROWS*LANES-1:0][DATA_OUT_0.width-1:0] rounded;
+  logic [ROWS*LANES-1:0][DATA_OUT_0.width-1:0] result;
 
   mase_stream_join #(
       .COUNT(2)
@@ -52,11 +49,22 @@ module mase_requantize
       .data_out_ready(met_ready)
   );
 
+  always_ff @(posedge clk) begin
+    product_shift_q <= shift_q;
+    result <= rounded;
+  end
+
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
-    assign shift[i] = multiplier[i][MULTIPLIER.width-1:MULTIPLIER_WIDTH];
+    logic [MULTIPLIER_WIDTH-1:0] factor_q;
+    always_ff @(posedge clk) {shift_q[i], factor_q} <= multiplier[i];
+
     for (genvar r = 0; r < ROWS; r++) begin : gen_row
-      assign product[r*LANES+i] = ProductWidth'(signed'(data_in_0[r*LANES+i]))
-          * ProductWidth'(multiplier[i][MULTIPLIER_WIDTH-1:0]);
+      logic signed [DATA_IN_0.width-1:0] operand_q;
+      logic [ProductWidth-1:0] product_q;
+      always_ff @(posedge clk) begin
+        operand_q <= data_in_0[r*LANES+i];
+        product_q <= ProductWidth'(operand_q) * ProductWidth'(factor_q);
+      end
 
       mase_scalar_cast #(
           .IN_WIDTH(ProductWidth),
@@ -70,34 +78,22 @@ module mase_requantize
           .SYMMETRIC(DATA_OUT_0.symmetric),
           .ZERO_POINT(DATA_OUT_0.zero_point)
       ) u_cast (
-          .data_in (product_q[r*LANES+i]),
-          .exponent(-PlaceWidth'({1'b0, shift_q[i]})),
+          .data_in (product_q),
+          .exponent(-PlaceWidth'({1'b0, product_shift_q[i]})),
           .data_out(rounded[r*LANES+i])
       );
     end
   end
 
-  mase_stream_register #(
-      .WIDTH(ROWS * LANES * ProductWidth + LANES * ShiftWidth)
-  ) u_product (
+  mase_stream_pipeline #(
+      .WIDTH (ROWS * LANES * DATA_OUT_0.width),
+      .STAGES(3)
+  ) u_pipeline (
       .clk,
       .rst,
-      .data_in({shift, product}),
       .data_in_valid(met),
       .data_in_ready(met_ready),
-      .data_out({shift_q, product_q}),
-      .data_out_valid(product_valid),
-      .data_out_ready(product_ready)
-  );
-
-  mase_stream_register #(
-      .WIDTH(ROWS * LANES * DATA_OUT_0.width)
-  ) u_result (
-      .clk,
-      .rst,
-      .data_in(rounded),
-      .data_in_valid(product_valid),
-      .data_in_ready(product_ready),
+      .result,
       .data_out(data_out_0),
       .data_out_valid(data_out_0_valid),
       .data_out_ready(data_out_0_ready)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams the DEPTH words of a file for ever, each for HOLD beats. The file holds one hexadecimal
-// word per line, lane 0 in the low bits. Throughput 1 beat per cycle.
+// word per line, lane 0 in the low bits. Throughput 1 beat per cycle. A word passes two registers, so
+// that those of a block memory may be its own.
 module mase_rom_source #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned DEPTH = 4,
@@ -37,12 +38,17 @@ module mase_rom_source #(
     assign last_hold = 1'b1;
   end
 
+  logic word_valid;
+  logic [WIDTH-1:0] word_q;
+
   always_ff @(posedge clk) begin
     if (rst) begin
       address_q <= '0;
+      word_valid <= 1'b0;
       data_out_valid <= 1'b0;
     end else if (advance) begin
-      data_out_valid <= 1'b1;
+      word_valid <= 1'b1;
+      data_out_valid <= word_valid;
       if (last_hold) begin
         address_q <= (address_q == AddressWidth'(DEPTH - 1)) ? '0 : address_q + 1'b1;
       end
@@ -50,7 +56,10 @@ module mase_rom_source #(
   end
 
   always_ff @(posedge clk) begin
-    if (advance && !rst) data_out <= memory[address_q];
+    if (advance && !rst) begin
+      word_q   <= memory[address_q];
+      data_out <= word_q;
+    end
   end
 
 endmodule

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = cast(data_in_0 + data_in_1), their difference or product as OPERATION says, lane by
 // lane, exact and rounded once.
-// Latency 1 cycle, of a product 2 cycles; throughput 1 beat per cycle.
+// Latency 1 cycle, of a product 4 cycles; throughput 1 beat per cycle.
 module mase_binary_fixed
   import mase_pkg::*;
 #(
@@ -39,6 +39,7 @@ module mase_binary_fixed
       (OPERATION == Multiply) ? LeftWidth + RightWidth : SumWidth;
   localparam int ExactFraction = DATA_IN_0.fraction
       + ((OPERATION == Multiply) ? DATA_IN_1.fraction : int'(LeftShift));
+  localparam int unsigned RoundedWidth = rounded_width(ExactWidth, ExactFraction, DATA_OUT_0);
 
   logic joined_valid;
   logic joined_ready;
@@ -52,70 +53,69 @@ module mase_binary_fixed
       .data_out_ready(joined_ready)
   );
 
-  logic [LANES-1:0][ExactWidth-1:0] computed;
-  logic [LANES-1:0][ExactWidth-1:0] exact;
-  logic exact_valid;
-  logic exact_ready;
   logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
     logic signed [LeftWidth-1:0] left;
     logic signed [RightWidth-1:0] right;
+    logic [RoundedWidth-1:0] rounded;
+    logic [RoundedWidth-1:0] bounded;
+    logic [ExactWidth-1:0] exact;
+
     assign left = DATA_IN_0.is_signed
         ? LeftWidth'(signed'(data_in_0[i])) : LeftWidth'(data_in_0[i]);
     assign right = DATA_IN_1.is_signed
         ? RightWidth'(signed'(data_in_1[i])) : RightWidth'(data_in_1[i]);
+
     if (OPERATION == Multiply) begin : gen_product
-      assign computed[i] = ExactWidth'(left) * ExactWidth'(right);
+      logic signed [LeftWidth-1:0] left_q;
+      logic signed [RightWidth-1:0] right_q;
+      logic signed [ExactWidth-1:0] product_q;
+      logic [RoundedWidth-1:0] rounded_q;
+      always_ff @(posedge clk) begin
+        left_q <= left;
+        right_q <= right;
+        product_q <= left_q * right_q;
+        rounded_q <= rounded;
+      end
+      assign exact   = product_q;
+      assign bounded = rounded_q;
     end else begin : gen_sum
       logic signed [ExactWidth-1:0] first;
       logic signed [ExactWidth-1:0] second;
       assign first = ExactWidth'(left) <<< LeftShift;
       assign second = ExactWidth'(right) <<< RightShift;
-      assign computed[i] = (OPERATION == Subtract) ? first - second : first + second;
+      assign exact = (OPERATION == Subtract) ? first - second : first + second;
+      assign bounded = rounded;
     end
 
-    mase_fixed_cast #(
+    mase_fixed_round #(
         .IN_WIDTH(ExactWidth),
         .IN_FRACTION(ExactFraction),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
-    ) u_cast (
-        .data_in (exact[i]),
+        .RESULT(DATA_OUT_0)
+    ) u_round (
+        .data_in (exact),
+        .data_out(rounded)
+    );
+
+    mase_fixed_bound #(
+        .IN_WIDTH(RoundedWidth),
+        .RESULT  (DATA_OUT_0)
+    ) u_bound (
+        .data_in (bounded),
         .data_out(result[i])
     );
   end
 
-  if (OPERATION == Multiply) begin : gen_exact_register
-    mase_stream_register #(
-        .WIDTH(LANES * ExactWidth)
-    ) u_exact (
-        .clk,
-        .rst,
-        .data_in(computed),
-        .data_in_valid(joined_valid),
-        .data_in_ready(joined_ready),
-        .data_out(exact),
-        .data_out_valid(exact_valid),
-        .data_out_ready(exact_ready)
-    );
-  end else begin : gen_exact_wire
-    assign exact = computed;
-    assign exact_valid = joined_valid;
-    assign joined_ready = exact_ready;
-  end
-
-  mase_stream_register #(
-      .WIDTH(LANES * DATA_OUT_0.width)
-  ) u_register (
+  mase_stream_pipeline #(
+      .WIDTH (LANES * DATA_OUT_0.width),
+      .STAGES((OPERATION == Multiply) ? 3 : 0)
+  ) u_pipeline (
       .clk,
       .rst,
-      .data_in(result),
-      .data_in_valid(exact_valid),
-      .data_in_ready(exact_ready),
+      .data_in_valid(joined_valid),
+      .data_in_ready(joined_ready),
+      .result,
       .data_out(data_out_0),
       .data_out_valid(data_out_0_valid),
       .data_out_ready(data_out_0_ready)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // out = cast(in < 0 ? weight * in : in), element by element; every beat comes with its slopes.
-// Products are exact, rounding and saturation as the result says. Latency 1 cycle, throughput 1
+// Products are exact, rounding and saturation as the result says. Latency 4 cycles, throughput 1
 // beat per cycle.
 module mase_prelu_fixed
   import mase_pkg::*;
@@ -31,46 +31,70 @@ module mase_prelu_fixed
   localparam int unsigned SlopeWidth = WEIGHT.width + (WEIGHT.is_signed ? 0 : 1);
   localparam int unsigned ProductWidth = InWidth + SlopeWidth;
 
+  localparam int unsigned ScaledWidth =
+      rounded_width(ProductWidth, DATA_IN_0.fraction + WEIGHT.fraction, DATA_OUT_0);
+  localparam int unsigned KeptWidth = rounded_width(InWidth, DATA_IN_0.fraction, DATA_OUT_0);
+
   logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
-    logic signed [InWidth-1:0] operand;
-    logic signed [SlopeWidth-1:0] slope;
-    logic signed [ProductWidth-1:0] product;
-    logic [DATA_OUT_0.width-1:0] scaled;
-    logic [DATA_OUT_0.width-1:0] kept;
+    logic signed [InWidth-1:0] operand_q;
+    logic signed [InWidth-1:0] beside_q;
+    logic signed [SlopeWidth-1:0] slope_q;
+    logic signed [ProductWidth-1:0] product_q;
+    logic [ScaledWidth-1:0] scaled;
+    logic [ScaledWidth-1:0] scaled_q;
+    logic [KeptWidth-1:0] kept;
+    logic [KeptWidth-1:0] kept_q;
+    logic negative_q;
+    logic [DATA_OUT_0.width-1:0] scaled_bounded;
+    logic [DATA_OUT_0.width-1:0] kept_bounded;
 
-    assign operand = DATA_IN_0.is_signed ? InWidth'(signed'(data_in_0[i])) : InWidth'(data_in_0[i]);
-    assign slope = WEIGHT.is_signed ? SlopeWidth'(signed'(weight[i])) : SlopeWidth'(weight[i]);
-    assign product = operand * slope;
+    always_ff @(posedge clk) begin
+      operand_q <= DATA_IN_0.is_signed ? InWidth'(signed'(data_in_0[i])) : InWidth'(data_in_0[i]);
+      slope_q <= WEIGHT.is_signed ? SlopeWidth'(signed'(weight[i])) : SlopeWidth'(weight[i]);
+      beside_q <= operand_q;
+      product_q <= operand_q * slope_q;
+      negative_q <= beside_q[InWidth-1];
+      kept_q <= kept;
+      scaled_q <= scaled;
+    end
 
-    mase_fixed_cast #(
+    mase_fixed_round #(
         .IN_WIDTH(ProductWidth),
         .IN_FRACTION(DATA_IN_0.fraction + WEIGHT.fraction),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
+        .RESULT(DATA_OUT_0)
     ) u_scaled (
-        .data_in (product),
+        .data_in (product_q),
         .data_out(scaled)
     );
 
-    mase_fixed_cast #(
+    mase_fixed_bound #(
+        .IN_WIDTH(ScaledWidth),
+        .RESULT  (DATA_OUT_0)
+    ) u_scaled_bound (
+        .data_in (scaled_q),
+        .data_out(scaled_bounded)
+    );
+
+    mase_fixed_round #(
         .IN_WIDTH(InWidth),
         .IN_FRACTION(DATA_IN_0.fraction),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
+        .RESULT(DATA_OUT_0)
     ) u_kept (
-        .data_in (operand),
+        .data_in (beside_q),
         .data_out(kept)
     );
 
-    assign result[i] = operand[InWidth-1] ? scaled : kept;
+    mase_fixed_bound #(
+        .IN_WIDTH(KeptWidth),
+        .RESULT  (DATA_OUT_0)
+    ) u_kept_bound (
+        .data_in (kept_q),
+        .data_out(kept_bounded)
+    );
+
+    assign result[i] = negative_q ? scaled_bounded : kept_bounded;
   end
 
   logic joined_valid;
@@ -85,14 +109,15 @@ module mase_prelu_fixed
       .data_out_ready(joined_ready)
   );
 
-  mase_stream_register #(
-      .WIDTH(LANES * DATA_OUT_0.width)
-  ) u_register (
-      .clk(clk),
-      .rst(rst),
-      .data_in(result),
+  mase_stream_pipeline #(
+      .WIDTH (LANES * DATA_OUT_0.width),
+      .STAGES(3)
+  ) u_pipeline (
+      .clk,
+      .rst,
       .data_in_valid(joined_valid),
       .data_in_ready(joined_ready),
+      .result,
       .data_out(data_out_0),
       .data_out_valid(data_out_0_valid),
       .data_out_ready(data_out_0_ready)

@@ -6,7 +6,7 @@
 // the offset in the segment, left-aligned to T bits. The file holds {c2, c1, c0} for every segment,
 // in units of 2**-GUARD_BITS of the result's step, region after region.
 // Knots are codes in two's complement; those of an unsigned operand have their top bit inverted.
-// Latency 4 cycles, throughput 1 beat per cycle.
+// Latency 9 cycles, throughput 1 beat per cycle.
 module mase_unary_piecewise
   import mase_pkg::*;
 #(
@@ -54,16 +54,39 @@ module mase_unary_piecewise
   localparam int unsigned Octaves = DISTANCE_WIDTH - BASE_EXPONENT;
   localparam int unsigned AddressWidth = $clog2(SEGMENTS);
   localparam int unsigned WordWidth = C0_WIDTH + C1_WIDTH + C2_WIDTH;
-  localparam int unsigned OffsetWidth = LANES * TBits;
 
-  logic [LANES-1:0][AddressWidth-1:0] address;
-  logic [LANES-1:0][AddressWidth-1:0] address_q;
-  logic [LANES-1:0][TBits-1:0] located_offset;
-  logic [LANES-1:0][TBits-1:0] located_offset_q;
-  logic located_valid;
-  logic located_ready;
+  localparam int unsigned RoundedWidth =
+      rounded_width(SUM_WIDTH, DATA_OUT_0.fraction + int'(GUARD_BITS), DATA_OUT_0);
 
-  for (genvar i = 0; i < LANES; i++) begin : gen_locate
+  logic [WordWidth-1:0] memory[SEGMENTS];
+  initial $readmemh(TABLE_FILE, memory);
+
+  logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
+
+  for (genvar i = 0; i < LANES; i++) begin : gen_lane
+    // The segment; its word, through two registers; the product with the curvature; the slope; the
+    // product with the slope; the sum; rounding. The offset within the segment runs beside them.
+    localparam int unsigned OffsetStages = 5;
+    localparam int unsigned StartStages = 3;
+
+    logic [AddressWidth-1:0] address;
+    logic [AddressWidth-1:0] address_q;
+    logic [TBits-1:0] offset;
+    logic [OffsetStages-1:0][TBits-1:0] offset_q;
+    logic [WordWidth-1:0] memory_q;
+    logic [WordWidth-1:0] word_q;
+    logic signed [C2_WIDTH-1:0] curvature;
+    logic signed [C1_WIDTH-1:0] first;
+    logic [C0_WIDTH-1:0] start;
+    logic [StartStages-1:0][C0_WIDTH-1:0] start_q;
+    logic signed [C1_WIDTH-1:0] first_q;
+    logic signed [C2_WIDTH+TBits:0] bend_q;
+    logic signed [SLOPE_WIDTH-1:0] slope_q;
+    logic signed [SLOPE_WIDTH+TBits:0] rise_q;
+    logic [SUM_WIDTH-1:0] sum_q;
+    logic [RoundedWidth-1:0] rounded;
+    logic [RoundedWidth-1:0] rounded_q;
+
     mase_unary_segment #(
         .WIDTH(DATA_IN_0.width),
         .SIGNED(DATA_IN_0.is_signed),
@@ -82,113 +105,53 @@ module mase_unary_piecewise
         .ADDRESS_WIDTH(AddressWidth)
     ) u_segment (
         .data_in(data_in_0[i]),
-        .address(address[i]),
-        .offset (located_offset[i])
+        .address(address),
+        .offset (offset)
     );
-  end
 
-  mase_stream_register #(
-      .WIDTH(LANES * AddressWidth + OffsetWidth)
-  ) u_located (
-      .clk(clk),
-      .rst(rst),
-      .data_in({address, located_offset}),
-      .data_in_valid(data_in_0_valid),
-      .data_in_ready(data_in_0_ready),
-      .data_out({address_q, located_offset_q}),
-      .data_out_valid(located_valid),
-      .data_out_ready(located_ready)
-  );
+    assign {curvature, first, start} = word_q;
 
-  logic [WordWidth-1:0] memory[SEGMENTS];
-  initial $readmemh(TABLE_FILE, memory);
-
-  logic [LANES-1:0][WordWidth-1:0] word_q;
-  logic [LANES-1:0][TBits-1:0] read_offset_q;
-  logic read_valid;
-  logic read_ready;
-
-  mase_stream_register #(
-      .WIDTH(OffsetWidth)
-  ) u_read (
-      .clk(clk),
-      .rst(rst),
-      .data_in(located_offset_q),
-      .data_in_valid(located_valid),
-      .data_in_ready(located_ready),
-      .data_out(read_offset_q),
-      .data_out_valid(read_valid),
-      .data_out_ready(read_ready)
-  );
-
-  for (genvar i = 0; i < LANES; i++) begin : gen_read
     always_ff @(posedge clk) begin
-      if (located_ready && located_valid) word_q[i] <= memory[address_q[i]];
+      address_q <= address;
+      memory_q <= memory[address_q];
+      word_q <= memory_q;
+      offset_q <= (OffsetStages * TBits)'({offset_q, offset});
+      start_q <= (StartStages * C0_WIDTH)'({start_q, start});
+      first_q <= first;
+      bend_q <= curvature * signed'({1'b0, offset_q[2]});
+      slope_q <= SLOPE_WIDTH'(first_q) + SLOPE_WIDTH'(bend_q >>> TBits);
+      rise_q <= slope_q * signed'({1'b0, offset_q[4]});
+      sum_q <= SUM_WIDTH'(signed'(start_q[2])) + SUM_WIDTH'(rise_q >>> TBits);
+      rounded_q <= rounded;
     end
-  end
 
-  logic [LANES-1:0][SLOPE_WIDTH-1:0] slope;
-  logic [LANES-1:0][SLOPE_WIDTH-1:0] slope_q;
-  logic [LANES-1:0][C0_WIDTH-1:0] start;
-  logic [LANES-1:0][C0_WIDTH-1:0] start_q;
-  logic [LANES-1:0][TBits-1:0] slope_offset_q;
-  logic slope_valid;
-  logic slope_ready;
-
-  for (genvar i = 0; i < LANES; i++) begin : gen_slope
-    logic signed [C2_WIDTH-1:0] curvature;
-    logic signed [C1_WIDTH-1:0] first;
-    logic signed [C2_WIDTH+TBits:0] product;
-
-    assign {curvature, first, start[i]} = word_q[i];
-    assign product = curvature * signed'({1'b0, read_offset_q[i]});
-    assign slope[i] = SLOPE_WIDTH'(first) + SLOPE_WIDTH'(product >>> TBits);
-  end
-
-  mase_stream_register #(
-      .WIDTH(LANES * (SLOPE_WIDTH + C0_WIDTH) + OffsetWidth)
-  ) u_slope (
-      .clk(clk),
-      .rst(rst),
-      .data_in({slope, start, read_offset_q}),
-      .data_in_valid(read_valid),
-      .data_in_ready(read_ready),
-      .data_out({slope_q, start_q, slope_offset_q}),
-      .data_out_valid(slope_valid),
-      .data_out_ready(slope_ready)
-  );
-
-  logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
-
-  for (genvar i = 0; i < LANES; i++) begin : gen_sum
-    logic signed [SLOPE_WIDTH+TBits:0] product;
-    logic signed [SUM_WIDTH-1:0] sum;
-
-    assign product = signed'(slope_q[i]) * signed'({1'b0, slope_offset_q[i]});
-    assign sum = SUM_WIDTH'(signed'(start_q[i])) + SUM_WIDTH'(product >>> TBits);
-
-    mase_fixed_cast #(
+    mase_fixed_round #(
         .IN_WIDTH(SUM_WIDTH),
         .IN_FRACTION(DATA_OUT_0.fraction + int'(GUARD_BITS)),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
-    ) u_cast (
-        .data_in (sum),
+        .RESULT(DATA_OUT_0)
+    ) u_round (
+        .data_in (sum_q),
+        .data_out(rounded)
+    );
+
+    mase_fixed_bound #(
+        .IN_WIDTH(RoundedWidth),
+        .RESULT  (DATA_OUT_0)
+    ) u_bound (
+        .data_in (rounded_q),
         .data_out(result[i])
     );
   end
 
-  mase_stream_register #(
-      .WIDTH(LANES * DATA_OUT_0.width)
-  ) u_register (
-      .clk(clk),
-      .rst(rst),
-      .data_in(result),
-      .data_in_valid(slope_valid),
-      .data_in_ready(slope_ready),
+  mase_stream_pipeline #(
+      .WIDTH (LANES * DATA_OUT_0.width),
+      .STAGES(8)
+  ) u_pipeline (
+      .clk,
+      .rst,
+      .data_in_valid(data_in_0_valid),
+      .data_in_ready(data_in_0_ready),
+      .result,
       .data_out(data_out_0),
       .data_out_valid(data_out_0_valid),
       .data_out_ready(data_out_0_ready)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // out = table[in], element by element: any function of one operand of at most 12 bits. The file holds
 // the result for every bit pattern, already rounded and bounded; all lanes read the same memory.
-// Latency 1 cycle, throughput 1 beat per cycle.
+// Latency 3 cycles, throughput 1 beat per cycle.
 module mase_unary_table
   import mase_pkg::*;
 #(
@@ -29,17 +29,28 @@ module mase_unary_table
   logic [DATA_OUT_0.width-1:0] memory[1<<DATA_IN_0.width];
   initial $readmemh(TABLE_FILE, memory);
 
-  assign data_in_0_ready = !data_out_0_valid || data_out_0_ready;
-
-  always_ff @(posedge clk) begin
-    if (rst) data_out_0_valid <= 1'b0;
-    else if (data_in_0_ready) data_out_0_valid <= data_in_0_valid;
-  end
+  logic [LANES-1:0][DATA_OUT_0.width-1:0] word_q;
+  logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
     always_ff @(posedge clk) begin
-      if (data_in_0_ready && data_in_0_valid) data_out_0[i] <= memory[data_in_0[i]];
+      word_q[i] <= memory[data_in_0[i]];
+      result[i] <= word_q[i];
     end
   end
+
+  mase_stream_pipeline #(
+      .WIDTH (LANES * DATA_OUT_0.width),
+      .STAGES(2)
+  ) u_pipeline (
+      .clk,
+      .rst,
+      .data_in_valid(data_in_0_valid),
+      .data_in_ready(data_in_0_ready),
+      .result,
+      .data_out(data_out_0),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
+  );
 
 endmodule

@@ -52,19 +52,13 @@ module mase_cat #(
   assign takes_1 = (beat_q + 1'b1 > BeatBits'(From)) && (beat_q < BeatBits'(Until));
   assign needs_1 = takes_1 || (WAIT && takes_0);
   assign there = (data_in_0_valid || !takes_0) && (data_in_1_valid || !needs_1);
-  assign advance = !data_out_0_valid || data_out_0_ready;
   assign make = there && advance;
   assign data_in_0_ready = advance && takes_0 && (data_in_1_valid || !needs_1);
   assign data_in_1_ready = advance && takes_1 && (data_in_0_valid || !takes_0);
 
   always_ff @(posedge clk) begin
-    if (rst) begin
-      beat_q <= '0;
-      data_out_0_valid <= 1'b0;
-    end else if (advance) begin
-      data_out_0_valid <= there;
-      if (there) beat_q <= last ? '0 : beat_q + 1'b1;
-    end
+    if (rst) beat_q <= '0;
+    else if (make) beat_q <= last ? '0 : beat_q + 1'b1;
   end
 
   logic [LANES-1:0][WIDTH-1:0] joined;
@@ -81,8 +75,17 @@ module mase_cat #(
     assign joined = takes_0 ? data_in_0 : data_in_1;
   end
 
-  always_ff @(posedge clk) begin
-    if (make) data_out_0 <= joined;
-  end
+  mase_stream_register #(
+      .WIDTH(LANES * WIDTH)
+  ) u_register (
+      .clk,
+      .rst,
+      .data_in(joined),
+      .data_in_valid(there),
+      .data_in_ready(advance),
+      .data_out(data_out_0),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
+  );
 
 endmodule

@@ -46,7 +46,6 @@ module mase_crop
 
   assign last = beat_q == BeatBits'(BeatsIn - 1);
   assign completes = (beat_q + 1'b1 > BeatBits'(From)) && (beat_q < BeatBits'(Until));
-  assign advance = !data_out_0_valid || data_out_0_ready;
   assign data_in_0_ready = advance || !(completes || rest_q);
   assign take = data_in_0_valid && data_in_0_ready;
 
@@ -54,12 +53,10 @@ module mase_crop
     if (rst) begin
       beat_q <= '0;
       rest_q <= 1'b0;
-      data_out_0_valid <= 1'b0;
     end else begin
       if (take) beat_q <= last ? '0 : beat_q + 1'b1;
       if (take && last && HasRest) rest_q <= 1'b1;
       else if (advance) rest_q <= 1'b0;
-      if (advance) data_out_0_valid <= (take && completes) || rest_q;
     end
   end
 
@@ -73,8 +70,17 @@ module mase_crop
     assign shifted = data_in_0;
   end
 
-  always_ff @(posedge clk) begin
-    if (advance && ((take && completes) || rest_q)) data_out_0 <= shifted;
-  end
+  mase_stream_register #(
+      .WIDTH(LANES * WIDTH)
+  ) u_register (
+      .clk,
+      .rst,
+      .data_in(shifted),
+      .data_in_valid((data_in_0_valid && completes) || rest_q),
+      .data_in_ready(advance),
+      .data_out(data_out_0),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
+  );
 
 endmodule

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One register stage of a stream. Latency 1 cycle, throughput 1 beat per cycle.
+// A register of a stream, and a spare one: a consumer that pauses is seen a cycle later, so that no
+// path leads from data_out_ready to data_in_ready. Latency 1 cycle, throughput 1 beat per cycle.
 module mase_stream_register #(
     parameter int unsigned WIDTH = 8
 ) (
@@ -13,15 +14,21 @@ module mase_stream_register #(
     input  logic             data_out_ready
 );
 
-  assign data_in_ready = !data_out_valid || data_out_ready;
+  logic spare_valid;
+  assign data_in_ready = !spare_valid;
 
-  always_ff @(posedge clk) begin
-    if (rst) data_out_valid <= 1'b0;
-    else if (data_in_ready) data_out_valid <= data_in_valid;
-  end
-
-  always_ff @(posedge clk) begin
-    if (data_in_ready && data_in_valid) data_out <= data_in;
-  end
+  mase_result_queue #(
+      .WIDTH(WIDTH),
+      .DEPTH(2)
+  ) u_queue (
+      .clk,
+      .rst,
+      .data_in,
+      .data_in_valid(data_in_valid && !spare_valid),
+      .waiting(spare_valid),
+      .data_out,
+      .data_out_valid,
+      .data_out_ready
+  );
 
 endmodule

@@ -170,6 +170,6 @@ def test_a_netlist_refuses_a_port_that_a_cell_lacks() -> None:
         net.add(queue, data_in=wire)
 
 
-def test_steps_hold_as_many_beats_as_they_take_cycles() -> None:
-    assert Steps(3).room("", 5).tolist() == [-3, -2, -1, 0, 1]
-    assert Steps(3, 1).room("", 5).tolist() == [-1, 0, 1, 2, 3]
+def test_steps_hold_as_many_beats_as_they_take_cycles_and_one_more() -> None:
+    assert Steps(3).room("", 5).tolist() == [-4, -3, -2, -1, 0]
+    assert Steps(0).room("", 3).tolist() == [0, 1, 2]

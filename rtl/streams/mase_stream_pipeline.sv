@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handshakes of a pipeline that never stops: `result` comes STAGES cycles after its beat moved,
+// whatever the consumer does, and waits here. A beat moves only while there is room for its result.
+// Latency 1 + STAGES cycles, throughput 1 beat per cycle.
+module mase_stream_pipeline #(
+    parameter int unsigned WIDTH = 8,
+    parameter int unsigned STAGES = 1
+) (
+    input  logic             clk,
+    input  logic             rst,
+    input  logic             data_in_valid,
+    output logic             data_in_ready,
+    input  logic [WIDTH-1:0] result,
+    output logic [WIDTH-1:0] data_out,
+    output logic             data_out_valid,
+    input  logic             data_out_ready
+);
+
+  // A credit is back a cycle after its result could leave.
+  localparam int unsigned Depth = STAGES + 2;
+
+  logic result_valid;
+  logic take;
+  logic unused_room;
+  logic unused_waiting;
+
+  assign take = data_in_valid && data_in_ready;
+
+  if (STAGES == 0) begin : gen_wire
+    assign result_valid = take;
+  end else begin : gen_stages
+    logic [STAGES-1:0] valid_q;
+    assign result_valid = valid_q[STAGES-1];
+    always_ff @(posedge clk) begin
+      if (rst) valid_q <= '0;
+      else valid_q <= STAGES'({valid_q, take});
+    end
+  end
+
+  mase_credits #(
+      .DEPTH(Depth)
+  ) u_credits (
+      .clk,
+      .rst,
+      .take,
+      .give(data_out_valid && data_out_ready),
+      .room(data_in_ready),
+      .room_next(unused_room)
+  );
+
+  mase_result_queue #(
+      .WIDTH(WIDTH),
+      .DEPTH(Depth)
+  ) u_queue (
+      .clk,
+      .rst,
+      .data_in(result),
+      .data_in_valid(result_valid),
+      .waiting(unused_waiting),
+      .data_out,
+      .data_out_valid,
+      .data_out_ready
+  );
+
+endmodule
