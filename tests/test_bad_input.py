@@ -205,7 +205,7 @@ OPTION_CASES = {
     "--simulate --engine vcs": (1, "'vcs'", "native, cocotb"),
     "--simulate --stall 2": (2, "--stall", "0.99"),
     "--simulate --samples 0": (2, "--samples", "1"),
-    "--synth vivado": (1, "'vivado'", "xcup, ecp5"),
+    "--synth vivado": (1, "'vivado'", "allowed: ecp5, "),
     "--nothing": (2, "--nothing"),
 }
 
@@ -363,7 +363,9 @@ def test_folders_that_are_no_projects(command: str, run: Run, here: Path) -> Non
 
 
 def test_an_unknown_synthesis_target(run: Run, project: Path) -> None:
-    assert_refused(run("synth", str(project), "--target", "virtex"), 1, "'virtex'", "xcup, ecp5")
+    assert_refused(
+        run("synth", str(project), "--target", "virtex"), 1, "'virtex'", "allowed: ecp5, "
+    )
 
 
 @pytest.mark.parametrize(
