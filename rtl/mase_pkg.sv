@@ -32,9 +32,17 @@ package mase_pkg;
     Multiply
   } operation_e;
 
+  // Exact values are mantissa * 2**exponent, the mantissa in two's complement.
+  typedef logic signed [11:0] exponent_t;
+
   // The codes of one tensor. With block_size, that many elements share a scale of scale_width bits:
-  // 2**(scale - scale_bias), or a float. A field that an encoding does not have is zero, and widths
-  // are one, so that they may stand in ranges.
+  // 2**(scale - scale_bias), or a float. If symmetric, results leave out the most negative code. A
+  // field that an encoding does not have is zero, and widths are one, so that they may stand in
+  // ranges.
+  //
+  // The value of a code is significand * 2**(shift + lowest_step), in a block for the code 0 of its
+  // scale. The shift has exponent_width bits; significand_width bits hold the significand, less
+  // zero_point too.
   typedef struct packed {
     encoding_e   encoding;
     int unsigned width;
@@ -52,6 +60,8 @@ package mase_pkg;
     bit          scale_is_float;
     int          scale_bias;
     int unsigned scale_codes;
+    int unsigned significand_width;
+    int          lowest_step;
   } format_t;
 
   function automatic format_t fixed(
@@ -73,7 +83,9 @@ package mase_pkg;
         scale_width: 1,
         scale_is_float: 1'b0,
         scale_bias: 0,
-        scale_codes: 0
+        scale_codes: 0,
+        significand_width: width + (is_signed ? 0 : 1),
+        lowest_step: -fraction
     };
   endfunction
 
@@ -85,18 +97,22 @@ package mase_pkg;
     made.exponent_width = exponent_width;
     made.exponent_bias = exponent_bias;
     made.maximum_code = maximum_code;
+    made.significand_width = width - exponent_width + 1;
+    made.lowest_step = 2 + int'(exponent_width) - int'(width) - exponent_bias;
     return made;
   endfunction
 
   function automatic format_t levels(input int unsigned width, input int fraction);
     format_t made = fixed(width, fraction);
     made.encoding = Levels;
+    made.significand_width = width + 1;
     return made;
   endfunction
 
   function automatic format_t symmetric(input int unsigned width, input int fraction);
     format_t made = fixed(width, fraction);
     made.encoding = Symmetric;
+    made.symmetric = 1'b1;
     return made;
   endfunction
 
@@ -104,38 +120,27 @@ package mase_pkg;
       input int unsigned width, input int zero_point, input bit is_signed, input bit is_symmetric);
     format_t made = fixed(width, 0, is_signed);
     made.encoding = Offset;
+    made.significand_width = width + 1;
     made.zero_point = zero_point;
     made.symmetric = is_symmetric;
     return made;
   endfunction
 
-  // Elements as `element` says, in blocks.
+  // Elements as `element` says, in blocks; integers have one bit before the point.
   function automatic format_t blocks(
       input format_t element, input bit is_symmetric, input int unsigned block_size,
       input int unsigned scale_width, input int scale_bias, input int unsigned scale_codes,
       input bit scale_is_float = 1'b0);
-    format_t made = element;
+    format_t made = (element.encoding == Integer)
+        ? fixed(element.width, int'(element.width) - 2) : element;
     made.symmetric = is_symmetric;
     made.block_size = block_size;
     made.scale_width = scale_width;
     made.scale_bias = scale_bias;
+    made.lowest_step -= scale_bias;
     made.scale_codes = scale_codes;
     made.scale_is_float = scale_is_float;
     return made;
-  endfunction
-
-  // Bits of an element of a block as an integer in units of its lowest step.
-  function automatic int unsigned element_bits(
-      input encoding_e encoding, input int unsigned width, input int unsigned exponent_width);
-    return (encoding == Float) ? width - exponent_width + (1 << exponent_width) - 1 : width;
-  endfunction
-
-  // The exponent of that step where the code of the scale is 0 and has no bias.
-  function automatic int element_place(
-      input encoding_e encoding, input int unsigned width, input int unsigned exponent_width,
-      input int exponent_bias);
-    return (encoding == Float)
-        ? 2 + int'(exponent_width) - int'(width) - exponent_bias : 2 - int'(width);
   endfunction
 
   // Bits of an index below `count`, at least one.

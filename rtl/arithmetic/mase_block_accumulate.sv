@@ -28,8 +28,7 @@ module mase_block_accumulate
     parameter int unsigned GUARD_BITS = 8,
     parameter int unsigned SUM_WIDTH = 32,
 
-    localparam bit Blocks = DATA_OUT_0.block_size > 0,
-    localparam int unsigned Scales = Blocks ? ROWS : 1
+    localparam int unsigned Scales = (DATA_OUT_0.block_size > 0) ? ROWS : 1
 ) (
     input logic clk,
     input logic rst,
@@ -61,24 +60,15 @@ module mase_block_accumulate
   localparam int unsigned BlockCountWidth = index_width(BlockTerms);
   localparam int unsigned DotLatency = 1 + $clog2(IN_LANES);
   localparam int unsigned Latency = DotLatency + 1;
-  localparam int unsigned DataBits =
-      element_bits(DATA_IN_0.encoding, DATA_IN_0.width, DATA_IN_0.exponent_width);
-  localparam int unsigned WeightBits =
-      element_bits(WEIGHT.encoding, WEIGHT.width, WEIGHT.exponent_width);
-  localparam int unsigned DotWidth = DataBits + WeightBits + $clog2(IN_LANES);
+  // A product of significands, and how far it may be shifted.
+  localparam int unsigned DotWidth = DATA_IN_0.significand_width + WEIGHT.significand_width
+      + (1 << DATA_IN_0.exponent_width) + (1 << WEIGHT.exponent_width) - 4 + $clog2(IN_LANES);
   localparam int unsigned BlockWidth = DotWidth + ((BlockTerms > 1) ? $clog2(BlockTerms) : 0);
-  localparam int unsigned PlaceWidth = 12;
-  localparam int DataPlace = element_place(
-      DATA_IN_0.encoding, DATA_IN_0.width, DATA_IN_0.exponent_width, DATA_IN_0.exponent_bias);
-  localparam int WeightPlace = element_place(
-      WEIGHT.encoding, WEIGHT.width, WEIGHT.exponent_width, WEIGHT.exponent_bias);
-  localparam int BiasPlace =
-      element_place(BIAS.encoding, BIAS.width, BIAS.exponent_width, BIAS.exponent_bias);
-  localparam int DotPlace =
-      DataPlace + WeightPlace - DATA_IN_0.scale_bias - WEIGHT.scale_bias - int'(GUARD_BITS);
+  localparam int DotPlace = DATA_IN_0.lowest_step + WEIGHT.lowest_step - int'(GUARD_BITS);
   // A bias keeps as many further bits as a product has below it.
-  localparam int unsigned BiasLeft = unsigned'(int'(GUARD_BITS) - DataPlace);
-  localparam int StartPlace = BiasPlace - BIAS.scale_bias - int'(BiasLeft);
+  localparam int unsigned BiasLeft =
+      unsigned'(int'(GUARD_BITS) - DATA_IN_0.lowest_step - DATA_IN_0.scale_bias);
+  localparam int StartPlace = BIAS.lowest_step - int'(BiasLeft);
 
   if (DATA_IN_0.block_size % IN_LANES != 0 || TERMS % GROUP_TERMS != 0) begin : gen_block_check
     $error("IN_LANES must divide a block, and GROUP_TERMS must divide TERMS");
@@ -161,22 +151,17 @@ module mase_block_accumulate
     end
   end
 
-  logic [ROWS*OUT_LANES-1:0][ SUM_WIDTH-1:0] mantissa;
-  logic [ROWS*OUT_LANES-1:0][PlaceWidth-1:0] exponent;
+  logic [ROWS*OUT_LANES-1:0][SUM_WIDTH-1:0] mantissa;
+  exponent_t [ROWS*OUT_LANES-1:0] exponent;
 
   for (genvar o = 0; o < OUT_LANES; o++) begin : gen_out
-    logic signed [ SUM_WIDTH-1:0] start;
-    logic signed [PlaceWidth-1:0] start_exponent;
+    logic signed [SUM_WIDTH-1:0] start;
+    exponent_t start_exponent;
     if (HAS_BIAS) begin : gen_bias
-      localparam int unsigned BiasBits =
-          (BIAS.encoding == Float) ? BIAS.width - BIAS.exponent_width + 1 : BIAS.width + 2;
-      logic signed [BiasBits-1:0] significand;
+      logic signed [BIAS.significand_width-1:0] significand;
       logic [BIAS.exponent_width-1:0] shift;
       mase_scalar_decode #(
-          .KIND(32'(BIAS.encoding)),
-          .WIDTH(BIAS.width),
-          .EXPONENT_WIDTH(BIAS.exponent_width),
-          .SIGNIFICAND_WIDTH(BiasBits)
+          .CODE(BIAS)
       ) u_bias (
           .code(bias[o]),
           .significand,
@@ -184,10 +169,10 @@ module mase_block_accumulate
       );
       assign start = SUM_WIDTH'(significand) <<< BiasLeft;
       assign start_exponent =
-          PlaceWidth'(int'({1'b0, bias_exponent}) + int'({1'b0, shift}) + StartPlace);
+          exponent_t'(int'({1'b0, bias_exponent}) + int'({1'b0, shift}) + StartPlace);
     end else begin : gen_no_bias
       assign start = '0;
-      assign start_exponent = {1'b1, {(PlaceWidth - 1) {1'b0}}};
+      assign start_exponent = {1'b1, {($bits(exponent_t) - 1) {1'b0}}};
       localparam int UnusedPlace = StartPlace;
       logic unused_bias;
       assign unused_bias = |{bias[o], bias_exponent, UnusedPlace == 0};
@@ -199,11 +184,11 @@ module mase_block_accumulate
       logic signed [SUM_WIDTH-1:0] base;
       logic signed [SUM_WIDTH-1:0] part;
       logic signed [SUM_WIDTH-1:0] sum_q;
-      logic signed [PlaceWidth-1:0] base_exponent;
-      logic signed [PlaceWidth-1:0] part_exponent;
-      logic signed [PlaceWidth-1:0] exponent_q;
+      exponent_t base_exponent;
+      exponent_t part_exponent;
+      exponent_t exponent_q;
       logic part_larger;
-      logic [PlaceWidth-1:0] distance;
+      logic [$bits(exponent_t)-1:0] distance;
 
       if (DATA_IN_0.encoding == Integer && WEIGHT.encoding == Integer) begin : gen_integers
         mase_dot_product #(
@@ -220,13 +205,9 @@ module mase_block_accumulate
         );
       end else begin : gen_floats
         mase_scalar_dot_product #(
+            .DATA(DATA_IN_0),
+            .WEIGHT(WEIGHT),
             .LANES(IN_LANES),
-            .DATA_KIND(32'(DATA_IN_0.encoding)),
-            .DATA_WIDTH(DATA_IN_0.width),
-            .DATA_EXPONENT_WIDTH(DATA_IN_0.exponent_width),
-            .WEIGHT_KIND(32'(WEIGHT.encoding)),
-            .WEIGHT_WIDTH(WEIGHT.width),
-            .WEIGHT_EXPONENT_WIDTH(WEIGHT.exponent_width),
             .SUM_WIDTH(DotWidth)
         ) u_dot (
             .clk,
@@ -247,7 +228,7 @@ module mase_block_accumulate
       assign base = part_first ? start : sum_q;
       assign base_exponent = part_first ? start_exponent : exponent_q;
       assign part = SUM_WIDTH'(block_q) <<< GUARD_BITS;
-      assign part_exponent = PlaceWidth'(int'({1'b0, data_scale_q[Latency-1][r]})
+      assign part_exponent = exponent_t'(int'({1'b0, data_scale_q[Latency-1][r]})
           + int'({1'b0, weight_scale_q[Latency-1][o]}) + DotPlace);
       assign part_larger = part_exponent > base_exponent;
       assign distance = part_larger ? part_exponent - base_exponent : base_exponent - part_exponent;
@@ -270,25 +251,11 @@ module mase_block_accumulate
   end
 
   mase_encode #(
+      .IN_WIDTH(SUM_WIDTH),
+      .DATA_OUT(DATA_OUT_0),
       .ROWS(ROWS),
       .LANES(OUT_LANES),
-      .SIZE(SIZE),
-      .IN_WIDTH(SUM_WIDTH),
-      .PLACE_WIDTH(PlaceWidth),
-      .BLOCK(Blocks),
-      .KIND(32'(DATA_OUT_0.encoding)),
-      .OUT_WIDTH(DATA_OUT_0.width),
-      .OUT_FRACTION(Blocks ? int'(DATA_OUT_0.scale_width) : DATA_OUT_0.fraction),
-      .OUT_SIGNED(DATA_OUT_0.is_signed),
-      .ROUNDING(32'(DATA_OUT_0.rounding)),
-      .OVERFLOW(32'(DATA_OUT_0.overflow)),
-      .EXPONENT_WIDTH(DATA_OUT_0.exponent_width),
-      .EXPONENT_BIAS(DATA_OUT_0.exponent_bias),
-      .MAXIMUM_CODE(DATA_OUT_0.maximum_code),
-      .SYMMETRIC(DATA_OUT_0.symmetric),
-      .BLOCK_SIZE(DATA_OUT_0.block_size),
-      .SCALE_BIAS(DATA_OUT_0.scale_bias),
-      .SCALE_CODES(DATA_OUT_0.scale_codes)
+      .SIZE(SIZE)
   ) u_encode (
       .clk,
       .rst,

@@ -69,14 +69,7 @@ module mase_requantize
       mase_scalar_cast #(
           .IN_WIDTH(ProductWidth),
           .PLACE_WIDTH(PlaceWidth),
-          .KIND(32'(DATA_OUT_0.encoding)),
-          .OUT_WIDTH(DATA_OUT_0.width),
-          .OUT_FRACTION(0),
-          .OUT_SIGNED(DATA_OUT_0.is_signed),
-          .ROUNDING(32'(DATA_OUT_0.rounding)),
-          .OVERFLOW(32'(DATA_OUT_0.overflow)),
-          .SYMMETRIC(DATA_OUT_0.symmetric),
-          .ZERO_POINT(DATA_OUT_0.zero_point)
+          .DATA_OUT(DATA_OUT_0)
       ) u_cast (
           .data_in (product_q),
           .exponent(-PlaceWidth'({1'b0, product_shift_q[i]})),

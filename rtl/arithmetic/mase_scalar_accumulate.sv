@@ -31,8 +31,7 @@ module mase_scalar_accumulate
     parameter int unsigned BIAS_SHIFT = 4,
 
     localparam int unsigned InWidth = DATA_IN_0.width + (MARKED ? 1 : 0),
-    localparam bit Blocks = DATA_OUT_0.block_size > 0,
-    localparam int unsigned Scales = Blocks ? ROWS : 1
+    localparam int unsigned Scales = (DATA_OUT_0.block_size > 0) ? ROWS : 1
 ) (
     input logic clk,
     input logic rst,
@@ -54,8 +53,6 @@ module mase_scalar_accumulate
     output logic                                                  data_out_0_valid,
     input  logic                                                  data_out_0_ready
 );
-
-  localparam int unsigned PlaceWidth = 12;
 
   localparam int unsigned GroupWidth = index_width(GROUP_TERMS);
 
@@ -123,16 +120,10 @@ module mase_scalar_accumulate
   for (genvar o = 0; o < OUT_LANES; o++) begin : gen_out
     logic signed [SUM_WIDTH-1:0] start;
     if (HAS_BIAS) begin : gen_bias
-      localparam int unsigned BiasBits =
-          (BIAS.encoding == Float) ? BIAS.width - BIAS.exponent_width + 1 : BIAS.width + 2;
-      logic signed [BiasBits-1:0] significand;
+      logic signed [BIAS.significand_width-1:0] significand;
       logic [BIAS.exponent_width-1:0] shift;
       mase_scalar_decode #(
-          .KIND(32'(BIAS.encoding)),
-          .WIDTH(BIAS.width),
-          .SIGNED(BIAS.is_signed),
-          .EXPONENT_WIDTH(BIAS.exponent_width),
-          .SIGNIFICAND_WIDTH(BiasBits)
+          .CODE(BIAS)
       ) u_bias (
           .code(bias[o]),
           .significand,
@@ -150,15 +141,9 @@ module mase_scalar_accumulate
       logic signed [SUM_WIDTH-1:0] sum_q;
 
       mase_scalar_dot_product #(
+          .DATA(DATA_IN_0),
+          .WEIGHT(WEIGHT),
           .LANES(IN_LANES),
-          .DATA_KIND(32'(DATA_IN_0.encoding)),
-          .DATA_WIDTH(DATA_IN_0.width),
-          .DATA_SIGNED(DATA_IN_0.is_signed),
-          .DATA_EXPONENT_WIDTH(DATA_IN_0.exponent_width),
-          .WEIGHT_KIND(32'(WEIGHT.encoding)),
-          .WEIGHT_WIDTH(WEIGHT.width),
-          .WEIGHT_SIGNED(WEIGHT.is_signed),
-          .WEIGHT_EXPONENT_WIDTH(WEIGHT.exponent_width),
           .SUM_WIDTH(SUM_WIDTH)
       ) u_dot (
           .clk,
@@ -177,30 +162,16 @@ module mase_scalar_accumulate
   end
 
   mase_encode #(
+      .IN_WIDTH(SUM_WIDTH),
+      .DATA_OUT(DATA_OUT_0),
       .ROWS(ROWS),
       .LANES(OUT_LANES),
-      .SIZE(SIZE),
-      .IN_WIDTH(SUM_WIDTH),
-      .PLACE_WIDTH(PlaceWidth),
-      .BLOCK(Blocks),
-      .KIND(32'(DATA_OUT_0.encoding)),
-      .OUT_WIDTH(DATA_OUT_0.width),
-      .OUT_FRACTION(Blocks ? int'(DATA_OUT_0.scale_width) : DATA_OUT_0.fraction),
-      .OUT_SIGNED(DATA_OUT_0.is_signed),
-      .ROUNDING(32'(DATA_OUT_0.rounding)),
-      .OVERFLOW(32'(DATA_OUT_0.overflow)),
-      .EXPONENT_WIDTH(DATA_OUT_0.exponent_width),
-      .EXPONENT_BIAS(DATA_OUT_0.exponent_bias),
-      .MAXIMUM_CODE(DATA_OUT_0.maximum_code),
-      .SYMMETRIC(DATA_OUT_0.symmetric),
-      .BLOCK_SIZE(DATA_OUT_0.block_size),
-      .SCALE_BIAS(DATA_OUT_0.scale_bias),
-      .SCALE_CODES(DATA_OUT_0.scale_codes)
+      .SIZE(SIZE)
   ) u_encode (
       .clk,
       .rst,
       .mantissa(sums),
-      .exponent({ROWS * OUT_LANES{PlaceWidth'(-SUM_FRACTION)}}),
+      .exponent({ROWS * OUT_LANES{exponent_t'(-SUM_FRACTION)}}),
       .data_in_valid(sum_valid),
       .data_in_ready(sum_ready),
       .data_out(data_out_0),

@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sum (OPERATION 0), difference (1) or product (2) of left * 2**left_exponent and
-// right * 2**right_exponent, on one pair. Sums keep GUARD_BITS bits below the operand of larger
+// The sum, difference or product of left * 2**left_exponent and right * 2**right_exponent, on one
+// pair. Sums keep GUARD_BITS bits below the operand of larger
 // exponent; what lies below is rounded to odd: the last bit is one where anything is lost, so that
 // rounding the result again to fewer bits is as rounding the exact sum. Products are exact.
 // OUT_WIDTH is LEFT_WIDTH + RIGHT_WIDTH for products, else the larger one + GUARD_BITS + 1.
 // Two's complement. Combinational.
-module mase_scaled_arithmetic #(
-    parameter int unsigned OPERATION   = 0,
+module mase_scaled_arithmetic
+  import mase_pkg::*;
+#(
+    parameter operation_e  OPERATION   = Add,
     parameter int unsigned LEFT_WIDTH  = 5,
     parameter int unsigned RIGHT_WIDTH = 5,
     parameter int unsigned GUARD_BITS  = 6,
     parameter int unsigned OUT_WIDTH   = 12
 ) (
     input  logic signed [ LEFT_WIDTH-1:0] left,
-    input  logic signed [           11:0] left_exponent,
+    input  exponent_t                     left_exponent,
     input  logic signed [RIGHT_WIDTH-1:0] right,
-    input  logic signed [           11:0] right_exponent,
+    input  exponent_t                     right_exponent,
     output logic        [  OUT_WIDTH-1:0] result,
-    output logic signed [           11:0] exponent
+    output exponent_t                     exponent
 );
 
-  if (OPERATION == 2) begin : gen_product
+  if (OPERATION == Multiply) begin : gen_product
     assign result   = OUT_WIDTH'(left) * OUT_WIDTH'(right);
     assign exponent = left_exponent + right_exponent;
   end else begin : gen_sum
     // Below the exponents of all numbers.
-    localparam logic signed [11:0] ZeroExponent = -12'sd1024;
+    localparam exponent_t ZeroExponent = -12'sd1024;
     localparam int unsigned ShiftWidth = $clog2(OUT_WIDTH + 1);
 
-    logic signed [11:0] left_place;
-    logic signed [11:0] right_place;
-    logic signed [11:0] high_place;
+    exponent_t left_place;
+    exponent_t right_place;
+    exponent_t high_place;
     logic right_is_high;
     logic signed [OUT_WIDTH-1:0] left_term;
     logic signed [OUT_WIDTH-1:0] right_term;
@@ -49,7 +51,7 @@ module mase_scaled_arithmetic #(
     assign shift = (distance > 13'(OUT_WIDTH)) ? ShiftWidth'(OUT_WIDTH) : ShiftWidth'(distance);
 
     assign left_term = OUT_WIDTH'(left) <<< GUARD_BITS;
-    if (OPERATION == 1) begin : gen_difference
+    if (OPERATION == Subtract) begin : gen_difference
       assign right_term = -(OUT_WIDTH'(right) <<< GUARD_BITS);
     end else begin : gen_plain
       assign right_term = OUT_WIDTH'(right) <<< GUARD_BITS;
@@ -60,7 +62,7 @@ module mase_scaled_arithmetic #(
     assign lost = |(low & ~({OUT_WIDTH{1'b1}} << shift));
     assign shifted = low >>> shift;
     assign result = high + (shifted | OUT_WIDTH'(lost));
-    assign exponent = high_place - 12'(GUARD_BITS);
+    assign exponent = high_place - exponent_t'(GUARD_BITS);
   end
 
 endmodule

@@ -1,72 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks with a shared scale out of exact values mantissa * 2**exponent.
 //
-// KIND 0 gives integers with one bit before the point, 1 floats, see mase_float_cast. The scale of a
-// block of BLOCK_SIZE neighbours in a row is the exponent of its largest magnitude, less that of the
-// largest element, bounded to what its code holds. The exponent is rounded down, to nearest where
-// floats have no mantissa. SCALE_KIND 1 gives E2M1 in a scale E4M3, see mase_nvfp4_scale and
-// mase_nvfp4_element. Elements are rounded to nearest even and saturate. A block is held back
-// until its last tile is in: the first tile of a block is offered 2 cycles after its last one
-// entered. Throughput 1 beat per cycle without gaps: two blocks are stored.
-module mase_block_encode #(
+// Elements are integers or floats, see mase_scalar_cast, rounded to nearest even. The scale of a
+// block of neighbours in a row is the exponent of its largest magnitude, less that of the largest
+// element, bounded to what its code holds. The exponent is rounded down, to nearest where floats
+// have no mantissa. Where scales are floats they are E4M3 and elements E2M1, see mase_nvfp4_scale
+// and mase_nvfp4_element. A block is held back until its last tile is in: the first tile of a block
+// is offered 2 cycles after its last one entered. Throughput 1 beat per cycle without gaps: two
+// blocks are stored.
+module mase_block_encode
+  import mase_pkg::*;
+#(
+    parameter int unsigned IN_WIDTH = 16,
+    parameter format_t DATA_OUT = blocks(fixed(8, 0), 1'b1, 4, 8, 127, 255),
     parameter int unsigned ROWS = 1,
     parameter int unsigned LANES = 4,
     // Elements of a row, of which a row's last tile may hold fewer than LANES.
-    parameter int unsigned SIZE = 8,
-    parameter int unsigned BLOCK_SIZE = 4,
-    parameter int unsigned IN_WIDTH = 16,
-    parameter int unsigned PLACE_WIDTH = 12,
-    parameter int unsigned KIND = 0,
-    parameter int unsigned OUT_WIDTH = 8,
-    parameter int unsigned EXPONENT_WIDTH = 4,
-    parameter int EXPONENT_BIAS = 7,
-    parameter int unsigned MAXIMUM_CODE = 127,
-    parameter int unsigned SCALE_KIND = 0,
-    parameter int unsigned SCALE_WIDTH = 8,
-    parameter int SCALE_BIAS = 127,
-    parameter int unsigned SCALE_CODES = 255,
-    parameter bit SYMMETRIC = 1
+    parameter int unsigned SIZE = 8
 ) (
     input logic clk,
     input logic rst,
 
-    input  logic [ROWS*LANES-1:0][   IN_WIDTH-1:0] mantissa,
-    input  logic [ROWS*LANES-1:0][PLACE_WIDTH-1:0] exponent,
-    input  logic                                   data_in_valid,
-    output logic                                   data_in_ready,
+    input  logic      [ROWS*LANES-1:0][IN_WIDTH-1:0] mantissa,
+    input  exponent_t [ROWS*LANES-1:0]               exponent,
+    input  logic                                     data_in_valid,
+    output logic                                     data_in_ready,
 
-    output logic [ROWS*LANES-1:0][  OUT_WIDTH-1:0] data_out,
-    output logic [      ROWS-1:0][SCALE_WIDTH-1:0] scale,
-    output logic                                   data_out_valid,
-    input  logic                                   data_out_ready
+    output logic [ROWS*LANES-1:0][      DATA_OUT.width-1:0] data_out,
+    output logic [      ROWS-1:0][DATA_OUT.scale_width-1:0] scale,
+    output logic                                            data_out_valid,
+    input  logic                                            data_out_ready
 );
 
-  localparam int unsigned Tiles = (SIZE + LANES - 1) / LANES;
-  localparam int unsigned Wanted = BLOCK_SIZE / LANES;
+  localparam int unsigned Tiles = ceil_div(SIZE, LANES);
+  localparam int unsigned Wanted = DATA_OUT.block_size / LANES;
   localparam int unsigned BlockTiles = (Wanted < Tiles) ? Wanted : Tiles;
   localparam int unsigned Tail = SIZE - (Tiles - 1) * LANES;
   localparam int unsigned Depth = 2 * BlockTiles;
-  localparam int unsigned TileWidth = (Tiles > 1) ? $clog2(Tiles) : 1;
-  localparam int unsigned BlockWidth = (BlockTiles > 1) ? $clog2(BlockTiles) : 1;
+  localparam int unsigned TileWidth = index_width(Tiles);
+  localparam int unsigned BlockWidth = index_width(BlockTiles);
   localparam int unsigned AddressWidth = $clog2(Depth);
   localparam int unsigned LevelWidth = $clog2(Depth + 1);
-  localparam int unsigned Payload = ROWS * LANES * (IN_WIDTH + PLACE_WIDTH);
+  localparam int unsigned Payload = ROWS * LANES * (IN_WIDTH + $bits(exponent_t));
   // One more bit than an exponent, and the place of the leading one.
-  localparam int unsigned PlaceWidth = PLACE_WIDTH + 2;
-  localparam int unsigned Mantissa = (KIND == 1) ? OUT_WIDTH - 1 - EXPONENT_WIDTH : 0;
-  localparam bit Nearest = KIND == 1 && Mantissa == 0;
+  localparam int unsigned PlaceWidth = $bits(exponent_t) + 2;
+  localparam bit Floats = DATA_OUT.encoding == Float;
+  localparam int unsigned Mantissa = Floats ? DATA_OUT.width - 1 - DATA_OUT.exponent_width : 0;
+  localparam bit Nearest = Floats && Mantissa == 0;
   // Exponent of the largest element.
-  localparam int Largest = (KIND == 1) ? int'(MAXIMUM_CODE >> Mantissa) - EXPONENT_BIAS : 0;
-  localparam bit Fine = SCALE_KIND == 1;
+  localparam int Largest =
+      Floats ? int'(DATA_OUT.maximum_code >> Mantissa) - DATA_OUT.exponent_bias : 0;
+  localparam bit Fine = DATA_OUT.scale_is_float;
   // The bits of a magnitude that its scale depends on, below the place of the leading one.
   localparam int unsigned BelowWidth = Fine ? IN_WIDTH : 0;
   localparam int unsigned BelowBits = Fine ? IN_WIDTH : 1;
   localparam int unsigned KeyWidth = PlaceWidth + BelowWidth;
   // Largest magnitudes below this place have the smallest scale.
-  localparam int LowPlace = Fine ? -8 : Largest - SCALE_BIAS;
-  localparam int HighPlace = LowPlace + int'(SCALE_CODES) - 1;
+  localparam int LowPlace = Fine ? -8 : Largest - DATA_OUT.scale_bias;
+  localparam int HighPlace = LowPlace + int'(DATA_OUT.scale_codes) - 1;
 
-  if (BLOCK_SIZE % LANES != 0 && Tiles > 1) begin : gen_block_check
+  if (DATA_OUT.block_size % LANES != 0 && Tiles > 1) begin : gen_block_check
     $error("the tiles of a row must divide the blocks");
   end
 
@@ -128,7 +121,7 @@ module mase_block_encode #(
   end
 
   logic [ROWS*LANES-1:0][IN_WIDTH-1:0] stored_mantissa;
-  logic [ROWS*LANES-1:0][PLACE_WIDTH-1:0] stored_exponent;
+  exponent_t [ROWS*LANES-1:0] stored_exponent;
   assign {stored_exponent, stored_mantissa} = memory[read_q];
 
   for (genvar r = 0; r < ROWS; r++) begin : gen_row
@@ -155,7 +148,7 @@ module mase_block_encode #(
         place = PlaceWidth'(LowPlace);
         for (int unsigned b = 0; b < IN_WIDTH; b++) begin
           if (magnitude[b]) begin
-            place = PlaceWidth'(signed'(exponent[r*LANES+i])) + PlaceWidth'(b);
+            place = PlaceWidth'(exponent[r*LANES+i]) + PlaceWidth'(b);
             if (Nearest && b > 0 && magnitude[(b>0)?b-1 : 0]) place = place + 1'b1;
           end
         end
@@ -209,16 +202,15 @@ module mase_block_encode #(
     assign shared = complete_q[block_out_q];
 
     always_ff @(posedge clk) begin
-      if (read) scale[r] <= SCALE_WIDTH'(int'(shared) - (Fine ? 0 : LowPlace));
+      if (read) scale[r] <= DATA_OUT.scale_width'(int'(shared) - (Fine ? 0 : LowPlace));
     end
 
     for (genvar i = 0; i < LANES; i++) begin : gen_lane
-      logic [OUT_WIDTH-1:0] element;
+      logic [DATA_OUT.width-1:0] element;
 
       if (Fine) begin : gen_fine
         mase_nvfp4_element #(
-            .IN_WIDTH(IN_WIDTH),
-            .PLACE_WIDTH(PLACE_WIDTH)
+            .IN_WIDTH(IN_WIDTH)
         ) u_cast (
             .data_in (stored_mantissa[r*LANES+i]),
             .exponent(stored_exponent[r*LANES+i]),
@@ -227,18 +219,12 @@ module mase_block_encode #(
         );
       end else begin : gen_power
         logic signed [PlaceWidth-1:0] relative;
-        assign relative = PlaceWidth'(signed'(stored_exponent[r*LANES+i])) - shared
-            + PlaceWidth'(Largest);
+        assign relative = PlaceWidth'(stored_exponent[r*LANES+i]) - shared + PlaceWidth'(Largest);
 
         mase_scalar_cast #(
             .IN_WIDTH(IN_WIDTH),
             .PLACE_WIDTH(PlaceWidth),
-            .KIND((KIND == 0 && SYMMETRIC) ? 3 : KIND),
-            .OUT_WIDTH(OUT_WIDTH),
-            .OUT_FRACTION(int'(OUT_WIDTH) - 2),
-            .EXPONENT_WIDTH(EXPONENT_WIDTH),
-            .EXPONENT_BIAS(EXPONENT_BIAS),
-            .MAXIMUM_CODE(MAXIMUM_CODE)
+            .DATA_OUT(DATA_OUT)
         ) u_cast (
             .data_in (stored_mantissa[r*LANES+i]),
             .exponent(relative),

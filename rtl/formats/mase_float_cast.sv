@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The float nearest to in * 2**exponent, on one element: sign, exponent, mantissa, with denormals,
-// ties to even. It saturates at MAXIMUM_CODE. Two's complement input. Combinational.
-module mase_float_cast #(
+// ties to even. Magnitudes beyond the largest number become OVERFLOW_CODE, which is the largest
+// number unless given. Two's complement input. Combinational.
+module mase_float_cast
+  import mase_pkg::*;
+#(
     parameter int unsigned IN_WIDTH = 16,
     parameter int unsigned PLACE_WIDTH = 12,
-    parameter int unsigned OUT_WIDTH = 8,
-    parameter int unsigned EXPONENT_WIDTH = 4,
-    parameter int EXPONENT_BIAS = 7,
-    parameter int unsigned MAXIMUM_CODE = 127
+    parameter format_t DATA_OUT = floating(8, 4, 7, 127),
+    parameter int unsigned OVERFLOW_CODE = DATA_OUT.maximum_code
 ) (
-    input  logic        [   IN_WIDTH-1:0] data_in,
-    input  logic signed [PLACE_WIDTH-1:0] exponent,
-    output logic        [  OUT_WIDTH-1:0] data_out
+    input  logic        [      IN_WIDTH-1:0] data_in,
+    input  logic signed [   PLACE_WIDTH-1:0] exponent,
+    output logic        [DATA_OUT.width-1:0] data_out
 );
 
-  localparam int unsigned Mantissa = OUT_WIDTH - 1 - EXPONENT_WIDTH;
+  localparam int unsigned Mantissa = DATA_OUT.width - 1 - DATA_OUT.exponent_width;
   // The leading one of the smallest normal number.
-  localparam int Lowest = 1 - EXPONENT_BIAS;
+  localparam int Lowest = 1 - DATA_OUT.exponent_bias;
   localparam int unsigned WorkWidth = PLACE_WIDTH + 2;
 
   logic [IN_WIDTH-1:0] magnitude;
@@ -39,8 +40,7 @@ module mase_float_cast #(
   mase_scaled_cast #(
       .IN_WIDTH(IN_WIDTH + 1),
       .EXPONENT_WIDTH(WorkWidth),
-      .OUT_WIDTH(Mantissa + 3),
-      .OUT_FRACTION(int'(Mantissa))
+      .DATA_OUT(fixed(Mantissa + 3, int'(Mantissa)))
   ) u_round (
       .data_in ({1'b0, magnitude}),
       .exponent(relative),
@@ -50,10 +50,10 @@ module mase_float_cast #(
   always_comb begin
     above = int'(place) - Lowest;
     // Beyond every code, whatever the mantissa.
-    if (above > (1 << EXPONENT_WIDTH)) above = 1 << EXPONENT_WIDTH;
+    if (above > (1 << DATA_OUT.exponent_width)) above = 1 << DATA_OUT.exponent_width;
     code = (above <<< Mantissa) + int'({1'b0, steps});
-    if (code > int'(MAXIMUM_CODE)) code = int'(MAXIMUM_CODE);
+    if (code > int'(DATA_OUT.maximum_code)) code = int'(OVERFLOW_CODE);
   end
-  assign data_out = {data_in[IN_WIDTH-1], (OUT_WIDTH - 1)'(code)};
+  assign data_out = {data_in[IN_WIDTH-1], (DATA_OUT.width - 1)'(code)};
 
 endmodule

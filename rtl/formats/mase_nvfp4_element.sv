@@ -2,14 +2,15 @@
 // The E2M1 nearest to in * 2**exponent / scale, ties to even, which saturates; the scale is a normal
 // number in E4M3. The magnitude is compared with the scale times the ends of E2M1's steps, exactly.
 // Two's complement input. Combinational.
-module mase_nvfp4_element #(
-    parameter int unsigned IN_WIDTH = 16,
-    parameter int unsigned PLACE_WIDTH = 12
+module mase_nvfp4_element
+  import mase_pkg::*;
+#(
+    parameter int unsigned IN_WIDTH = 16
 ) (
-    input  logic        [   IN_WIDTH-1:0] data_in,
-    input  logic signed [PLACE_WIDTH-1:0] exponent,
-    input  logic        [            7:0] scale,
-    output logic        [            3:0] data_out
+    input  logic      [IN_WIDTH-1:0] data_in,
+    input  exponent_t                exponent,
+    input  logic      [         7:0] scale,
+    output logic      [         3:0] data_out
 );
 
   // Ends of steps in quarters: 20 * 15 takes nine bits.

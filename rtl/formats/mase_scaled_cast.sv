@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// out = bound(round(in * 2**(exponent + OUT_FRACTION))), on one element, for any exponent.
-// ROUNDING and OVERFLOW as in mase_fixed_cast. Two's complement input. Combinational.
-module mase_scaled_cast #(
+// out = bound(round(in * 2**(exponent + fraction))), on one element, in fixed point, for any exponent.
+// Two's complement input. Combinational.
+module mase_scaled_cast
+  import mase_pkg::*;
+#(
     parameter int unsigned IN_WIDTH = 16,
     parameter int unsigned EXPONENT_WIDTH = 12,
-    parameter int unsigned OUT_WIDTH = 8,
-    parameter int OUT_FRACTION = 4,
-    parameter bit OUT_SIGNED = 1,
-    parameter int unsigned ROUNDING = 0,
-    parameter int unsigned OVERFLOW = 0
+    parameter format_t DATA_OUT = fixed(8, 4)
 ) (
     input  logic        [      IN_WIDTH-1:0] data_in,
     input  logic signed [EXPONENT_WIDTH-1:0] exponent,
-    output logic        [     OUT_WIDTH-1:0] data_out
+    output logic        [DATA_OUT.width-1:0] data_out
 );
 
   // Below half a unit at the longest shift right, beyond the result at the longest to the left.
   localparam int unsigned RightMax = IN_WIDTH + 1;
-  localparam int unsigned LeftMax = OUT_WIDTH;
+  localparam int unsigned LeftMax = DATA_OUT.width;
   localparam int unsigned Wide = IN_WIDTH + LeftMax + RightMax;
   localparam int unsigned ShiftMax = RightMax + LeftMax;
   localparam int unsigned ShiftWidth = $clog2(ShiftMax + 1);
@@ -28,7 +26,7 @@ module mase_scaled_cast #(
   logic [Wide-1:0] shifted;
 
   always_comb begin
-    place = int'(exponent) + OUT_FRACTION + int'(RightMax);
+    place = int'(exponent) + DATA_OUT.fraction + int'(RightMax);
     if (place < 0) shift = '0;
     else if (place > int'(ShiftMax)) shift = ShiftWidth'(ShiftMax);
     else shift = ShiftWidth'(place);
@@ -39,11 +37,11 @@ module mase_scaled_cast #(
   mase_fixed_cast #(
       .IN_WIDTH(Wide),
       .IN_FRACTION(int'(RightMax)),
-      .OUT_WIDTH(OUT_WIDTH),
+      .OUT_WIDTH(DATA_OUT.width),
       .OUT_FRACTION(0),
-      .OUT_SIGNED(OUT_SIGNED),
-      .ROUNDING(ROUNDING),
-      .OVERFLOW(OVERFLOW)
+      .OUT_SIGNED(DATA_OUT.is_signed),
+      .ROUNDING(32'(DATA_OUT.rounding)),
+      .OVERFLOW(32'(DATA_OUT.overflow))
   ) u_cast (
       .data_in (shifted),
       .data_out(data_out)

@@ -35,8 +35,6 @@ module mase_binary_blocks
     input  logic                                              data_out_0_ready
 );
 
-  localparam int LeftOffset = 2 - int'(DATA_IN_0.width) - DATA_IN_0.scale_bias;
-  localparam int RightOffset = 2 - int'(DATA_IN_1.width) - DATA_IN_1.scale_bias;
   localparam int unsigned ExactWidth = (OPERATION == Multiply) ? DATA_IN_0.width + DATA_IN_1.width
       : ((DATA_IN_0.width > DATA_IN_1.width) ? DATA_IN_0.width : DATA_IN_1.width) + GUARD_BITS + 1;
 
@@ -57,31 +55,33 @@ module mase_binary_blocks
   );
 
   logic [ROWS*LANES-1:0][ExactWidth-1:0] exact;
-  logic [ROWS*LANES-1:0][11:0] exact_exponent;
+  exponent_t [ROWS*LANES-1:0] exact_exponent;
   logic [ROWS*LANES-1:0][ExactWidth-1:0] mantissa;
-  logic [ROWS*LANES-1:0][11:0] exponent;
+  exponent_t [ROWS*LANES-1:0] exponent;
   logic exact_valid;
   logic exact_ready;
 
   for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_lane
     mase_scaled_arithmetic #(
-        .OPERATION  (32'(OPERATION)),
+        .OPERATION  (OPERATION),
         .LEFT_WIDTH (DATA_IN_0.width),
         .RIGHT_WIDTH(DATA_IN_1.width),
         .GUARD_BITS (GUARD_BITS),
         .OUT_WIDTH  (ExactWidth)
     ) u_arithmetic (
         .left(data_in_0[i]),
-        .left_exponent(12'(int'({1'b0, data_in_0_exponent[i/LANES]}) + LeftOffset)),
+        .left_exponent(exponent_t'(
+            int'({1'b0, data_in_0_exponent[i/LANES]}) + DATA_IN_0.lowest_step)),
         .right(data_in_1[i]),
-        .right_exponent(12'(int'({1'b0, data_in_1_exponent[i/LANES]}) + RightOffset)),
+        .right_exponent(exponent_t'(
+            int'({1'b0, data_in_1_exponent[i/LANES]}) + DATA_IN_1.lowest_step)),
         .result(exact[i]),
         .exponent(exact_exponent[i])
     );
   end
 
   mase_stream_register #(
-      .WIDTH(ROWS * LANES * (ExactWidth + 12))
+      .WIDTH(ROWS * LANES * (ExactWidth + $bits(exponent_t)))
   ) u_exact (
       .clk,
       .rst,
@@ -93,17 +93,12 @@ module mase_binary_blocks
       .data_out_ready(exact_ready)
   );
 
-  mase_block_encode #(
+  mase_encode #(
+      .IN_WIDTH(ExactWidth),
+      .DATA_OUT(DATA_OUT_0),
       .ROWS(ROWS),
       .LANES(LANES),
-      .SIZE(SIZE),
-      .BLOCK_SIZE(DATA_OUT_0.block_size),
-      .IN_WIDTH(ExactWidth),
-      .OUT_WIDTH(DATA_OUT_0.width),
-      .SCALE_WIDTH(DATA_OUT_0.scale_width),
-      .SCALE_BIAS(DATA_OUT_0.scale_bias),
-      .SCALE_CODES(DATA_OUT_0.scale_codes),
-      .SYMMETRIC(DATA_OUT_0.symmetric)
+      .SIZE(SIZE)
   ) u_encode (
       .clk,
       .rst,

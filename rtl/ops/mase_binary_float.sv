@@ -34,12 +34,8 @@ module mase_binary_float
     input  logic                                   data_out_0_ready
 );
 
-  localparam int unsigned LeftWidth = (DATA_IN_0.encoding == Float)
-      ? DATA_IN_0.width - DATA_IN_0.exponent_width + 1
-      : DATA_IN_0.width + (DATA_IN_0.is_signed ? 0 : 1);
-  localparam int unsigned RightWidth = (DATA_IN_1.encoding == Float)
-      ? DATA_IN_1.width - DATA_IN_1.exponent_width + 1
-      : DATA_IN_1.width + (DATA_IN_1.is_signed ? 0 : 1);
+  localparam int unsigned LeftWidth = DATA_IN_0.significand_width;
+  localparam int unsigned RightWidth = DATA_IN_1.significand_width;
   localparam int unsigned ExactWidth = (OPERATION == Multiply) ? LeftWidth + RightWidth
       : ((LeftWidth > RightWidth) ? LeftWidth : RightWidth) + GUARD_BITS + 1;
 
@@ -62,7 +58,7 @@ module mase_binary_float
   typedef struct packed {
     logic nan;
     logic negative_zero;
-    logic signed [11:0] exponent;
+    exponent_t exponent;
     logic [ExactWidth-1:0] mantissa;
   } exact_t;
 
@@ -74,27 +70,20 @@ module mase_binary_float
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
     logic signed [LeftWidth-1:0] left;
-    logic signed [11:0] left_exponent;
+    exponent_t left_exponent;
     logic left_negative;
     logic left_infinite;
     logic left_nan;
     logic signed [RightWidth-1:0] right;
-    logic signed [11:0] right_exponent;
+    exponent_t right_exponent;
     logic right_negative;
     logic right_infinite;
     logic right_nan;
     logic undefined;
 
     mase_float_decode #(
-        .KIND(32'(DATA_IN_0.encoding)),
-        .WIDTH(DATA_IN_0.width),
-        .FRACTION(DATA_IN_0.fraction),
-        .SIGNED(DATA_IN_0.is_signed),
-        .EXPONENT_WIDTH(DATA_IN_0.exponent_width),
-        .EXPONENT_BIAS(DATA_IN_0.exponent_bias),
-        .MAXIMUM_CODE(DATA_IN_0.maximum_code),
-        .INFINITY(DATA_IN_0_INFINITY),
-        .MANTISSA_WIDTH(LeftWidth)
+        .CODE(DATA_IN_0),
+        .INFINITY(DATA_IN_0_INFINITY)
     ) u_left (
         .code(data_in_0[i]),
         .mantissa(left),
@@ -105,15 +94,8 @@ module mase_binary_float
     );
 
     mase_float_decode #(
-        .KIND(32'(DATA_IN_1.encoding)),
-        .WIDTH(DATA_IN_1.width),
-        .FRACTION(DATA_IN_1.fraction),
-        .SIGNED(DATA_IN_1.is_signed),
-        .EXPONENT_WIDTH(DATA_IN_1.exponent_width),
-        .EXPONENT_BIAS(DATA_IN_1.exponent_bias),
-        .MAXIMUM_CODE(DATA_IN_1.maximum_code),
-        .INFINITY(DATA_IN_1_INFINITY),
-        .MANTISSA_WIDTH(RightWidth)
+        .CODE(DATA_IN_1),
+        .INFINITY(DATA_IN_1_INFINITY)
     ) u_right (
         .code(data_in_1[i]),
         .mantissa(right),
@@ -124,7 +106,7 @@ module mase_binary_float
     );
 
     mase_scaled_arithmetic #(
-        .OPERATION  (32'(OPERATION)),
+        .OPERATION  (OPERATION),
         .LEFT_WIDTH (LeftWidth),
         .RIGHT_WIDTH(RightWidth),
         .GUARD_BITS (GUARD_BITS),
@@ -151,14 +133,7 @@ module mase_binary_float
 
     mase_float_encode #(
         .IN_WIDTH(ExactWidth),
-        .KIND(32'(DATA_OUT_0.encoding)),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .EXPONENT_WIDTH(DATA_OUT_0.exponent_width),
-        .EXPONENT_BIAS(DATA_OUT_0.exponent_bias),
-        .MAXIMUM_CODE(DATA_OUT_0.maximum_code),
+        .DATA_OUT(DATA_OUT_0),
         .OVERFLOW_CODE(OVERFLOW_CODE),
         .NAN_CODE(NAN_CODE)
     ) u_encode (

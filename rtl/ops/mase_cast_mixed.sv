@@ -17,9 +17,8 @@ module mase_cast_mixed
     parameter int MULTIPLIER_SHIFT = 0,
 
     localparam bit InBlock = DATA_IN_0.block_size > 0,
-    localparam bit OutBlock = DATA_OUT_0.block_size > 0,
     localparam int unsigned InScales = InBlock ? ROWS : 1,
-    localparam int unsigned OutScales = OutBlock ? ROWS : 1
+    localparam int unsigned OutScales = (DATA_OUT_0.block_size > 0) ? ROWS : 1
 ) (
     input logic clk,
     input logic rst,
@@ -35,39 +34,27 @@ module mase_cast_mixed
     input  logic                                              data_out_0_ready
 );
 
-  localparam int unsigned Bits = (DATA_IN_0.encoding == Float)
-      ? DATA_IN_0.width - DATA_IN_0.exponent_width + 1 : DATA_IN_0.width + 2;
-  // A scale in E4M3 has a significand of four bits.
+  localparam int unsigned Bits = DATA_IN_0.significand_width;
   localparam bit Fine = DATA_IN_0.scale_is_float;
-  localparam int unsigned ScaledBits = Bits + (Fine ? 5 : 0);
+  localparam format_t Scale = floating(8, 4, 7, 126);
+  localparam int unsigned ScaledBits = Bits + (Fine ? Scale.significand_width : 0);
   localparam int unsigned Wide = ScaledBits + ((MULTIPLIER_WIDTH > 0) ? MULTIPLIER_WIDTH + 1 : 0);
-  localparam int unsigned PlaceWidth = 12;
-  // Exponent of the lowest step, of a block for the code 0 of the scale.
-  localparam int FloatPlace = 2 + int'(DATA_IN_0.exponent_width) - int'(DATA_IN_0.width)
-      - DATA_IN_0.exponent_bias;
-  localparam int IntegerPlace =
-      InBlock ? 2 - int'(DATA_IN_0.width) : -DATA_IN_0.fraction;
-  localparam int Place = ((DATA_IN_0.encoding == Float) ? FloatPlace : IntegerPlace)
-      - (InBlock ? DATA_IN_0.scale_bias : 0) - MULTIPLIER_SHIFT;
+  localparam int Place = DATA_IN_0.lowest_step - MULTIPLIER_SHIFT;
 
   if (InBlock && DATA_IN_0.block_size % LANES != 0) begin : gen_block_check
     $error("the tiles of a row must divide the blocks");
   end
 
   logic [ROWS*LANES-1:0][Wide-1:0] mantissa;
-  logic [ROWS*LANES-1:0][PlaceWidth-1:0] exponent;
+  exponent_t [ROWS*LANES-1:0] exponent;
 
   for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_lane
-    localparam int unsigned Scale = InBlock ? i / LANES : 0;
+    localparam int unsigned Row = InBlock ? i / LANES : 0;
     logic signed [Bits-1:0] significand;
     logic [DATA_IN_0.exponent_width-1:0] shift;
 
     mase_scalar_decode #(
-        .KIND(32'(DATA_IN_0.encoding)),
-        .WIDTH(DATA_IN_0.width),
-        .SIGNED(DATA_IN_0.is_signed),
-        .EXPONENT_WIDTH(DATA_IN_0.exponent_width),
-        .SIGNIFICAND_WIDTH(Bits)
+        .CODE(DATA_IN_0)
     ) u_decode (
         .code(data_in_0[i]),
         .significand,
@@ -76,15 +63,12 @@ module mase_cast_mixed
     logic signed [ScaledBits-1:0] scaled;
     logic signed [DATA_IN_0.scale_width:0] shared;
     if (Fine) begin : gen_fine
-      logic signed [4:0] factor;
-      logic [3:0] above;
+      logic signed [Scale.significand_width-1:0] factor;
+      logic [Scale.exponent_width-1:0] above;
       mase_scalar_decode #(
-          .KIND(1),
-          .WIDTH(8),
-          .EXPONENT_WIDTH(4),
-          .SIGNIFICAND_WIDTH(5)
+          .CODE(Scale)
       ) u_scale (
-          .code(data_in_0_exponent[Scale]),
+          .code(data_in_0_exponent[Row]),
           .significand(factor),
           .shift(above)
       );
@@ -92,36 +76,20 @@ module mase_cast_mixed
       assign shared = (DATA_IN_0.scale_width + 1)'(above);
     end else begin : gen_power
       assign scaled = significand;
-      assign shared = {1'b0, data_in_0_exponent[Scale]};
+      assign shared = {1'b0, data_in_0_exponent[Row]};
     end
     logic signed [ScaledBits-1:0] centred;
     assign centred = scaled - ScaledBits'(DATA_IN_0.zero_point);
     assign mantissa[i] = Wide'(centred) * Wide'(MULTIPLIER);
-    assign exponent[i] = PlaceWidth'(int'(shared) + int'({1'b0, shift}) + Place);
+    assign exponent[i] = exponent_t'(int'(shared) + int'({1'b0, shift}) + Place);
   end
 
   mase_encode #(
+      .IN_WIDTH(Wide),
+      .DATA_OUT(DATA_OUT_0),
       .ROWS(ROWS),
       .LANES(LANES),
-      .SIZE(SIZE),
-      .IN_WIDTH(Wide),
-      .PLACE_WIDTH(PlaceWidth),
-      .BLOCK(OutBlock),
-      .KIND(32'(DATA_OUT_0.encoding)),
-      .OUT_WIDTH(DATA_OUT_0.width),
-      .OUT_FRACTION(OutBlock ? int'(DATA_OUT_0.scale_width) : DATA_OUT_0.fraction),
-      .OUT_SIGNED(DATA_OUT_0.is_signed),
-      .ROUNDING(32'(DATA_OUT_0.rounding)),
-      .OVERFLOW(32'(DATA_OUT_0.overflow)),
-      .EXPONENT_WIDTH(DATA_OUT_0.exponent_width),
-      .EXPONENT_BIAS(DATA_OUT_0.exponent_bias),
-      .MAXIMUM_CODE(DATA_OUT_0.maximum_code),
-      .SYMMETRIC(DATA_OUT_0.symmetric),
-      .ZERO_POINT(DATA_OUT_0.zero_point),
-      .BLOCK_SIZE(DATA_OUT_0.block_size),
-      .SCALE_KIND(32'(DATA_OUT_0.scale_is_float)),
-      .SCALE_BIAS(DATA_OUT_0.scale_bias),
-      .SCALE_CODES(DATA_OUT_0.scale_codes)
+      .SIZE(SIZE)
   ) u_encode (
       .clk,
       .rst,

@@ -42,7 +42,6 @@ module mase_unary_blocks
   localparam int unsigned FractionBits = Width - 2;
   localparam int unsigned Depth = (2 * OCTAVES << FractionBits) + 1;
   localparam int unsigned AddressWidth = $clog2(Depth);
-  localparam int LowestStep = 2 - int'(Width) - DATA_IN_0.scale_bias;
   localparam int HighOctave = LOW_OCTAVE + int'(OCTAVES) - 1;
 
   if (DATA_IN_0.block_size % LANES != 0) begin : gen_block_check
@@ -51,7 +50,7 @@ module mase_unary_blocks
 
   typedef struct packed {
     logic [AddressWidth-1:0] address;
-    logic signed [11:0] added_exponent;
+    exponent_t added_exponent;
   } place_t;
 
   typedef struct packed {
@@ -88,7 +87,7 @@ module mase_unary_blocks
           fraction = magnitude << (Width - b);
         end
       end
-      octave = octave + int'({1'b0, data_in_0_exponent[i/LANES]}) + LowestStep;
+      octave = octave + int'({1'b0, data_in_0_exponent[i/LANES]}) + DATA_IN_0.lowest_step;
       row = octave;
       order = 0;
       if (octave < LOW_OCTAVE) begin
@@ -101,7 +100,7 @@ module mase_unary_blocks
       place[i].address = AddressWidth'(
           ((row - LOW_OCTAVE + (negative ? int'(OCTAVES) : 0)) << FractionBits)
           + int'({1'b0, fraction >> 2}));
-      place[i].added_exponent = 12'((octave - row) * int'(order));
+      place[i].added_exponent = exponent_t'((octave - row) * int'(order));
       if (magnitude == '0) begin
         place[i].address = AddressWidth'(Depth - 1);
         place[i].added_exponent = '0;
@@ -123,7 +122,7 @@ module mase_unary_blocks
   );
 
   word_t [ROWS*LANES-1:0] word_q;
-  logic signed [ROWS*LANES-1:0][11:0] added_q;
+  exponent_t [ROWS*LANES-1:0] added_q;
   logic word_valid;
   logic word_ready;
 
@@ -135,7 +134,7 @@ module mase_unary_blocks
   end
 
   logic [ROWS*LANES-1:0][WORD_WIDTH-1:0] mantissa;
-  logic [ROWS*LANES-1:0][11:0] exponent;
+  exponent_t [ROWS*LANES-1:0] exponent;
 
   for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_word
     always_ff @(posedge clk) begin
@@ -145,20 +144,15 @@ module mase_unary_blocks
       end
     end
     assign mantissa[i] = word_q[i].integer_part;
-    assign exponent[i] = 12'(signed'(word_q[i].exponent)) + added_q[i];
+    assign exponent[i] = exponent_t'(signed'(word_q[i].exponent)) + added_q[i];
   end
 
-  mase_block_encode #(
+  mase_encode #(
+      .IN_WIDTH(WORD_WIDTH),
+      .DATA_OUT(DATA_OUT_0),
       .ROWS(ROWS),
       .LANES(LANES),
-      .SIZE(SIZE),
-      .BLOCK_SIZE(DATA_OUT_0.block_size),
-      .IN_WIDTH(WORD_WIDTH),
-      .OUT_WIDTH(DATA_OUT_0.width),
-      .SCALE_WIDTH(DATA_OUT_0.scale_width),
-      .SCALE_BIAS(DATA_OUT_0.scale_bias),
-      .SCALE_CODES(DATA_OUT_0.scale_codes),
-      .SYMMETRIC(DATA_OUT_0.symmetric)
+      .SIZE(SIZE)
   ) u_encode (
       .clk,
       .rst,
