@@ -24,7 +24,7 @@ class Elementwise(Cell):
         latency: cycles from a beat to its result.
     """
 
-    latency: ClassVar[int] = 1
+    latency: ClassVar[int] = 4
     data_in_0: Encoding
     data_out_0: Encoding
     lanes: int

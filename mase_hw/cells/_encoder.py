@@ -15,7 +15,7 @@ def encoder(result: Encoding, lanes: int, size: int) -> Motion:
         size: elements of a row.
     """
     if not result.is_block:
-        return Steps(1)
+        return Steps()
     row = -(-size // lanes)
     # Tiles that do not divide a block are refused before emission.
     return Blocks(min(max(result.block_size // lanes, 1), row), row)

@@ -111,7 +111,7 @@ class Steps(Motion):
         latency: cycles from a beat to its result; 0 for a wire.
     """
 
-    latency: int = 1
+    latency: int = 2
 
     @property
     def depth(self) -> int:
@@ -189,15 +189,20 @@ class Fold(Motion):
         terms: rounds that are reduced.
         latency: cycles from the last beat of a result to the result.
         inner: beats of a round.
+        held: results on their way or waiting; without it as many as come until the first has left,
+            2 or more.
     """
 
     terms: int
     latency: int
     inner: int = 1
+    held: int | None = None
 
     @property
     def depth(self) -> int:
-        """Results on their way or waiting: as many as come until the first has left, 2 or more."""
+        """Results on their way or waiting."""
+        if self.held is not None:
+            return self.held
         rounds, more = divmod(self.latency + 1, self.terms * self.inner)
         return max(2, rounds * self.inner + min(more, self.inner))
 
@@ -356,9 +361,9 @@ class Select(Motion):
     last: tuple[int, ...]
 
     def offered(self, arrivals: Arrivals) -> Cycles:
-        """The cycle after the last of its beats; what follows the row comes a cycle later."""
+        """Two cycles after the last of its beats; what follows the row comes a cycle later."""
         rows, last = met(arrivals).reshape(-1, self.row), np.array(self.last)
-        result: Cycles = rows[:, np.minimum(last, self.row - 1)] + (last == self.row) + 1
+        result: Cycles = rows[:, np.minimum(last, self.row - 1)] + (last == self.row) + 2
         return result.reshape(-1)
 
     def needs(self, port: str, beats: int) -> Cycles:
@@ -368,13 +373,13 @@ class Select(Motion):
         return needs
 
     def room(self, port: str, beats: int) -> Cycles:
-        """Two results; another one where all of a row follow the row."""
+        """Three results; another one where all of a row follow the row."""
         last = np.arange(0, beats, self.row)[:, None] + np.array(self.last)
-        room: Cycles = np.searchsorted(last.reshape(-1), np.arange(beats), side="right") - 3
+        room: Cycles = np.searchsorted(last.reshape(-1), np.arange(beats), side="right") - 4
         return room
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
-        """A beat that completes a result waits for a register, as does one behind a rest."""
+        """A beat that completes a result waits for room, as does one behind a rest."""
         come, last = met(arrivals), np.array(self.last)
         rows = come.size // self.row
         completing = np.arange(0, come.size, self.row)[:, None] + last
@@ -382,13 +387,13 @@ class Select(Motion):
         # A rest at the end of the last row keeps nobody waiting.
         kept = completing < come.size
         free = np.full(come.size, -1)
-        room = behind(gone, 2) + 1
+        room = behind(gone, 3) + 1
         np.maximum.at(free, completing[kept], room[results[kept]])
         taken = one_per_cycle(np.maximum(come, free))
         within = np.minimum(last, self.row - 1)
         made = taken.reshape(rows, self.row)[:, within] + (last == self.row)
         stored = np.maximum(made.reshape(-1), room)
-        offered = np.maximum(stored, behind(gone)) + 1
+        offered = np.maximum(stored + 2, behind(gone) + 1)
         return Moves(dict.fromkeys(arrivals, taken), offered)
 
 

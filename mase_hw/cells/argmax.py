@@ -47,7 +47,7 @@ class Argmax(Cell):
     @property
     def motion(self) -> Motion:
         """A result follows its last beat."""
-        return Fold(self.terms, 1, self.inner)
+        return Fold(self.terms, 2, self.inner, 3)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -31,8 +31,8 @@ class BinaryFixed(Elementwise):
 
     @property
     def motion(self) -> Motion:
-        """A register, and one more before products are rounded."""
-        return Steps(4 if self.operation is Operation.MULTIPLY else 1)
+        """Rounding and bounds, before them operands and products, and a queue."""
+        return Steps(6 if self.operation is Operation.MULTIPLY else 4)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -30,7 +30,7 @@ class Merge(Motion):
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """One register stage."""
-        return self._made(arrivals) + 1
+        return self._made(arrivals) + 2
 
     def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
         """When their results are made."""
@@ -49,18 +49,18 @@ class Merge(Motion):
         return np.maximum.accumulate(needs)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """The result two before the one that takes it: a register and a spare one.
+        """The result three before the one that takes it: those before it are stored.
 
         A beat that is awaited counts as taken when its round begins: its results wait for it.
         """
-        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - 2
+        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - 3
         return room
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
-        """A beat of the result is made when the spare register is free."""
-        made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone, 2) + 1))
+        """A beat of the result is made when there is room to store it."""
+        made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone, 3) + 1))
         taken = {name: made[self._takers(name, times.size)] for name, times in arrivals.items()}
-        return Moves(taken, np.maximum(made, behind(gone)) + 1)
+        return Moves(taken, np.maximum(made + 2, behind(gone) + 1))
 
     def _made(self, arrivals: Arrivals) -> Cycles:
         """Return when each beat of the result enters the output register."""

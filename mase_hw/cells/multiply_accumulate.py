@@ -38,7 +38,7 @@ class MultiplyAccumulate(Accumulator):
     @property
     def motion(self) -> Motion:
         """Operands, products, a tree of adders, the sum, its rounding, a queue."""
-        return Fold(self.terms, 5 + self._levels)
+        return Fold(self.terms, 7 + self._levels)
 
     @property
     def repeated(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ class PreluFixed(Elementwise):
         weight: encoding of the slopes.
     """
 
-    latency: ClassVar[int] = 4
+    latency: ClassVar[int] = 6
     weight: Encoding
 
     @property

@@ -60,9 +60,9 @@ class Reduce(Cell):
     @property
     def motion(self) -> Motion:
         """The lanes of a row, sums, and the products, quotients and results behind them."""
-        lanes = (Steps(),) if self.row else ()
-        behind = Steps(1 + 2 * (self.factor_width > 0) + 3 * (self.divisor > 1))
-        return Chain((*lanes, Fold(self.terms, 1, self.inner), behind))
+        lanes = (Steps(2),) if self.row else ()
+        behind = Steps(3 + 2 * (self.factor_width > 0) + 3 * (self.divisor > 1))
+        return Chain((*lanes, Fold(self.terms, 2, self.inner, 3), behind))
 
     @property
     def multipliers(self) -> int:

@@ -49,7 +49,7 @@ class Requantize(Cell):
     @property
     def motion(self) -> Motion:
         """A product, and a cast."""
-        return Steps(4)
+        return Steps(5)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

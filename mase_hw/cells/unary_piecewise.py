@@ -66,7 +66,7 @@ class UnaryPiecewise(Elementwise):
     @property
     def motion(self) -> Motion:
         """Segment, coefficients, their products and sums, rounding, a queue."""
-        return Steps(9)
+        return Steps(11)
 
     @property
     def multipliers(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.cells._base import Cell, Image
 from mase_hw.cells._elementwise import Elementwise
@@ -19,7 +18,6 @@ class UnaryTable(Elementwise):
         table: the result for every bit pattern of the operand.
     """
 
-    latency: ClassVar[int] = 3
     table: Image
 
     @property

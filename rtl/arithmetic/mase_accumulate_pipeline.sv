@@ -37,7 +37,7 @@ module mase_accumulate_pipeline
 
   localparam int unsigned TermWidth = index_width(TERMS);
   // From the last operands to the result, and the cycle in which a place becomes free.
-  localparam int unsigned Cycles = PART_STAGES + RESULT_STAGES + 2;
+  localparam int unsigned Cycles = PART_STAGES + RESULT_STAGES + 3;
   localparam int unsigned Depth = (Cycles > 2 * TERMS) ? ceil_div(Cycles, TERMS) : 2;
 
   logic [TermWidth-1:0] term_q;
@@ -51,7 +51,6 @@ module mase_accumulate_pipeline
   logic may_q;
   logic unused_room;
   logic room_next;
-  logic unused_waiting;
 
   assign last = term_q == TermWidth'(TERMS - 1);
   assign data_in_ready = may_q && weight_valid && (!first || bias_valid);
@@ -131,7 +130,6 @@ module mase_accumulate_pipeline
       .rst,
       .data_in(result),
       .data_in_valid(last_q[PART_STAGES+RESULT_STAGES-1]),
-      .waiting(unused_waiting),
       .data_out,
       .data_out_valid,
       .data_out_ready

@@ -31,11 +31,7 @@ module mase_fixed_divide
       mase_fixed_cast #(
           .IN_WIDTH(IN_WIDTH),
           .IN_FRACTION(IN_FRACTION),
-          .OUT_WIDTH(RESULT.width),
-          .OUT_FRACTION(RESULT.fraction),
-          .OUT_SIGNED(RESULT.is_signed),
-          .ROUNDING(32'(RESULT.rounding)),
-          .OVERFLOW(32'(RESULT.overflow))
+          .RESULT(RESULT)
       ) u_cast (
           .data_in (data_in[i]),
           .data_out(data_out[i])

@@ -5,7 +5,7 @@
 // All results of a row share the row's IN_LANES elements; with SEPARATE each result has IN_LANES
 // elements of its own, which lie OUT_LANES apart. Weights come as [results, elements] beside the
 // data, a bias tile once per result tile. One beat per cycle without gaps; a result is offered
-// 5 + ceil(log2(IN_LANES)) cycles after its last operands met: operands, products, a tree of adders,
+// 7 + ceil(log2(IN_LANES)) cycles after its last operands met: operands, products, a tree of adders,
 // the sum, its rounding and its bounds each have a register.
 module mase_multiply_accumulate
   import mase_pkg::*;
@@ -69,7 +69,7 @@ module mase_multiply_accumulate
   mase_accumulate_pipeline #(
       .TERMS(TERMS),
       .PART_STAGES(2 + $clog2(IN_LANES)),
-      .RESULT_STAGES(2),
+      .RESULT_STAGES(3),
       .HAS_BIAS(HAS_BIAS),
       .BIAS_WIDTH(OUT_LANES * BIAS.width),
       .WIDTH(ROWS * OUT_LANES * DATA_OUT_0.width)
@@ -111,6 +111,7 @@ module mase_multiply_accumulate
       logic signed [ACCUMULATOR_WIDTH-1:0] sum_q;
       logic [RoundedWidth-1:0] rounded;
       logic [RoundedWidth-1:0] rounded_q;
+      logic [DATA_OUT_0.width-1:0] bounded;
 
       if (SEPARATE) begin : gen_separate
         for (genvar i = 0; i < IN_LANES; i++) begin : gen_element
@@ -162,8 +163,10 @@ module mase_multiply_accumulate
           .RESULT  (DATA_OUT_0)
       ) u_bound (
           .data_in (rounded_q),
-          .data_out(result[r*OUT_LANES+o])
+          .data_out(bounded)
       );
+
+      always_ff @(posedge clk) result[r*OUT_LANES+o] <= bounded;
     end
   end
 

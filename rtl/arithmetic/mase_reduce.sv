@@ -3,8 +3,8 @@
 // of TERMS rounds of INNER beats, lane by lane, or their maximum when MAXIMUM is set. With ROW the
 // lanes of a row of so many elements are reduced too: TERMS then counts the beats of all rows.
 // With FACTOR_WIDTH 0 there is no factor; else a whole number without sign comes for every result.
-// Throughput 1 beat per cycle. A result is offered 2 cycles after its last beat, one more with ROW,
-// one more with a factor, one more where DIVISOR is not 1.
+// Throughput 1 beat per cycle. A result is offered 5 cycles after its last beat, 2 more with ROW, 2
+// more with a factor, 3 more where DIVISOR is not 1.
 module mase_reduce
   import mase_pkg::*;
 #(
@@ -95,9 +95,10 @@ module mase_reduce
   );
 
   // Behind the sums everything moves in one pipeline.
-  localparam int unsigned Stages = ((FACTOR_WIDTH > 0) ? 2 : 0) + ((DIVISOR > 1) ? 3 : 0);
+  localparam int unsigned Stages = ((FACTOR_WIDTH > 0) ? 2 : 0) + ((DIVISOR > 1) ? 4 : 1);
 
   logic [OutLanes-1:0][ProductWidth-1:0] product;
+  logic [OutLanes-1:0][DATA_OUT_0.width-1:0] quotient;
   logic [OutLanes-1:0][DATA_OUT_0.width-1:0] result;
   logic met;
   logic met_ready;
@@ -140,8 +141,10 @@ module mase_reduce
   ) u_divide (
       .clk,
       .data_in (product),
-      .data_out(result)
+      .data_out(quotient)
   );
+
+  always_ff @(posedge clk) result <= quotient;
 
   mase_stream_pipeline #(
       .WIDTH (OutLanes * DATA_OUT_0.width),

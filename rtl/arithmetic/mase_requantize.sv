@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = cast(data_in_0 * multiplier * 2**-shift), ROWS rows of LANES exact integers, each lane
 // with a multiplier of its own: a word of MULTIPLIER holds the shift above MULTIPLIER_WIDTH bits.
-// Rounded once to integers, the scale is in the multiplier, see mase_scalar_cast. Latency 4 cycles,
+// Rounded once to integers, the scale is in the multiplier, see mase_scalar_cast. Latency 5 cycles,
 // throughput 1 beat per cycle.
 module mase_requantize
   import mase_pkg::*;

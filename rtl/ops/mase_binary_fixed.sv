@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = cast(data_in_0 + data_in_1), their difference or product as OPERATION says, lane by
 // lane, exact and rounded once.
-// Latency 1 cycle, of a product 4 cycles; throughput 1 beat per cycle.
+// Latency 4 cycles, of a product 6 cycles; throughput 1 beat per cycle.
 module mase_binary_fixed
   import mase_pkg::*;
 #(
@@ -59,7 +59,8 @@ module mase_binary_fixed
     logic signed [LeftWidth-1:0] left;
     logic signed [RightWidth-1:0] right;
     logic [RoundedWidth-1:0] rounded;
-    logic [RoundedWidth-1:0] bounded;
+    logic [RoundedWidth-1:0] rounded_q;
+    logic [DATA_OUT_0.width-1:0] bounded;
     logic [ExactWidth-1:0] exact;
 
     assign left = DATA_IN_0.is_signed
@@ -71,22 +72,18 @@ module mase_binary_fixed
       logic signed [LeftWidth-1:0] left_q;
       logic signed [RightWidth-1:0] right_q;
       logic signed [ExactWidth-1:0] product_q;
-      logic [RoundedWidth-1:0] rounded_q;
       always_ff @(posedge clk) begin
         left_q <= left;
         right_q <= right;
         product_q <= left_q * right_q;
-        rounded_q <= rounded;
       end
-      assign exact   = product_q;
-      assign bounded = rounded_q;
+      assign exact = product_q;
     end else begin : gen_sum
       logic signed [ExactWidth-1:0] first;
       logic signed [ExactWidth-1:0] second;
       assign first = ExactWidth'(left) <<< LeftShift;
       assign second = ExactWidth'(right) <<< RightShift;
       assign exact = (OPERATION == Subtract) ? first - second : first + second;
-      assign bounded = rounded;
     end
 
     mase_fixed_round #(
@@ -102,14 +99,19 @@ module mase_binary_fixed
         .IN_WIDTH(RoundedWidth),
         .RESULT  (DATA_OUT_0)
     ) u_bound (
-        .data_in (bounded),
-        .data_out(result[i])
+        .data_in (rounded_q),
+        .data_out(bounded)
     );
+
+    always_ff @(posedge clk) begin
+      rounded_q <= rounded;
+      result[i] <= bounded;
+    end
   end
 
   mase_stream_pipeline #(
       .WIDTH (LANES * DATA_OUT_0.width),
-      .STAGES((OPERATION == Multiply) ? 3 : 0)
+      .STAGES((OPERATION == Multiply) ? 4 : 2)
   ) u_pipeline (
       .clk,
       .rst,

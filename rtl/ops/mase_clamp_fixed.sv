@@ -2,7 +2,7 @@
 // out = cast(min(max(in, LOW), HIGH)), element by element: relu, relu6, hardtanh, clamp.
 // LOW and HIGH are bit patterns of codes: of the result, bounded after the cast, when
 // BOUNDS_ON_RESULT, else of the operand, bounded before. Rounding and saturation as the result says.
-// Latency 1 cycle, throughput 1 beat per cycle.
+// Latency 4 cycles, throughput 1 beat per cycle.
 module mase_clamp_fixed
   import mase_pkg::*;
 #(
@@ -28,40 +28,54 @@ module mase_clamp_fixed
   // The cast takes two's complement: an unsigned operand gets a zero on top.
   localparam int unsigned CastWidth = DATA_IN_0.width + (DATA_IN_0.is_signed ? 0 : 1);
 
+  localparam int unsigned RoundedWidth = rounded_width(CastWidth, DATA_IN_0.fraction, DATA_OUT_0);
+
   logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
     logic [ DATA_IN_0.width-1:0] operand;
     logic [       CastWidth-1:0] extended;
-    logic [DATA_OUT_0.width-1:0] cast;
+    logic [    RoundedWidth-1:0] rounded;
+    logic [    RoundedWidth-1:0] to_bound;
+    logic [DATA_OUT_0.width-1:0] bounded;
 
     assign extended = DATA_IN_0.is_signed ? CastWidth'(signed'(operand)) : CastWidth'(operand);
 
-    mase_fixed_cast #(
+    mase_fixed_round #(
         .IN_WIDTH(CastWidth),
         .IN_FRACTION(DATA_IN_0.fraction),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
-    ) u_cast (
+        .RESULT(DATA_OUT_0)
+    ) u_round (
         .data_in (extended),
-        .data_out(cast)
+        .data_out(rounded)
+    );
+
+    mase_fixed_bound #(
+        .IN_WIDTH(RoundedWidth),
+        .RESULT  (DATA_OUT_0)
+    ) u_bound (
+        .data_in (to_bound),
+        .data_out(bounded)
     );
 
     if (BOUNDS_ON_RESULT) begin : gen_bound_result
-      assign operand = data_in_0[i];
+      logic [DATA_OUT_0.width-1:0] clipped;
       mase_fixed_clip #(
           .WIDTH (DATA_OUT_0.width),
           .SIGNED(DATA_OUT_0.is_signed),
           .LOW   (LOW),
           .HIGH  (HIGH)
       ) u_clip (
-          .data_in (cast),
-          .data_out(result[i])
+          .data_in (bounded),
+          .data_out(clipped)
       );
+      assign operand = data_in_0[i];
+      always_ff @(posedge clk) begin
+        to_bound  <= rounded;
+        result[i] <= clipped;
+      end
     end else begin : gen_bound_operand
+      logic [DATA_IN_0.width-1:0] clipped;
       mase_fixed_clip #(
           .WIDTH (DATA_IN_0.width),
           .SIGNED(DATA_IN_0.is_signed),
@@ -69,20 +83,25 @@ module mase_clamp_fixed
           .HIGH  (HIGH)
       ) u_clip (
           .data_in (data_in_0[i]),
-          .data_out(operand)
+          .data_out(clipped)
       );
-      assign result[i] = cast;
+      assign to_bound = rounded;
+      always_ff @(posedge clk) begin
+        operand   <= clipped;
+        result[i] <= bounded;
+      end
     end
   end
 
-  mase_stream_register #(
-      .WIDTH(LANES * DATA_OUT_0.width)
-  ) u_register (
-      .clk(clk),
-      .rst(rst),
-      .data_in(result),
+  mase_stream_pipeline #(
+      .WIDTH (LANES * DATA_OUT_0.width),
+      .STAGES(2)
+  ) u_pipeline (
+      .clk,
+      .rst,
       .data_in_valid(data_in_0_valid),
       .data_in_ready(data_in_0_ready),
+      .result,
       .data_out(data_out_0),
       .data_out_valid(data_out_0_valid),
       .data_out_ready(data_out_0_ready)

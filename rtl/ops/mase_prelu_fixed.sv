@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // out = cast(in < 0 ? weight * in : in), element by element; every beat comes with its slopes.
-// Products are exact, rounding and saturation as the result says. Latency 4 cycles, throughput 1
+// Products are exact, rounding and saturation as the result says. Latency 6 cycles, throughput 1
 // beat per cycle.
 module mase_prelu_fixed
   import mase_pkg::*;
@@ -94,7 +94,7 @@ module mase_prelu_fixed
         .data_out(kept_bounded)
     );
 
-    assign result[i] = negative_q ? scaled_bounded : kept_bounded;
+    always_ff @(posedge clk) result[i] <= negative_q ? scaled_bounded : kept_bounded;
   end
 
   logic joined_valid;
@@ -111,7 +111,7 @@ module mase_prelu_fixed
 
   mase_stream_pipeline #(
       .WIDTH (LANES * DATA_OUT_0.width),
-      .STAGES(3)
+      .STAGES(4)
   ) u_pipeline (
       .clk,
       .rst,

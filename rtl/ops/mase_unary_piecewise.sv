@@ -6,7 +6,7 @@
 // the offset in the segment, left-aligned to T bits. The file holds {c2, c1, c0} for every segment,
 // in units of 2**-GUARD_BITS of the result's step, region after region.
 // Knots are codes in two's complement; those of an unsigned operand have their top bit inverted.
-// Latency 9 cycles, throughput 1 beat per cycle.
+// Latency 11 cycles, throughput 1 beat per cycle.
 module mase_unary_piecewise
   import mase_pkg::*;
 #(
@@ -86,6 +86,7 @@ module mase_unary_piecewise
     logic [SUM_WIDTH-1:0] sum_q;
     logic [RoundedWidth-1:0] rounded;
     logic [RoundedWidth-1:0] rounded_q;
+    logic [DATA_OUT_0.width-1:0] bounded;
 
     mase_unary_segment #(
         .WIDTH(DATA_IN_0.width),
@@ -139,13 +140,15 @@ module mase_unary_piecewise
         .RESULT  (DATA_OUT_0)
     ) u_bound (
         .data_in (rounded_q),
-        .data_out(result[i])
+        .data_out(bounded)
     );
+
+    always_ff @(posedge clk) result[i] <= bounded;
   end
 
   mase_stream_pipeline #(
       .WIDTH (LANES * DATA_OUT_0.width),
-      .STAGES(8)
+      .STAGES(9)
   ) u_pipeline (
       .clk,
       .rst,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // out = table[in], element by element: any function of one operand of at most 12 bits. The file holds
 // the result for every bit pattern, already rounded and bounded; all lanes read the same memory.
-// Latency 3 cycles, throughput 1 beat per cycle.
+// Latency 4 cycles, throughput 1 beat per cycle.
 module mase_unary_table
   import mase_pkg::*;
 #(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The handshakes of a pipeline that never stops: `result` comes STAGES cycles after its beat moved,
-// whatever the consumer does, and waits here. A beat moves only while there is room for its result.
-// Latency 1 + STAGES cycles, throughput 1 beat per cycle.
+// whatever the consumer does, and waits here. A beat moves only while there is room for its result,
+// so that no path leads from data_out_ready to data_in_ready.
+// Latency STAGES + 2 cycles, throughput 1 beat per cycle.
 module mase_stream_pipeline #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned STAGES = 1
@@ -17,12 +18,11 @@ module mase_stream_pipeline #(
 );
 
   // A credit is back a cycle after its result could leave.
-  localparam int unsigned Depth = STAGES + 2;
+  localparam int unsigned Depth = STAGES + 3;
 
   logic result_valid;
   logic take;
   logic unused_room;
-  logic unused_waiting;
 
   assign take = data_in_valid && data_in_ready;
 
@@ -56,7 +56,6 @@ module mase_stream_pipeline #(
       .rst,
       .data_in(result),
       .data_in_valid(result_valid),
-      .waiting(unused_waiting),
       .data_out,
       .data_out_valid,
       .data_out_ready

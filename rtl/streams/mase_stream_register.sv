@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A register of a stream, and a spare one: a consumer that pauses is seen a cycle later, so that no
-// path leads from data_out_ready to data_in_ready. Latency 1 cycle, throughput 1 beat per cycle.
+// One stage of a stream: a beat is stored, and leaves through a register. No path leads from
+// data_out_ready to data_in_ready. Latency 2 cycles, throughput 1 beat per cycle.
 module mase_stream_register #(
     parameter int unsigned WIDTH = 8
 ) (
@@ -14,18 +14,15 @@ module mase_stream_register #(
     input  logic             data_out_ready
 );
 
-  logic spare_valid;
-  assign data_in_ready = !spare_valid;
-
-  mase_result_queue #(
-      .WIDTH(WIDTH),
-      .DEPTH(2)
-  ) u_queue (
+  mase_stream_pipeline #(
+      .WIDTH (WIDTH),
+      .STAGES(0)
+  ) u_pipeline (
       .clk,
       .rst,
-      .data_in,
-      .data_in_valid(data_in_valid && !spare_valid),
-      .waiting(spare_valid),
+      .data_in_valid,
+      .data_in_ready,
+      .result(data_in),
       .data_out,
       .data_out_valid,
       .data_out_ready
