@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// data_out = the code of data_in * 2**-IN_FRACTION / DIVISOR in RESULT, fixed point, lane by lane,
+// data_out = the code of data_in * 2**-IN_FRACTION / DIVISOR in DATA_OUT, fixed point, lane by lane,
 // for an odd DIVISOR: the exact quotient is rounded once.
 //
 // The quotient comes from a product with the reciprocal, wide enough to be exact (Granlund and
@@ -13,7 +13,7 @@ module mase_fixed_divide
     parameter int unsigned IN_WIDTH = 12,
     parameter int IN_FRACTION = 4,
     parameter int unsigned DIVISOR = 9,
-    parameter format_t RESULT = fixed(8, 4)
+    parameter format_t DATA_OUT = fixed(8, 4)
 ) (
     input logic clk,
     input logic rst,
@@ -22,7 +22,7 @@ module mase_fixed_divide
     input  logic                           data_in_valid,
     output logic                           data_in_ready,
 
-    output logic [LANES-1:0][RESULT.width-1:0] data_out,
+    output logic [LANES-1:0][DATA_OUT.width-1:0] data_out,
     output logic                               data_out_valid,
     input  logic                               data_out_ready
 );
@@ -31,7 +31,7 @@ module mase_fixed_divide
     $error("DIVISOR must be odd");
   end
 
-  logic [LANES-1:0][RESULT.width-1:0] rounded;
+  logic [LANES-1:0][DATA_OUT.width-1:0] rounded;
   logic rounded_valid;
   logic rounded_ready;
 
@@ -42,11 +42,7 @@ module mase_fixed_divide
       mase_fixed_cast #(
           .IN_WIDTH(IN_WIDTH),
           .IN_FRACTION(IN_FRACTION),
-          .OUT_WIDTH(RESULT.width),
-          .OUT_FRACTION(RESULT.fraction),
-          .OUT_SIGNED(RESULT.is_signed),
-          .ROUNDING(32'(RESULT.rounding)),
-          .OVERFLOW(32'(RESULT.overflow))
+          .DATA_OUT(DATA_OUT)
       ) u_cast (
           .data_in (data_in[i]),
           .data_out(rounded[i])
@@ -54,7 +50,7 @@ module mase_fixed_divide
     end
   end else begin : gen_divide
     // The quotient has a bit below the result's half, or more.
-    localparam int Missing = RESULT.fraction + 1 - IN_FRACTION;
+    localparam int Missing = DATA_OUT.fraction + 1 - IN_FRACTION;
     localparam int unsigned Shift = (Missing > 0) ? unsigned'(Missing) : 0;
     localparam int unsigned Width = IN_WIDTH + Shift;
     // A multiple of the divisor is added, so that all numerators are positive.
@@ -100,11 +96,7 @@ module mase_fixed_divide
       mase_fixed_cast #(
           .IN_WIDTH(QuotientWidth + 2),
           .IN_FRACTION(IN_FRACTION + int'(Shift) + 1),
-          .OUT_WIDTH(RESULT.width),
-          .OUT_FRACTION(RESULT.fraction),
-          .OUT_SIGNED(RESULT.is_signed),
-          .ROUNDING(32'(RESULT.rounding)),
-          .OVERFLOW(32'(RESULT.overflow))
+          .DATA_OUT(DATA_OUT)
       ) u_cast (
           .data_in ({quotient, rest}),
           .data_out(rounded[i])
@@ -113,7 +105,7 @@ module mase_fixed_divide
   end
 
   mase_stream_register #(
-      .WIDTH(LANES * RESULT.width)
+      .WIDTH(LANES * DATA_OUT.width)
   ) u_register (
       .clk,
       .rst,

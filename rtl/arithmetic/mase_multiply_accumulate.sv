@@ -136,11 +136,7 @@ module mase_multiply_accumulate
       mase_fixed_cast #(
           .IN_WIDTH(ACCUMULATOR_WIDTH),
           .IN_FRACTION(Fraction),
-          .OUT_WIDTH(DATA_OUT_0.width),
-          .OUT_FRACTION(DATA_OUT_0.fraction),
-          .OUT_SIGNED(DATA_OUT_0.is_signed),
-          .ROUNDING(32'(DATA_OUT_0.rounding)),
-          .OVERFLOW(32'(DATA_OUT_0.overflow))
+          .DATA_OUT(DATA_OUT_0)
       ) u_cast (
           .data_in (sum_q),
           .data_out(rounded[r*OUT_LANES+o])

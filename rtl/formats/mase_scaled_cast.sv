@@ -36,12 +36,8 @@ module mase_scaled_cast
 
   mase_fixed_cast #(
       .IN_WIDTH(Wide),
-      .IN_FRACTION(int'(RightMax)),
-      .OUT_WIDTH(DATA_OUT.width),
-      .OUT_FRACTION(0),
-      .OUT_SIGNED(DATA_OUT.is_signed),
-      .ROUNDING(32'(DATA_OUT.rounding)),
-      .OVERFLOW(32'(DATA_OUT.overflow))
+      .IN_FRACTION(int'(RightMax) + DATA_OUT.fraction),
+      .DATA_OUT(DATA_OUT)
   ) u_cast (
       .data_in (shifted),
       .data_out(data_out)

@@ -27,8 +27,8 @@ module mase_binary_fixed
     input  logic                                   data_out_0_ready
 );
 
-  localparam int unsigned LeftWidth = DATA_IN_0.width + (DATA_IN_0.is_signed ? 0 : 1);
-  localparam int unsigned RightWidth = DATA_IN_1.width + (DATA_IN_1.is_signed ? 0 : 1);
+  localparam int unsigned LeftWidth = DATA_IN_0.significand_width;
+  localparam int unsigned RightWidth = DATA_IN_1.significand_width;
   // Operands of a sum are brought to the larger fraction.
   localparam int Distance = DATA_IN_0.fraction - DATA_IN_1.fraction;
   localparam int unsigned LeftShift = (Distance < 0) ? unsigned'(-Distance) : 0;
@@ -78,11 +78,7 @@ module mase_binary_fixed
     mase_fixed_cast #(
         .IN_WIDTH(ExactWidth),
         .IN_FRACTION(ExactFraction),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
+        .DATA_OUT(DATA_OUT_0)
     ) u_cast (
         .data_in (exact[i]),
         .data_out(result[i])

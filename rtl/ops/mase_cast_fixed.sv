@@ -34,11 +34,7 @@ module mase_cast_fixed
     mase_fixed_cast #(
         .IN_WIDTH(InWidth),
         .IN_FRACTION(DATA_IN_0.fraction),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
+        .DATA_OUT(DATA_OUT_0)
     ) u_cast (
         .data_in (NEGATE ? -extended : extended),
         .data_out(result[i])

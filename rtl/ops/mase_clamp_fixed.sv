@@ -26,7 +26,7 @@ module mase_clamp_fixed
 );
 
   // The cast takes two's complement: an unsigned operand gets a zero on top.
-  localparam int unsigned CastWidth = DATA_IN_0.width + (DATA_IN_0.is_signed ? 0 : 1);
+  localparam int unsigned CastWidth = DATA_IN_0.significand_width;
 
   logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
@@ -40,11 +40,7 @@ module mase_clamp_fixed
     mase_fixed_cast #(
         .IN_WIDTH(CastWidth),
         .IN_FRACTION(DATA_IN_0.fraction),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
+        .DATA_OUT(DATA_OUT_0)
     ) u_cast (
         .data_in (extended),
         .data_out(cast)

@@ -27,8 +27,8 @@ module mase_prelu_fixed
 );
 
   // Two's complement for both: an unsigned value gets a zero on top.
-  localparam int unsigned InWidth = DATA_IN_0.width + (DATA_IN_0.is_signed ? 0 : 1);
-  localparam int unsigned SlopeWidth = WEIGHT.width + (WEIGHT.is_signed ? 0 : 1);
+  localparam int unsigned InWidth = DATA_IN_0.significand_width;
+  localparam int unsigned SlopeWidth = WEIGHT.significand_width;
   localparam int unsigned ProductWidth = InWidth + SlopeWidth;
 
   logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
@@ -47,11 +47,7 @@ module mase_prelu_fixed
     mase_fixed_cast #(
         .IN_WIDTH(ProductWidth),
         .IN_FRACTION(DATA_IN_0.fraction + WEIGHT.fraction),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
+        .DATA_OUT(DATA_OUT_0)
     ) u_scaled (
         .data_in (product),
         .data_out(scaled)
@@ -60,11 +56,7 @@ module mase_prelu_fixed
     mase_fixed_cast #(
         .IN_WIDTH(InWidth),
         .IN_FRACTION(DATA_IN_0.fraction),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
+        .DATA_OUT(DATA_OUT_0)
     ) u_kept (
         .data_in (operand),
         .data_out(kept)

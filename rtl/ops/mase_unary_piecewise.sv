@@ -170,11 +170,7 @@ module mase_unary_piecewise
     mase_fixed_cast #(
         .IN_WIDTH(SUM_WIDTH),
         .IN_FRACTION(DATA_OUT_0.fraction + int'(GUARD_BITS)),
-        .OUT_WIDTH(DATA_OUT_0.width),
-        .OUT_FRACTION(DATA_OUT_0.fraction),
-        .OUT_SIGNED(DATA_OUT_0.is_signed),
-        .ROUNDING(32'(DATA_OUT_0.rounding)),
-        .OVERFLOW(32'(DATA_OUT_0.overflow))
+        .DATA_OUT(DATA_OUT_0)
     ) u_cast (
         .data_in (sum),
         .data_out(result[i])
