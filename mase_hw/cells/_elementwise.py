@@ -63,17 +63,17 @@ class Encoded(Elementwise):
     Attributes:
         rows: rows of a beat.
         size: elements of a row of the tensor.
-        stages: registers before the encoder.
+        latency: cycles before the encoder.
     """
 
     rows: int
     size: int
-    stages: ClassVar[int] = 0
+    latency: ClassVar[int] = 0
 
     def _port(self, encoding: Encoding) -> Port:
         return Port.elements(encoding, self.lanes, self.beats, rows=self.rows, scales=True)
 
     @property
     def motion(self) -> Motion:
-        """Registers, and the encoder."""
-        return Chain((*(Steps(),) * self.stages, encoder(self.data_out_0, self.lanes, self.size)))
+        """A pipeline, and the encoder."""
+        return Chain((Steps(self.latency), encoder(self.data_out_0, self.lanes, self.size)))

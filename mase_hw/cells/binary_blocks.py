@@ -25,7 +25,7 @@ class BinaryBlocks(Encoded):
     data_in_1: Encoding
     operation: Operation
     guard_bits: int
-    stages: ClassVar[int] = 1
+    latency: ClassVar[int] = 2
 
     @property
     def multipliers(self) -> int:

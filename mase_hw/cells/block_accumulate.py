@@ -37,7 +37,7 @@ class BlockAccumulate(Accumulator):
     @property
     def motion(self) -> Motion:
         """Products, a tree of adders, the sum of a block, the sum; then the encoder."""
-        sums = Fold(self.terms, 3 + self._levels, 1)
+        sums = Fold(self.terms, 5 + self._levels)
         return Chain((sums, encoder(self.data_out_0, self.out_lanes, self.size)))
 
     @classmethod

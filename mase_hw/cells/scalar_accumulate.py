@@ -43,7 +43,7 @@ class ScalarAccumulate(Accumulator):
     @property
     def motion(self) -> Motion:
         """Products, a tree of adders, the sum; then the encoder."""
-        sums = Fold(self.terms, 2 + self._levels, 1)
+        sums = Fold(self.terms, 4 + self._levels)
         return Chain((sums, encoder(self.data_out_0, self.out_lanes, self.size)))
 
     @classmethod

@@ -36,7 +36,7 @@ class UnaryBlocks(Encoded):
     order_2: int
     order_3: int
     table: Image
-    stages: ClassVar[int] = 2
+    latency: ClassVar[int] = 5
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:

@@ -1,7 +1,7 @@
 """How hardware reads and makes the codes of a tensor: one typed value for every number format.
 
-It is `format_t` of `rtl/mase_pkg.sv`, field by field; operators and cells ask for encodings, not
-for formats by name.
+It is `format_t` of `rtl/mase_pkg.sv`, less the fields that its constructors derive; operators and
+cells ask for encodings, not for formats by name.
 """
 
 from __future__ import annotations

@@ -79,33 +79,44 @@ module mase_block_accumulate
   end
 
   logic met;
-  logic [index_width(TERMS)-1:0] unused_term;
-  logic advance;
   logic part_valid;
   logic part_first;
+  logic [OUT_LANES-1:0][BIAS.width-1:0] part_bias;
+  logic [BIAS.scale_width-1:0] part_bias_exponent;
+  logic [ROWS*OUT_LANES-1:0][SUM_WIDTH-1:0] result;
+  exponent_t [ROWS*OUT_LANES-1:0] result_exponent;
+  logic [ROWS*OUT_LANES-1:0][SUM_WIDTH-1:0] mantissa;
+  exponent_t [ROWS*OUT_LANES-1:0] exponent;
   logic sum_valid;
   logic sum_ready;
 
-  mase_accumulate_control #(
-      .TERMS  (TERMS),
-      .LATENCY(Latency)
-  ) u_control (
+  mase_accumulate_pipeline #(
+      .TERMS(TERMS),
+      .PART_STAGES(Latency),
+      .RESULT_STAGES(1),
+      .HAS_BIAS(HAS_BIAS),
+      .BIAS_WIDTH(OUT_LANES * BIAS.width + BIAS.scale_width),
+      .WIDTH(ROWS * OUT_LANES * (SUM_WIDTH + $bits(exponent_t)))
+  ) u_pipeline (
       .clk,
       .rst,
       .data_in_valid(data_in_0_valid),
       .data_in_ready(data_in_0_ready),
       .weight_valid,
       .weight_ready,
+      .bias({bias_exponent, bias}),
       .bias_valid,
       .bias_ready,
-      .met,
-      .term(unused_term),
-      .advance,
       .part_valid,
       .part_first,
-      .sum_valid,
-      .sum_ready
+      .part_bias({part_bias_exponent, part_bias}),
+      .result({result_exponent, result}),
+      .data_out({exponent, mantissa}),
+      .data_out_valid(sum_valid),
+      .data_out_ready(sum_ready)
   );
+
+  assign met = data_in_0_valid && data_in_0_ready;
 
   // Where in its block and in its group the beat lies that meets its weights.
   logic [BlockCountWidth-1:0] part_q;
@@ -122,7 +133,7 @@ module mase_block_accumulate
     if (rst) begin
       part_q <= '0;
       tile_q <= '0;
-    end else if (advance && met) begin
+    end else if (met) begin
       part_q <= ends ? '0 : part_q + 1'b1;
       tile_q <= group_ends ? '0 : tile_q + 1'b1;
     end
@@ -137,22 +148,16 @@ module mase_block_accumulate
 
   always_ff @(posedge clk) begin
     if (rst) valid_q <= '0;
-    else if (advance) valid_q <= DotLatency'({valid_q, met});
+    else valid_q <= DotLatency'({valid_q, met});
   end
 
   always_ff @(posedge clk) begin
-    if (advance) begin
-      starts_q <= DotLatency'({starts_q, starts});
-      ends_q <= Latency'({ends_q, ends});
-      data_scale_q <= (Latency * ROWS * DATA_IN_0.scale_width)
-          '({data_scale_q, data_in_0_exponent});
-      weight_scale_q <= (Latency * OUT_LANES * WEIGHT.scale_width)
-          '({weight_scale_q, weight_exponent});
-    end
+    starts_q <= DotLatency'({starts_q, starts});
+    ends_q <= Latency'({ends_q, ends});
+    data_scale_q <= (Latency * ROWS * DATA_IN_0.scale_width)'({data_scale_q, data_in_0_exponent});
+    weight_scale_q <= (Latency * OUT_LANES * WEIGHT.scale_width)
+        '({weight_scale_q, weight_exponent});
   end
-
-  logic [ROWS*OUT_LANES-1:0][SUM_WIDTH-1:0] mantissa;
-  exponent_t [ROWS*OUT_LANES-1:0] exponent;
 
   for (genvar o = 0; o < OUT_LANES; o++) begin : gen_out
     logic signed [SUM_WIDTH-1:0] start;
@@ -163,19 +168,19 @@ module mase_block_accumulate
       mase_scalar_decode #(
           .CODE(BIAS)
       ) u_bias (
-          .code(bias[o]),
+          .code(part_bias[o]),
           .significand,
           .shift
       );
       assign start = SUM_WIDTH'(significand) <<< BiasLeft;
       assign start_exponent =
-          exponent_t'(int'({1'b0, bias_exponent}) + int'({1'b0, shift}) + StartPlace);
+          exponent_t'(int'({1'b0, part_bias_exponent}) + int'({1'b0, shift}) + StartPlace);
     end else begin : gen_no_bias
       assign start = '0;
       assign start_exponent = {1'b1, {($bits(exponent_t) - 1) {1'b0}}};
       localparam int UnusedPlace = StartPlace;
       logic unused_bias;
-      assign unused_bias = |{bias[o], bias_exponent, UnusedPlace == 0};
+      assign unused_bias = |{part_bias[o], part_bias_exponent, UnusedPlace == 0};
     end
 
     for (genvar r = 0; r < ROWS; r++) begin : gen_row
@@ -198,7 +203,6 @@ module mase_block_accumulate
             .SUM_WIDTH(DotWidth)
         ) u_dot (
             .clk,
-            .enable(advance),
             .data(data_in_0[r*IN_LANES+:IN_LANES]),
             .weight(weight[o*IN_LANES+:IN_LANES]),
             .sum(dot)
@@ -211,7 +215,6 @@ module mase_block_accumulate
             .SUM_WIDTH(DotWidth)
         ) u_dot (
             .clk,
-            .enable(advance),
             .valid('1),
             .data(data_in_0[r*IN_LANES+:IN_LANES]),
             .weight(weight[o*IN_LANES+:IN_LANES]),
@@ -220,7 +223,7 @@ module mase_block_accumulate
       end
 
       always_ff @(posedge clk) begin
-        if (advance && valid_q[DotLatency-1]) begin
+        if (valid_q[DotLatency-1]) begin
           block_q <= (starts_q[DotLatency-1] ? '0 : block_q) + BlockWidth'(dot);
         end
       end
@@ -234,7 +237,7 @@ module mase_block_accumulate
       assign distance = part_larger ? part_exponent - base_exponent : base_exponent - part_exponent;
 
       always_ff @(posedge clk) begin
-        if (advance && part_valid) begin
+        if (part_valid) begin
           if (!ends_q[Latency-1]) begin
             sum_q <= base;
             exponent_q <= base_exponent;
@@ -245,8 +248,8 @@ module mase_block_accumulate
         end
       end
 
-      assign mantissa[r*OUT_LANES+o] = sum_q;
-      assign exponent[r*OUT_LANES+o] = exponent_q;
+      assign result[r*OUT_LANES+o] = sum_q;
+      assign result_exponent[r*OUT_LANES+o] = exponent_q;
     end
   end
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sum = data[0] * weight[0] + ... + data[LANES-1] * weight[LANES-1], exact.
-// Latency 1 + ceil(log2(LANES)) enabled cycles, throughput one per cycle.
+// Latency 1 + ceil(log2(LANES)) cycles, throughput one per cycle; it never stops.
 module mase_dot_product #(
     parameter int unsigned LANES = 4,
     parameter int unsigned DATA_WIDTH = 8,
@@ -10,7 +10,6 @@ module mase_dot_product #(
     parameter int unsigned SUM_WIDTH = 18
 ) (
     input  logic                               clk,
-    input  logic                               enable,
     input  logic [LANES-1:0][  DATA_WIDTH-1:0] data,
     input  logic [LANES-1:0][WEIGHT_WIDTH-1:0] weight,
     output logic [                SUM_WIDTH-1:0] sum
@@ -41,7 +40,7 @@ module mase_dot_product #(
       assign weight_lane = signed'({1'b0, weight[i]});
     end
     always_ff @(posedge clk) begin
-      if (enable) product_q <= data_lane * weight_lane;
+      product_q <= data_lane * weight_lane;
     end
   end
 
@@ -69,7 +68,7 @@ module mase_dot_product #(
         end
       end
       always_ff @(posedge clk) begin
-        if (enable) sum_q[i] <= left + right;
+        sum_q[i] <= left + right;
       end
     end
   end

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// data_out = the code of data_in * 2**-IN_FRACTION / DIVISOR in RESULT, fixed point, lane by lane,
+// data_out = the code of data_in * 2**-IN_FRACTION / DIVISOR in DATA_OUT, fixed point, lane by lane,
 // for an odd DIVISOR: the exact quotient is rounded once.
 //
 // The quotient comes from a product with the reciprocal, wide enough to be exact (Granlund and
@@ -13,11 +13,11 @@ module mase_fixed_divide
     parameter int unsigned IN_WIDTH = 12,
     parameter int IN_FRACTION = 4,
     parameter int unsigned DIVISOR = 9,
-    parameter format_t RESULT = fixed(8, 4)
+    parameter format_t DATA_OUT = fixed(8, 4)
 ) (
     input  logic                               clk,
     input  logic [LANES-1:0][    IN_WIDTH-1:0] data_in,
-    output logic [LANES-1:0][RESULT.width-1:0] data_out
+    output logic [LANES-1:0][DATA_OUT.width-1:0] data_out
 );
 
   if (DIVISOR % 2 != 1) begin : gen_divisor_check
@@ -31,7 +31,7 @@ module mase_fixed_divide
       mase_fixed_cast #(
           .IN_WIDTH(IN_WIDTH),
           .IN_FRACTION(IN_FRACTION),
-          .RESULT(RESULT)
+          .DATA_OUT(DATA_OUT)
       ) u_cast (
           .data_in (data_in[i]),
           .data_out(data_out[i])
@@ -39,7 +39,7 @@ module mase_fixed_divide
     end
   end else begin : gen_divide
     // The quotient has a bit below the result's half, or more.
-    localparam int Missing = RESULT.fraction + 1 - IN_FRACTION;
+    localparam int Missing = DATA_OUT.fraction + 1 - IN_FRACTION;
     localparam int unsigned Shift = (Missing > 0) ? unsigned'(Missing) : 0;
     localparam int unsigned Width = IN_WIDTH + Shift;
     // A multiple of the divisor is added, so that all numerators are positive.
@@ -55,7 +55,7 @@ module mase_fixed_divide
     localparam int unsigned QuotientWidth = ProductWidth - Position;
 
     localparam int unsigned RoundedWidth =
-        rounded_width(QuotientWidth + 2, IN_FRACTION + int'(Shift) + 1, RESULT);
+        rounded_width(QuotientWidth + 2, IN_FRACTION + int'(Shift) + 1, DATA_OUT);
 
     for (genvar i = 0; i < LANES; i++) begin : gen_lane
       logic [Wide-1:0] numerator_q;
@@ -79,7 +79,7 @@ module mase_fixed_divide
       mase_fixed_round #(
           .IN_WIDTH(QuotientWidth + 2),
           .IN_FRACTION(IN_FRACTION + int'(Shift) + 1),
-          .RESULT(RESULT)
+          .DATA_OUT(DATA_OUT)
       ) u_round (
           .data_in ({quotient, rest}),
           .data_out(rounded)
@@ -87,7 +87,7 @@ module mase_fixed_divide
 
       mase_fixed_bound #(
           .IN_WIDTH(RoundedWidth),
-          .RESULT  (RESULT)
+          .DATA_OUT(DATA_OUT)
       ) u_bound (
           .data_in (rounded_q),
           .data_out(data_out[i])

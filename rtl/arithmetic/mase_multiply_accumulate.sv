@@ -130,7 +130,6 @@ module mase_multiply_accumulate
           .SUM_WIDTH(DotWidth)
       ) u_dot (
           .clk,
-          .enable(1'b1),
           .data(elements),
           .weight(weight_q[o*IN_LANES+:IN_LANES]),
           .sum(dot)
@@ -150,7 +149,7 @@ module mase_multiply_accumulate
       mase_fixed_round #(
           .IN_WIDTH(ACCUMULATOR_WIDTH),
           .IN_FRACTION(Fraction),
-          .RESULT(DATA_OUT_0)
+          .DATA_OUT(DATA_OUT_0)
       ) u_round (
           .data_in (sum_q),
           .data_out(rounded)
@@ -160,7 +159,7 @@ module mase_multiply_accumulate
 
       mase_fixed_bound #(
           .IN_WIDTH(RoundedWidth),
-          .RESULT  (DATA_OUT_0)
+          .DATA_OUT(DATA_OUT_0)
       ) u_bound (
           .data_in (rounded_q),
           .data_out(bounded)

@@ -137,7 +137,7 @@ module mase_reduce
       .IN_WIDTH(ProductWidth),
       .IN_FRACTION(DATA_IN_0.fraction + int'(SHIFT)),
       .DIVISOR(DIVISOR),
-      .RESULT(DATA_OUT_0)
+      .DATA_OUT(DATA_OUT_0)
   ) u_divide (
       .clk,
       .data_in (product),

@@ -61,33 +61,41 @@ module mase_scalar_accumulate
   end
 
   logic met;
-  logic [index_width(TERMS)-1:0] unused_term;
-  logic advance;
   logic part_valid;
   logic part_first;
+  logic [OUT_LANES-1:0][BIAS.width-1:0] part_bias;
+  logic [ROWS*OUT_LANES-1:0][SUM_WIDTH-1:0] result;
+  logic [ROWS*OUT_LANES-1:0][SUM_WIDTH-1:0] sums;
   logic sum_valid;
   logic sum_ready;
 
-  mase_accumulate_control #(
-      .TERMS  (TERMS),
-      .LATENCY(1 + $clog2(IN_LANES))
-  ) u_control (
+  mase_accumulate_pipeline #(
+      .TERMS(TERMS),
+      .PART_STAGES(1 + $clog2(IN_LANES)),
+      .RESULT_STAGES(1),
+      .HAS_BIAS(HAS_BIAS),
+      .BIAS_WIDTH(OUT_LANES * BIAS.width),
+      .WIDTH(ROWS * OUT_LANES * SUM_WIDTH)
+  ) u_pipeline (
       .clk,
       .rst,
       .data_in_valid(data_in_0_valid),
       .data_in_ready(data_in_0_ready),
       .weight_valid,
       .weight_ready,
+      .bias,
       .bias_valid,
       .bias_ready,
-      .met,
-      .term(unused_term),
-      .advance,
       .part_valid,
       .part_first,
-      .sum_valid,
-      .sum_ready
+      .part_bias,
+      .result,
+      .data_out(sums),
+      .data_out_valid(sum_valid),
+      .data_out_ready(sum_ready)
   );
+
+  assign met = data_in_0_valid && data_in_0_ready;
 
   // Where in its group the beat lies that meets its weights, and which of its lanes count.
   logic [GroupWidth-1:0] place_q;
@@ -99,7 +107,7 @@ module mase_scalar_accumulate
 
   always_ff @(posedge clk) begin
     if (rst) place_q <= '0;
-    else if (advance && met) place_q <= group_ends ? '0 : place_q + 1'b1;
+    else if (met) place_q <= group_ends ? '0 : place_q + 1'b1;
   end
 
   for (genvar i = 0; i < ROWS * IN_LANES; i++) begin : gen_data
@@ -115,8 +123,6 @@ module mase_scalar_accumulate
     end
   end
 
-  logic [ROWS*OUT_LANES-1:0][SUM_WIDTH-1:0] sums;
-
   for (genvar o = 0; o < OUT_LANES; o++) begin : gen_out
     logic signed [SUM_WIDTH-1:0] start;
     if (HAS_BIAS) begin : gen_bias
@@ -125,7 +131,7 @@ module mase_scalar_accumulate
       mase_scalar_decode #(
           .CODE(BIAS)
       ) u_bias (
-          .code(bias[o]),
+          .code(part_bias[o]),
           .significand,
           .shift
       );
@@ -133,7 +139,7 @@ module mase_scalar_accumulate
     end else begin : gen_no_bias
       assign start = '0;
       logic unused_bias;
-      assign unused_bias = |bias[o];
+      assign unused_bias = |part_bias[o];
     end
 
     for (genvar r = 0; r < ROWS; r++) begin : gen_row
@@ -147,7 +153,6 @@ module mase_scalar_accumulate
           .SUM_WIDTH(SUM_WIDTH)
       ) u_dot (
           .clk,
-          .enable(advance),
           .valid(met ? lanes : '0),
           .data(data[r*IN_LANES+:IN_LANES]),
           .weight(weight[o*IN_LANES+:IN_LANES]),
@@ -155,9 +160,9 @@ module mase_scalar_accumulate
       );
 
       always_ff @(posedge clk) begin
-        if (advance && part_valid) sum_q <= (part_first ? start : sum_q) + (dot <<< DOT_SHIFT);
+        if (part_valid) sum_q <= (part_first ? start : sum_q) + (dot <<< DOT_SHIFT);
       end
-      assign sums[r*OUT_LANES+o] = sum_q;
+      assign result[r*OUT_LANES+o] = sum_q;
     end
   end
 

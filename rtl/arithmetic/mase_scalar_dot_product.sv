@@ -12,7 +12,6 @@ module mase_scalar_dot_product
     parameter int unsigned SUM_WIDTH = 20
 ) (
     input  logic                                      clk,
-    input  logic                                      enable,
     input  logic        [LANES-1:0]                   valid,
     input  logic        [LANES-1:0][  DATA.width-1:0] data,
     input  logic        [LANES-1:0][WEIGHT.width-1:0] weight,
@@ -30,7 +29,7 @@ module mase_scalar_dot_product
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
     if (Signs) begin : gen_signs
       always_ff @(posedge clk) begin
-        if (enable) term_q[i] <= TermWidth'(valid[i] && (data[i] == weight[i]));
+        term_q[i] <= TermWidth'(valid[i] && (data[i] == weight[i]));
       end
     end else begin : gen_product
       localparam int unsigned DataBits = DATA.significand_width;
@@ -62,7 +61,7 @@ module mase_scalar_dot_product
       assign shift = 32'(data_shift) + 32'(weight_shift);
 
       always_ff @(posedge clk) begin
-        if (enable) term_q[i] <= valid[i] ? TermWidth'(product) <<< shift : '0;
+        term_q[i] <= valid[i] ? TermWidth'(product) <<< shift : '0;
       end
     end
   end
@@ -90,7 +89,7 @@ module mase_scalar_dot_product
         end
       end
       always_ff @(posedge clk) begin
-        if (enable) sum_q[i] <= left + right;
+        sum_q[i] <= left + right;
       end
     end
   end
@@ -105,10 +104,8 @@ module mase_scalar_dot_product
   if (Signs) begin : gen_count
     logic signed [TermWidth-1:0] lanes_q[Depth+1];
     always_ff @(posedge clk) begin
-      if (enable) begin
-        lanes_q[0] <= TermWidth'($countones(valid));
-        for (int l = 1; l <= int'(Depth); l++) lanes_q[l] <= lanes_q[l-1];
-      end
+      lanes_q[0] <= TermWidth'($countones(valid));
+      for (int l = 1; l <= int'(Depth); l++) lanes_q[l] <= lanes_q[l-1];
     end
     assign sum = (SUM_WIDTH'(total) <<< 1) - SUM_WIDTH'(lanes_q[Depth]);
   end else begin : gen_sum

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// data_out = round(data_in * 2**(RESULT.fraction - IN_FRACTION)), the first half of a cast to fixed
+// data_out = round(data_in * 2**(DATA_OUT.fraction - IN_FRACTION)), the first half of a cast to fixed
 // point: every bit that the rounded value may have, rounded_width() of them. The input is two's
 // complement; an unsigned value comes with a zero on top. Combinational.
 module mase_fixed_round
@@ -7,15 +7,15 @@ module mase_fixed_round
 #(
     parameter int unsigned IN_WIDTH = 16,
     parameter int IN_FRACTION = 8,
-    parameter format_t RESULT = fixed(8, 4),
+    parameter format_t DATA_OUT = fixed(8, 4),
 
-    localparam int unsigned WorkWidth = rounded_width(IN_WIDTH, IN_FRACTION, RESULT)
+    localparam int unsigned WorkWidth = rounded_width(IN_WIDTH, IN_FRACTION, DATA_OUT)
 ) (
     input  logic [ IN_WIDTH-1:0] data_in,
     output logic [WorkWidth-1:0] data_out
 );
 
-  localparam int Shift = IN_FRACTION - RESULT.fraction;
+  localparam int Shift = IN_FRACTION - DATA_OUT.fraction;
   localparam int unsigned ShiftRight = (Shift > 0) ? unsigned'(Shift) : 0;
   localparam int unsigned ShiftLeft = (Shift < 0) ? unsigned'(-Shift) : 0;
 
@@ -39,13 +39,13 @@ module mase_fixed_round
       assign sticky = 1'b0;
     end
 
-    if (RESULT.rounding == NearestEven) begin : gen_nearest_even
+    if (DATA_OUT.rounding == NearestEven) begin : gen_nearest_even
       assign up = half & (sticky | truncated[0]);
-    end else if (RESULT.rounding == NearestUp) begin : gen_nearest_up
+    end else if (DATA_OUT.rounding == NearestUp) begin : gen_nearest_up
       assign up = half;
       logic unused_sticky;
       assign unused_sticky = sticky;
-    end else if (RESULT.rounding == Floor) begin : gen_floor
+    end else if (DATA_OUT.rounding == Floor) begin : gen_floor
       assign up = 1'b0;
       logic unused_bits;
       assign unused_bits = half | sticky;

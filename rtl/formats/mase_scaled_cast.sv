@@ -36,8 +36,8 @@ module mase_scaled_cast
 
   mase_fixed_cast #(
       .IN_WIDTH(Wide),
-      .IN_FRACTION(int'(RightMax)),
-      .RESULT(Whole)
+      .IN_FRACTION(int'(RightMax) + DATA_OUT.fraction),
+      .DATA_OUT(DATA_OUT)
   ) u_cast (
       .data_in (shifted),
       .data_out(data_out)

@@ -89,7 +89,7 @@ module mase_binary_fixed
     mase_fixed_round #(
         .IN_WIDTH(ExactWidth),
         .IN_FRACTION(ExactFraction),
-        .RESULT(DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_round (
         .data_in (exact),
         .data_out(rounded)
@@ -97,7 +97,7 @@ module mase_binary_fixed
 
     mase_fixed_bound #(
         .IN_WIDTH(RoundedWidth),
-        .RESULT  (DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_bound (
         .data_in (rounded_q),
         .data_out(bounded)

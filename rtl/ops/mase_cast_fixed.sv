@@ -40,7 +40,7 @@ module mase_cast_fixed
     mase_fixed_round #(
         .IN_WIDTH(InWidth),
         .IN_FRACTION(DATA_IN_0.fraction),
-        .RESULT(DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_round (
         .data_in (NEGATE ? -extended : extended),
         .data_out(rounded)
@@ -48,7 +48,7 @@ module mase_cast_fixed
 
     mase_fixed_bound #(
         .IN_WIDTH(RoundedWidth),
-        .RESULT  (DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_bound (
         .data_in (rounded_q),
         .data_out(bounded)

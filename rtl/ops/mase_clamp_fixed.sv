@@ -44,7 +44,7 @@ module mase_clamp_fixed
     mase_fixed_round #(
         .IN_WIDTH(CastWidth),
         .IN_FRACTION(DATA_IN_0.fraction),
-        .RESULT(DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_round (
         .data_in (extended),
         .data_out(rounded)
@@ -52,7 +52,7 @@ module mase_clamp_fixed
 
     mase_fixed_bound #(
         .IN_WIDTH(RoundedWidth),
-        .RESULT  (DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_bound (
         .data_in (to_bound),
         .data_out(bounded)

@@ -63,7 +63,7 @@ module mase_prelu_fixed
     mase_fixed_round #(
         .IN_WIDTH(ProductWidth),
         .IN_FRACTION(DATA_IN_0.fraction + WEIGHT.fraction),
-        .RESULT(DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_scaled (
         .data_in (product_q),
         .data_out(scaled)
@@ -71,7 +71,7 @@ module mase_prelu_fixed
 
     mase_fixed_bound #(
         .IN_WIDTH(ScaledWidth),
-        .RESULT  (DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_scaled_bound (
         .data_in (scaled_q),
         .data_out(scaled_bounded)
@@ -80,7 +80,7 @@ module mase_prelu_fixed
     mase_fixed_round #(
         .IN_WIDTH(InWidth),
         .IN_FRACTION(DATA_IN_0.fraction),
-        .RESULT(DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_kept (
         .data_in (beside_q),
         .data_out(kept)
@@ -88,7 +88,7 @@ module mase_prelu_fixed
 
     mase_fixed_bound #(
         .IN_WIDTH(KeptWidth),
-        .RESULT  (DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_kept_bound (
         .data_in (kept_q),
         .data_out(kept_bounded)

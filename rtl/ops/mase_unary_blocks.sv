@@ -4,7 +4,7 @@
 // {exponent, integer}, at each sign, each of OCTAVES octaves k from LOW_OCTAVE on and each f in this
 // order, then at zero; beyond the octaves it is F at the nearest one times 2**(ORDER * distance),
 // with the orders for plus and minus below (0, 1) and above (2, 3). Results are encoded in blocks.
-// They are looked up in 2 cycles; see mase_block_encode for the rest. Throughput 1 beat per cycle.
+// They are looked up in 5 cycles; see mase_block_encode for the rest. Throughput 1 beat per cycle.
 module mase_unary_blocks
   import mase_pkg::*;
 #(
@@ -62,9 +62,12 @@ module mase_unary_blocks
   initial $readmemh(TABLE_FILE, memory);
 
   place_t [ROWS*LANES-1:0] place;
-  place_t [ROWS*LANES-1:0] place_q;
-  logic place_valid;
-  logic place_ready;
+  exponent_t [ROWS*LANES-1:0] found_exponent;
+  exponent_t [ROWS*LANES-1:0] exponent;
+  logic [ROWS*LANES-1:0][WORD_WIDTH-1:0] found_mantissa;
+  logic [ROWS*LANES-1:0][WORD_WIDTH-1:0] mantissa;
+  logic word_valid;
+  logic word_ready;
 
   for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_place
     logic negative;
@@ -108,44 +111,33 @@ module mase_unary_blocks
     end
   end
 
-  mase_stream_register #(
-      .WIDTH(ROWS * LANES * $bits(place_t))
-  ) u_place (
+  for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_word
+    place_t place_q;
+    exponent_t added_q;
+    word_t word_q;
+
+    always_ff @(posedge clk) begin
+      place_q <= place[i];
+      word_q <= memory[place_q.address];
+      added_q <= place_q.added_exponent;
+      found_mantissa[i] <= word_q.integer_part;
+      found_exponent[i] <= exponent_t'(signed'(word_q.exponent)) + added_q;
+    end
+  end
+
+  mase_stream_pipeline #(
+      .WIDTH (ROWS * LANES * (WORD_WIDTH + $bits(exponent_t))),
+      .STAGES(3)
+  ) u_pipeline (
       .clk,
       .rst,
-      .data_in(place),
       .data_in_valid(data_in_0_valid),
       .data_in_ready(data_in_0_ready),
-      .data_out(place_q),
-      .data_out_valid(place_valid),
-      .data_out_ready(place_ready)
+      .result({found_mantissa, found_exponent}),
+      .data_out({mantissa, exponent}),
+      .data_out_valid(word_valid),
+      .data_out_ready(word_ready)
   );
-
-  word_t [ROWS*LANES-1:0] word_q;
-  exponent_t [ROWS*LANES-1:0] added_q;
-  logic word_valid;
-  logic word_ready;
-
-  assign place_ready = !word_valid || word_ready;
-
-  always_ff @(posedge clk) begin
-    if (rst) word_valid <= 1'b0;
-    else if (place_ready) word_valid <= place_valid;
-  end
-
-  logic [ROWS*LANES-1:0][WORD_WIDTH-1:0] mantissa;
-  exponent_t [ROWS*LANES-1:0] exponent;
-
-  for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_word
-    always_ff @(posedge clk) begin
-      if (place_ready && place_valid) begin
-        word_q[i]  <= memory[place_q[i].address];
-        added_q[i] <= place_q[i].added_exponent;
-      end
-    end
-    assign mantissa[i] = word_q[i].integer_part;
-    assign exponent[i] = exponent_t'(signed'(word_q[i].exponent)) + added_q[i];
-  end
 
   mase_encode #(
       .IN_WIDTH(WORD_WIDTH),

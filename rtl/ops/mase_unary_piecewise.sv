@@ -129,7 +129,7 @@ module mase_unary_piecewise
     mase_fixed_round #(
         .IN_WIDTH(SUM_WIDTH),
         .IN_FRACTION(DATA_OUT_0.fraction + int'(GUARD_BITS)),
-        .RESULT(DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_round (
         .data_in (sum_q),
         .data_out(rounded)
@@ -137,7 +137,7 @@ module mase_unary_piecewise
 
     mase_fixed_bound #(
         .IN_WIDTH(RoundedWidth),
-        .RESULT  (DATA_OUT_0)
+        .DATA_OUT(DATA_OUT_0)
     ) u_bound (
         .data_in (rounded_q),
         .data_out(bounded)

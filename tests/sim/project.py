@@ -18,7 +18,13 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.ops import TensorSpec
 
 FORMAT = Fixed(8, 4)
-LIBRARY = ("mase_stream_register", "mase_stream_join", "mase_rom_source", "mase_fixed_cast")
+LIBRARY = (
+    "mase_pkg",
+    "mase_stream_register",
+    "mase_stream_join",
+    "mase_rom_source",
+    "mase_fixed_cast",
+)
 ELEMENTS = 6
 FAULTS = (
     "none",

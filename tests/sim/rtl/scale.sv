@@ -53,9 +53,7 @@ module scale #(
     mase_fixed_cast #(
         .IN_WIDTH(16),
         .IN_FRACTION(8),
-        .OUT_WIDTH(8),
-        .OUT_FRACTION(4),
-        .ROUNDING(0)
+        .DATA_OUT(mase_pkg::fixed(8, 4))
     ) u_nearest (
         .data_in (product),
         .data_out(nearest)
@@ -63,9 +61,7 @@ module scale #(
     mase_fixed_cast #(
         .IN_WIDTH(16),
         .IN_FRACTION(8),
-        .OUT_WIDTH(8),
-        .OUT_FRACTION(4),
-        .ROUNDING(2)
+        .DATA_OUT(mase_pkg::fixed(8, 4, .rounding(mase_pkg::Floor)))
     ) u_floor (
         .data_in (product),
         .data_out(floor)
