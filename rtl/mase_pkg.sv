@@ -143,6 +143,14 @@ package mase_pkg;
     return made;
   endfunction
 
+  // The same codes without a point: integers.
+  function automatic format_t integers(input format_t format);
+    format_t made = format;
+    made.fraction = 0;
+    made.lowest_step = 0;
+    return made;
+  endfunction
+
   // Bits of an index below `count`, at least one.
   function automatic int unsigned index_width(input int unsigned count);
     return (count > 1) ? unsigned'($clog2(count)) : 1;
