@@ -151,6 +151,14 @@ package mase_pkg;
     return made;
   endfunction
 
+  // Bits of a product, or of a sum that keeps guard_bits below its operand of larger exponent.
+  function automatic int unsigned exact_bits(
+      input operation_e operation, input int unsigned left, input int unsigned right,
+      input int unsigned guard_bits);
+    if (operation == Multiply) return left + right;
+    return ((left > right) ? left : right) + guard_bits + 1;
+  endfunction
+
   // Bits of an index below `count`, at least one.
   function automatic int unsigned index_width(input int unsigned count);
     return (count > 1) ? unsigned'($clog2(count)) : 1;
