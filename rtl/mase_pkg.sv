@@ -143,6 +143,22 @@ package mase_pkg;
     return made;
   endfunction
 
+  // The same codes without a point: integers.
+  function automatic format_t integers(input format_t format);
+    format_t made = format;
+    made.fraction = 0;
+    made.lowest_step = 0;
+    return made;
+  endfunction
+
+  // Bits of a product, or of a sum that keeps guard_bits below its operand of larger exponent.
+  function automatic int unsigned exact_bits(
+      input operation_e operation, input int unsigned left, input int unsigned right,
+      input int unsigned guard_bits);
+    if (operation == Multiply) return left + right;
+    return ((left > right) ? left : right) + guard_bits + 1;
+  endfunction
+
   // Bits of an index below `count`, at least one.
   function automatic int unsigned index_width(input int unsigned count);
     return (count > 1) ? unsigned'($clog2(count)) : 1;

@@ -69,7 +69,7 @@ module mase_requantize
       mase_scalar_cast #(
           .IN_WIDTH(ProductWidth),
           .PLACE_WIDTH(PlaceWidth),
-          .DATA_OUT(DATA_OUT_0)
+          .DATA_OUT(integers(DATA_OUT_0))
       ) u_cast (
           .data_in (product_q),
           .exponent(-PlaceWidth'({1'b0, product_shift_q[i]})),

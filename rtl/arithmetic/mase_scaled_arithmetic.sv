@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sum, difference or product of left * 2**left_exponent and right * 2**right_exponent, on one
-// pair. Sums keep GUARD_BITS bits below the operand of larger
-// exponent; what lies below is rounded to odd: the last bit is one where anything is lost, so that
-// rounding the result again to fewer bits is as rounding the exact sum. Products are exact.
-// OUT_WIDTH is LEFT_WIDTH + RIGHT_WIDTH for products, else the larger one + GUARD_BITS + 1.
-// Two's complement. Combinational.
+// pair. Sums keep GUARD_BITS bits below the operand of larger exponent; what lies below is rounded to
+// odd: the last bit is one where anything is lost, so that rounding the result again to fewer bits is
+// as rounding the exact sum. Products are exact. Two's complement. Combinational.
 module mase_scaled_arithmetic
   import mase_pkg::*;
 #(
@@ -12,35 +10,36 @@ module mase_scaled_arithmetic
     parameter int unsigned LEFT_WIDTH  = 5,
     parameter int unsigned RIGHT_WIDTH = 5,
     parameter int unsigned GUARD_BITS  = 6,
-    parameter int unsigned OUT_WIDTH   = 12
+
+    localparam int unsigned OutWidth = exact_bits(OPERATION, LEFT_WIDTH, RIGHT_WIDTH, GUARD_BITS)
 ) (
     input  logic signed [ LEFT_WIDTH-1:0] left,
     input  exponent_t                     left_exponent,
     input  logic signed [RIGHT_WIDTH-1:0] right,
     input  exponent_t                     right_exponent,
-    output logic        [  OUT_WIDTH-1:0] result,
+    output logic        [   OutWidth-1:0] result,
     output exponent_t                     exponent
 );
 
   if (OPERATION == Multiply) begin : gen_product
-    assign result   = OUT_WIDTH'(left) * OUT_WIDTH'(right);
+    assign result   = OutWidth'(left) * OutWidth'(right);
     assign exponent = left_exponent + right_exponent;
   end else begin : gen_sum
     // Below the exponents of all numbers.
     localparam exponent_t ZeroExponent = -12'sd1024;
-    localparam int unsigned ShiftWidth = $clog2(OUT_WIDTH + 1);
+    localparam int unsigned ShiftWidth = $clog2(OutWidth + 1);
 
     exponent_t left_place;
     exponent_t right_place;
     exponent_t high_place;
     logic right_is_high;
-    logic signed [OUT_WIDTH-1:0] left_term;
-    logic signed [OUT_WIDTH-1:0] right_term;
-    logic signed [OUT_WIDTH-1:0] high;
-    logic signed [OUT_WIDTH-1:0] low;
+    logic signed [OutWidth-1:0] left_term;
+    logic signed [OutWidth-1:0] right_term;
+    logic signed [OutWidth-1:0] high;
+    logic signed [OutWidth-1:0] low;
     logic signed [12:0] distance;
     logic [ShiftWidth-1:0] shift;
-    logic [OUT_WIDTH-1:0] shifted;
+    logic [OutWidth-1:0] shifted;
     logic lost;
 
     assign left_place = (left == '0) ? ZeroExponent : left_exponent;
@@ -48,20 +47,20 @@ module mase_scaled_arithmetic
     assign right_is_high = right_place > left_place;
     assign high_place = right_is_high ? right_place : left_place;
     assign distance = 13'(high_place) - 13'(right_is_high ? left_place : right_place);
-    assign shift = (distance > 13'(OUT_WIDTH)) ? ShiftWidth'(OUT_WIDTH) : ShiftWidth'(distance);
+    assign shift = (distance > 13'(OutWidth)) ? ShiftWidth'(OutWidth) : ShiftWidth'(distance);
 
-    assign left_term = OUT_WIDTH'(left) <<< GUARD_BITS;
+    assign left_term = OutWidth'(left) <<< GUARD_BITS;
     if (OPERATION == Subtract) begin : gen_difference
-      assign right_term = -(OUT_WIDTH'(right) <<< GUARD_BITS);
+      assign right_term = -(OutWidth'(right) <<< GUARD_BITS);
     end else begin : gen_plain
-      assign right_term = OUT_WIDTH'(right) <<< GUARD_BITS;
+      assign right_term = OutWidth'(right) <<< GUARD_BITS;
     end
 
     assign high = right_is_high ? right_term : left_term;
     assign low = right_is_high ? left_term : right_term;
-    assign lost = |(low & ~({OUT_WIDTH{1'b1}} << shift));
+    assign lost = |(low & ~({OutWidth{1'b1}} << shift));
     assign shifted = low >>> shift;
-    assign result = high + (shifted | OUT_WIDTH'(lost));
+    assign result = high + (shifted | OutWidth'(lost));
     assign exponent = high_place - exponent_t'(GUARD_BITS);
   end
 

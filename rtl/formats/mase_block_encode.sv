@@ -63,6 +63,10 @@ module mase_block_encode
     $error("the tiles of a row must divide the blocks");
   end
 
+  function automatic logic [AddressWidth-1:0] following(input logic [AddressWidth-1:0] address);
+    return (address == AddressWidth'(Depth - 1)) ? '0 : address + 1'b1;
+  endfunction
+
   logic [Payload-1:0] memory[Depth];
   logic [AddressWidth-1:0] write_q;
   logic [AddressWidth-1:0] read_q;
@@ -73,6 +77,8 @@ module mase_block_encode
   logic [TileWidth-1:0] tile_out_q;
   logic [BlockWidth-1:0] part_in_q;
   logic [BlockWidth-1:0] part_out_q;
+  logic [AddressWidth-1:0] block_in_q;
+  logic [AddressWidth-1:0] block_out_q;
   logic write;
   logic read;
   logic last_in;
@@ -98,20 +104,24 @@ module mase_block_encode
       tile_out_q <= '0;
       part_in_q <= '0;
       part_out_q <= '0;
+      block_in_q <= '0;
+      block_out_q <= '0;
       data_out_valid <= 1'b0;
     end else begin
       if (!data_out_valid || data_out_ready) data_out_valid <= read;
       level_q  <= level_q + LevelWidth'(write) - LevelWidth'(read);
       blocks_q <= blocks_q + LevelWidth'(write && last_in) - LevelWidth'(read && last_out);
       if (write) begin
-        write_q   <= (write_q == AddressWidth'(Depth - 1)) ? '0 : write_q + 1'b1;
+        write_q   <= following(write_q);
         tile_in_q <= row_in ? '0 : tile_in_q + 1'b1;
         part_in_q <= last_in ? '0 : part_in_q + 1'b1;
+        if (last_in) block_in_q <= following(block_in_q);
       end
       if (read) begin
-        read_q <= (read_q == AddressWidth'(Depth - 1)) ? '0 : read_q + 1'b1;
+        read_q <= following(read_q);
         tile_out_q <= row_out ? '0 : tile_out_q + 1'b1;
         part_out_q <= last_out ? '0 : part_out_q + 1'b1;
+        if (last_out) block_out_q <= following(block_out_q);
       end
     end
   end
@@ -133,8 +143,6 @@ module mase_block_encode
     logic signed [PlaceWidth-1:0] complete;
     logic signed [PlaceWidth-1:0] complete_q[Depth];
     logic signed [PlaceWidth-1:0] shared;
-    logic [AddressWidth-1:0] block_in_q;
-    logic [AddressWidth-1:0] block_out_q;
 
     always_comb begin
       beat_key = KeyWidth'(LowPlace) <<< BelowWidth;
@@ -146,16 +154,12 @@ module mase_block_encode
         magnitude = mantissa[r*LANES+i];
         if (magnitude[IN_WIDTH-1]) magnitude = -magnitude;
         place = PlaceWidth'(LowPlace);
+        below = '0;
         for (int unsigned b = 0; b < IN_WIDTH; b++) begin
           if (magnitude[b]) begin
             place = PlaceWidth'(exponent[r*LANES+i]) + PlaceWidth'(b);
             if (Nearest && b > 0 && magnitude[(b>0)?b-1 : 0]) place = place + 1'b1;
-          end
-        end
-        below = '0;
-        if (Fine) begin
-          for (int unsigned b = 0; b < IN_WIDTH; b++) begin
-            if (magnitude[b]) below = BelowBits'(magnitude << (IN_WIDTH - 1 - b));
+            if (Fine) below = BelowBits'(magnitude << (IN_WIDTH - 1 - b));
           end
         end
         key = (KeyWidth'(place) <<< BelowWidth) | KeyWidth'(below);
@@ -178,20 +182,6 @@ module mase_block_encode
       assign complete = PlaceWidth'(code);
     end else begin : gen_power
       assign complete = (running > KeyWidth'(HighPlace)) ? PlaceWidth'(HighPlace) : running;
-    end
-
-    always_ff @(posedge clk) begin
-      if (rst) begin
-        block_in_q  <= '0;
-        block_out_q <= '0;
-      end else begin
-        if (write && last_in) begin
-          block_in_q <= (block_in_q == AddressWidth'(Depth - 1)) ? '0 : block_in_q + 1'b1;
-        end
-        if (read && last_out) begin
-          block_out_q <= (block_out_q == AddressWidth'(Depth - 1)) ? '0 : block_out_q + 1'b1;
-        end
-      end
     end
 
     always_ff @(posedge clk) begin

@@ -35,8 +35,8 @@ module mase_binary_blocks
     input  logic                                              data_out_0_ready
 );
 
-  localparam int unsigned ExactWidth = (OPERATION == Multiply) ? DATA_IN_0.width + DATA_IN_1.width
-      : ((DATA_IN_0.width > DATA_IN_1.width) ? DATA_IN_0.width : DATA_IN_1.width) + GUARD_BITS + 1;
+  localparam int unsigned ExactWidth =
+      exact_bits(OPERATION, DATA_IN_0.width, DATA_IN_1.width, GUARD_BITS);
 
   if (DATA_IN_0.block_size % LANES != 0 || DATA_IN_1.block_size % LANES != 0) begin : gen_blocks
     $error("the tiles of a row must divide the blocks");
@@ -66,8 +66,7 @@ module mase_binary_blocks
         .OPERATION  (OPERATION),
         .LEFT_WIDTH (DATA_IN_0.width),
         .RIGHT_WIDTH(DATA_IN_1.width),
-        .GUARD_BITS (GUARD_BITS),
-        .OUT_WIDTH  (ExactWidth)
+        .GUARD_BITS (GUARD_BITS)
     ) u_arithmetic (
         .left(data_in_0[i]),
         .left_exponent(exponent_t'(

@@ -36,8 +36,7 @@ module mase_binary_float
 
   localparam int unsigned LeftWidth = DATA_IN_0.significand_width;
   localparam int unsigned RightWidth = DATA_IN_1.significand_width;
-  localparam int unsigned ExactWidth = (OPERATION == Multiply) ? LeftWidth + RightWidth
-      : ((LeftWidth > RightWidth) ? LeftWidth : RightWidth) + GUARD_BITS + 1;
+  localparam int unsigned ExactWidth = exact_bits(OPERATION, LeftWidth, RightWidth, GUARD_BITS);
 
   if (DATA_OUT_0.overflow != Saturate) begin : gen_overflow_check
     $error("results beside floats must saturate");
@@ -109,8 +108,7 @@ module mase_binary_float
         .OPERATION  (OPERATION),
         .LEFT_WIDTH (LeftWidth),
         .RIGHT_WIDTH(RightWidth),
-        .GUARD_BITS (GUARD_BITS),
-        .OUT_WIDTH  (ExactWidth)
+        .GUARD_BITS (GUARD_BITS)
     ) u_arithmetic (
         .left,
         .left_exponent,
