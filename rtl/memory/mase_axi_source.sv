@@ -98,18 +98,17 @@ module mase_axi_source #(
   logic registered_valid;
   logic registered_ready;
 
-  mase_stream_register #(
-      .WIDTH(DATA_WIDTH)
-  ) u_register (
-      .clk,
-      .rst,
-      .data_in(queued),
-      .data_in_valid(queued_valid),
-      .data_in_ready(queued_ready),
-      .data_out(registered),
-      .data_out_valid(registered_valid),
-      .data_out_ready(registered_ready)
-  );
+  // The buffer before it cuts every path from a consumer, so that this register may be a plain one.
+  assign queued_ready = !registered_valid || registered_ready;
+
+  always_ff @(posedge clk) begin
+    if (rst) registered_valid <= 1'b0;
+    else if (queued_ready) registered_valid <= queued_valid;
+  end
+
+  always_ff @(posedge clk) begin
+    if (queued_ready) registered <= queued;
+  end
 
   logic [WIDTH-1:0] word;
   logic word_valid;
