@@ -14,6 +14,10 @@ from mase_hw.formats import Format
 from mase_hw.geometry.tensor import TensorSpec
 
 
+# Up to here look-up tables hold a memory; eight kilobits would take more than 500 of them.
+LOGIC_BITS = 1024
+
+
 @dataclass(frozen=True)
 class RomSource(Cell):
     """Constant operands on chip.
@@ -65,8 +69,13 @@ class RomSource(Cell):
 
     @property
     def parameters(self) -> Mapping[str, int]:
-        """Bits of a word, words, and beats a word."""
-        return {"WIDTH": self.image.width_bits, "DEPTH": self.depth, "HOLD": self.hold}
+        """Bits of a word, words, beats a word, and whether they lie in block memory."""
+        return {
+            "WIDTH": self.image.width_bits,
+            "DEPTH": self.depth,
+            "HOLD": self.hold,
+            "BLOCK": self.depth * self.image.width_bits > LOGIC_BITS,
+        }
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:

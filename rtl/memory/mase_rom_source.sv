@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams the DEPTH words of a file for ever, each for HOLD beats. The file holds one hexadecimal
-// word per line, lane 0 in the low bits. Throughput 1 beat per cycle. A word passes two registers, so
-// that those of a block memory may be its own.
+// word per line, lane 0 in the low bits. With BLOCK they lie in block memory, else where the tools
+// put them. A word passes two registers, so that those of a block memory may be its own. Throughput
+// 1 beat per cycle.
 module mase_rom_source #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned DEPTH = 4,
     parameter int unsigned HOLD = 1,
+    parameter bit BLOCK = 0,
     parameter string INIT_FILE = ""
 ) (
     input  logic             clk,
@@ -16,9 +18,6 @@ module mase_rom_source #(
 );
 
   localparam int unsigned AddressWidth = (DEPTH > 1) ? $clog2(DEPTH) : 1;
-
-  logic [WIDTH-1:0] memory[DEPTH];
-  initial $readmemh(INIT_FILE, memory);
 
   logic [AddressWidth-1:0] address_q;
   logic advance;
@@ -39,7 +38,18 @@ module mase_rom_source #(
   end
 
   logic word_valid;
+  logic [WIDTH-1:0] word;
   logic [WIDTH-1:0] word_q;
+
+  if (BLOCK) begin : gen_block
+    (* rom_style = "block" *)logic [WIDTH-1:0] memory[DEPTH];
+    initial $readmemh(INIT_FILE, memory);
+    assign word = memory[address_q];
+  end else begin : gen_any
+    logic [WIDTH-1:0] memory[DEPTH];
+    initial $readmemh(INIT_FILE, memory);
+    assign word = memory[address_q];
+  end
 
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -57,7 +67,7 @@ module mase_rom_source #(
 
   always_ff @(posedge clk) begin
     if (advance && !rst) begin
-      word_q   <= memory[address_q];
+      word_q   <= word;
       data_out <= word_q;
     end
   end
