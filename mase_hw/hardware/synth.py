@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mase_hw.errors import SynthesisError
 from mase_hw.hardware._primitives import FREE, Resources
 from mase_hw.hardware._wrapper import WRAPPER, Wrapper
-from mase_hw.hardware.targets import Target, find_target
+from mase_hw.hardware.targets import Part, Target, find_target
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -97,10 +97,12 @@ class Netlist:
     Attributes:
         path: file to write, in the JSON of Yosys.
         wrapper: what stands around the top; None for the top with its ports as pins.
+        part: the FPGA.
     """
 
     path: Path
     wrapper: Wrapper | None
+    part: Part
 
 
 def synthesize(
@@ -162,12 +164,13 @@ def _script(
     around = netlist.wrapper if netlist else None
     if around is not None:
         kept += [f"wrap {around}", "setattr -mod -set keep_hierarchy 1 top"]
-    pads = netlist is not None and around != "registered"
-    synthesis = target.synthesis(dsp=dsp, pads=pads)
+    top = WRAPPER if around else "top"
+    pads = target.pads() if netlist and around != "registered" else []
     return [
         "read_slang --best-effort-hierarchy --top top -f files.f",
         *kept,
-        f"{synthesis} -top {WRAPPER if around else 'top'}",
+        f"{target.synthesis(netlist.part if netlist else None, dsp=dsp)} -top {top}",
+        *([f"select {top}", *pads, "select -clear"] if pads else []),
         f'tee -q -o "{statistics}" stat -json',
         *([f'write_json "{netlist.path}"'] if netlist else []),
     ]

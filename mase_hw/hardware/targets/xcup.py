@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
-from mase_hw.hardware.targets._base import Target
+from mase_hw.hardware.targets._base import Part, Target
 
 _RAM_LUTS = {
     **dict.fromkeys(("RAM32X1S", "RAM64X1S"), 1),
@@ -40,7 +40,7 @@ class Xcup(Target):
         "RAMB18E2": Resources(bram=0.5),
     }
 
-    def synthesis(self, *, dsp: bool, pads: bool) -> str:
-        """Return the Yosys command."""
-        pins = "" if pads else " -noiopad -noclkbuf"
-        return f"synth_xilinx -family xcup{pins} -flatten{'' if dsp else ' -nodsp'}"
+    def synthesis(self, part: Part | None, *, dsp: bool) -> str:
+        """Return the Yosys command, without pins."""
+        pins = "-noiopad -noclkbuf"
+        return f"synth_xilinx -family xcup {pins} -flatten{'' if dsp else ' -nodsp'}"
