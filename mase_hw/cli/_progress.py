@@ -65,6 +65,9 @@ class Display:
             transient=True,
         )
         task = line.add_task(what, total=None)
+        if not self.errors.is_terminal:
+            yield lambda stage: None
+            return
         with line:
             yield lambda stage: line.update(task, description=f"{what}: {stage}")
 

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from mase_hw.errors import SynthesisError
-from mase_hw.hardware._primitives import FREE, Resources
+from mase_hw.hardware._primitives import Resources
 from mase_hw.hardware._wrapper import WRAPPER, Wrapper
 from mase_hw.hardware.targets import Part, Target, find_target
 
@@ -219,7 +219,8 @@ def _report(
     modules: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, str], target: str
 ) -> SynthesisReport:
     """Add up the cells of each module that was kept."""
-    primitives = find_target(target).primitives
+    family = find_target(target)
+    primitives = family.primitives
     by_node = dict.fromkeys(nodes.values(), Resources())
     glue = Resources()
     other: dict[str, int] = {}
@@ -234,11 +235,7 @@ def _report(
                 by_node[nodes[instance]] += resources
             else:
                 glue += resources
-            if cell not in primitives and not _is_free(cell, names):
+            is_free = cell in family.free or cell in names or cell == "$scopeinfo"
+            if cell not in primitives and not is_free:
                 other[cell] = other.get(cell, 0) + count
     return SynthesisReport(target, by_node, glue, other)
-
-
-def _is_free(cell: str, modules: set[str]) -> bool:
-    """Return true for the kept modules themselves, annotations, and cells that take no site."""
-    return cell in FREE or cell in modules or cell == "$scopeinfo"

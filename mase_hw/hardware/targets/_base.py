@@ -41,11 +41,13 @@ class Target(ABC):
         name: the word a command uses.
         title: maker and family.
         primitives: what each primitive of a netlist takes; see `mase_hw.hardware._primitives`.
+        free: primitives that take none of that: multiplexers of wide tables, buffers, constants.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     primitives: ClassVar[Mapping[str, Resources]]
+    free: ClassVar[frozenset[str]]
 
     @abstractmethod
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:

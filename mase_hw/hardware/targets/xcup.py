@@ -39,6 +39,7 @@ class Xcup(Target):
         "RAMB36E2": Resources(bram=1),
         "RAMB18E2": Resources(bram=0.5),
     }
+    free: ClassVar[frozenset[str]] = frozenset({"MUXF7", "MUXF8", "MUXF9", "BUFG", "GND", "VCC"})
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
         """Return the Yosys command, without pins."""
