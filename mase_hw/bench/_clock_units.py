@@ -1,7 +1,8 @@
 """The designs whose clock rate is measured: one unit each, and chains of one.
 
 A unit has 64 elements, or 64 inputs and 16 results, and 8 lanes; a convolution has 2 x 2 of them,
-batch normalisation 4. A chain repeats a unit, to see what depth does to the clock.
+batch normalisation 4. What is added or joined has one format, and the result has it too. A chain
+repeats a unit, to see what depth does to the clock.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SEED = 0
 
 
 def fixed(width: int, fraction: int | None = None, out: int | None = None) -> dict[str, Any]:
-    """Return the entry of a fixed-point format."""
+    """Return the entry of a fixed-point format; the result's has its half behind the point."""
     entry: dict[str, Any] = {"name": "fixed", "data_in_width": width, "weight_width": width}
     if fraction is not None:
         entry["data_in_frac_width"] = fraction
@@ -121,18 +122,19 @@ DOT = {"parallelism": {"default": 1, "linear": {"data_in_0_dim_0": 8, "data_out_
 BLOCKS = {"data_in_block_size": 8, "weight_block_size": 8}
 MXINT8 = {"name": "mxint", "data_in_width": 8, "weight_width": 8, **BLOCKS}
 PAIR = (VECTOR, VECTOR)
+ALIKE = fixed(8, 4, out=8)
 TWO = {"parallelism": 2}
 
 UNITS: Mapping[str, Unit] = {
     "linear8x1": Unit(linear, bar_mhz=FAST_MHZ, options=DOT),
     "linear4x4": Unit(linear, bar_mhz=FAST_MHZ, options={"parallelism": 4}),
-    "conv3x3": Unit(lambda: nn.Conv2d(8, 8, 3, padding=1), (IMAGE,), FAST_MHZ, options=TWO),
+    "conv3x3": Unit(lambda: nn.Conv2d(4, 4, 3, padding=1), ((4, 8, 8),), FAST_MHZ, options=TWO),
     "mul": Unit(lambda: Function(torch.mul), PAIR, FAST_MHZ),
     "batch_norm": Unit(normalization, ((4, 8, 8),), FAST_MHZ, options={"parallelism": 4}),
-    "add": Unit(lambda: Function(torch.add), PAIR, FAST_MHZ),
+    "add": Unit(lambda: Function(torch.add), PAIR, FAST_MHZ, ALIKE),
     "cast": Unit(nn.ReLU, bar_mhz=FAST_MHZ, entry=fixed(12, 8, out=8)),
     "relu": Unit(nn.ReLU, bar_mhz=FAST_MHZ),
-    "concat": Unit(lambda: Function(lambda a, b: torch.cat((a, b), 1)), PAIR, FAST_MHZ),
+    "concat": Unit(lambda: Function(lambda a, b: torch.cat((a, b), 1)), PAIR, FAST_MHZ, ALIKE),
     "maxpool": Unit(lambda: nn.MaxPool2d(2), (IMAGE,)),
     "avgpool": Unit(lambda: nn.AvgPool2d(2), (IMAGE,)),
     "silu": Unit(nn.SiLU),

@@ -10,17 +10,23 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from mase_hw.errors import RoutingError, ToolError
 from mase_hw.hardware.targets import Part, RoutableTarget
 
-NETLIST = "netlist.json"
-_CALL = "import sys, {package}; sys.exit({package}.{entry}(sys.argv[1:]))"
+NETLIST, REPORT = "netlist.json", "report.json"
+# The commands of a virtual environment need not be on the PATH.
+_CALL = """
+import sys
+from importlib.metadata import entry_points
+del sys.argv[0]
+sys.exit(next(iter(entry_points(group="console_scripts", name=sys.argv[0]))).load()())
+"""
 _STAGES = (
     (re.compile(r"Info: Packing (?P<what>[\w ]+)"), "packing"),
     (re.compile(r"Info: Creating initial"), "placing"),
@@ -28,9 +34,12 @@ _STAGES = (
     (re.compile(r"Info: Routing globals"), "routing"),
     (re.compile(r"Info: +iter=\d+ .*overused=(?P<what>\d+)"), "routing, wires in conflict:"),
 )
+_UNCONSTRAINED = re.compile(r"unconstrained", re.IGNORECASE)
 _UTILISATION = re.compile(r"Info:\s+(?P<cell>\w+):\s+(?P<used>\d+)/\s*(?P<available>\d+)\s")
+_LOGIC = "lower --parallelism or the widths of number formats"
 _WHAT_HELPS = {
-    "LUT": "lower --parallelism or the widths of number formats",
+    "LUT": _LOGIC,
+    "logic cells": _LOGIC,
     "FF": "lower --parallelism",
     "DSP": "lower --parallelism (or --multipliers), or multiply in logic with --no-dsp",
     "BRAM": "prune the model, narrow its weights, or keep them outside with --memory external",
@@ -43,7 +52,7 @@ class Segment:
     """A delay on a path, in a cell or between two.
 
     Attributes:
-        kind: `clk-to-q`, `logic`, `routing` or `setup`.
+        kind: `clk-to-q`, `logic` and `setup` in cells, `routing` and `clk-skew` in wires.
         delay_ns: its delay.
         cell: where it ends.
         port: of that cell.
@@ -78,11 +87,13 @@ def check_installed(target: RoutableTarget) -> None:
     Raises:
         ToolError: with the command that installs it.
     """
-    if find_spec(target.package) is None:
+    try:
+        version(target.distribution)
+    except PackageNotFoundError as error:
         raise ToolError(
             f"nextpnr for {target.title} was not found; install it: "
             f"{sys.executable} -m pip install {target.distribution}"
-        )
+        ) from error
 
 
 def place_and_route(
@@ -97,15 +108,15 @@ def place_and_route(
     Raises:
         RoutingError: when it does not fit, or for what nextpnr says.
     """
-    report = folder / "report.json"
+    report = folder / REPORT
     report.unlink(missing_ok=True)
     arguments = [
         *("--json", NETLIST, "--report", report.name, "--timing-allow-fail"),
-        *("--router", "router2"),
+        *("--router", target.router),
         *target.arguments(part),
         *options,
     ]
-    status, lines = _run(target.package, target.entry, arguments, folder, progress)
+    status, lines = _run(target.distribution, arguments, folder, progress)
     if status != 0 or not report.exists():
         raise RoutingError(explain(lines, status, target, part))
     return parse_report(json.loads(report.read_text()))
@@ -117,8 +128,8 @@ def pack(target: RoutableTarget, part: Part, layout: Path, bitstream: Path, fold
     Raises:
         RoutingError: for what the packer says.
     """
-    package, entry, arguments = target.packer(layout, bitstream, part)
-    status, lines = _run(package, entry, arguments, folder, None)
+    command, arguments = target.packer(layout, bitstream, part)
+    status, lines = _run(command, arguments, folder, None)
     if status != 0 or not (folder / bitstream).exists():
         said = lines[-1] if lines else f"status {status}"
         raise RoutingError(f"no bitstream for {part}: {said}")
@@ -133,7 +144,7 @@ def parse_report(report: Mapping[str, Any]) -> Timing:
     clocked = [
         entry["path"]
         for entry in report["critical_paths"]
-        if entry["from"].startswith("posedge") and entry["to"].startswith("posedge")
+        if entry["from"].startswith("posedge") and entry["from"] == entry["to"]
     ]
     if not clocked or not report["fmax"]:
         raise RoutingError("the design has no path from register to register, hence no clock rate")
@@ -167,38 +178,49 @@ def explain(lines: Sequence[str], status: int, target: RoutableTarget, part: Par
         if int(found["used"]) > int(found["available"])
     }
     if beyond:
-        amounts = ", ".join(f"{used:,} {name} of {has:,}" for name, (used, has) in beyond.items())
-        return (
-            f"the design does not fit {part}: it takes {amounts}; {_advice(beyond, target, part)}"
-        )
+        return too_large(beyond, target, part)
     said = next((line for line in lines if line.startswith(("ERROR:", "Error:"))), None)
     if said is None:
         said = lines[-1] if lines else "it said nothing"
     said = said.removeprefix("ERROR:").strip()
+    if _UNCONSTRAINED.search(said):
+        said = (
+            f"{said.partition(' (')[0]}: give every bit of every port a pin in the file of --pins"
+        )
     lacking = next((name for cell, name in names.items() if re.search(rf"\b{cell}\b", said)), "")
     advice = f"; {_advice([lacking], target, part)}" if lacking and "lace" in said else ""
     return f"place and route for {part} failed (status {status}): {said}{advice}"
 
 
-def _advice(names: Sequence[str] | Mapping[str, Any], target: RoutableTarget, part: Part) -> str:
-    helps = [_WHAT_HELPS[name] for name in names if name in _WHAT_HELPS]
+def too_large(beyond: Mapping[str, tuple[int, int]], target: RoutableTarget, part: Part) -> str:
+    """Return that a design does not fit, for what it takes too much of: taken and available."""
+    amounts = ", ".join(f"{used:,} {name} of {has:,}" for name, (used, has) in beyond.items())
+    return f"the design does not fit {part}: it takes {amounts}; {_advice(beyond, target, part)}"
+
+
+def _advice(names: Iterable[str], target: RoutableTarget, part: Part) -> str:
+    """Return what makes a design smaller, or a part larger."""
+    names = list(names)
+    helps = list(dict.fromkeys(_WHAT_HELPS[name] for name in names if name in _WHAT_HELPS))
+    packages = [name for name in target.parts[part.device] if name != part.package]
+    if "pins" in names and packages:
+        helps.append(f"take another --package: {', '.join(packages)}")
     devices = list(target.parts)
     larger = devices[devices.index(part.device) + 1 :]
-    if larger:
+    if larger and names != ["pins"]:
         helps.append(f"take a larger --device: {', '.join(larger)}")
     return "; ".join(helps) or "no larger device is known"
 
 
 def _run(
-    package: str,
-    entry: str,
+    command: str,
     arguments: Sequence[str],
     folder: Path,
     progress: Callable[[str], None] | None,
 ) -> tuple[int, list[str]]:
-    """Run a program of a package in a folder; return its status and what it said."""
+    """Run a command of a Python package in a folder; return its status and what it said."""
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", _CALL.format(package=package, entry=entry), *arguments],
+        [sys.executable, "-P", "-c", _CALL, command, *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -117,7 +117,7 @@ def critical_path(
     cells: list[Step] = []
     routing = 0.0
     for index, segment in enumerate(segments):
-        if segment.kind == "routing":
+        if segment.kind in ("routing", "clk-skew"):
             routing += segment.delay_ns
             continue
         if segment.cell.startswith("$") and cells:
@@ -130,7 +130,7 @@ def critical_path(
             Step(
                 instance.node,
                 instance.module,
-                target.kind(segment.cell, segment.port),
+                target.kind(segment.kind, segment.cell, segment.port),
                 _below_top(leaving) or signal,
                 1,
                 segment.delay_ns,

@@ -52,8 +52,3 @@ class Resources:
 
 
 LUT, FF, DSP = Resources(lut=1), Resources(ff=1), Resources(dsp=1)
-
-# Wide multiplexers, buffers and constants: they take no site of the five kinds.
-FREE = frozenset(
-    {"MUXF7", "MUXF8", "MUXF9", "PFUMX", "L6MUX21", "BUFG", "GND", "VCC", "VLO", "VHI"}
-)

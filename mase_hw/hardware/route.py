@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from mase_hw.errors import RoutingError
-from mase_hw.hardware._nextpnr import NETLIST, check_installed, pack, place_and_route
+from mase_hw.hardware._nextpnr import NETLIST, check_installed, pack, place_and_route, too_large
 from mase_hw.hardware._path import CriticalPath, Instance, critical_path
-from mase_hw.hardware._wrapper import Wrapper
+from mase_hw.hardware._wrapper import CLOCK, Wrapper
 from mase_hw.hardware.synth import Netlist, SynthesisReport, synthesize
 from mase_hw.hardware.targets import Part, RoutableTarget, find_target, targets
 
@@ -58,7 +57,9 @@ class RouteReport:
         latency_cycles: predicted cycles of an inference.
         clock_mhz: the clock that was asked for, if any.
         wrapper: what stood around the top; None for pins.
-        bitstream: the file that was written, from the fastest run.
+        bitstream: the file that was written, from the fastest run; none where the clock is not
+            met.
+        note: what a user should know of the figures.
     """
 
     part: Part
@@ -68,7 +69,8 @@ class RouteReport:
     latency_cycles: int
     clock_mhz: float | None
     wrapper: Wrapper | None
-    bitstream: Path | None
+    bitstream: Path | None = None
+    note: str = ""
 
     @property
     def median(self) -> Run:
@@ -105,6 +107,22 @@ class RouteReport:
         """Rate in steady state."""
         return self.rate_mhz * 1e6 / self.interval_cycles
 
+    def check_clock(self) -> None:
+        """Raise unless the clock that was asked for is met.
+
+        Raises:
+            RoutingError: with what limits the fastest run.
+        """
+        if self.is_met:
+            return
+        tried = f"{len(self.runs)} seeds" if len(self.runs) > 1 else "one seed"
+        grade = ", a faster --speed" if self.part.speed else ""
+        raise RoutingError(
+            f"the clock of {self.clock_mhz:g} MHz is not met on {self.part}: the fastest of "
+            f"{tried} reaches {self.best.fmax_mhz:.1f} MHz, limited by {self.best.path}; "
+            f"lower --clock, or try more --seeds{grade}"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the figures of the median run, every seed's clock rate, and the resources."""
         return {
@@ -126,6 +144,7 @@ class RouteReport:
             },
             "critical_path": self.median.path.to_dict(),
             "bitstream": str(self.bitstream) if self.bitstream else None,
+            "note": self.note,
             "synthesis": self.synthesis.to_dict(),
         }
 
@@ -159,13 +178,15 @@ class RouteReport:
             share = f" ({used / available:.0%})" if available else ""
             table.add_row(name, f"{used:,} of {available:,}{share}")
         ports = {
-            None: "pins",
+            None: "pins; paths to them do not count",
             "registered": "flip-flops (counted above), no pins",
             "serial": "flip-flops (counted above) in two shift registers",
         }
         table.add_row("ports of the top", ports[self.wrapper])
         if self.bitstream:
             table.add_row("bitstream", str(self.bitstream))
+        if self.note:
+            table.add_row("note", self.note)
         return table
 
     def _path(self) -> Table:
@@ -173,7 +194,9 @@ class RouteReport:
 
         path = self.median.path
         title = f"Critical path: {path.logic_ns:.2f} ns logic, {path.routing_ns:.2f} ns routing"
-        table = Table("node", "module", "through", "signal", title=title)
+        table = Table(title=title)
+        for heading in ("node", "module", "through", "signal"):
+            table.add_column(heading, overflow="fold")
         for heading in ("routing ns", "logic ns"):
             table.add_column(heading, justify="right")
         for step in path.steps:
@@ -223,21 +246,25 @@ def route(
     family = routable(target)
     part = find_part(family, device, speed, package)
     _check(seeds, clock_mhz, bitstream, constraints, serial_ports)
+    if bitstream:
+        family.packer(Path("layout"), Path("bitstream"), part)
     check_installed(family)
     wrapper = _wrapper(family, bitstream, constraints, serial_ports)
     say = progress or (lambda what: None)
     instances, interval, latency = _design(project)
     with TemporaryDirectory(prefix="mase_hw_route_") as name:
         scratch = Path(name)
+        netlist = Netlist(scratch / NETLIST, wrapper, part)
         synthesis = synthesize(
             project,
             target,
             dsp=dsp,
-            netlist=Netlist(scratch / NETLIST, wrapper),
+            netlist=netlist,
             progress=lambda step: say(f"synthesizing: {step}"),
         )
+        _mend(family, netlist.path)
         options = ["--freq", f"{clock_mhz or family.clock_mhz:g}"]
-        options += _pin_options(family, wrapper, constraints, scratch)
+        options += _place_ports(family, part, wrapper, constraints, netlist.path)
         runs = []
         for seed in range(1, seeds + 1):
             layout = family.layout(Path(f"layout{seed}")) if bitstream else []
@@ -250,18 +277,23 @@ def route(
             )
             used = {
                 ours: timing.used[cell]
-                for ours, cell in {**family.resources, "pins": family.pins}.items()
-                if cell in timing.used and (ours != "pins" or wrapper != "registered")
+                for ours, cell in family.resources.items()
+                if cell in timing.used
             }
+            if wrapper != "registered":
+                pins, pads = timing.used[family.pins]
+                known = len(family.pin_names(part)) if family.chooses_pins else 0
+                used["pins"] = pins, known or pads
             path = critical_path(timing.path, instances, family, wrapped=wrapper is not None)
             runs.append(Run(seed, timing.fmax_mhz, used, path))
         runs.sort(key=lambda run: run.fmax_mhz)
         report = RouteReport(
-            part, tuple(runs), synthesis, interval, latency, clock_mhz, wrapper, bitstream
+            part, tuple(runs), synthesis, interval, latency, clock_mhz, wrapper, note=family.note
         )
         if bitstream and report.is_met:
             say("writing the bitstream")
             _write_bitstream(family, part, report.best.seed, scratch, bitstream)
+            report = replace(report, bitstream=bitstream)
     return report
 
 
@@ -343,21 +375,57 @@ def _wrapper(
 ) -> Wrapper | None:
     if serial:
         return "serial"
-    if bitstream or constraints:
+    if constraints or (bitstream and family.chooses_pins):
         return None
+    if bitstream:
+        raise RoutingError(
+            f"nextpnr chooses no pins on {family.title}: give those of a board with --pins FILE, "
+            "or --serial-ports to measure"
+        )
     return "registered" if family.out_of_context else "serial"
 
 
-def _pin_options(
-    family: RoutableTarget, wrapper: Wrapper | None, constraints: Path | None, scratch: Path
+def _place_ports(
+    family: RoutableTarget,
+    part: Part,
+    wrapper: Wrapper | None,
+    constraints: Path | None,
+    netlist: Path,
 ) -> list[str]:
+    """Return the options of nextpnr that say where ports are, after writing what they name."""
     if wrapper == "registered":
         return ["--out-of-context"]
-    if constraints is None:
-        return family.without_constraints()
-    pins = scratch / f"pins{constraints.suffix}"
-    shutil.copyfile(constraints, pins)
-    return [family.constraints, pins.name]
+    if constraints is not None:
+        text = constraints.read_text()
+    else:
+        ports, pins = _port_bits(netlist), family.pin_names(part)
+        if not pins:
+            return list(family.free_pins)
+        if len(ports) > len(pins):
+            raise RoutingError(too_large({"pins": (len(ports), len(pins))}, family, part))
+        text = "".join(map(family.locate, ports, pins))
+    file = netlist.with_name("pins")
+    file.write_text(text)
+    return [option.format(file.name) for option in family.constraints]
+
+
+def _port_bits(netlist: Path) -> list[str]:
+    """Return the names of all bits of the ports of a netlist's top, the clock first."""
+    modules = json.loads(netlist.read_text())["modules"].values()
+    (top,) = (module for module in modules if int(module["attributes"].get("top", "0"), 2))
+    names = [
+        name if len(port["bits"]) == 1 else f"{name}[{bit}]"
+        for name, port in top["ports"].items()
+        for bit in range(len(port["bits"]))
+    ]
+    return sorted(names, key=lambda name: name != CLOCK)
+
+
+def _mend(family: RoutableTarget, path: Path) -> None:
+    if type(family).mend is not RoutableTarget.mend:
+        netlist = json.loads(path.read_text())
+        if family.mend(netlist):
+            path.write_text(json.dumps(netlist))
 
 
 def _design(project: Path) -> tuple[dict[str, Instance], int, int]:

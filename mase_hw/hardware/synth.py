@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from mase_hw.errors import SynthesisError
-from mase_hw.hardware._primitives import FREE, Resources
+from mase_hw.hardware._primitives import Resources
 from mase_hw.hardware._wrapper import WRAPPER, Wrapper
-from mase_hw.hardware.targets import Target, find_target
+from mase_hw.hardware.targets import Part, Target, find_target
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -97,10 +97,12 @@ class Netlist:
     Attributes:
         path: file to write, in the JSON of Yosys.
         wrapper: what stands around the top; None for the top with its ports as pins.
+        part: the FPGA.
     """
 
     path: Path
     wrapper: Wrapper | None
+    part: Part
 
 
 def synthesize(
@@ -162,12 +164,13 @@ def _script(
     around = netlist.wrapper if netlist else None
     if around is not None:
         kept += [f"wrap {around}", "setattr -mod -set keep_hierarchy 1 top"]
-    pads = netlist is not None and around != "registered"
-    synthesis = target.synthesis(dsp=dsp, pads=pads)
+    top = WRAPPER if around else "top"
+    pads = target.pads() if netlist and around != "registered" else []
     return [
         "read_slang --best-effort-hierarchy --top top -f files.f",
         *kept,
-        f"{synthesis} -top {WRAPPER if around else 'top'}",
+        f"{target.synthesis(netlist.part if netlist else None, dsp=dsp)} -top {top}",
+        *([f"select {top}", *pads, "select -clear"] if pads else []),
         f'tee -q -o "{statistics}" stat -json',
         *([f'write_json "{netlist.path}"'] if netlist else []),
     ]
@@ -216,7 +219,8 @@ def _report(
     modules: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, str], target: str
 ) -> SynthesisReport:
     """Add up the cells of each module that was kept."""
-    primitives = find_target(target).primitives
+    family = find_target(target)
+    primitives = family.primitives
     by_node = dict.fromkeys(nodes.values(), Resources())
     glue = Resources()
     other: dict[str, int] = {}
@@ -231,11 +235,7 @@ def _report(
                 by_node[nodes[instance]] += resources
             else:
                 glue += resources
-            if cell not in primitives and not _is_free(cell, names):
+            is_free = cell in family.free or cell in names or cell == "$scopeinfo"
+            if cell not in primitives and not is_free:
                 other[cell] = other.get(cell, 0) + count
     return SynthesisReport(target, by_node, glue, other)
-
-
-def _is_free(cell: str, modules: set[str]) -> bool:
-    """Return true for the kept modules themselves, annotations, and cells that take no site."""
-    return cell in FREE or cell in modules or cell == "$scopeinfo"

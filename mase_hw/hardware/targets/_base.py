@@ -7,32 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mase_hw.hardware._primitives import Resources
 
-
-class Target(ABC):
-    """An FPGA family that Yosys synthesizes for: one file of this folder.
-
-    Attributes:
-        name: the word a command uses.
-        title: maker and family.
-        primitives: what each primitive of a netlist takes; see `mase_hw.hardware._primitives`.
-    """
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    primitives: ClassVar[Mapping[str, Resources]]
-
-    @abstractmethod
-    def synthesis(self, *, dsp: bool, pads: bool) -> str:
-        """Return the Yosys command, without the option that names the top.
-
-        Args:
-            dsp: allow multipliers in DSP blocks.
-            pads: the ports of the top are pins.
-        """
+Kinds = tuple[tuple[re.Pattern[str], str], ...]
 
 
 @dataclass(frozen=True)
@@ -55,57 +34,107 @@ class Part:
         return f"{self.device}{speed}{f' {self.package}' if self.package else ''}"
 
 
+class Target(ABC):
+    """An FPGA family that Yosys synthesizes for: one file of this folder.
+
+    Attributes:
+        name: the word a command uses.
+        title: maker and family.
+        primitives: what each primitive of a netlist takes; see `mase_hw.hardware._primitives`.
+        free: primitives that take none of that: multiplexers of wide tables, buffers, constants.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    primitives: ClassVar[Mapping[str, Resources]]
+    free: ClassVar[frozenset[str]]
+
+    @abstractmethod
+    def synthesis(self, part: Part | None, *, dsp: bool) -> str:
+        """Return the Yosys command, without the option that names the top.
+
+        Args:
+            part: the FPGA; None for the family's usual one, and a top without pins.
+            dsp: allow multipliers in DSP blocks.
+        """
+
+    def pads(self) -> list[str]:
+        """Return Yosys commands that give pins to the ports of the selected module."""
+        return []
+
+
 class RoutableTarget(Target):
     """A family that nextpnr places and routes.
 
     Attributes:
-        distribution: the package of the index that holds nextpnr and the packer.
-        entry: function of that package that runs nextpnr on a list of arguments.
+        distribution: what PyPI calls nextpnr of the family, and what its command is called.
         parts: devices, smallest first, with the packages of each; the first package is the default.
         device: the default device.
         speeds: speed grades; the first is the default. Empty where the device says it.
         clock_mhz: the clock that is asked for where the user asks for none.
+        router: the router of nextpnr that is fast and finds a way.
         out_of_context: whether nextpnr leaves ports without pins.
-        kinds: what a cell of a path is, by the first pattern that matches its last port.
+        kinds: what a cell of a path is, by the first pattern found in `cell.port`; where none is,
+            it is logic between the ends of a path and a register at an end.
         resources: what nextpnr counts, by our name of it.
         pins: what nextpnr calls a pin.
-        constraints: option that takes a file with the pins of a board.
+        constraints: option that takes a file with the pins of a board: its name replaces `{}`.
+        chooses_pins: whether any top gets pins without a file, from `pin_names` or by nextpnr.
+        free_pins: options that let nextpnr choose pins where `pin_names` has none.
+        note: what a user should know of the figures.
     """
 
     distribution: ClassVar[str]
-    entry: ClassVar[str]
     parts: ClassVar[Mapping[str, tuple[str, ...]]]
     device: ClassVar[str]
     speeds: ClassVar[tuple[str, ...]] = ()
     clock_mhz: ClassVar[float]
+    router: ClassVar[str] = "router2"
     out_of_context: ClassVar[bool] = False
-    kinds: ClassVar[tuple[tuple[re.Pattern[str], str], ...]]
+    kinds: ClassVar[Kinds]
     resources: ClassVar[Mapping[str, str]]
     pins: ClassVar[str]
-    constraints: ClassVar[str]
-
-    @property
-    def package(self) -> str:
-        """The Python package of the distribution."""
-        return self.distribution.replace("-", "_")
+    constraints: ClassVar[tuple[str, str]]
+    chooses_pins: ClassVar[bool] = True
+    free_pins: ClassVar[tuple[str, ...]] = ()
+    note: ClassVar[str] = ""
 
     @abstractmethod
     def arguments(self, part: Part) -> list[str]:
         """Return the options of nextpnr that choose the part."""
 
     @abstractmethod
-    def without_constraints(self) -> list[str]:
-        """Return the options that let nextpnr choose pins."""
-
-    @abstractmethod
     def layout(self, path: Path) -> list[str]:
         """Return the options that write what the packer reads."""
 
     @abstractmethod
-    def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, str, list[str]]:
-        """Return package, function and arguments of the program that writes a bitstream."""
+    def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
+        """Return the command that writes a bitstream, and its arguments.
 
-    def kind(self, cell: str, port: str) -> str:
-        """Return what a cell of a path is: register, logic, carry, memory or multiplier."""
+        Raises:
+            RoutingError: when there is none for the part.
+        """
+
+    def pin_names(self, part: Part) -> list[str]:
+        """Return the pins that ports may have, one for a clock first; empty where none is known."""
+        return []
+
+    def locate(self, port: str, pin: str) -> str:
+        """Return the line of a file of `constraints` that gives a port a pin."""
+        raise NotImplementedError
+
+    def mend(self, netlist: dict[str, Any]) -> bool:
+        """Change what nextpnr does not understand of a netlist of Yosys; say whether anything."""
+        return False
+
+    def kind(self, segment: str, cell: str, port: str) -> str:
+        """Return what a cell of a path is: register, logic, carry, memory or multiplier.
+
+        Args:
+            segment: `clk-to-q`, `logic` or `setup`.
+            cell: its name.
+            port: the port where the path leaves it, or ends.
+        """
         name = f"{cell}.{port}"
-        return next((kind for pattern, kind in self.kinds if pattern.search(name)), "logic")
+        default = "logic" if segment == "logic" else "register"
+        return next((kind for pattern, kind in self.kinds if pattern.search(name)), default)

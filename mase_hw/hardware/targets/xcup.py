@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
-from mase_hw.hardware.targets._base import Target
+from mase_hw.hardware.targets._base import Part, Target
 
 _RAM_LUTS = {
     **dict.fromkeys(("RAM32X1S", "RAM64X1S"), 1),
@@ -39,8 +39,9 @@ class Xcup(Target):
         "RAMB36E2": Resources(bram=1),
         "RAMB18E2": Resources(bram=0.5),
     }
+    free: ClassVar[frozenset[str]] = frozenset({"MUXF7", "MUXF8", "MUXF9", "BUFG", "GND", "VCC"})
 
-    def synthesis(self, *, dsp: bool, pads: bool) -> str:
-        """Return the Yosys command."""
-        pins = "" if pads else " -noiopad -noclkbuf"
-        return f"synth_xilinx -family xcup{pins} -flatten{'' if dsp else ' -nodsp'}"
+    def synthesis(self, part: Part | None, *, dsp: bool) -> str:
+        """Return the Yosys command, without pins."""
+        pins = "-noiopad -noclkbuf"
+        return f"synth_xilinx -family xcup {pins} -flatten{'' if dsp else ' -nodsp'}"
