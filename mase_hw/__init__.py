@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mase_hw.api import compress, emit_verilog, prune, quantize, simulate, synthesize
+    from mase_hw.api import compress, emit_verilog, prune, quantize, route, simulate, synthesize
     from mase_hw.errors import MaseError
     from mase_hw.graph import MaseGraph, trace
     from mase_hw.search import search
@@ -30,6 +30,7 @@ _VERBS = {
     "emit_verilog": "mase_hw.api",
     "prune": "mase_hw.api",
     "quantize": "mase_hw.api",
+    "route": "mase_hw.api",
     "search": "mase_hw.search",
     "simulate": "mase_hw.api",
     "synthesize": "mase_hw.api",
@@ -43,6 +44,7 @@ __all__ = [
     "emit_verilog",
     "prune",
     "quantize",
+    "route",
     "search",
     "simulate",
     "synthesize",

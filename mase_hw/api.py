@@ -14,6 +14,8 @@ from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
 from mase_hw.graph.memory import ON_CHIP
+from mase_hw.hardware.route import RouteReport
+from mase_hw.hardware.route import route as route_folder
 from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
 from mase_hw.passes.memory import Memory
@@ -24,7 +26,7 @@ from mase_hw.sim.cocotb_engine import write_testbench
 from mase_hw.sim.simulate import SimulationReport
 from mase_hw.sim.simulate import simulate as simulate_folder
 
-__all__ = ["compress", "emit_verilog", "prune", "quantize", "simulate", "synthesize"]
+__all__ = ["compress", "emit_verilog", "prune", "quantize", "route", "simulate", "synthesize"]
 
 
 def compress(
@@ -117,8 +119,19 @@ def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) 
 
 
 def synthesize(project: Project | str | Path, target: str = "xcup") -> SynthesisReport:
-    """Synthesize a project with Yosys for `xcup` or `ecp5`."""
+    """Synthesize a project with Yosys for `xcup`, `ecp5` or another family."""
     return synthesize_folder(_folder(project), target)
+
+
+def route(project: Project | str | Path, target: str = "ecp5", **options: Any) -> RouteReport:
+    """Synthesize, place and route a project.
+
+    Args:
+        project: what `emit_verilog` returned, or its folder.
+        target: a family that nextpnr knows.
+        options: see `mase_hw.hardware.route.route`.
+    """
+    return route_folder(_folder(project), target, **options)
 
 
 def _folder(project: Project | str | Path) -> Path:

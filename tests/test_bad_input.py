@@ -205,7 +205,7 @@ OPTION_CASES = {
     "--simulate --engine vcs": (1, "'vcs'", "native, cocotb"),
     "--simulate --stall 2": (2, "--stall", "0.99"),
     "--simulate --samples 0": (2, "--samples", "1"),
-    "--synth vivado": (1, "'vivado'", "xcup, ecp5"),
+    "--synth vivado": (1, "'vivado'", "allowed: ecp5, "),
     "--nothing": (2, "--nothing"),
 }
 
@@ -363,7 +363,9 @@ def test_folders_that_are_no_projects(command: str, run: Run, here: Path) -> Non
 
 
 def test_an_unknown_synthesis_target(run: Run, project: Path) -> None:
-    assert_refused(run("synth", str(project), "--target", "virtex"), 1, "'virtex'", "xcup, ecp5")
+    assert_refused(
+        run("synth", str(project), "--target", "virtex"), 1, "'virtex'", "allowed: ecp5, "
+    )
 
 
 @pytest.mark.parametrize(
@@ -518,6 +520,24 @@ def test_usage_errors(run: Run) -> None:
     assert_refused(run("emit-verilog"), 2, "Missing argument")
     assert_refused(run("emit"), 2, "No such command", "emit")
     assert_refused(run("bench", "nothing"), 1, "'nothing'", "known: ")
+    only = ("bench", "clock", "--only", "lineer8x1")
+    assert_refused(run(*only), 1, "'lineer8x1'", "did you mean linear8x1", "known: add, ")
+    assert_refused(run("bench", "flow", "--only", "add"), 1, "'flow' are measured together")
+
+
+@pytest.mark.parametrize(
+    "option", [("--seeds", "2"), ("--clock", "100"), ("--bitstream", "a.bit"), ("--serial-ports",)]
+)
+def test_options_of_place_and_route_without_it(option: tuple[str, ...], run: Run) -> None:
+    assert_refused(run("synth", "out", *option), 1, f"{option[0]} belongs to", "add --route")
+
+
+def test_place_and_route_of_what_it_does_not_know(run: Run, project: Path) -> None:
+    route = ("synth", str(project), "--route", "--target")
+    assert_refused(run(*route, "xcup"), 1, "xcup", "targets of --route: ecp5")
+    assert_refused(run(*route, "ecp5", "--device", "LFE9"), 1, "'LFE9'", "known: LFE5U-12F")
+    assert_refused(run(*route, "ecp5", "--speed", "1"), 1, "'1'", "allowed: 6, 7, 8")
+    assert_refused(run(*route, "ecp5", "--clock", "-3"), 1, "-3 MHz", "more than 0")
 
 
 def test_preflight_lists_every_problem_at_once(run: Run, here: Path) -> None:

@@ -14,8 +14,9 @@ from rich.console import Console
 
 from mase_hw import _resources
 from mase_hw.errors import SynthesisError
-from mase_hw.hardware._primitives import PRIMITIVES, Resources
+from mase_hw.hardware._primitives import Resources
 from mase_hw.hardware.synth import SynthesisReport, _explain, _report, synthesize
+from mase_hw.hardware.targets import targets
 
 WORDS = 1024
 MULTIPLIER = """
@@ -172,11 +173,11 @@ def test_distributed_memories_count_the_tables_they_occupy() -> None:
     assert report.nodes["a"] == Resources(lut=2 * 4 + 3 + 5 + 1)
     assert report.nodes["b"] == Resources(lut=4, carry=2, bram=1.5)
     assert report.other == {"PLLE4": 1}
-    assert PRIMITIVES["ecp5"]["CCU2C"] == Resources(lut=2, carry=1)
+    assert targets()["ecp5"].primitives["CCU2C"] == Resources(lut=2, carry=1)
 
 
 def test_an_unknown_target_is_refused(project: Path) -> None:
-    with pytest.raises(SynthesisError, match=r"'virtex'; allowed: xcup, ecp5"):
+    with pytest.raises(SynthesisError, match=r"'virtex'; allowed: .*ecp5.*xcup"):
         synthesize(project, "virtex")
 
 

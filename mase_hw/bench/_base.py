@@ -8,12 +8,13 @@ import statistics
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
 from mase_hw._figure import Row as Row
+from mase_hw.errors import ConfigError
 
 
 class Benchmark(ABC):
@@ -34,6 +35,14 @@ class Benchmark(ABC):
         Args:
             quick: fewer samples and shapes; for a look, not for a table.
         """
+
+    def only(self, names: Sequence[str]) -> Benchmark:
+        """Return the benchmark with the figures of these names alone.
+
+        Raises:
+            ConfigError: when a name is unknown, or the group cannot be taken apart.
+        """
+        raise ConfigError(f"the figures of {self.name!r} are measured together, not {names[0]!r}")
 
 
 @dataclass

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 PATIENCE_SECONDS = 2.0
 
@@ -46,6 +53,23 @@ class Display:
         finally:
             if shown:
                 bar.stop()
+
+    @contextmanager
+    def stages(self, what: str) -> Iterator[Callable[[str], None]]:
+        """Yield a function that says what goes on now, in place of what it said before."""
+        line = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=self.errors,
+            transient=True,
+        )
+        task = line.add_task(what, total=None)
+        if not self.errors.is_terminal:
+            yield lambda stage: None
+            return
+        with line:
+            yield lambda stage: line.update(task, description=f"{what}: {stage}")
 
     def status(self, what: str) -> None:
         """Show one line of what goes on."""

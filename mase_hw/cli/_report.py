@@ -73,9 +73,9 @@ def check_tools(engine: str | None, target: str | None) -> None:
 
         check_engine(engine)
     if target is not None:
-        from mase_hw.hardware.synth import check_target
+        from mase_hw.hardware.targets import find_target
 
-        check_target(target)
+        find_target(target)
 
 
 def evaluate(

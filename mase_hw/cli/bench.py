@@ -17,6 +17,10 @@ def bench(
     group: Annotated[
         list[str] | None, typer.Argument(help="Groups of figures. [default: all]")
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Only the figures of this name; for groups that say so. Repeatable."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples, for a look.")] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
@@ -35,9 +39,9 @@ def bench(
     for name in names:
         if name not in benchmarks():
             raise ConfigError(f"no figures are called {name!r}; {nearest(name, benchmarks())}")
+    chosen = {name: benchmarks()[name].only(only) if only else benchmarks()[name] for name in names}
     results: dict[str, list[Row]] = {}
-    for name in names:
-        benchmark = benchmarks()[name]
+    for name, benchmark in chosen.items():
         table = Table("what", "measured", "bar", "met", title=benchmark.title)
         rows = results.setdefault(name, [])
         for row in benchmark.rows(quick=quick):

@@ -1,13 +1,16 @@
-"""`synth`: resources of an emitted project, through Yosys."""
+"""`synth`: resources of an emitted project through Yosys, and its clock rate through nextpnr."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mase_hw.cli._progress import Display
+
+if TYPE_CHECKING:
+    from mase_hw.hardware.route import RouteReport
 
 
 def register(app: typer.Typer) -> None:
@@ -17,20 +20,105 @@ def register(app: typer.Typer) -> None:
 
 def synth(
     project: Annotated[Path, typer.Argument(metavar="DIR", help="An emitted project.")],
-    target: Annotated[str, typer.Option(help="xcup (UltraScale+) or ecp5.")] = "xcup",
+    target: Annotated[
+        str, typer.Option(help="FPGA family: xcup (UltraScale+), ecp5, ...")
+    ] = "xcup",
     dsp: Annotated[bool, typer.Option(help="Allow DSP blocks.")] = True,
+    route: Annotated[
+        bool, typer.Option("--route", help="Also place and route: clock rate, critical path.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="With --route: FPGA of the family.", metavar="NAME")
+    ] = None,
+    speed: Annotated[
+        str | None, typer.Option(help="With --route: speed grade.", metavar="GRADE")
+    ] = None,
+    package: Annotated[
+        str | None, typer.Option(help="With --route: package.", metavar="NAME")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="With --route: placements to try; the median counts.")
+    ] = None,
+    clock: Annotated[
+        float | None,
+        typer.Option(
+            help="With --route: clock to reach; status 1 where no placement does.", metavar="MHZ"
+        ),
+    ] = None,
+    bitstream: Annotated[
+        Path | None,
+        typer.Option(help="With --route: write a bitstream; ports are pins.", metavar="FILE"),
+    ] = None,
+    pins: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --route: pins of a board, in the family's format (LPF, PCF, PDC, CST).",
+            metavar="FILE",
+        ),
+    ] = None,
+    serial_ports: Annotated[
+        bool,
+        typer.Option("--serial-ports", help="With --route: all ports behind two pins, to measure."),
+    ] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
     """Synthesize DIR and print LUT, FF, carry, DSP and BRAM per node and in all."""
     from mase_hw.cli._report import steps
+    from mase_hw.errors import ConfigError
     from mase_hw.hardware.synth import synthesize
 
     display = Display(quiet=json_output)
-    with display.progress(f"synthesizing for {target}") as advance:
-        report = synthesize(project, target, dsp=dsp, progress=steps(advance))
+    options = {
+        "device": device,
+        "speed": speed,
+        "package": package,
+        "seeds": seeds,
+        "clock": clock,
+        "bitstream": bitstream,
+        "pins": pins,
+        "serial-ports": serial_ports or None,
+    }
+    if not route:
+        given = [f"--{name}" for name, value in options.items() if value is not None]
+        if given:
+            raise ConfigError(f"{given[0]} belongs to place and route: add --route")
+        with display.progress(f"synthesizing for {target}") as advance:
+            report = synthesize(project, target, dsp=dsp, progress=steps(advance))
+        if json_output:
+            typer.echo(report.to_json())
+        else:
+            display.console.print(report.table())
+        return
+    from mase_hw.hardware.route import route as place_and_route
+
+    with display.stages(target) as say:
+        routed = place_and_route(
+            project,
+            target,
+            device=device,
+            speed=speed,
+            package=package,
+            dsp=dsp,
+            seeds=1 if seeds is None else seeds,
+            clock_mhz=clock,
+            bitstream=bitstream,
+            constraints=pins,
+            serial_ports=serial_ports,
+            progress=say,
+        )
+    _print(routed, display, json_output)
+
+
+def _print(report: RouteReport, display: Display, json_output: bool) -> None:
+    """Print a report.
+
+    Raises:
+        RoutingError: when its clock is not met.
+    """
     if json_output:
         typer.echo(report.to_json())
-    else:
-        display.console.print(report.table())
+    for table in (report.synthesis.table(), *report.tables()):
+        display.console.print(table)
+    report.check_clock()

