@@ -13,7 +13,6 @@ from mase_hw.cells._motion import Motion, Steps
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import TensorSpec
 
-
 # Up to here look-up tables hold a memory; eight kilobits would take more than 500 of them.
 LOGIC_BITS = 1024
 

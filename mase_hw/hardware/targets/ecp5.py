@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
 from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+from mase_hw.hardware.targets._ecp5_registers import absorb_registers
 from mase_hw.hardware.targets._trellis import KINDS, MEMORY, located, pin_names
 
 _SMALL = ("CABGA381", "CABGA256", "CSFBGA285", "TQFP144")
@@ -65,6 +66,10 @@ class Ecp5(RoutableTarget):
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
         """Return the Yosys command; nextpnr inserts the pins."""
         return f"synth_ecp5{'' if dsp else ' -nodsp'}"
+
+    def mend(self, netlist: dict[str, Any]) -> bool:
+        """Use the registers of multipliers and memories."""
+        return sum(map(absorb_registers, netlist["modules"].values())) > 0
 
     def arguments(self, part: Part) -> list[str]:
         """Return the options of nextpnr that choose the part."""
