@@ -22,6 +22,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("formats",),
     ("geometry",),
+    ("arithmetic",),
+    ("approximation",),
     ("cells",),
     ("ops",),
     ("graph",),

@@ -18,8 +18,7 @@ from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.formats._encoding import Family
 from mase_hw.graph import common
 from mase_hw.graph.reference import IntegerReference, output_nodes, spec
-from mase_hw.ops import operator_for, operators
-from mase_hw.ops._unary import Unary
+from mase_hw.ops import Unary, operator_for, operators
 from mase_hw.sim.simulate import ENGINES, measured_cycles
 from tests._conformance import (
     Part,

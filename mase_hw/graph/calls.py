@@ -15,8 +15,7 @@ from torch.fx import GraphModule, Node
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph._rebuild import get_tensor
 from mase_hw.graph.metadata import common, metadata
-from mase_hw.ops import Call, TensorSpec, operator_for
-from mase_hw.ops._base import OPERAND_NAMES
+from mase_hw.ops import OPERAND_NAMES, Call, TensorSpec, operator_for
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -20,13 +20,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.blocks import add
+from mase_hw.arithmetic.results import result_problems
+from mase_hw.arithmetic.scaled import Scaled
+from mase_hw.arithmetic.sums import Bounds, exact_dtype
 from mase_hw.cells import Cell
 from mase_hw.cells.block_accumulate import BlockAccumulate
 from mase_hw.formats import names_in
 from mase_hw.formats._encoding import BLOCKS
-from mase_hw.ops._accumulate import Bounds, exact_dtype
-from mase_hw.ops._blocks import block, check_tiles, is_block
-from mase_hw.ops._encode import result_problems
+from mase_hw.geometry.blocks import block, check_tiles, is_block
 from mase_hw.ops._product import Feed, Product
 
 GUARD_BITS = 8
@@ -75,13 +77,12 @@ class BlockProduct(Product):
         def compute(codes: Tensor) -> tuple[Tensor, Tensor]:
             bits, exponents = data.split(codes)
             rows = data.element.integers(bits).to(dtype)
-            total = start.expand(len(rows), -1)
-            place = start_exponent.expand(len(rows), -1)
+            total = Scaled(start.expand(len(rows), -1), start_exponent.expand(len(rows), -1))
             for part in self._parts(rows.shape[1]):
                 term = (rows[:, part] @ columns[part]).to(torch.int64) << guard
                 term_place = exponents[:, part.start, None] + scales[None, :, part.start] + shift
-                total, place = _add(total, place, term, term_place)
-            return total, place
+                total = add(total, Scaled(term, term_place))
+            return total.integers, total.exponents
 
         return compute
 
@@ -193,10 +194,3 @@ class BlockProduct(Product):
             largest += int(self._bias()[0].abs().max()) << self._bias_left(guard)
         # Rounding down takes up to one from every term.
         return (largest + terms + 1).bit_length() + 1
-
-
-def _add(total: Tensor, place: Tensor, term: Tensor, term_place: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sum of two floating-point numbers, the smaller exponent's rounded down."""
-    high = torch.maximum(place, term_place)
-    shifted = total >> (high - place).clamp(max=63)
-    return shifted + (term >> (high - term_place).clamp(max=63)), high

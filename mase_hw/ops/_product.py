@@ -14,8 +14,8 @@ from torch import Tensor
 
 from mase_hw.cells import Cell, NetlistBuilder, Wire
 from mase_hw.geometry import TensorSpec
+from mase_hw.geometry.blocks import block_axis, is_block
 from mase_hw.ops._base import Call
-from mase_hw.ops._blocks import block_axis, is_block
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Sums of products of integers with a real scale: exact sums of integers, requantized once.
 
-See `_requantize` for the arithmetic.
+See `mase_hw.arithmetic.requantize` for the arithmetic.
 """
 
 from __future__ import annotations
@@ -12,6 +12,16 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.requantize import (
+    SHIFT_BITS,
+    dyadic,
+    in_steps,
+    is_scaled,
+    multiplier_bits,
+    operand_problems,
+    scales,
+    whole,
+)
 from mase_hw.cells import Cell, NetlistBuilder, Wire
 from mase_hw.cells.centre import Centre
 from mase_hw.cells.requantize import Requantize
@@ -23,16 +33,6 @@ from mase_hw.geometry import TensorSpec
 from mase_hw.ops._base import Call
 from mase_hw.ops._fixed_product import FixedProduct
 from mase_hw.ops._product import Feed, Product
-from mase_hw.ops._requantize import (
-    SHIFT_BITS,
-    dyadic,
-    in_steps,
-    is_scaled,
-    multiplier_bits,
-    operand_problems,
-    scales,
-    whole,
-)
 
 
 def serves(call: Call) -> bool:

@@ -17,8 +17,8 @@ from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats._encoding import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order
+from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
-from mase_hw.ops._blocks import is_block
 from mase_hw.ops._product import Feed, Product
 from mase_hw.ops._products import product_of
 

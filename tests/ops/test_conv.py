@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import mase_hw
+from mase_hw.arithmetic.quotient import Quotient
 from mase_hw.cells.sliding_window import Sliding
 from mase_hw.emit.flow import quantize
 from mase_hw.errors import MaseError
@@ -19,9 +20,7 @@ from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from mase_hw.geometry.window import Axis, Window
 from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, spec
-from mase_hw.ops import Call, Order, TensorSpec, operators
-from mase_hw.ops._base import Apply
-from mase_hw.ops._quotient import Quotient
+from mase_hw.ops import Apply, Call, Order, TensorSpec, operators
 
 FORMAT = Fixed(8, 4)
 WIDE = Fixed(32, 8)
