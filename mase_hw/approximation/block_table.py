@@ -15,7 +15,7 @@ from torch import Tensor
 from mase_hw.approximation.octaves import OctaveTable, Span, fit_octaves
 from mase_hw.approximation.rounding import RealFunction
 from mase_hw.arithmetic.blocks import decode
-from mase_hw.formats._block import BlockFormat
+from mase_hw.formats import BlockFormat
 
 
 @dataclass(frozen=True)

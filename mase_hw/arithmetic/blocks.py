@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.arithmetic.scaled import Scaled
-from mase_hw.formats._block import BlockFormat
+from mase_hw.formats import BlockFormat
 
 
 def decode(number: BlockFormat, codes: Tensor) -> Scaled:

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from mase_hw.arithmetic.scaled import INFINITE_EXPONENT, Scaled
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats import Format
-from mase_hw.formats._minifloat import FloatFormat
+from mase_hw.formats import FloatFormat, Format
 from mase_hw.formats.fixed import Fixed
 
 

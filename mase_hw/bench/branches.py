@@ -15,8 +15,7 @@ from mase_hw.bench._identical_layers import identical_layers
 
 if TYPE_CHECKING:
     from mase_hw.emit.project import Project
-    from mase_hw.models import RegisteredModel
-    from mase_hw.models._base import Trained
+    from mase_hw.models import RegisteredModel, Trained
     from mase_hw.sim.simulate import SimulationReport
 
 # The budget of multipliers of each network.

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from mase_hw.errors import UnsupportedError
-from mase_hw.graph._rebuild import get_tensor
 from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.rebuild import get_tensor
 from mase_hw.ops import OPERAND_NAMES, Call, TensorSpec, operator_for
 
 

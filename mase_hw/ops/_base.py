@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw.cells import Netlist, Port
-from mase_hw.formats import Format, names_in
-from mase_hw.formats._encoding import FIXED_POINT, Families
+from mase_hw.formats import FIXED_POINT, Families, Format, names_in
 from mase_hw.geometry.tensor import Order, TensorSpec
 
 Reference = Callable[..., Tensor]

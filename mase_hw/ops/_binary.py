@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from mase_hw.cells import Netlist
-from mase_hw.formats._encoding import Families
+from mase_hw.formats import Families
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import (
     Apply,

@@ -17,13 +17,10 @@ from mase_hw.approximation.block_table import BlockTable
 from mase_hw.approximation.function import Function
 from mase_hw.arithmetic.blocks import decode
 from mase_hw.arithmetic.scaled import MAX_BITS, Scaled, combined_bits, guard_bits
-from mase_hw.cells import Image
-from mase_hw.cells._operation import Operation
+from mase_hw.cells import Image, Operation
 from mase_hw.cells.binary_blocks import BinaryBlocks
 from mase_hw.cells.unary_blocks import UnaryBlocks
-from mase_hw.formats import names_in
-from mase_hw.formats._block import BlockFormat
-from mase_hw.formats._encoding import Families, Family
+from mase_hw.formats import BlockFormat, Families, Family, names_in
 from mase_hw.geometry.blocks import (
     block,
     block_axis,

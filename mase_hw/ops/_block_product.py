@@ -26,8 +26,7 @@ from mase_hw.arithmetic.scaled import Scaled
 from mase_hw.arithmetic.sums import Bounds, exact_dtype
 from mase_hw.cells import Cell
 from mase_hw.cells.block_accumulate import BlockAccumulate
-from mase_hw.formats import names_in
-from mase_hw.formats._encoding import BLOCKS
+from mase_hw.formats import BLOCKS, names_in
 from mase_hw.geometry.blocks import block, check_tiles, is_block
 from mase_hw.ops._product import Feed, Product
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.sliding_window import SlidingWindow
-from mase_hw.formats._encoding import BLOCKS, SCALARS, SCALED, Families
+from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window
 from mase_hw.ops._base import Call, Operator, Reference

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mase_hw.arithmetic.fixed_point import is_fixed
-from mase_hw.formats._encoding import Family
+from mase_hw.formats import Family
 from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import Call
 from mase_hw.ops._block_elements import BlockElements

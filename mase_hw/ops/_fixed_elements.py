@@ -16,13 +16,12 @@ from mase_hw.approximation.function import Function
 from mase_hw.approximation.piecewise import GUARD_BITS, Piecewise, fit
 from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS, FunctionTable
 from mase_hw.arithmetic.fixed_point import MAX_BITS, combine, combined_bits, fixed
-from mase_hw.cells import Cell, Image
-from mase_hw.cells._operation import Operation
+from mase_hw.cells import Cell, Image, Operation
 from mase_hw.cells.binary_fixed import BinaryFixed
 from mase_hw.cells.clamp_fixed import ClampFixed
 from mase_hw.cells.unary_piecewise import UnaryPiecewise
 from mase_hw.cells.unary_table import UnaryTable
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 from mase_hw.formats.fixed import Fixed
 from mase_hw.ops._elements import Elements
 from mase_hw.ops._one_cell import fields

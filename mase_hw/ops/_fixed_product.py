@@ -11,7 +11,7 @@ from mase_hw.arithmetic.fixed_point import MAX_BITS, fixed
 from mase_hw.arithmetic.sums import Bounds, exact_dtype, width_for
 from mase_hw.cells import Cell
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 from mase_hw.ops._product import Feed, Product
 
 

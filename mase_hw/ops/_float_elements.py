@@ -24,8 +24,7 @@ from mase_hw.arithmetic.floats import (
     precision_bits,
 )
 from mase_hw.arithmetic.scaled import MAX_BITS, combined_bits, guard_bits
-from mase_hw.cells import Image
-from mase_hw.cells._operation import Operation
+from mase_hw.cells import Image, Operation
 from mase_hw.cells.binary_float import BinaryFloat
 from mase_hw.cells.unary_table import UnaryTable
 from mase_hw.formats import Format

@@ -7,7 +7,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from mase_hw.cells import Cell, Netlist, NetlistBuilder, Port, RomSource, Wire
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 from mase_hw.ops._base import Call
 
 

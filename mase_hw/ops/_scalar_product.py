@@ -16,7 +16,7 @@ from mase_hw.arithmetic.scalars import MAX_BITS, integer_fraction, is_scalar, sc
 from mase_hw.arithmetic.sums import Bounds, exact_dtype, width_for
 from mase_hw.cells import Cell
 from mase_hw.cells.scalar_accumulate import ScalarAccumulate
-from mase_hw.formats._encoding import Encoding, Kind
+from mase_hw.formats import Encoding, Kind
 from mase_hw.geometry.blocks import check_tiles, is_block
 from mase_hw.ops._product import Feed, Product
 

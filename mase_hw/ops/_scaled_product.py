@@ -25,8 +25,7 @@ from mase_hw.arithmetic.requantize import (
 from mase_hw.cells import Cell, NetlistBuilder, Wire
 from mase_hw.cells.centre import Centre
 from mase_hw.cells.requantize import Requantize
-from mase_hw.formats import names_in
-from mase_hw.formats._encoding import SCALED, Encoding
+from mase_hw.formats import SCALED, Encoding, names_in
 from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.geometry import TensorSpec

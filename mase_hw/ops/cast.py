@@ -15,7 +15,7 @@ from mase_hw.arithmetic.scalars import unit_problems
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
-from mase_hw.formats._encoding import Families, Family
+from mase_hw.formats import Families, Family
 from mase_hw.geometry.blocks import (
     block_axis,
     block_order,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.stream_replay import StreamReplay
-from mase_hw.formats._encoding import BLOCKS, SCALARS, SCALED, Families
+from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import Call, Example, Operator, Reference, example_values

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.fx import Interpreter, Node
 
 from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
-from mase_hw.graph._rebuild import set_tensor
 from mase_hw.graph.calls import spec_of, tensor_arguments
 from mase_hw.graph.metadata import CommonMetadata
+from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Call, Operator
 from mase_hw.passes.remove_identity import erase_node
 

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
-from mase_hw.cells import Netlist
-from mase_hw.cells._motion import Queue
+from mase_hw.cells import Netlist, Queue
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.errors import EmissionError, MaseError
 from mase_hw.geometry.beats import Cycles

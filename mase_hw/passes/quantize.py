@@ -16,8 +16,8 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Operator, operators
-from mase_hw.passes._configuration import Configuration
 from mase_hw.passes.cast import insert_casts_transform_pass
+from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 
 RESULT = "data_out"
