@@ -167,7 +167,9 @@ class Operator(ABC):
         """Return the cells that compute `reference`, joined by streams; a wire has none.
 
         It is asked for in every parallelism that a search tries, so that what is costly, such as
-        the words of a memory, must be computed when the cells ask for it.
+        the words of a memory, must be computed when the cells ask for it. Its cycles and its
+        multipliers do not depend on the values of constants: of calls that differ in nothing else
+        a search asks one.
         """
 
     def problems(self, call: Call) -> list[str]:
