@@ -211,8 +211,8 @@ def simulated(module, inputs, parallelism, folder, stalls=(0.0, 0.3)):
         report = mase_hw.simulate(project, samples=12, stall=stall, seed=5)
         assert report.bit_exact, report.first_mismatch or report.violations
         if not stall:
-            assert abs(report.latency_cycles - report.predicted_latency_cycles) <= 2
-            assert report.interval_cycles <= 1.01 * report.predicted_interval_cycles
+            assert report.latency_cycles == report.predicted_latency_cycles
+            assert report.interval_cycles == report.predicted_interval_cycles
     return project
 
 
