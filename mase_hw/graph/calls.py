@@ -166,8 +166,8 @@ def _holds(value: Any, nodes: set[Node]) -> bool:
 
 
 def call_of(model: GraphModule, node: Node) -> Call:
-    """Return the call of a node with the formats and the parallelism of its metadata."""
+    """Return the call of a node with the formats, parallelism and options of its metadata."""
     known = common(node)
     call = bind(model, node, known.results)
     specs = {name: known.operands.get(name, spec) for name, spec in call.operands.items()}
-    return replace(call, operands=specs)
+    return replace(call, operands=specs, attributes={**call.attributes, **known.options})

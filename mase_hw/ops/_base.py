@@ -132,6 +132,8 @@ class Operator(ABC):
         shares_format: true when all operands and results are in one format, fitted to the result.
         broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
         commutes: true when the first two arguments may change places.
+        options: the keys of a configuration that are none of a number format's, and their values;
+            a call has those that are given among its attributes.
     """
 
     name: ClassVar[str]
@@ -147,6 +149,7 @@ class Operator(ABC):
     shares_format: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
     commutes: ClassVar[bool] = False
+    options: ClassVar[Mapping[str, range]] = {}
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -187,6 +190,10 @@ class Operator(ABC):
         return self.unformatted(call) + [
             f"{_are(names)} {number}; {fix}" for number, names in refused.items()
         ]
+
+    def notes(self, call: Call) -> list[str]:
+        """Return what is worth knowing of the arithmetic of a call that has hardware."""
+        return []
 
     def unformatted(self, call: Call) -> list[str]:
         """Return the one of `problems` that follows where a producer is without number format."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -196,7 +197,7 @@ def _set_constants(mg: MaseGraph, node: Node, call: Call, constants: Mapping[str
         previous = operands.get(operand)
         operands[operand] = spec if previous is None else spec.with_format(previous.format)
     known_common = common(node)
-    update(node, common=CommonMetadata(known_common.operator, operands, known_common.results))
+    update(node, common=replace(known_common, operands=operands))
 
 
 def _set_argument(node: Node, operator: Operator, operand: str, value: Node) -> None:
