@@ -73,20 +73,18 @@ class Wide(Benchmark):
         yield Row(
             f"{what}: cold build, lanes share code / do not",
             f"{builds[0]:.1f} / {builds[1]:.1f} CPU s = {build:.2f} x",
-            "<= 0.5 x",
-            build <= 0.5,
         )
         yield Row(
             f"{what}: native cycles per second, lanes share code / do not",
             f"{speeds[0]:,.0f} / {speeds[1]:,.0f} = {speed:.2f} x",
-            ">= 2 x",
-            speed >= 2,
         )
         if not quick:
+            # Without a verdict: the other figures are not of this run.
             yield Row(
-                f"the same, stated of another run: {STATED_BUILD_SECONDS} CPU s and "
-                f"{STATED_CYCLES_PER_SECOND:,} cycles per second",
+                f"the same, beside {STATED_BUILD_SECONDS} CPU s and {STATED_CYCLES_PER_SECOND:,} "
+                "cycles per second that were stated before there were cells",
                 f"{builds[0]:.1f} CPU s, {speeds[0]:,.0f} cycles/s",
+                f"<= {STATED_BUILD_SECONDS / 2:g} CPU s, >= {2 * STATED_CYCLES_PER_SECOND:,}",
             )
 
 
