@@ -22,6 +22,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("formats",),
     ("geometry",),
+    ("arithmetic",),
+    ("approximation",),
     ("cells",),
     ("ops",),
     ("graph",),
@@ -152,6 +154,18 @@ def package_circles(root: Path) -> list[str]:
         if layer in found
     }
     return [f"{', '.join(members)} import each other" for members in sorted(circles)]
+
+
+def private_imports(root: Path) -> list[str]:
+    """Return every import of what another package keeps to itself."""
+    found = []
+    for path, module in _modules(root):
+        layer, where = module.split(".")[1], path.relative_to(root)
+        for line, imported in _imports(ast.parse(path.read_text()), _package(root, path)):
+            _, package, *rest = *imported.split("."), ""
+            if package != layer and any(re.match(r"_[a-z]", part) for part in rest):
+                found.append(f"{where}:{line}: {layer} imports {imported}")
+    return found
 
 
 def _reached(edges: Mapping[str, set[str]], start: str) -> set[str]:

@@ -12,6 +12,7 @@ from tests._architecture import (
     named_units,
     orphan_modules,
     package_circles,
+    private_imports,
     stray_files,
     unit_names,
     upward_imports,
@@ -76,6 +77,27 @@ def test_a_circle_of_packages_is_found(
 ) -> None:
     root = write(tmp_path, {f"mase_hw/{name}": text for name, text in files.items()})
     assert package_circles(root) == found
+
+
+def test_packages_import_what_others_show() -> None:
+    assert private_imports(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("passes/x.py", "from mase_hw.ops._base import Call\n", 1),
+        ("passes/x.py", "def f():\n    from mase_hw.ops import _base\n", 1),
+        ("passes/x.py", "from ..ops.deep._base import Call\n", 1),
+        ("passes/x.py", "import mase_hw.ops._base as base\n", 1),
+        ("ops/x.py", "from mase_hw.ops._base import Call\n", 0),
+        ("passes/x.py", "from mase_hw._registry import discover\n", 0),
+        ("passes/x.py", "from mase_hw.ops import Call\nfrom mase_hw import __version__\n", 0),
+    ],
+)
+def test_a_private_import_is_found(tmp_path: Path, path: str, text: str, found: int) -> None:
+    root = write(tmp_path, {f"mase_hw/{path}": text})
+    assert len(private_imports(root)) == found
 
 
 def test_every_rtl_file_holds_the_module_it_is_named_after() -> None:

@@ -18,8 +18,7 @@ from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.formats._encoding import Family
 from mase_hw.graph import common
 from mase_hw.graph.reference import IntegerReference, output_nodes, spec
-from mase_hw.ops import operator_for, operators
-from mase_hw.ops._unary import Unary
+from mase_hw.ops import Unary, operator_for, operators
 from mase_hw.sim.simulate import ENGINES, measured_cycles
 from tests._conformance import (
     Part,
@@ -239,3 +238,23 @@ def test_a_claim_in_vain_is_found(monkeypatch):
     assert vain_claims(name) == ["linear claims mxint: no"]
     monkeypatch.setattr(type(operator), "families", operator.families - {Family.INTEGER_BLOCK})
     assert vain_claims(name) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name == DEFAULT_FORMAT else SLOW) for name in number_formats()],
+)
+def test_cycles_and_multipliers_are_the_same_for_all_constants(name):
+    """Of nodes that differ only in the values of their constants a search measures one."""
+    graph, seen = design(parts_in(name, 0)[0], name), 0
+    for node in graph.nodes:
+        call = graph.call(node) if node.op == "call_function" else None
+        if call is None or not call.constants or call.operator.problems(call):
+            continue
+        others = {key: torch.zeros_like(value) for key, value in call.constants.items()}
+        other = replace(call, constants=others, _known={})
+        found = [item.operator.hardware(item) for item in (call, other)]
+        assert found[0].multipliers == found[1].multipliers, call.name
+        assert found[0].busy_cycles == found[1].busy_cycles, call.name
+        seen += 1
+    assert seen > 3 or name not in operators()["linear"].formats

@@ -8,7 +8,7 @@ import mase_hw
 from mase_hw.emit.flow import quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.graph import trace
-from mase_hw.ops._base import Apply
+from mase_hw.ops import Apply
 
 
 def reasons(model, *inputs, config=None):

@@ -7,7 +7,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from mase_hw.formats._block import joined
+from mase_hw.formats import joined
 from mase_hw.kernels.mxint._checks import block_count
 from mase_hw.kernels.mxint.reference import CODE_LIMIT, EXPONENT_NAN
 

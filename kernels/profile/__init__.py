@@ -3,3 +3,8 @@
 Each `profile_*` function returns a `Report` with tables, notes and a figure; `mase-hw profile`
 prints and saves it.
 """
+
+from mase_hw.kernels.profile._measure import interleaved
+from mase_hw.kernels.profile._report import Report, Table
+
+__all__ = ["Report", "Table", "interleaved"]

@@ -23,10 +23,12 @@ class Benchmark(ABC):
     Attributes:
         name: the word a command uses.
         title: what the group measures.
+        default: whether it is measured when no group is named.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
+    default: ClassVar[bool] = True
 
     @abstractmethod
     def rows(self, *, quick: bool = False) -> Iterator[Row]:

@@ -27,7 +27,7 @@ import torch
 from mase_hw.api import emit_verilog
 from mase_hw.emit.flow import quantize
 from mase_hw.graph import trace
-from mase_hw.models._residual import ResidualBlock
+from mase_hw.models import ResidualBlock
 
 torch.manual_seed(0)
 torch.set_num_threads(1)

@@ -121,7 +121,7 @@ def _beside_float(task: Task, model: nn.Module) -> tuple[float, float]:
     """
     import torch
 
-    from mase_hw.kernels.profile._measure import interleaved
+    from mase_hw.kernels.profile import interleaved
 
     torch._dynamo.reset()
     steps = {}

@@ -15,8 +15,7 @@ from mase_hw.bench._identical_layers import identical_layers
 
 if TYPE_CHECKING:
     from mase_hw.emit.project import Project
-    from mase_hw.models import RegisteredModel
-    from mase_hw.models._base import Trained
+    from mase_hw.models import RegisteredModel, Trained
     from mase_hw.sim.simulate import SimulationReport
 
 # The budget of multipliers of each network.
@@ -212,21 +211,27 @@ def busy_multipliers(network: Network, interval: float) -> Row:
 
 def tools(network: Network, folder: Path) -> Iterator[Row]:
     """Time capture to emission, and a build without any cache."""
-    seconds = median_seconds(
-        lambda: emit(network.model, network.trained, network.multipliers, folder / "timed"),
-        repeats=3,
-    )
+    seconds, cpu = tool_times(network, folder)
     yield Row(
         f"{network.name}: trace, passes and emission, after import",
         f"{seconds:.1f} s",
         "<= 5 s",
         seconds <= 5,
     )
+    yield Row(f"{network.name}: cold Verilator build", f"{cpu:.1f} CPU s", "<= 60 CPU s", cpu <= 60)
+
+
+def tool_times(network: Network, folder: Path) -> tuple[float, float]:
+    """Return seconds of capture to emission, and processor seconds of a build without a cache."""
+    seconds = median_seconds(
+        lambda: emit(network.model, network.trained, network.multipliers, folder / "timed"),
+        repeats=3,
+    )
     imports = "import mase_hw.sim.simulate, mase_hw.emit.project"
     with tempfile.TemporaryDirectory(prefix="mase-hw-cache-") as cache:
         cpu = _cpu_of(COLD_BUILD, str(network.project.folder), cache=cache)
         cpu -= _cpu_of(imports, cache=cache)
-    yield Row(f"{network.name}: cold Verilator build", f"{cpu:.1f} CPU s", "<= 60 CPU s", cpu <= 60)
+    return seconds, cpu
 
 
 def _cpu_of(program: str, *arguments: str, cache: str) -> float:

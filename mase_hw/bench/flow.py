@@ -64,7 +64,7 @@ def jet_tagger() -> MaseGraph:
 
     from mase_hw.emit.flow import quantize
     from mase_hw.graph import trace
-    from mase_hw.models._mlp import perceptron
+    from mase_hw.models import perceptron
 
     with torch.random.fork_rng():
         torch.manual_seed(0)

@@ -43,7 +43,7 @@ def throughput(elements: int) -> Iterator[Row]:
     import torch
 
     from mase_hw.formats import make_format
-    from mase_hw.kernels.profile._measure import interleaved
+    from mase_hw.kernels.profile import interleaved
 
     values = torch.randn(elements)
     for name in ("fixed", "mxint"):
@@ -64,7 +64,7 @@ def throughput(elements: int) -> Iterator[Row]:
 
 def areas(quick: bool) -> Iterator[Row]:
     """Synthesize a layer whose one unit is a dot product of 8 lanes, in every format."""
-    from mase_hw.experiments._areas import designs, dot_product
+    from mase_hw.experiments import designs, dot_product
     from mase_hw.hardware.synth import synthesize
 
     chosen = {name: entry for name, entry in designs() if not quick or name in QUICK_DESIGNS}

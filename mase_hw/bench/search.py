@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mase_hw.bench._base import Benchmark, Row, timed
 
 if TYPE_CHECKING:
-    from mase_hw.experiments._subject import Subject
+    from mase_hw.experiments import Subject
 
 EIGHT, FOUR = 8, 4
 SPARSITY = 0.7
@@ -66,7 +66,7 @@ class Search(Benchmark):
 
 def overhead(folder: Path) -> Row:
     """Time whole trials of a small model, and what they measure, one after the other."""
-    from mase_hw.search._storage import Store, storage_url
+    from mase_hw.search.storage import Store, storage_url
     from mase_hw.search.study import Task
     from mase_hw.search.worker import FileTurn, run_trials
 
@@ -155,7 +155,7 @@ def workers(folder: Path, quick: bool) -> Iterator[Row]:
 def pruning() -> Row:
     """Compare criteria after training again, three seeds."""
     from mase_hw.emit.flow import canonicalize
-    from mase_hw.experiments._subject import Subject, mean_and_error
+    from mase_hw.experiments import Subject, mean_and_error
     from mase_hw.experiments.pruning import QUICK_TRAINER, prune_and_retrain
 
     subject = Subject.load("digits-mlp")
@@ -180,7 +180,7 @@ def pruning() -> Row:
 def precision(quick: bool) -> Iterator[Row]:
     """Compare BERT-tiny with itself in fixed point."""
     from mase_hw.emit.flow import quantize
-    from mase_hw.experiments._subject import Subject
+    from mase_hw.experiments import Subject
     from mase_hw.experiments.ptq_qat import TRAINER, linear_layers
     from mase_hw.training import evaluate, standard_error
 
@@ -206,7 +206,7 @@ def precision(quick: bool) -> Iterator[Row]:
 
 def on_rtl(folder: Path, quick: bool) -> Iterator[Row]:
     """Search, emit what the search wrote, and run its samples through the RTL."""
-    from mase_hw.experiments._subject import Subject
+    from mase_hw.experiments import Subject
 
     for name in list(SEARCHED)[: 1 if quick else None]:
         subject = Subject.load(name, validation=200 if quick else None)
@@ -215,7 +215,7 @@ def on_rtl(folder: Path, quick: bool) -> Iterator[Row]:
 
 def _trial_on_rtl(subject: Subject, folder: Path, settings: Mapping[str, Any]) -> Row:
     from mase_hw.api import emit_verilog, simulate
-    from mase_hw.experiments._subject import classes
+    from mase_hw.experiments import classes
     from mase_hw.search.objective import digest
 
     entry = {"name": "fixed", "data_in_width": [6, 8], "weight_width": [4, 6, 8], "bias_width": 8}
@@ -284,7 +284,7 @@ def _small() -> tuple[Any, Any]:
     import torch
 
     from mase_hw.graph import trace
-    from mase_hw.models._mlp import perceptron
+    from mase_hw.models import perceptron
     from mase_hw.search import Samples
 
     with torch.random.fork_rng():

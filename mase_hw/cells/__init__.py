@@ -3,9 +3,10 @@
 from functools import cache
 
 from mase_hw._registry import discover
-from mase_hw.cells._base import Cell, Image, Port, Value
-from mase_hw.cells._motion import Arrivals, Motion
+from mase_hw.cells._base import Cell, Image, Port, Value, fact
+from mase_hw.cells._motion import Arrivals, Motion, Queue, Steps
 from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Wire
+from mase_hw.cells._operation import Operation
 from mase_hw.cells.rom_source import RomSource
 
 __all__ = [
@@ -16,11 +17,15 @@ __all__ = [
     "Motion",
     "Netlist",
     "NetlistBuilder",
+    "Operation",
     "Port",
+    "Queue",
     "RomSource",
+    "Steps",
     "Value",
     "Wire",
     "cells",
+    "fact",
 ]
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mase_hw.cells._base import SCALE, Cell, Port, Value, fact
-from mase_hw.formats import StreamField
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding, StreamField
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mase_hw.cells._motion import Motion
-from mase_hw.formats import StreamField
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry.tensor import TensorSpec
 
 Value = bool | int | str | Enum | Encoding

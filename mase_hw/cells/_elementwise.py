@@ -9,7 +9,7 @@ from typing import ClassVar
 from mase_hw.cells._base import Cell, Port, fact
 from mase_hw.cells._encoder import encoder
 from mase_hw.cells._motion import Chain, Motion, Steps
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mase_hw.cells._motion import Blocks, Motion, Steps
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 
 
 def encoder(result: Encoding, lanes: int, size: int) -> Motion:

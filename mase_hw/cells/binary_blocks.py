@@ -9,7 +9,7 @@ from typing import ClassVar
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Encoded
 from mase_hw.cells._operation import Operation
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 
 
 @dataclass(frozen=True)

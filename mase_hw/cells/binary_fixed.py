@@ -9,7 +9,7 @@ from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
 from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._operation import Operation
-from mase_hw.formats._encoding import Encoding, Overflow
+from mase_hw.formats import Encoding, Overflow
 
 
 @dataclass(frozen=True)

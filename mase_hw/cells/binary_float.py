@@ -9,7 +9,7 @@ from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
 from mase_hw.cells._motion import Chain, Motion, Steps
 from mase_hw.cells._operation import Operation
-from mase_hw.formats._encoding import Encoding, Kind
+from mase_hw.formats import Encoding, Kind
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from mase_hw.cells._accumulator import Accumulator, with_scale
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._encoder import encoder
 from mase_hw.cells._motion import Chain, Fold, Motion
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 
 
 @dataclass(frozen=True)

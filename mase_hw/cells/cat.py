@@ -9,7 +9,7 @@ import numpy as np
 
 from mase_hw.cells._base import Cell, Port, fact
 from mase_hw.cells._motion import Arrivals, Motion, Moves, behind
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 from mase_hw.geometry.beats import Cycles, one_per_cycle
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Port, fact
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.formats._encoding import Encoding, Kind
+from mase_hw.formats import Encoding, Kind
 
 
 @dataclass(frozen=True)

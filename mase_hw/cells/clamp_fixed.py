@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.formats._encoding import Encoding, Overflow
+from mase_hw.formats import Encoding, Overflow
 
 
 @dataclass(frozen=True)

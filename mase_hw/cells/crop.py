@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port, fact
 from mase_hw.cells._motion import Motion, Select
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 
 
 @dataclass(frozen=True)

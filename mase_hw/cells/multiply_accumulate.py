@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mase_hw.cells._accumulator import Accumulator
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._motion import Fold, Motion
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 
 # From here on the code of all lanes outgrows the caches of a processor: a simulation calls the code
 # of one dot product for each result instead. Fewer lanes are faster as code of their own.

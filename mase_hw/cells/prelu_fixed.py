@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.formats._encoding import Encoding, Rounding
+from mase_hw.formats import Encoding, Rounding
 
 
 @dataclass(frozen=True)

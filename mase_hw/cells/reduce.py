@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import NO_STREAM, Cell, Port, fact
 from mase_hw.cells._motion import Chain, Fold, Motion, Steps
-from mase_hw.formats._encoding import Encoding, Rounding
+from mase_hw.formats import Encoding, Rounding
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from mase_hw.cells import _motion
 from mase_hw.cells._base import Cell, Image, Port
 from mase_hw.cells._motion import Motion
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 from mase_hw.geometry.reorder import Reordering
 
 

@@ -9,7 +9,7 @@ from mase_hw.cells._accumulator import Accumulator, marked
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._encoder import encoder
 from mase_hw.cells._motion import Chain, Fold, Motion
-from mase_hw.formats._encoding import Encoding, Kind
+from mase_hw.formats import Encoding, Kind
 
 
 @dataclass(frozen=True)

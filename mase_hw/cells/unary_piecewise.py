@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mase_hw.cells._base import Cell, Image, Value
 from mase_hw.cells._elementwise import Elementwise
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Image
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.formats._encoding import Encoding, Kind
+from mase_hw.formats import Encoding, Kind
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     group: Annotated[
-        list[str] | None, typer.Argument(help="Groups of figures. [default: all]")
+        list[str] | None, typer.Argument(help="Groups of figures. [default: most]")
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -35,7 +35,7 @@ def bench(
     from mase_hw.errors import ConfigError
 
     display = Display(quiet=json_output)
-    names = group or list(benchmarks())
+    names = group or [name for name, item in benchmarks().items() if item.default]
     for name in names:
         if name not in benchmarks():
             raise ConfigError(f"no figures are called {name!r}; {nearest(name, benchmarks())}")

@@ -35,8 +35,7 @@ def experiment(
     from rich.table import Table
 
     from mase_hw.experiments import experiment as find
-    from mase_hw.experiments import experiments, run_experiment
-    from mase_hw.experiments._base import text
+    from mase_hw.experiments import experiments, run_experiment, text
 
     display = Display(quiet=json_output)
     if name is None:

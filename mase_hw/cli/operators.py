@@ -13,8 +13,8 @@ from mase_hw.cli._progress import Display
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from mase_hw.approximation.errors import FunctionError
     from mase_hw.ops import Operator
-    from mase_hw.ops._unary_error import UnaryError
 
 # Width and fraction bits of operand and result: a table each up to 12 bits, a polynomial beyond.
 ERROR_FORMATS = ((8, 4), (12, 8), (16, 12))
@@ -78,26 +78,26 @@ def _names(targets: tuple[str, ...]) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
-def _measure(display: Display) -> list[UnaryError]:
+def _measure(display: Display) -> list[FunctionError]:
     from mase_hw.formats.fixed import Fixed
-    from mase_hw.ops._unary_error import error_table, unary_operators
+    from mase_hw.ops import unary_operators
 
-    found: list[UnaryError] = []
+    found: list[FunctionError] = []
     functions = unary_operators()
     with display.progress("comparing every code") as advance:
         for width, frac_width in ERROR_FORMATS:
             number_format = Fixed(width, frac_width)
             for function in functions:
-                found += error_table([(number_format, number_format)], [function])
+                found.append(function.error(function.call(number_format, number_format)))
                 advance(len(found), len(functions) * len(ERROR_FORMATS))
     return found
 
 
-def _description(item: UnaryError) -> dict[str, Any]:
+def _description(item: FunctionError) -> dict[str, Any]:
     return {**vars(item), "operand": str(item.operand), "result": str(item.result)}
 
 
-def _error_table(measured: list[UnaryError]) -> Table:
+def _error_table(measured: list[FunctionError]) -> Table:
     """Return one row per function and format; a step is one unit in the last place."""
     from rich.table import Table
 

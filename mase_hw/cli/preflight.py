@@ -31,6 +31,7 @@ def preflight(
     """Report every problem of MODEL at once, each with its source line and the fix."""
     from mase_hw.cli._model import load_subject, read_config
     from mase_hw.emit.flow import quantize, to_hardware
+    from mase_hw.emit.preflight import notes
     from mase_hw.emit.preflight import preflight as inspect
 
     display = Display(quiet=json_output)
@@ -45,12 +46,16 @@ def preflight(
             memory=settings.memory,
             queues=settings.queues,
         )
+    known = [] if problems else notes(mg)
     if json_output:
-        typer.echo(json.dumps({"problems": [vars(problem) for problem in problems]}, indent=2))
+        found = {"problems": [*map(vars, problems)], "notes": [*map(vars, known)]}
+        typer.echo(json.dumps(found, indent=2))
     elif problems:
         for problem in problems:
             display.console.print(str(problem), markup=False, soft_wrap=True)
     else:
         display.console.print(f"{subject.mg.name}: every node has hardware")
+        for note in known:
+            display.console.print(str(note), markup=False, soft_wrap=True)
     if problems:
         raise typer.Exit(1)

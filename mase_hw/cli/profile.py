@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from mase_hw.kernels.profile._report import Report, Table
+    from mase_hw.kernels.profile import Report, Table
 
 app = typer.Typer(no_args_is_help=True, help="Measure a model: table, CSV and figure.")
 

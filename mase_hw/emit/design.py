@@ -16,8 +16,7 @@ from typing import Any
 from mase_hw.cells import Cell, RomSource
 from mase_hw.emit.library import stream_ports
 from mase_hw.errors import EmissionError
-from mase_hw.formats import StreamField
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry import TensorSpec
 from mase_hw.hardware.memory import ExternalMemory
 

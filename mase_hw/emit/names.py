@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from mase_hw.emit.design import Design, Section
 from mase_hw.errors import EmissionError
-from mase_hw.formats._encoding import Encoding, Kind, Overflow, Rounding
-from mase_hw.graph._naming import SYSTEMVERILOG_KEYWORDS
+from mase_hw.formats import Encoding, Kind, Overflow, Rounding
+from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS
 
 MAX_NAME = 200
 PORTS = ("clk", "rst", "MEM_DIR", "M_AXI_BASE_ADDRESS")

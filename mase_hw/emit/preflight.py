@@ -38,6 +38,27 @@ class Problem:
         return f"{self.node} ({self.source}): {self.reason}"
 
 
+@dataclass(frozen=True)
+class Note:
+    """Something worth knowing of a node.
+
+    Attributes:
+        node: name in the graph.
+        module_path: torch module.
+        source: the user's source line; the torch module where that is not known.
+        text: what it is.
+    """
+
+    node: str
+    module_path: str
+    source: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"{self.node} ({self.source}): {self.text}"
+
+
 def preflight(mg: MaseGraph) -> list[Problem]:
     """Return every problem of a quantised graph, in graph order; empty when there is none.
 
@@ -52,6 +73,21 @@ def preflight(mg: MaseGraph) -> list[Problem]:
             for reason in _reasons(mg, node)
         ]
     return found
+
+
+def notes(mg: MaseGraph) -> list[Note]:
+    """Return what is worth knowing of the arithmetic of a quantised graph without problems."""
+    mg, _ = bridge_formats_transform_pass(mg, {})
+    calls = [(node, mg.call(node)) for node in mg.nodes if _operator_of(node) is not None]
+    return [
+        Note(node.name, metadata(node).module_path, location(node), text)
+        for node, call in calls
+        for text in call.operator.notes(call)
+    ]
+
+
+def _operator_of(node: Node) -> Operator | None:
+    return operator_for(node.target) if node.op == "call_function" else None
 
 
 def check(mg: MaseGraph) -> None:

@@ -6,9 +6,23 @@ from functools import cache
 
 from mase_hw._registry import discover, nearest
 from mase_hw.errors import ConfigError
-from mase_hw.experiments._base import Experiment, Outcome, run_experiment
+from mase_hw.experiments._areas import designs, dot_product
+from mase_hw.experiments._base import Experiment, Outcome, run_experiment, text
+from mase_hw.experiments._subject import Subject, classes, mean_and_error
 
-__all__ = ["Experiment", "Outcome", "experiment", "experiments", "run_experiment"]
+__all__ = [
+    "Experiment",
+    "Outcome",
+    "Subject",
+    "classes",
+    "designs",
+    "dot_product",
+    "experiment",
+    "experiments",
+    "mean_and_error",
+    "run_experiment",
+    "text",
+]
 
 
 @cache

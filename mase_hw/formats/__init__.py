@@ -9,15 +9,41 @@ from typing import Any
 from mase_hw._registry import discover, nearest
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
-from mase_hw.formats._encoding import Families, Family
+from mase_hw.formats._block import BlockFormat, joined
+from mase_hw.formats._encoding import (
+    BLOCKS,
+    FIXED_POINT,
+    SCALARS,
+    SCALED,
+    Encoding,
+    Families,
+    Family,
+    Kind,
+    Overflow,
+    Rounding,
+)
+from mase_hw.formats._minifloat import FloatFormat
 
 __all__ = [
+    "BLOCKS",
     "DEFAULT_FORMAT",
+    "FIXED_POINT",
+    "SCALARS",
+    "SCALED",
+    "BlockFormat",
+    "Encoding",
+    "Families",
+    "Family",
+    "FloatFormat",
     "Format",
+    "Kind",
+    "Overflow",
+    "Rounding",
     "StreamField",
     "family_of",
     "format_class",
     "formats",
+    "joined",
     "make_format",
     "names_in",
 ]

@@ -12,8 +12,7 @@ from torch.fx import GraphModule, Node
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph.source import location_of_trace
-from mase_hw.ops import operators
-from mase_hw.ops._base import torch_target
+from mase_hw.ops import operators, torch_target
 
 _aten = torch.ops.aten
 _ASSERTIONS = (

@@ -13,10 +13,9 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from mase_hw.errors import UnsupportedError
-from mase_hw.graph._rebuild import get_tensor
 from mase_hw.graph.metadata import common, metadata
-from mase_hw.ops import Call, TensorSpec, operator_for
-from mase_hw.ops._base import OPERAND_NAMES
+from mase_hw.graph.rebuild import get_tensor
+from mase_hw.ops import OPERAND_NAMES, Call, TensorSpec, operator_for
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -167,8 +166,8 @@ def _holds(value: Any, nodes: set[Node]) -> bool:
 
 
 def call_of(model: GraphModule, node: Node) -> Call:
-    """Return the call of a node with the formats and the parallelism of its metadata."""
+    """Return the call of a node with the formats, parallelism and options of its metadata."""
     known = common(node)
     call = bind(model, node, known.results)
     specs = {name: known.operands.get(name, spec) for name, spec in call.operands.items()}
-    return replace(call, operands=specs)
+    return replace(call, operands=specs, attributes={**call.attributes, **known.options})

@@ -19,8 +19,7 @@ from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.table import operator_label, parallelism_label, result_specs, shape_label
-from mase_hw.ops import TensorSpec, operator_for
-from mase_hw.ops._base import OPERAND_NAMES
+from mase_hw.ops import OPERAND_NAMES, TensorSpec, operator_for
 
 _FONT_SIZE = 12
 # Advance of the fonts named in the style sheet, at most, as a share of the size.

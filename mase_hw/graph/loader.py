@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves
 
 from mase_hw.errors import CaptureError
-from mase_hw.graph._exported import from_exported
+from mase_hw.graph.exported import from_exported
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.trace import quiet
 

@@ -17,9 +17,9 @@ from mase_hw._registry import nearest
 from mase_hw.cells import Netlist
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph import calls
-from mase_hw.graph._rebuild import drop_unused_state, get_tensor, rebuild
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import metadata
+from mase_hw.graph.rebuild import drop_unused_state, get_tensor, rebuild
 from mase_hw.graph.table import graph_table, render
 from mase_hw.ops import Call, operator_for
 

@@ -33,11 +33,13 @@ class CommonMetadata:
         operator: name of the operator; None when no operator covers the node's target.
         operands: tensors in, by operand name.
         results: tensors out, by result name.
+        options: what a configuration says of the operator's arithmetic.
     """
 
     operator: str | None
     operands: Mapping[str, TensorSpec]
     results: Mapping[str, TensorSpec]
+    options: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

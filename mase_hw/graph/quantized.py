@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.formats import Format
-from mase_hw.graph._rebuild import get_tensor
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
+from mase_hw.graph.rebuild import get_tensor
 from mase_hw.ops import TensorSpec, operator_for
 
 # Arguments that say whether an ATen operator trains; a capture in evaluation mode has them false.

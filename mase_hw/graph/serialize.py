@@ -25,7 +25,8 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
 from mase_hw.errors import DataError, MaseError
-from mase_hw.graph._encoding import (
+from mase_hw.graph.calls import dtype_name
+from mase_hw.graph.encoding import (
     decode_argument,
     decode_metadata,
     decode_target,
@@ -33,10 +34,9 @@ from mase_hw.graph._encoding import (
     encode_metadata,
     encode_target,
 )
-from mase_hw.graph._rebuild import append_node, get_tensor, set_tensor
-from mase_hw.graph.calls import dtype_name
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
+from mase_hw.graph.rebuild import append_node, get_tensor, set_tensor
 
 GRAPH_VERSION = 1
 _KEY = "mase_graph"

@@ -9,8 +9,7 @@ from torch.fx import Node
 from mase_hw.graph.calls import result_spec, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, update
-from mase_hw.ops import operator_for
-from mase_hw.ops._base import OPERAND_NAMES
+from mase_hw.ops import OPERAND_NAMES, operator_for
 
 
 def stream_operands(node: Node) -> list[tuple[str, Node]]:

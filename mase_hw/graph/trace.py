@@ -19,7 +19,7 @@ from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mase_hw.errors import CaptureError
-from mase_hw.graph._exported import from_exported, outputs_agree
+from mase_hw.graph.exported import from_exported, outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.source import location_of_error
 

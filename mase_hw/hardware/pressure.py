@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch.fx import Node
 
-from mase_hw.cells import Netlist
-from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._netlist import Wire
+from mase_hw.cells import Motion, Netlist, Steps, Wire
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import spec

@@ -6,8 +6,10 @@ from functools import cache
 
 from mase_hw._registry import discover
 from mase_hw.models._base import RegisteredModel, Trained
+from mase_hw.models._mlp import perceptron
+from mase_hw.models._residual import ResidualBlock
 
-__all__ = ["RegisteredModel", "Trained", "models"]
+__all__ = ["RegisteredModel", "ResidualBlock", "Trained", "models", "perceptron"]
 
 
 @cache

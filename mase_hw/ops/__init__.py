@@ -7,16 +7,34 @@ from typing import Any
 
 from mase_hw._registry import discover
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import Call, Operator
+from mase_hw.ops._base import (
+    OPERAND_NAMES,
+    Apply,
+    Call,
+    Example,
+    Operator,
+    Reference,
+    example_values,
+    torch_target,
+)
+from mase_hw.ops._unary import Unary
 
 __all__ = [
+    "OPERAND_NAMES",
+    "Apply",
     "Call",
+    "Example",
     "Operator",
     "Order",
+    "Reference",
     "TensorSpec",
+    "Unary",
+    "example_values",
     "operator_for",
     "operator_for_role",
     "operators",
+    "torch_target",
+    "unary_operators",
 ]
 
 
@@ -40,3 +58,8 @@ def operator_for_role(role: str) -> Operator:
     """Return the operator that passes insert for `role` (`cast`, `retile`, `broadcast`, ...)."""
     found = (item for item in operators().values() if role in (item.role, item.also_for))
     return next(found)
+
+
+def unary_operators() -> list[Unary]:
+    """Return every element-wise function."""
+    return [operator for operator in operators().values() if isinstance(operator, Unary)]

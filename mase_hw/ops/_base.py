@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw.cells import Netlist, Port
-from mase_hw.formats import Format, names_in
-from mase_hw.formats._encoding import FIXED_POINT, Families
+from mase_hw.formats import FIXED_POINT, Families, Format, names_in
 from mase_hw.geometry.tensor import Order, TensorSpec
 
 Reference = Callable[..., Tensor]
@@ -133,6 +132,8 @@ class Operator(ABC):
         shares_format: true when all operands and results are in one format, fitted to the result.
         broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
         commutes: true when the first two arguments may change places.
+        options: the keys of a configuration that are none of a number format's, and their values;
+            a call has those that are given among its attributes.
     """
 
     name: ClassVar[str]
@@ -148,6 +149,7 @@ class Operator(ABC):
     shares_format: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
     commutes: ClassVar[bool] = False
+    options: ClassVar[Mapping[str, range]] = {}
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -168,7 +170,9 @@ class Operator(ABC):
         """Return the cells that compute `reference`, joined by streams; a wire has none.
 
         It is asked for in every parallelism that a search tries, so that what is costly, such as
-        the words of a memory, must be computed when the cells ask for it.
+        the words of a memory, must be computed when the cells ask for it. Its cycles and its
+        multipliers do not depend on the values of constants: of calls that differ in nothing else
+        a search asks one.
         """
 
     def problems(self, call: Call) -> list[str]:
@@ -186,6 +190,10 @@ class Operator(ABC):
         return self.unformatted(call) + [
             f"{_are(names)} {number}; {fix}" for number, names in refused.items()
         ]
+
+    def notes(self, call: Call) -> list[str]:
+        """Return what is worth knowing of the arithmetic of a call that has hardware."""
+        return []
 
     def unformatted(self, call: Call) -> list[str]:
         """Return the one of `problems` that follows where a producer is without number format."""

@@ -5,8 +5,9 @@ The sums of blocks are added in order of the row, after the bias, in floating po
 bits: of the sum so far and the next block, the one with the smaller exponent is shifted right to
 the other's exponent, rounding down. As many further bits are kept as the exponents may differ, so
 that nothing is lost and the result is rounded once, where sums then take `EXACT_BITS` at most:
-where scales have few exponents. Otherwise `GUARD_BITS` are kept, and the result is rounded once
-more. Every step is the same whatever the parallelism.
+where scales have few exponents. Otherwise `GUARD_BITS` are kept, or `sum_guard_bits` where a
+configuration gives them, and the result is rounded once more. Every step is the same whatever the
+parallelism.
 
 A convolution takes the pixels of its window in row-major order, each with the blocks of its
 channels; the last block of a pixel may be shorter. A pixel outside the image is a block of zeros,
@@ -16,18 +17,20 @@ which has the smallest scale.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.blocks import add
+from mase_hw.arithmetic.results import result_problems
+from mase_hw.arithmetic.scaled import Scaled
+from mase_hw.arithmetic.sums import Bounds, exact_dtype
 from mase_hw.cells import Cell
 from mase_hw.cells.block_accumulate import BlockAccumulate
-from mase_hw.formats import names_in
-from mase_hw.formats._encoding import BLOCKS
-from mase_hw.ops._accumulate import Bounds, exact_dtype
-from mase_hw.ops._blocks import block, check_tiles, is_block
-from mase_hw.ops._encode import result_problems
-from mase_hw.ops._product import Feed, Product
+from mase_hw.formats import BLOCKS, names_in
+from mase_hw.geometry.blocks import block, check_tiles, is_block
+from mase_hw.ops._product import GUARD, Feed, Product
 
 GUARD_BITS = 8
 MAX_SUM_BITS = 62
@@ -39,6 +42,8 @@ LOWEST_EXPONENT = -(1 << 11)
 
 class BlockProduct(Product):
     """Sums of blocks in floating point."""
+
+    guards: ClassVar[bool] = True
 
     def problems(self) -> list[str]:
         """Refuse other operands than blocks of one size, and sums beyond 62 bits."""
@@ -59,8 +64,24 @@ class BlockProduct(Product):
                 "configure one block_size"
             )
         elif self._sum_width(self.guard_bits) > MAX_SUM_BITS:
-            found.append("sums may exceed 62 bits; use elements of a smaller range")
+            asked = GUARD in self.call.attributes
+            fix = (
+                f"fewer than {self.guard_bits} {GUARD}" if asked else "elements of a smaller range"
+            )
+            found.append(f"sums may exceed {MAX_SUM_BITS} bits; use {fix}")
         return found
+
+    def notes(self) -> list[str]:
+        """Return whether sums are exact, and what they take."""
+        kept, exact = self.guard_bits, max(self._distance(), GUARD_BITS)
+        width = f"sums of {self._sum_width(kept)} bits"
+        if self.is_exact:
+            return [f"{width}, {kept} of them guard bits, lose nothing"]
+        return [
+            f"{width} keep {kept} guard bits and are rounded down where exponents differ; exact "
+            f"ones take {self._sum_width(exact)} bits, {exact} of them guard bits: give scales "
+            f"fewer exponents, or set {GUARD}"
+        ]
 
     def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         """Return block after block of a row, added to the bias."""
@@ -75,13 +96,12 @@ class BlockProduct(Product):
         def compute(codes: Tensor) -> tuple[Tensor, Tensor]:
             bits, exponents = data.split(codes)
             rows = data.element.integers(bits).to(dtype)
-            total = start.expand(len(rows), -1)
-            place = start_exponent.expand(len(rows), -1)
+            total = Scaled(start.expand(len(rows), -1), start_exponent.expand(len(rows), -1))
             for part in self._parts(rows.shape[1]):
                 term = (rows[:, part] @ columns[part]).to(torch.int64) << guard
                 term_place = exponents[:, part.start, None] + scales[None, :, part.start] + shift
-                total, place = _add(total, place, term, term_place)
-            return total, place
+                total = add(total, Scaled(term, term_place))
+            return total.integers, total.exponents
 
         return compute
 
@@ -152,6 +172,8 @@ class BlockProduct(Product):
         return self.guard_bits >= self._distance()
 
     def _affordable(self) -> int:
+        if GUARD in self.call.attributes:
+            return int(self.call.attributes[GUARD])
         exact = max(self._distance(), GUARD_BITS)
         return exact if self._sum_width(exact) <= EXACT_BITS else GUARD_BITS
 
@@ -193,10 +215,3 @@ class BlockProduct(Product):
             largest += int(self._bias()[0].abs().max()) << self._bias_left(guard)
         # Rounding down takes up to one from every term.
         return (largest + terms + 1).bit_length() + 1
-
-
-def _add(total: Tensor, place: Tensor, term: Tensor, term_place: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sum of two floating-point numbers, the smaller exponent's rounded down."""
-    high = torch.maximum(place, term_place)
-    shifted = total >> (high - place).clamp(max=63)
-    return shifted + (term >> (high - term_place).clamp(max=63)), high

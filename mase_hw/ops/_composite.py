@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats._encoding import Families
+from mase_hw.formats import Families
 from mase_hw.ops._base import Call, Operator, Reference
 
 

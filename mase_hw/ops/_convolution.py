@@ -13,6 +13,7 @@ count where a format has no zero.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -21,13 +22,13 @@ from torch import Tensor
 
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.sliding_window import SlidingWindow
-from mase_hw.formats._encoding import BLOCKS, SCALARS, SCALED, Families
+from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window
 from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._fixed_product import FixedProduct
 from mase_hw.ops._images import image_orders
-from mase_hw.ops._product import Feed, Product
+from mase_hw.ops._product import OPTIONS, Feed, Product
 from mase_hw.ops._products import product_of
 from mase_hw.ops._scaled_product import ScaledProduct
 
@@ -43,6 +44,7 @@ class Convolution(Operator):
 
     dimensions: ClassVar[int]
     scales: ClassVar[bool] = True
+    options: ClassVar[Mapping[str, range]] = OPTIONS
 
     @abstractmethod
     def axes(self, call: Call) -> tuple[Axis, Axis]:
@@ -65,7 +67,11 @@ class Convolution(Operator):
             found.append(f"its input has no batch dimension; give it {self.dimensions + 2} of them")
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; only constant weights are legal"]
-        return found or self._illegal(call) or self._product(call).problems()
+        return found or self._illegal(call) or self._product(call).refusals()
+
+    def notes(self, call: Call) -> list[str]:
+        """Return what its arithmetic says."""
+        return self._product(call).notes()
 
     def _illegal(self, call: Call) -> list[str]:
         channels, results = call.operands["data_in_0"].shape[1], call.result.shape[1]

@@ -7,21 +7,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.fixed_point import MAX_BITS, fixed
+from mase_hw.arithmetic.sums import Bounds, exact_dtype, width_for
 from mase_hw.cells import Cell
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
-from mase_hw.formats._encoding import Encoding
-from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
-from mase_hw.ops._base import Call
-from mase_hw.ops._fixed import fixed
+from mase_hw.formats import Encoding
 from mase_hw.ops._product import Feed, Product
-
-MAX_BITS = 62
-
-
-def all_fixed(call: Call) -> bool:
-    """Return whether everything is fixed point."""
-    return all(isinstance(s.format, Fixed) for s in (*call.operands.values(), call.result))
 
 
 class FixedProduct(Product):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mase_hw.cells import Netlist
-from mase_hw.formats._encoding import SCALARS, SCALED, Families, Family
+from mase_hw.formats import SCALARS, SCALED, Families, Family
 from mase_hw.ops._base import Call, Operator, Reference
 
 

@@ -14,6 +14,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.arithmetic.quotient import Quotient
 from mase_hw.cells import Netlist, NetlistBuilder, RomSource
 from mase_hw.cells.reduce import Reduce
 from mase_hw.cells.sliding_window import SlidingWindow
@@ -22,9 +24,7 @@ from mase_hw.geometry.runs import Run
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, pair
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._fixed import fixed
 from mase_hw.ops._images import image_orders
-from mase_hw.ops._quotient import Quotient
 from mase_hw.ops._reduce import reduce_cell
 
 

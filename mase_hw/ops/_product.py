@@ -9,13 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from mase_hw.cells import Cell, NetlistBuilder, Wire
 from mase_hw.geometry import TensorSpec
+from mase_hw.geometry.blocks import block_axis, is_block
 from mase_hw.ops._base import Call
-from mase_hw.ops._blocks import block_axis, is_block
+
+GUARD = "sum_guard_bits"
+OPTIONS = {GUARD: range(49)}
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class Product(ABC):
         matrix: takes the weight, or its codes, to `[results, terms]`.
         row: terms of a row of blocks: the last dimension, or the channels of a pixel.
         axis: dimension of the results in the result.
+        guards: whether sums keep guard bits.
     """
 
     call: Call
@@ -61,9 +66,21 @@ class Product(ABC):
     row: int
     axis: int
 
+    guards: ClassVar[bool] = False
+
+    def refusals(self) -> list[str]:
+        """Return what stands between the call and hardware, its options too."""
+        if not self.guards and GUARD in self.call.attributes:
+            return [f"{GUARD} is for sums of blocks, and these are exact: leave it out"]
+        return self.problems()
+
     @abstractmethod
     def problems(self) -> list[str]:
         """Return what stands between the call and hardware."""
+
+    def notes(self) -> list[str]:
+        """Return what is worth knowing of its sums."""
+        return []
 
     def plain(self, codes: Tensor) -> Tensor:
         """Return data codes in a form in which 0 is zero."""

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from mase_hw.arithmetic.fixed_point import is_fixed
+from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import Call
 from mase_hw.ops._block_product import BlockProduct
-from mase_hw.ops._blocks import is_block
-from mase_hw.ops._fixed_product import FixedProduct, all_fixed
+from mase_hw.ops._fixed_product import FixedProduct
 from mase_hw.ops._product import Product
 from mase_hw.ops._scalar_product import ScalarProduct
 from mase_hw.ops._scaled_product import ScaledProduct, serves
@@ -26,7 +27,7 @@ def product_of(call: Call, matrix: Callable[[Tensor], Tensor], row: int, axis: i
     """
     if serves(call):
         return ScaledProduct(call, matrix, row, axis)
-    if all_fixed(call):
+    if is_fixed(*call.operands.values(), call.result):
         return FixedProduct(call, matrix, row, axis)
     kind = BlockProduct if is_block(call.operands["data_in_0"]) else ScalarProduct
     return kind(call, matrix, row, axis)

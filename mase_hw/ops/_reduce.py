@@ -12,13 +12,13 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.arithmetic.quotient import Quotient
 from mase_hw.cells import Netlist
 from mase_hw.cells.reduce import Reduce
 from mase_hw.geometry.runs import Run, candidate_orders, stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._fixed import fixed
-from mase_hw.ops._quotient import Quotient
 
 
 class Reduction(Operator):

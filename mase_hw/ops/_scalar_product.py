@@ -11,14 +11,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.results import result_problems
+from mase_hw.arithmetic.scalars import MAX_BITS, integer_fraction, is_scalar, scalar_problems
+from mase_hw.arithmetic.sums import Bounds, exact_dtype, width_for
 from mase_hw.cells import Cell
 from mase_hw.cells.scalar_accumulate import ScalarAccumulate
-from mase_hw.formats._encoding import Encoding, Kind
-from mase_hw.ops._accumulate import Bounds, exact_dtype, width_for
-from mase_hw.ops._blocks import check_tiles, is_block
-from mase_hw.ops._encode import result_problems
+from mase_hw.formats import Encoding, Kind
+from mase_hw.geometry.blocks import check_tiles, is_block
 from mase_hw.ops._product import Feed, Product
-from mase_hw.ops._scalars import MAX_BITS, integer_fraction, is_scalar, scalar_problems
 
 
 class ScalarProduct(Product):

@@ -1,6 +1,6 @@
 """Sums of products of integers with a real scale: exact sums of integers, requantized once.
 
-See `_requantize` for the arithmetic.
+See `mase_hw.arithmetic.requantize` for the arithmetic.
 """
 
 from __future__ import annotations
@@ -12,18 +12,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from mase_hw.cells import Cell, NetlistBuilder, Wire
-from mase_hw.cells.centre import Centre
-from mase_hw.cells.requantize import Requantize
-from mase_hw.formats import names_in
-from mase_hw.formats._encoding import SCALED, Encoding
-from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
-from mase_hw.formats.scaled_integer import ScaledInteger
-from mase_hw.geometry import TensorSpec
-from mase_hw.ops._base import Call
-from mase_hw.ops._fixed_product import FixedProduct
-from mase_hw.ops._product import Feed, Product
-from mase_hw.ops._requantize import (
+from mase_hw.arithmetic.requantize import (
     SHIFT_BITS,
     dyadic,
     in_steps,
@@ -33,6 +22,16 @@ from mase_hw.ops._requantize import (
     scales,
     whole,
 )
+from mase_hw.cells import Cell, NetlistBuilder, Wire
+from mase_hw.cells.centre import Centre
+from mase_hw.cells.requantize import Requantize
+from mase_hw.formats import SCALED, Encoding, names_in
+from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
+from mase_hw.formats.scaled_integer import ScaledInteger
+from mase_hw.geometry import TensorSpec
+from mase_hw.ops._base import Call
+from mase_hw.ops._fixed_product import FixedProduct
+from mase_hw.ops._product import Feed, Product
 
 
 def serves(call: Call) -> bool:

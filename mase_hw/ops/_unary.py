@@ -1,32 +1,28 @@
 """The base of element-wise functions of one operand: an operator is its equation and its knots.
 
-Fixed-point operands of up to 12 bits index a table of correctly rounded results. Wider ones go
-through piecewise quadratics whose result is at most one step from the correctly rounded one. For
-floats see `_elementwise_minifloat`, for blocks of integers `_elementwise_mxint`. The integer
-reference reads the same memories as the module, so both agree on every bit.
+Tables and polynomials are those of `mase_hw.approximation`; `elements_of` chooses the arithmetic of
+a call. The integer reference reads the same memories as the module, so both agree on every bit.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from mase_hw.cells import Image, Netlist
-from mase_hw.cells.unary_piecewise import UnaryPiecewise
-from mase_hw.cells.unary_table import UnaryTable
+from mase_hw.approximation import EVERYWHERE, FAST, Domain, RealMath
+from mase_hw.approximation.errors import FunctionError, function_error
+from mase_hw.approximation.function import Function
+from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats import Format
-from mase_hw.formats._block import BlockFormat
-from mase_hw.formats._encoding import Families
+from mase_hw.formats import Families, Format
 from mase_hw.formats.fixed import Fixed
-from mase_hw.geometry.tensor import Order
-from mase_hw.ops import _elementwise_minifloat as minifloat
-from mase_hw.ops import _elementwise_mxint as mxint
+from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
     Apply,
     Call,
@@ -37,18 +33,12 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
-from mase_hw.ops._blocks import block_order
-from mase_hw.ops._domain import EVERYWHERE, Domain
-from mase_hw.ops._elementwise import ELEMENTWISE, fields, is_all_fixed, one_cell
-from mase_hw.ops._fixed import fixed
+from mase_hw.ops._elements import Elements, Evaluator
+from mase_hw.ops._elementwise import ELEMENTWISE, elements_of
 from mase_hw.ops._library import NAMESPACE, define
-from mase_hw.ops._real_math import FAST, RealMath
-from mase_hw.ops._unary_piecewise import GUARD_BITS, Piecewise, fit
-from mase_hw.ops._unary_rounding import RealFunction
-from mase_hw.ops._unary_table import MAX_TABLE_INPUT_BITS, FunctionTable
+from mase_hw.ops._one_cell import one_cell
 
 Attributes = Mapping[str, Any]
-Evaluator = FunctionTable | Piecewise | minifloat.PatternTable | mxint.BlockFunction
 
 
 class Unary(Operator):
@@ -105,17 +95,8 @@ class Unary(Operator):
         return result
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where the function is defined; `_domain` says what it gives elsewhere."""
+        """Return where the function is defined; it says what it gives elsewhere."""
         return EVERYWHERE
-
-    def function(self, attributes: Attributes) -> RealFunction:
-        """Return the function on the whole line: the equation, and what its domain adds to it."""
-        domain = self.domain(attributes)
-
-        def evaluate(x: Any, math: RealMath) -> Any:
-            return domain.extend(lambda inside: self.equation(inside, math, attributes), x, math)
-
-        return evaluate
 
     def knots(self, attributes: Attributes) -> Sequence[float]:
         """Return where, zero aside, the function or its slope is not continuous: two at most.
@@ -124,34 +105,65 @@ class Unary(Operator):
         """
         return ()
 
-    def evaluator(self, operand: Format, result: Format, attributes: Attributes) -> Evaluator:
-        """Return the integer arithmetic of this function between two formats, cached."""
-        return _evaluator(self, operand, result, tuple(sorted(attributes.items())))
+    def bounds(self, attributes: Attributes) -> tuple[float, float] | None:
+        """Return low and high of a function `min(max(x, low), high)`; their knots are known."""
+        return None
+
+    def function(self, attributes: Attributes) -> Function:
+        """Return the function on the whole line: the equation, and what its domain adds to it."""
+        domain, bounds = self.domain(attributes), self.bounds(attributes)
+
+        def evaluate(x: Any, math: RealMath) -> Any:
+            return domain.extend(lambda inside: self.equation(inside, math, attributes), x, math)
+
+        finite = [bound for bound in bounds or () if abs(bound) != float("inf")]
+        knots = (*self.knots(attributes), *finite, *domain.knots)
+        return Function(self.name, evaluate, knots, domain.knots, bounds)
+
+    def call(self, operand: Format, result: Format, attributes: Attributes | None = None) -> Call:
+        """Return a call on one element between two formats."""
+        chosen = self.required_attributes if attributes is None else attributes
+        spec = TensorSpec((1, 1))
+        operands = {"data_in_0": spec.with_format(operand)}
+        results = {"data_out_0": spec.with_format(result)}
+        return Call(self.name, self, operands, results, attributes=chosen)
+
+    def evaluator(self, call: Call) -> Evaluator:
+        """Return the integer arithmetic of a call, cached by formats and attributes."""
+        return self._evaluator(call, elements_of(call))
+
+    def _evaluator(self, call: Call, elements: Elements[Any]) -> Evaluator:
+        operand, result = call.operands["data_in_0"].quantized, call.result.quantized
+        return _fit(self, type(elements), operand, result, tuple(sorted(call.attributes.items())))
+
+    def error(self, call: Call) -> FunctionError:
+        """Return how far a call in fixed point is from the function."""
+        operand, result = call.operands["data_in_0"].quantized, call.result.quantized
+        assert isinstance(operand, Fixed) and isinstance(result, Fixed)
+        try:
+            main = self.hardware(call).main
+        except UnsupportedError:
+            return FunctionError(self.name, operand, result, None)
+        found = function_error(
+            self.function(call.attributes), self.reference(call), operand, result
+        )
+        return replace(found, module=main.module if main else None)
 
     def reference(self, call: Call) -> Reference:
         """Evaluate the table, or the piecewise polynomial."""
-        return self._evaluator_of(call).evaluate
+        return self.evaluator(call).evaluate
 
     def hardware(self, call: Call) -> Netlist:
         """Return the table or the polynomial."""
-        evaluator = self._evaluator_of(call)
-        if isinstance(evaluator, mxint.BlockFunction):
-            return one_cell(call, mxint.unary_cell(call, evaluator))
-        if isinstance(evaluator, Piecewise):
-            return one_cell(call, _piecewise_cell(call, evaluator))
-        words = Image(evaluator.result.encoding.width, lambda: evaluator.words)
-        return one_cell(call, UnaryTable(*fields(call), words, beats=call.result.beats))
+        elements = elements_of(call)
+        return one_cell(call, elements.unary_cell(self._evaluator(call, elements)))
 
     def problems(self, call: Call) -> list[str]:
         """Add what the choice of formats makes impossible."""
-        found = super().problems(call)
-        if not found and mxint.serves(call):
-            found = mxint.problems(call)
-        elif not found and not is_all_fixed(call):
-            found = minifloat.unary_problems(call)
+        found = super().problems(call) or elements_of(call).unary_problems()
         if not found:
             try:
-                self._evaluator_of(call)
+                self.evaluator(call)
             except UnsupportedError as error:
                 found.append(str(error))
         return found
@@ -162,55 +174,16 @@ class Unary(Operator):
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Blocks come whole, anything else in any."""
-        if mxint.serves(call):
-            return dict.fromkeys([*call.streams, *call.results], block_order(call.result))
-        return super().orders(call)
-
-    def _evaluator_of(self, call: Call) -> Evaluator:
-        operand, result = call.operands["data_in_0"].quantized, call.result.quantized
-        return self.evaluator(operand, result, call.attributes)
-
-
-def fixed_formats(call: Call) -> tuple[Fixed, Fixed]:
-    """Return the formats of the operand and of the result."""
-    return fixed(call.operands["data_in_0"]), fixed(call.result)
+        return elements_of(call).orders(super().orders(call))
 
 
 @lru_cache(maxsize=256)
-def _evaluator(
-    operator: Unary, operand: Format, result: Format, items: tuple[tuple[str, Any], ...]
+def _fit(
+    operator: Unary,
+    kind: type[Elements[Any]],
+    operand: Format,
+    result: Format,
+    items: tuple[tuple[str, Any], ...],
 ) -> Evaluator:
-    attributes = dict(items)
-    function = operator.function(attributes)
-    steep = operator.domain(attributes).knots
-    knots = (*operator.knots(attributes), *steep)
-    if isinstance(operand, BlockFormat) and isinstance(result, BlockFormat):
-        return mxint.BlockFunction.fit(function, knots, operand, result, operator.name)
-    if not isinstance(operand, Fixed) or not isinstance(result, Fixed):
-        return minifloat.PatternTable.tabulate(function, operand, result)
-    if operand.width <= MAX_TABLE_INPUT_BITS:
-        return FunctionTable.tabulate(function, operand, result)
-    return fit(function, knots, operand, result, operator.name, steep)
-
-
-def _piecewise_cell(call: Call, piecewise: Piecewise) -> UnaryPiecewise:
-    """Return the polynomial's cell; knots are offset so that they are signed 32-bit numbers."""
-    operand, regions, grid = piecewise.operand, piecewise.regions, piecewise.grid
-    offset = 0 if operand.signed else 1 << (operand.width - 1)
-    return UnaryPiecewise(
-        *fields(call),
-        len(regions),
-        sum(not region.upward for region in regions),
-        tuple(region.low - offset for region in regions[1:]),
-        piecewise.bases,
-        grid.u_width,
-        grid.base_exponent,
-        grid.index_bits,
-        len(piecewise.coefficients),
-        *piecewise.widths,
-        piecewise.slope_bits,
-        piecewise.sum_bits,
-        GUARD_BITS,
-        Image(sum(piecewise.widths), lambda: piecewise.words),
-        beats=call.result.beats,
-    )
+    fitted: Evaluator = kind.fit(operator.function(dict(items)), operand, result)
+    return fitted

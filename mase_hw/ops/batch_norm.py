@@ -13,15 +13,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from mase_hw.cells import Netlist, NetlistBuilder, Port
-from mase_hw.cells._operation import Operation
+from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.cells import Netlist, NetlistBuilder, Operation, Port
 from mase_hw.cells.binary_fixed import BinaryFixed
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats._encoding import Encoding
+from mase_hw.formats import Encoding
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
-from mase_hw.ops._elementwise import constant_memory, fields
-from mase_hw.ops._fixed import fixed
+from mase_hw.ops._one_cell import constant_memory, fields
 
 
 class BatchNorm(Operator):

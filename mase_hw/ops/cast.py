@@ -1,31 +1,32 @@
 """Conversion of a stream to another number format; rounds and saturates as the result does.
 
 From or to integers with a real scale, the scale is rounded to a multiple of a power of two first,
-see `_requantize`.
+see `mase_hw.arithmetic.requantize`.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+from mase_hw.arithmetic import requantize as scaled
+from mase_hw.arithmetic.fixed_point import is_fixed
+from mase_hw.arithmetic.results import result_problems
+from mase_hw.arithmetic.scalars import unit_problems
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
-from mase_hw.formats._encoding import Families, Family
-from mase_hw.geometry.tensor import Order
-from mase_hw.ops import _requantize as scaled
-from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._blocks import (
+from mase_hw.formats import Families, Family
+from mase_hw.geometry.blocks import (
     block_axis,
     block_order,
     block_problems,
     check_tiles,
     is_block,
 )
-from mase_hw.ops._elementwise import fields, is_all_fixed, one_cell, row_fields
-from mase_hw.ops._encode import result_problems
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._library import define_identity
-from mase_hw.ops._scalars import unit_problems
+from mase_hw.ops._one_cell import fields, one_cell, row_fields
 
 define_identity("cast")
 
@@ -83,7 +84,7 @@ class Cast(Operator):
     def hardware(self, call: Call) -> Netlist:
         """Return one decoder and one encoder for each lane or block."""
         data, result = call.operands["data_in_0"], call.result
-        if is_all_fixed(call):
+        if is_fixed(data, result):
             return one_cell(call, CastFixed(*fields(call), beats=result.beats))
         for name, spec in (("data_in_0", data), ("data_out_0", result)):
             if is_block(spec):

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
-from mase_hw.ops._elementwise import fields, one_cell
-from mase_hw.ops._fixed import fixed
+from mase_hw.ops._one_cell import fields, one_cell
 
 
 class Div(Operator):

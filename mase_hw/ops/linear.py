@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.stream_replay import StreamReplay
-from mase_hw.formats._encoding import BLOCKS, SCALARS, SCALED, Families
+from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order
+from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
-from mase_hw.ops._blocks import is_block
-from mase_hw.ops._product import Feed, Product
+from mase_hw.ops._product import OPTIONS, Feed, Product
 from mase_hw.ops._products import product_of
 
 
@@ -30,13 +30,18 @@ class Linear(Operator):
     targets: ClassVar[tuple[str, ...]] = ("aten.linear.default",)
     families: ClassVar[Families] = SCALARS | BLOCKS | SCALED
     scales: ClassVar[bool] = True
+    options: ClassVar[Mapping[str, range]] = OPTIONS
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse weights that stream, and what its arithmetic cannot sum."""
         found = super().problems(call)
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; it must be constant"]
-        return found or self._product(call).problems()
+        return found or self._product(call).refusals()
+
+    def notes(self, call: Call) -> list[str]:
+        """Return what its arithmetic says."""
+        return self._product(call).notes()
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Write a layer with a vector of weights, which has no dimension of results, as one row."""

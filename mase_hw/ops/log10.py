@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from mase_hw.ops._domain import Domain
-from mase_hw.ops._real_math import RealMath
+from mase_hw.approximation import Domain, RealMath
 from mase_hw.ops._unary import Attributes, Unary
 
 

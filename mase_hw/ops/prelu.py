@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist
 from mase_hw.cells.prelu_fixed import PreluFixed
 from mase_hw.errors import UnsupportedError
@@ -26,8 +27,7 @@ from mase_hw.ops._base import (
     Reference,
     example_values,
 )
-from mase_hw.ops._elementwise import fields, one_cell
-from mase_hw.ops._fixed import fixed
+from mase_hw.ops._one_cell import fields, one_cell
 
 
 class PReLU(Operator):

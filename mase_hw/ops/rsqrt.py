@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mase_hw.approximation import Domain, RealMath
 from mase_hw.ops._base import Spelling
-from mase_hw.ops._domain import Domain
-from mase_hw.ops._real_math import RealMath
 from mase_hw.ops._unary import Attributes, Unary
 
 

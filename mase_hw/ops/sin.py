@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mase_hw.ops._real_math import RealMath
+from mase_hw.approximation import RealMath
 from mase_hw.ops._unary import Attributes, Unary
 
 

@@ -6,9 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._fixed import align
-from mase_hw.ops.add import Add, aligned_fraction
+from mase_hw.ops.add import Add
 
 
 class Sub(Add):
@@ -22,8 +20,3 @@ class Sub(Add):
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""
         return first - second
-
-    def combine(self, first: Tensor, second: Tensor, formats: tuple[Fixed, Fixed]) -> Tensor:
-        """Align both operands and subtract."""
-        fraction = aligned_fraction(*formats)
-        return align(first, formats[0], fraction) - align(second, formats[1], fraction)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
-from mase_hw.ops._real_math import RealMath
+from mase_hw.approximation import RealMath
 from mase_hw.ops._unary import Attributes, Unary
 
 

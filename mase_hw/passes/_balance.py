@@ -53,6 +53,10 @@ class Unit:
     _known: dict[Lanes, list[Option]] = field(default_factory=dict)
     _costs: dict[int, dict[Lanes, Cost]] = field(default_factory=dict)
 
+    def like(self, groups: tuple[int, ...]) -> Unit:
+        """Return an equal unit that sees other groups; what is measured of one holds for both."""
+        return Unit(groups, self.measure, self._known, self._costs)
+
     def options(self, lanes: Sequence[int]) -> list[Option]:
         """Return the options worth having: more work only for fewer multipliers."""
         seen = tuple(lanes[group] for group in self.groups)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch.fx import Node
 
-from mase_hw.graph._encoding import decode_target
+from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
 from mase_hw.ops import TensorSpec, operator_for_role

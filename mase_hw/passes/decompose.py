@@ -11,10 +11,10 @@ from torch.fx import Node, Proxy
 from torch.fx.node import map_aggregate
 from torch.fx.proxy import GraphAppendingTracer
 
-from mase_hw.graph._rebuild import set_tensor
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadata, update
+from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Call, Operator, operator_for
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass

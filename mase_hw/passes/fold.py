@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,9 +11,9 @@ from torch import Tensor, nn
 from torch.fx import Interpreter, Node
 
 from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
-from mase_hw.graph._rebuild import set_tensor
 from mase_hw.graph.calls import spec_of, tensor_arguments
 from mase_hw.graph.metadata import CommonMetadata
+from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Call, Operator
 from mase_hw.passes.remove_identity import erase_node
 
@@ -196,7 +197,7 @@ def _set_constants(mg: MaseGraph, node: Node, call: Call, constants: Mapping[str
         previous = operands.get(operand)
         operands[operand] = spec if previous is None else spec.with_format(previous.format)
     known_common = common(node)
-    update(node, common=CommonMetadata(known_common.operator, operands, known_common.results))
+    update(node, common=replace(known_common, operands=operands))
 
 
 def _set_argument(node: Node, operator: Operator, operand: str, value: Node) -> None:

@@ -17,10 +17,10 @@ from torch.fx import Node
 
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
-from mase_hw.graph._rebuild import set_tensor
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import operator_for
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from mase_hw._registry import nearest
@@ -284,8 +285,9 @@ def _balance(
     """Set the lanes of every group for the smallest interval; return the unrolled constants."""
     order = list(groups.all())
     index = {id(group): number for number, group in enumerate(order)}
+    alike: dict[Hashable, Unit] = {}
     units = {
-        node: _unit(mg, node, groups, index, unrolls)
+        node: _unit(mg, node, groups, index, unrolls, alike)
         for node in mg.nodes
         if node.op == "call_function"
     }
@@ -312,8 +314,18 @@ def _unit(
     groups: Groups,
     index: Mapping[int, int],
     unrolls: Mapping[Slot, int],
+    alike: dict[Hashable, Unit],
 ) -> Unit:
-    """Return what the search for the smallest interval sees of a node."""
+    """Return what the search for the smallest interval sees of a node.
+
+    Args:
+        mg: the graph.
+        node: the node.
+        groups: the groups of lanes.
+        index: their places, by identity.
+        unrolls: the elements per cycle that are asked for.
+        alike: units of nodes that came before, by what they are measured by.
+    """
     call = mg.call(node)
     slots = [(name, dim) for name in _streams(mg, node) for dim in (0, 1)]
     places = [index[id(groups.find((node, name, dim)))] for name, dim in slots]
@@ -350,7 +362,24 @@ def _unit(
                     unrolled,
                 )
 
-    return Unit(seen, measure)
+    likeness = _likeness(call), tuple(map(seen.index, places)), *sorted(asked.items())
+    return alike.setdefault(likeness, Unit(seen, measure)).like(seen)
+
+
+def _likeness(call: Call) -> Hashable:
+    """Return what the cycles and the multipliers of a call follow from, but its lanes."""
+    attributes = sorted(call.attributes.items())
+    if not all(_is_plain(value) for _, value in attributes):
+        return call.name
+    operands, results = tuple(call.operands.items()), tuple(call.results.items())
+    return call.operator.name, operands, results, tuple(call.constants), repr(attributes)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is equal to another one if both are written alike."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str | torch.dtype)
 
 
 def _sized(call: Call, lanes: Mapping[tuple[str, int], int]) -> Call:

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
-from mase_hw.cells import Netlist
-from mase_hw.cells._motion import Queue
+from mase_hw.cells import Netlist, Queue
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.errors import EmissionError, MaseError
 from mase_hw.geometry.beats import Cycles
@@ -110,7 +109,7 @@ def _units(mg: MaseGraph) -> dict[Node, _Unit]:
                     "add_hardware_metadata_analysis_pass first"
                 )
             netlist = mg.netlist(node)
-            if netlist.is_wire:
+            if _holds_nothing(netlist):
                 (driver[node],) = operands.values()
                 continue
             driver[node] = node
@@ -118,6 +117,17 @@ def _units(mg: MaseGraph) -> dict[Node, _Unit]:
             for name, producer in operands.items():
                 units[producer].uses.append((node, name))
     return units
+
+
+def _holds_nothing(netlist: Netlist) -> bool:
+    """Return whether a beat leaves in the cycle in which it enters, as through a wire."""
+    if netlist.is_wire:
+        return True
+    name, *others = netlist.inputs
+    beats = np.arange(netlist.inputs[name].beats)
+    return not others and all(
+        np.array_equal(found, beats) for found in (netlist.needs(name), netlist.room(name))
+    )
 
 
 def _unit(node: Node, netlist: Netlist, producers: dict[str, Node]) -> _Unit:

@@ -18,10 +18,10 @@ from torch.fx import Node
 
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
-from mase_hw.graph._encoding import decode_target
-from mase_hw.graph._rebuild import set_tensor
+from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata, common, metadata
+from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import operator_for_role
 from mase_hw.passes._insert import unique_name

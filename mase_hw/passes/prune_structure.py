@@ -17,11 +17,11 @@ from torch.fx import Node
 
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, MaseError
-from mase_hw.graph._exported import outputs_agree
-from mase_hw.graph._rebuild import set_tensor
 from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.exported import outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.rebuild import set_tensor
 from mase_hw.passes._channels import Channels, find_channels
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.prune import CRITERIA, SCOPES

@@ -16,8 +16,8 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Operator, operators
-from mase_hw.passes._configuration import Configuration
 from mase_hw.passes.cast import insert_casts_transform_pass
+from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 
 RESULT = "data_out"
@@ -107,7 +107,15 @@ def check_keys(node: Node, entry: Mapping[str, Any]) -> None:
         other = entry.get(f"{word}_name")
         fields = (format_class(str(other)) if other else cls).field_names()
         legal |= {f"{word}_{field}" for field in (*fields, "name")}
-    for key in entry:
+    options = _options(node)
+    # An entry by default also serves nodes without the option.
+    legal |= {key for operator in operators().values() for key in operator.options}
+    for key, value in entry.items():
+        if key in options and (type(value) is not int or value not in options[key]):
+            raise ConfigError(
+                f"configuration of {node.name} ({common(node).operator}): {key} is {value!r}; "
+                f"allowed: {options[key][0]} to {options[key][-1]}"
+            )
         if key not in legal:
             raise ConfigError(
                 f"configuration of {node.name} ({common(node).operator}): unknown key {key!r}; "
@@ -224,7 +232,13 @@ def _set_operands(mg: MaseGraph, node: Node, entry: Mapping[str, Any]) -> None:
             name: spec.with_format(_format(mg, node, name, words_for(name), entry))
             for name, spec in known.operands.items()
         }
-    update(node, common=replace(known, operands=operands))
+    options = {key: value for key, value in entry.items() if key in _options(node)}
+    update(node, common=replace(known, operands=operands, options=options))
+
+
+def _options(node: Node) -> Mapping[str, range]:
+    operator = common(node).operator
+    return operators()[operator].options if operator is not None else {}
 
 
 def casts(node: Node) -> bool:

@@ -15,8 +15,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, metadata, update
-from mase_hw.graph._encoding import decode_target
 from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.encoding import decode_target
 from mase_hw.ops import Operator, operator_for, operators
 from mase_hw.passes._insert import unique_name
 

@@ -16,8 +16,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.graph import MaseGraph, SoftwareMetadata, ValueRange, update
 from mase_hw.graph.calls import constant_value, tensor_arguments
 from mase_hw.graph.shapes import run_with
-from mase_hw.ops import operator_for
-from mase_hw.ops._base import OPERAND_NAMES
+from mase_hw.ops import OPERAND_NAMES, operator_for
 
 
 @dataclass

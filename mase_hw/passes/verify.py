@@ -12,8 +12,7 @@ from mase_hw.graph import MaseGraph, common, metadata
 from mase_hw.graph.calls import stream_spec, tensor_arguments
 from mase_hw.graph.mase_graph import returned
 from mase_hw.graph.shapes import infer_specs
-from mase_hw.ops import TensorSpec, operator_for
-from mase_hw.ops._base import OPERAND_NAMES
+from mase_hw.ops import OPERAND_NAMES, TensorSpec, operator_for
 
 _ASPECTS = ("shape", "dtype", "format", "parallelism")
 

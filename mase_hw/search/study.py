@@ -22,16 +22,6 @@ from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models.builder import build, check_arguments
 from mase_hw.passes.skip import skip_transform_pass
-from mase_hw.search._storage import (
-    ERROR,
-    HEARTBEAT_SECONDS,
-    LOCK_TIMEOUT_SECONDS,
-    Store,
-    recover,
-    reported,
-    storage_url,
-    used,
-)
 from mase_hw.search._values import Proposer
 from mase_hw.search.objective import (
     METRICS,
@@ -45,6 +35,16 @@ from mase_hw.search.objective import (
 from mase_hw.search.pruners import make_pruner
 from mase_hw.search.samplers import sampler_factory
 from mase_hw.search.space import Space, propose_architecture
+from mase_hw.search.storage import (
+    ERROR,
+    HEARTBEAT_SECONDS,
+    LOCK_TIMEOUT_SECONDS,
+    Store,
+    recover,
+    reported,
+    storage_url,
+    used,
+)
 from mase_hw.training import Trainer
 
 if TYPE_CHECKING:

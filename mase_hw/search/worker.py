@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mase_hw.errors import MaseError, SearchError
 from mase_hw.graph import MaseGraph
-from mase_hw.search._storage import WORKER, Store, recover, this_worker, used
+from mase_hw.search.storage import WORKER, Store, recover, this_worker, used
 from mase_hw.search.study import Progress, Task, finished, load_samples, save_samples
 
 if TYPE_CHECKING:

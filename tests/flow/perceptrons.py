@@ -15,7 +15,7 @@ import mase_hw
 from mase_hw import cli
 from mase_hw.emit.flow import quantize
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.models._mlp import perceptron
+from mase_hw.models import perceptron
 
 JET_TAGGER = (16, 64, 32, 32, 5)
 EIGHT_BITS = {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 import mase_hw
+from mase_hw.cells import Netlist
 from mase_hw.emit.flow import to_hardware
 from mase_hw.graph import MaseGraph, common, metadata
 from mase_hw.hardware.timing import predict
-from tests.flow.perceptrons import JET_TAGGER, assert_bit_exact, command, quantized
+from mase_hw.ops import Call, Operator, operators
+from mase_hw.passes.parallelism import assign_parallelism_transform_pass
+from tests.flow.perceptrons import JET_TAGGER, assert_bit_exact, by_type, command, quantized
 
 TABLE = """
 [parallelism]
@@ -107,3 +110,21 @@ def test_auto_keeps_what_the_user_fixed() -> None:
     mg = to_hardware(quantized(8, 12, 5), parallelism=asked, multipliers=40)
     assert lanes(mg, "linear_2")[1] == 1
     assert multipliers(mg) <= 40
+
+
+def test_auto_measures_equal_nodes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = ("data_in_frac_width", "weight_frac_width", "bias_frac_width")
+    config = by_type(**dict.fromkeys(fields, 5))
+    linear = operators()["linear"]
+    measured, hardware = [], type(linear).hardware
+
+    def record(self: Operator, call: Call) -> Netlist:
+        measured.append((tuple(call.operands.items()), tuple(call.results.items())))
+        return hardware(self, call)
+
+    monkeypatch.setattr(type(linear), "hardware", record)
+    assign_parallelism_transform_pass(
+        quantized(8, 8, 8, 8, 8, config=config), {"parallelism": "auto", "multipliers": 60}
+    )
+    assert len(measured) > 20
+    assert len(set(measured)) == len(measured)

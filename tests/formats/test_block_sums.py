@@ -10,8 +10,11 @@ from torch import nn
 
 import mase_hw
 from mase_hw.emit.flow import quantize
+from mase_hw.emit.preflight import notes, preflight
+from mase_hw.errors import ConfigError
 from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference
+from mase_hw.graph.serialize import load_graph, save_graph
 from mase_hw.ops._block_product import BlockProduct
 from mase_hw.ops._products import product_of
 
@@ -97,3 +100,57 @@ def test_exact_sums_are_emitted(bias, tmp_path):
     assert instance.cell.guard_bits == product(mg).guard_bits > 8
     report = mase_hw.simulate(project, samples=40, stall=0.2)
     assert report.bit_exact, report.first_mismatch
+
+
+@pytest.mark.parametrize("guard", [0, 3, 12, 30])
+def test_guard_bits_that_are_asked_for(guard, tmp_path):
+    mg = layer(2, True, True, data_in_width=6, weight_width=6, sum_guard_bits=guard)
+    assert product(mg).guard_bits == guard
+    project = mase_hw.emit_verilog(mg, output=tmp_path / "project", parallelism=2)
+    instance = next(item for item in project.design.instances if item.name == "linear_inst")
+    assert instance.cell.guard_bits == guard
+    report = mase_hw.simulate(project, samples=40, stall=0.2)
+    assert report.bit_exact, report.first_mismatch
+    again = load_graph(save_graph(mg, tmp_path / "graph.mase"))
+    assert product(again).guard_bits == guard
+
+
+def test_more_guard_bits_lose_less():
+    codes, lost = None, []
+    for guard in (0, 8, 24):
+        mg = layer(3, True, False, data_in_width=6, weight_width=6, sum_guard_bits=guard)
+        number = mg.call(mg.node("linear")).operands["data_in_0"].quantized
+        if codes is None:
+            codes = number.random_codes((200, TERMS), torch.Generator().manual_seed(1))
+        found = IntegerReference(mg)([codes])["linear"].reshape(-1, RESULTS)
+        lost.append(int((found != torch.tensor(exact_codes(mg, codes))).sum()))
+    assert lost[0] > lost[1] > lost[2], lost
+
+
+@pytest.mark.parametrize("value", [-1, 49, True, "8"])
+def test_guard_bits_that_are_none(value):
+    with pytest.raises(ConfigError, match=r"sum_guard_bits is .*; allowed: 0 to 48"):
+        layer(0, False, False, sum_guard_bits=value)
+
+
+def test_guard_bits_beyond_the_accumulator_are_refused():
+    reasons = [item.reason for item in preflight(layer(0, True, True, sum_guard_bits=48))]
+    assert reasons == ["sums may exceed 62 bits; use fewer than 48 sum_guard_bits"]
+
+
+def test_guard_bits_of_exact_sums_are_refused():
+    config = {"default": {"config": {"name": "fixed", "sum_guard_bits": 4}}}
+    mg = quantize(trace(nn.Linear(4, 2), torch.randn(8, 4)), config)
+    (problem,) = preflight(mg)
+    assert "sum_guard_bits is for sums of blocks" in problem.reason
+
+
+def test_preflight_says_what_exact_sums_take():
+    (note,) = notes(layer(1, True, False, data_in_exponent_width=3, weight_exponent_width=4))
+    kept = product(layer(1, True, False, data_in_exponent_width=3, weight_exponent_width=4))
+    assert note.node == "linear"
+    assert f"{kept.guard_bits} of them guard bits, lose nothing" in note.text
+    (note,) = notes(layer(0, True, False))
+    assert "keep 8 guard bits" in note.text
+    assert "sum_guard_bits" in note.text
+    assert notes(quantize(trace(nn.Linear(4, 2), torch.randn(8, 4)))) == []

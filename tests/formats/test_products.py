@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import mase_hw
+from mase_hw.arithmetic.requantize import cast_reference
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.formats import make_format
@@ -15,7 +16,6 @@ from mase_hw.graph.reference import IntegerReference, output_nodes, spec
 from mase_hw.models.digits_mlp import DigitsMLP
 from mase_hw.models.mnist_cnn import MnistCNN
 from mase_hw.ops import operators
-from mase_hw.ops._requantize import cast_reference
 
 SLOW = pytest.mark.slow
 BIAS = {"bias_name": "fixed", "bias_width": 8}

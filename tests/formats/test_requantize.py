@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 import mase_hw
+from mase_hw.arithmetic.requantize import dyadic
 from mase_hw.emit.flow import quantize
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import make_format
 from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, spec
-from mase_hw.ops._requantize import dyadic
 
 SCALED = {
     "name": "scaled_integer", "data_in_width": 8, "weight_width": 8, "weight_channel_axis": 0,

@@ -13,7 +13,7 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.quantized import GraphRun
-from mase_hw.ops._base import Apply
+from mase_hw.ops import Apply
 
 Pair = namedtuple("Pair", ["first", "second"])
 INPUTS = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))

@@ -10,7 +10,7 @@ from torch import nn
 
 from mase_hw.errors import CaptureError, MaseError
 from mase_hw.graph import MaseGraph, check_finite, metadata, trace
-from mase_hw.graph._naming import SYSTEMVERILOG_KEYWORDS
+from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS
 
 
 class Residual(nn.Module):

@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """
 from math import inf
 
-from mase_hw.ops._domain import Domain
-from mase_hw.ops._unary import Unary
+from mase_hw.approximation import Domain
+from mase_hw.ops import Unary
 
 
 class Logit(Unary):

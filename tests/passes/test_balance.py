@@ -75,3 +75,19 @@ def test_sizes_of_tiles_are_the_smallest_for_their_number():
     assert many[0] == 1
     assert many[-1] == 4096
     assert len(many) < 90
+
+
+def test_equal_units_are_measured_once():
+    measured = []
+
+    def measure(lanes):
+        measured.append(lanes)
+        yield Option(8 // lanes[0] * 4 // lanes[1], lanes[0] * lanes[1])
+
+    first = Unit((0, 1), measure)
+    second = first.like((1, 2))
+    # Lanes 0, 1, 2: the first unit sees 2, 4, the second 4, 2, then 2, 4.
+    assert first.choose([2, 4, 2], 1).multipliers == 8
+    assert second.choose([2, 4, 2], 1) == Option(4, 8)
+    assert second.choose([1, 2, 4], 1) == first.choose([2, 4, 2], 1)
+    assert measured == [(2, 4), (4, 2)]

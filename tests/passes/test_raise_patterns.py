@@ -12,9 +12,7 @@ import mase_hw
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import common
-from mase_hw.ops import operators
-from mase_hw.ops._base import Apply, example_values
-from mase_hw.ops._unary import Unary
+from mase_hw.ops import Apply, Unary, example_values, operators
 from mase_hw.passes import raise_patterns
 from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
 

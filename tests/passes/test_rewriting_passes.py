@@ -7,7 +7,7 @@ from torch import nn
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import MaseError
 from mase_hw.graph import metadata, trace
-from mase_hw.ops._base import Apply
+from mase_hw.ops import Apply
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.count import count_parameters_analysis_pass
 from mase_hw.passes.fold import fold_constants_transform_pass, fold_into_producer_transform_pass

@@ -23,8 +23,7 @@ from mase_hw.data import dataset
 from mase_hw.emit.flow import quantize
 from mase_hw.emit.project import Project
 from mase_hw.graph import trace
-from mase_hw.models import models
-from mase_hw.models._mlp import perceptron
+from mase_hw.models import models, perceptron
 
 INFERENCES = 24
 EXAMPLES = 64

@@ -7,7 +7,7 @@ from mase_hw.api import emit_verilog, synthesize
 from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.graph import trace
 from mase_hw.hardware.estimate import Estimate, estimate, memory
-from mase_hw.models._mlp import perceptron
+from mase_hw.models import perceptron
 from mase_hw.search.objective import hardware_metrics
 
 

@@ -24,9 +24,9 @@ from mase_hw.errors import ConfigError, DataError, SearchError
 from mase_hw.graph import trace
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.search import Samples, search
-from mase_hw.search._storage import ERROR, WORKER
 from mase_hw.search.objective import score
 from mase_hw.search.samplers import SAMPLERS
+from mase_hw.search.storage import ERROR, WORKER
 
 ROOT = Path(__file__).resolve().parents[2]
 BIAS = {"bias_width": 8}

@@ -3,7 +3,7 @@
 A result of `bits` significant bits whose last bit is one where anything was lost lies on the same
 side of every shorter number and of every middle between two as the function does, so that rounding
 it to a format of at most `bits - 2` significant bits gives the correctly rounded code. Float64
-decides where its error cannot matter, `PRECISE` arithmetic elsewhere, as in `_unary_rounding`.
+decides where its error cannot matter, `PRECISE` arithmetic elsewhere, as in `rounding`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mase_hw.ops._real_math import FAST, PRECISE
-from mase_hw.ops._scaled import Scaled
-from mase_hw.ops._unary_rounding import FAST_ERROR, RealFunction
+from mase_hw.approximation._real_math import FAST, PRECISE
+from mase_hw.approximation.rounding import FAST_ERROR, RealFunction
+from mase_hw.arithmetic.scaled import Scaled
 
 MAX_BITS = 40
 # Results beyond these powers of two are beyond every format; their size no longer matters.

@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from mase_hw.approximation._real_math import FAST
+from mase_hw.approximation.rounding import RealFunction
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._real_math import FAST
-from mase_hw.ops._unary_rounding import RealFunction
 
 GUARD_BITS = 5
 MAX_ERROR = 0.5

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mase_hw.arithmetic.scalars import scalar_problems
+from mase_hw.geometry.blocks import block_problems, is_block
 from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._blocks import block_problems, is_block
-from mase_hw.ops._scalars import scalar_problems
 
 
 def result_problems(spec: TensorSpec) -> list[str]:

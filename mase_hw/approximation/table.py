@@ -8,8 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from mase_hw.approximation.rounding import RealFunction, correctly_rounded
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._unary_rounding import RealFunction, correctly_rounded
 
 MAX_TABLE_INPUT_BITS = 12
 

@@ -14,7 +14,7 @@ Source: Jacob et al. (2018), arXiv:1712.05877, section 2.2, with one rounding in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -24,7 +24,6 @@ from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._base import Reference
 
 MOST_MULTIPLIER_BITS = 24
 SHIFT_BITS = 6
@@ -89,7 +88,7 @@ def cast_multiplier(given: Format, result: Format) -> Mapping[str, int]:
     return {"MULTIPLIER_WIDTH": bits, "MULTIPLIER": factor, "MULTIPLIER_SHIFT": shift}
 
 
-def cast_reference(given: Format, result: Format) -> Reference:
+def cast_reference(given: Format, result: Format) -> Callable[[Tensor], Tensor]:
     """Return codes -> codes of a cast, with the multiplier of a real scale."""
     known = cast_multiplier(given, result)
     factor, shift = known.get("MULTIPLIER", 1), known.get("MULTIPLIER_SHIFT", 0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats import Format, family_of
-from mase_hw.formats._encoding import SCALARS
-from mase_hw.formats._minifloat import FloatFormat
+from mase_hw.formats import SCALARS, FloatFormat, Format, family_of
 from mase_hw.formats.ternary import Ternary
 from mase_hw.geometry.tensor import TensorSpec
 

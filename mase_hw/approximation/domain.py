@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from mase_hw.ops._real_math import RealMath
+from mase_hw.approximation._real_math import RealMath
 
 
 @dataclass(frozen=True)

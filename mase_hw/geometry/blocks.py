@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mase_hw.errors import ParallelismError, UnsupportedError
-from mase_hw.formats._block import BlockFormat
+from mase_hw.formats import BlockFormat
 from mase_hw.geometry.tensor import Order, TensorSpec
 
 

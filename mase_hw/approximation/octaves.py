@@ -1,9 +1,9 @@
 """A function of numbers of wide range: a table over some octaves, a power beyond them.
 
 An operand is `(-1)**s * 1.f * 2**k`, zero aside, with `f` of `fraction_bits` bits. For `k` from
-`low` to `high` the table holds the function at every `(s, k, f)`, rounded to odd (see
-`_unary_odd`): encoding it in the result's format gives the correctly rounded code. Activations are
-powers of their operand near zero and far from it, so that beyond the table
+`low` to `high` the table holds the function at every `(s, k, f)`, rounded to odd (`round_to_odd`):
+encoding it in the result's format gives the correctly rounded code. Activations are powers of their
+operand near zero and far from it, so that beyond the table
 
     F((-1)**s * 1.f * 2**k) = F((-1)**s * 1.f * 2**end) * 2**(order * (k - end))
 
@@ -23,10 +23,10 @@ from dataclasses import dataclass
 
 import torch
 
+from mase_hw.approximation.round_to_odd import rounded_to_odd
+from mase_hw.approximation.rounding import RealFunction
+from mase_hw.arithmetic.scaled import Scaled
 from mase_hw.errors import UnsupportedError
-from mase_hw.ops._scaled import Scaled
-from mase_hw.ops._unary_odd import rounded_to_odd
-from mase_hw.ops._unary_rounding import RealFunction
 
 MAX_WORDS = 8192
 MAX_ORDER = 3

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mase_hw.approximation._real_math import FAST, PRECISE, RealMath
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._real_math import FAST, PRECISE, RealMath
 
 RealFunction = Callable[[Any, RealMath], Any]
 

@@ -134,6 +134,7 @@ def _encode_common(known: CommonMetadata) -> dict[str, Any]:
         "operator": known.operator,
         "operands": [[name, spec.to_dict()] for name, spec in known.operands.items()],
         "results": [[name, spec.to_dict()] for name, spec in known.results.items()],
+        **({"options": dict(known.options)} if known.options else {}),
     }
 
 
@@ -142,6 +143,7 @@ def _decode_common(entry: Mapping[str, Any]) -> CommonMetadata:
         entry["operator"],
         {name: TensorSpec.from_dict(spec) for name, spec in entry["operands"]},
         {name: TensorSpec.from_dict(spec) for name, spec in entry["results"]},
+        entry.get("options", {}),
     )
 
 

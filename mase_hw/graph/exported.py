@@ -17,11 +17,11 @@ from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import AliasError, canonicalize, relax_views
-from mase_hw.graph._naming import SYSTEMVERILOG_KEYWORDS, node_names
-from mase_hw.graph._rebuild import get_tensor, rebuild, set_tensor
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
+from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph.origin import origin
+from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
 
 _PROBE_ROWS = 3
 

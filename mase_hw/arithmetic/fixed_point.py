@@ -1,0 +1,65 @@
+"""Exact arithmetic on fixed-point codes."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.formats.fixed import Fixed
+from mase_hw.geometry.tensor import TensorSpec
+
+MAX_BITS = 62
+
+
+def fixed(spec: TensorSpec) -> Fixed:
+    """Return the fixed-point format of a tensor.
+
+    Raises:
+        UnsupportedError: when the tensor has another format, or none.
+    """
+    if not isinstance(spec.format, Fixed):
+        raise UnsupportedError(f"{spec.format} is not fixed point")
+    return spec.format
+
+
+def is_fixed(*specs: TensorSpec) -> bool:
+    """Return whether all tensors are fixed point."""
+    return all(isinstance(spec.format, Fixed) for spec in specs)
+
+
+def align(codes: Tensor, number_format: Fixed, frac_width: int) -> Tensor:
+    """Return `codes` with `frac_width` fraction bits, at least those of `number_format`."""
+    return codes << (frac_width - number_format.frac_width)
+
+
+def combine(
+    first: Tensor, second: Tensor, operation: str, formats: tuple[Fixed, Fixed]
+) -> tuple[Tensor, int]:
+    """Return exact int64 codes of a sum, difference or product, and their fraction bits.
+
+    Args:
+        first: codes of the first operand.
+        second: codes of the second one.
+        operation: `add`, `subtract` or `multiply`.
+        formats: those of the operands.
+    """
+    if operation == "multiply":
+        return first * second, formats[0].frac_width + formats[1].frac_width
+    fraction = max(number.frac_width for number in formats)
+    left, right = align(first, formats[0], fraction), align(second, formats[1], fraction)
+    return left + right if operation == "add" else left - right, fraction
+
+
+def combined_bits(operation: str, first: Fixed, second: Fixed) -> int:
+    """Return the bits of an exact result.
+
+    Products add the widths, and one for an unsigned operand; sums take one bit more than the wider
+    aligned operand with a sign.
+    """
+    if operation == "multiply":
+        return first.width + second.width + (not first.signed) + (not second.signed)
+    fraction = max(first.frac_width, second.frac_width)
+    return 1 + max(
+        number.width + fraction - number.frac_width + (not number.signed)
+        for number in (first, second)
+    )

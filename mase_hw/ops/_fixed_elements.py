@@ -1,0 +1,109 @@
+"""Element-wise operators on fixed point.
+
+Sums, differences and products are exact and rounded once. Functions of one operand of up to 12
+bits are tables of correctly rounded results; wider ones go through piecewise quadratics whose
+result is at most one step from the correctly rounded one; bounds need neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from mase_hw.approximation.bounded import Bounded
+from mase_hw.approximation.function import Function
+from mase_hw.approximation.piecewise import GUARD_BITS, Piecewise, fit
+from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS, FunctionTable
+from mase_hw.arithmetic.fixed_point import MAX_BITS, combine, combined_bits, fixed
+from mase_hw.cells import Cell, Image, Operation
+from mase_hw.cells.binary_fixed import BinaryFixed
+from mase_hw.cells.clamp_fixed import ClampFixed
+from mase_hw.cells.unary_piecewise import UnaryPiecewise
+from mase_hw.cells.unary_table import UnaryTable
+from mase_hw.formats import Encoding
+from mase_hw.formats.fixed import Fixed
+from mase_hw.ops._elements import Elements
+from mase_hw.ops._one_cell import fields
+
+FixedFunction = FunctionTable | Piecewise | Bounded
+
+
+class FixedElements(Elements[FixedFunction]):
+    """Integers in units of a power of two."""
+
+    def binary_problems(self, operation: str) -> list[str]:
+        """Refuse results beyond 62 bits."""
+        width = combined_bits(operation, *self._formats)
+        if width > MAX_BITS:
+            return [f"the exact result takes {width} bits, at most {MAX_BITS} are supported"]
+        return []
+
+    @property
+    def _formats(self) -> tuple[Fixed, Fixed]:
+        operands = self.call.operands
+        return fixed(operands["data_in_0"]), fixed(operands["data_in_1"])
+
+    def decode(self, operand: str, codes: Tensor) -> Tensor:
+        """Return the codes."""
+        return codes
+
+    def combination(self, operation: str) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return the exact result, rounded."""
+        formats, result = self._formats, self.call.result.quantized
+        return lambda first, second: result.from_fixed(*combine(first, second, operation, formats))
+
+    def binary_cell(self, operation: str) -> BinaryFixed:
+        """Return the cell of a sum, difference or product."""
+        second = self.call.operands["data_in_1"].quantized.encoding
+        kind = Operation[operation.upper()]
+        return BinaryFixed(*fields(self.call), second, kind, beats=self.call.result.beats)
+
+    @staticmethod
+    def fit(function: Function, operand: Fixed, result: Fixed) -> FixedFunction:
+        """Return bounds, else a table, else a polynomial."""
+        if function.bounds and (bounded := Bounded.between(function.bounds, operand, result)):
+            return bounded
+        if operand.width <= MAX_TABLE_INPUT_BITS:
+            return FunctionTable.tabulate(function, operand, result)
+        return fit(function, function.knots, operand, result, function.name, function.steep)
+
+    def unary_cell(self, evaluator: FixedFunction) -> Cell:
+        """Return the bounds, the table or the polynomial."""
+        beats = self.call.result.beats
+        if isinstance(evaluator, Piecewise):
+            return _piecewise_cell(fields(self.call), evaluator, beats)
+        if isinstance(evaluator, Bounded):
+            low, high = _as_int32(evaluator.low), _as_int32(evaluator.high)
+            return ClampFixed(*fields(self.call), low, high, evaluator.on_result, beats=beats)
+        words = Image(evaluator.result.encoding.width, lambda: evaluator.words)
+        return UnaryTable(*fields(self.call), words, beats=beats)
+
+
+def _piecewise_cell(
+    given: tuple[Encoding, Encoding, int], piecewise: Piecewise, beats: int
+) -> UnaryPiecewise:
+    """Return the polynomial's cell; knots are offset so that they are signed 32-bit numbers."""
+    operand, regions, grid = piecewise.operand, piecewise.regions, piecewise.grid
+    offset = 0 if operand.signed else 1 << (operand.width - 1)
+    return UnaryPiecewise(
+        *given,
+        len(regions),
+        sum(not region.upward for region in regions),
+        tuple(region.low - offset for region in regions[1:]),
+        piecewise.bases,
+        grid.u_width,
+        grid.base_exponent,
+        grid.index_bits,
+        len(piecewise.coefficients),
+        *piecewise.widths,
+        piecewise.slope_bits,
+        piecewise.sum_bits,
+        GUARD_BITS,
+        Image(sum(piecewise.widths), lambda: piecewise.words),
+        beats=beats,
+    )
+
+
+def _as_int32(code: int) -> int:
+    return code - (1 << 32) if code >= 1 << 31 else code

@@ -1,0 +1,64 @@
+"""Netlists of one cell, and the fields that such cells have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from mase_hw.cells import Cell, Netlist, NetlistBuilder, Port, RomSource, Wire
+from mase_hw.formats import Encoding
+from mase_hw.ops._base import Call
+
+
+def fields(call: Call) -> tuple[Encoding, Encoding, int]:
+    """Return the first fields of a cell: encodings of first operand and result, and lanes."""
+    data, result = call.operands["data_in_0"].quantized, call.result
+    return data.encoding, result.quantized.encoding, result.lanes
+
+
+def row_fields(call: Call) -> tuple[Encoding, Encoding, int, int, int]:
+    """Return those of a cell that knows rows: lanes of a row, rows, and elements of a row."""
+    data, result, _ = fields(call)
+    rows, lanes = call.result.parallelism
+    return data, result, lanes, rows, call.result.size[1]
+
+
+def one_cell(call: Call, cell: Cell) -> Netlist:
+    """Return a cell that takes every operand; constants come from memories."""
+    net = NetlistBuilder({name: Port.of(spec) for name, spec in call.streams.items()})
+    wires: dict[str, Wire] = {
+        name: net.memory(name, constant_memory(call, name))
+        if name in call.constants
+        else net.input(name)
+        for name in call.operands
+    }
+    return net.netlist(data_out_0=net.add(cell, "", **wires))
+
+
+def constant_memory(call: Call, name: str) -> RomSource:
+    """Return the shortest memory that delivers a constant beat for beat with the result.
+
+    Trailing beats that repeat become `hold`, leading repetitions become one period.
+    """
+    spec = replace(call.result, format=call.operands[name].format)
+
+    def shortest() -> tuple[Tensor, int]:
+        codes = call.once(f"codes of {name}", lambda: call.constant_codes(name))
+        beats = spec.to_beats(codes.broadcast_to(spec.shape))
+        hold = max(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[::n, None]).all())
+        beats = beats[::hold]
+        period = min(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[:n]).all())
+        return beats[:period], hold if period > 1 else 1
+
+    tiles = f"{spec.parallelism} {spec.order}"
+    beats, hold = call.once(f"beats of {name}, {tiles}", shortest)
+    return RomSource.of_beats(spec, len(beats), lambda: beats, hold=hold)
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]
+
+
+def _blocks(beats: Tensor, length: int) -> Tensor:
+    return beats.view(-1, length, beats.shape[-1])

@@ -1,0 +1,69 @@
+"""What the benchmarks count is what is there."""
+
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from mase_hw.bench import benchmarks
+from mase_hw.bench import cells as bench
+from mase_hw.bench._additions import ADDITIONS, changed, contents, copied, edited_files, examples
+from tests.flow.perceptrons import command
+
+PACKAGE = Path(str(files("mase_hw")))
+
+
+def test_a_change_of_a_file_is_counted(tmp_path: Path) -> None:
+    copy = copied(PACKAGE, tmp_path)
+    before = contents(copy)
+    assert {"ops/linear.py", "rtl/mase_pkg.sv", "sim/build.py"} <= before.keys()
+    (copy / "ops" / "new.py").write_text("")
+    assert changed(before, contents(copy)) == set()
+    (copy / "ops" / "linear.py").write_text("")
+    (copy / "rtl" / "mase_pkg.sv").unlink()
+    assert changed(before, contents(copy)) == {"ops/linear.py", "rtl/mase_pkg.sv"}
+
+
+@pytest.mark.parametrize("addition", ADDITIONS, ids=lambda item: item.what)
+def test_additions_are_examples_of_the_pages(addition) -> None:
+    for place, (page, name) in addition.files.items():
+        text = examples(PACKAGE / page / "README.md")[name]
+        assert not (PACKAGE / place).exists()
+        for old in addition.changes.get(place, ()):
+            assert text.count(old) == 1
+
+
+@pytest.mark.slow
+def test_additions_edit_no_file_but_their_own() -> None:
+    rows = list(edited_files(PACKAGE))
+    assert [row.met for row in rows] == [True, True, True, True, False]
+    assert rows[-1].measured == "1: ops/maximum.py"
+
+
+def test_an_override_of_timing_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("class A:\n    def work_cycles(self):\n        return 1\n")
+    (tmp_path / "b.py").write_text("def hardware(call):\n    return call.result.busy_cycles\n")
+    assert bench.timing_overrides(tmp_path) == ["a.work_cycles"]
+    assert bench.timing_overrides(PACKAGE / "cells")
+    assert bench.timing_overrides(PACKAGE / "ops") == []
+
+
+def test_lines_are_counted_with_cells() -> None:
+    python, rtl = bench.lines(PACKAGE)
+    operators = len((PACKAGE / "ops" / "linear.py").read_text().splitlines())
+    assert int(python.measured.split()[0].replace(",", "")) > operators
+    assert python.met == (int(python.measured.split("(")[1].rstrip(")").replace(",", "")) <= 7_056)
+    assert rtl.met is True
+
+
+def test_what_takes_long_is_measured_when_it_is_named(monkeypatch, capsys) -> None:
+    assert not benchmarks()["wide"].default
+    measured = []
+    for name, item in benchmarks().items():
+        monkeypatch.setattr(
+            type(item), "rows", lambda self, quick, name=name: measured.append(name) or iter(())
+        )
+    assert command(monkeypatch, capsys, "bench")[0] == 0
+    assert measured == [name for name in benchmarks() if name != "wide"]
+    assert command(monkeypatch, capsys, "bench", "wide")[0] == 0
+    assert measured[-1] == "wide"
