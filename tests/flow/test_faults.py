@@ -16,14 +16,14 @@ engines = pytest.mark.parametrize("engine", ["native", "cocotb"])
 
 # A file of the project, what it says, what it is made to say.
 ROUNDING = (
-    "rtl/mase_fixed_cast.sv",
+    "rtl/mase_fixed_round.sv",
     "assign up = half & (sticky | truncated[0]);",
     "assign up = half | sticky;",
 )
 LANES = (
     "rtl/mase_clamp_fixed.sv",
-    ".data_in(result),",
-    ".data_in({result[LANES-2:0], result[LANES-1]}),",
+    ".result,",
+    ".result({result[LANES-2:0], result[LANES-1]}),",
 )
 DROPPED = (
     "rtl/mase_clamp_fixed.sv",
@@ -32,19 +32,19 @@ DROPPED = (
 )
 COUNTER = (
     "rtl/mase_clamp_fixed.sv",
-    "  mase_stream_register #(",
+    "  mase_stream_pipeline #(",
     """  int unsigned beat_q;
   always_ff @(posedge clk) begin
     if (rst) beat_q <= 0;
     else if (data_in_0_valid && data_in_0_ready) beat_q <= beat_q + 1;
   end
 
-  mase_stream_register #(""",
+  mase_stream_pipeline #(""",
 )
 UNSTABLE = (
-    "rtl/mase_stream_register.sv",
-    "if (data_in_ready && data_in_valid) data_out <= data_in;",
-    "data_out <= (data_in_ready && data_in_valid) ? data_in : data_out ^ WIDTH'(1);",
+    "rtl/mase_result_queue.sv",
+    "if (load) data_out <= memory[read_q];",
+    "data_out <= load ? memory[read_q] : data_out ^ WIDTH'(1);",
 )
 
 

@@ -187,7 +187,7 @@ def test_the_testbench_runs_without_this_package_and_finds_broken_rtl(tmp_path: 
     good = run_testbench(folder, tmp_path / "blocked", "--stall", "0.3", "--seed", "5")
     assert good.returncode == 0, good.stdout
     assert "PASS=1 FAIL=0" in good.stdout
-    source = folder / "rtl" / "mase_fixed_cast.sv"
+    source = folder / "rtl" / "mase_fixed_round.sv"
     text = source.read_text()
     broken = text.replace("half & (sticky | truncated[0])", "half | sticky")
     assert broken != text

@@ -20,10 +20,11 @@ from mase_hw.ops import TensorSpec
 FORMAT = Fixed(8, 4)
 LIBRARY = (
     "mase_pkg",
-    "mase_stream_register",
     "mase_stream_join",
     "mase_rom_source",
     "mase_fixed_cast",
+    "mase_fixed_round",
+    "mase_fixed_bound",
 )
 ELEMENTS = 6
 FAULTS = (

@@ -69,7 +69,7 @@ module scale #(
     assign scaled[i] = (rounding[0] == 4'd1) ? floor : nearest;
   end
 
-  mase_stream_register #(
+  plain_register #(
       .WIDTH(8 * LANES)
   ) u_register (
       .clk(clk),
