@@ -159,6 +159,13 @@ class MaseGraph(nn.Module):
     @property
     def is_quantized(self) -> bool:
         """True when any tensor has a number format: some inputs, such as indices, never have."""
+        if any(metadata(node).declared for node in self.nodes):
+            return True
+        return self.has_formats
+
+    @property
+    def has_formats(self) -> bool:
+        """True when a pass gave number formats, beside those that the model's layers declare."""
         known = [item for node in self.nodes if (item := metadata(node).common) is not None]
         tensors = (
             spec for item in known for spec in (*item.operands.values(), *item.results.values())

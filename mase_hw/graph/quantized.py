@@ -84,11 +84,15 @@ class GraphRun:
         """Return a constant operand or the result of a node in its format."""
         if number_format is None or (self._only is not None and node.name not in self._only):
             return values
-        return number_format.fake_quantize(values)
+        used = number_format if self._training else number_format.at_inference()
+        return used.fake_quantize(values)
 
     def _compute(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
         operator = operator_for(node.target) if node.op == "call_function" else None
-        if operator is None or not any(spec.format for spec in _specs(node).values()):
+        formats = {name: spec.format for name, spec in _specs(node).items() if spec.format}
+        # What a layer declares holds while no pass gave formats.
+        formats = formats or dict(metadata(node).declared)
+        if operator is None or not formats:
             return self._call(node, values)
         arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
@@ -100,7 +104,12 @@ class GraphRun:
             elif item.op == "get_attr":
                 constants[name] = self._look_up(item, values)
             else:
-                streams[name] = self._look_up(item, values)
+                stream = self._look_up(item, values)
+                bare = not any(spec.format for spec in _specs(item).values())
+                if bare and stream.is_floating_point():
+                    # Streams with a format have this one: passes insert casts.
+                    stream = self._rounded(node, name, formats.get(name), stream)
+                streams[name] = stream
         constants |= {
             name: _tensor_of(number, [*streams.values(), *constants.values()])
             for name, number in numbers.items()
@@ -109,10 +118,8 @@ class GraphRun:
             constants = operator.prepare_training(constants, arguments, streams)
         else:
             constants = operator.prepare(constants, arguments)
-        specs = _specs(node)
         for name, constant in constants.items():
-            number_format = specs[name].format if name in specs else None
-            constants[name] = self._rounded(node, name, number_format, constant)
+            constants[name] = self._rounded(node, name, formats.get(name), constant)
         return operator.compute(node.target, arguments, {**streams, **constants})
 
     def _call(self, node: Node, values: dict[Node, Tensor]) -> Tensor:

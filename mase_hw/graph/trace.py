@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._exported import from_exported, outputs_agree
+from mase_hw.graph.declared import capturing
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.source import location_of_error
 
@@ -190,7 +191,7 @@ def _export(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
 ) -> ExportedProgram:
     try:
-        with quiet(), _uncollected(), _named_arguments(model, args, kwargs):
+        with quiet(), _uncollected(), capturing(), _named_arguments(model, args, kwargs):
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise CaptureError(_refusal(error)) from error

@@ -164,6 +164,9 @@ def _foldable_producer(node: Node) -> Node | None:
     producer = streams[0]
     if producer.op != "call_function" or common(producer).operator is None:
         return None
+    if metadata(node).declared or metadata(producer).declared:
+        # The layer rounds its weights as they are.
+        return None
     return producer
 
 
