@@ -105,7 +105,8 @@ def _is_dense(value: Tensor) -> bool:
 
 def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: Node | None) -> None:
     """Put a buffer in a node's place, or a parameter that shows the elements of one."""
-    target = f"folded.{node.name}"
+    # A name of a module's own, as `to`, is no buffer's.
+    target = f"folded.{node.name}{'_value' if hasattr(nn.Module, node.name) else ''}"
     held = value.detach().clone()
     if parameter is not None:
         held = nn.Parameter(held, requires_grad=mg.constant(parameter).requires_grad)

@@ -387,7 +387,7 @@ def _set_result(
         result = common(node).operands["data_in_0"].format
     elif node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
-    elif keeps_format(node):
+    elif keeps_format(node) and stream_operands(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format
         operands = {name: spec.with_format(result) for name, spec in known.operands.items()}
         result = _for_rank(result, len(known.results["data_out_0"].shape))
