@@ -158,7 +158,8 @@ def _inverse_factor(hessian: Tensor, damping: float) -> Tensor:
     else:
         raise ConfigError("GPTQ: the inputs of a layer depend on each other; raise the damping")
     inverse = torch.cholesky_inverse(factor)
-    return torch.linalg.cholesky(inverse, upper=True)
+    upper: Tensor = torch.linalg.cholesky(inverse, upper=True)
+    return upper
 
 
 class _Rounding:

@@ -83,3 +83,14 @@ def test_what_comes_from_a_float_layer_is_rounded_by_its_consumer():
     hidden = nn.functional.gelu(layer(first, model[0], x))
     with torch.no_grad():
         assert torch.equal(mg(x), layer(last, model[2], hidden))
+
+
+def test_quantizing_a_graph_again_leaves_it_as_it_was():
+    model, x = nn.Sequential(nn.Linear(6, 3)).eval(), torch.randn(8, 6)
+    mg = quantize(
+        trace(model, x), {"by": "type", "linear": {"config": {**FIXED, "weight_width": 3}}}
+    )
+    before = mg(x)
+    quantize(mg, {"by": "type"})
+    assert mg.is_quantized
+    assert torch.equal(mg(x), before)
