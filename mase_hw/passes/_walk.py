@@ -58,9 +58,11 @@ def layers(mg: MaseGraph, names: Iterable[str] | None = None) -> dict[Node, Laye
         streams = [item for item in node.all_input_nodes if item.op != "get_attr"]
         if len(streams) != 1 or not parameters or mg.constant(parameters[0]).dim() != 2:
             continue
-        module = operator.as_module(mg.call(node))
+        with torch.device("meta"):
+            module = operator.as_module(mg.call(node))
         if isinstance(module, nn.Linear) and readers[str(parameters[0].target)] == 1:
             found[node] = Layer(node, streams[0], parameters[0])
+    mg.release()
     if names is None:
         return found
     known = {node.name: node for node in found}
@@ -68,7 +70,7 @@ def layers(mg: MaseGraph, names: Iterable[str] | None = None) -> dict[Node, Laye
         if name not in known:
             raise ConfigError(
                 f"{mg.name}: {name!r} is no layer with a matrix of weights of its own; "
-                f"there are {', '.join(known) or 'none'}"
+                f"there are {', '.join(known) or 'not any'}"
             )
     return {known[name]: found[known[name]] for name in names}
 

@@ -78,6 +78,8 @@ def gptq_transform_pass(
         if known is None or known[0] is not layer.source:
             known = layer.source, gram(values, layer.source)
         report[node.name] = _round_layer(mg, layer, known[1], float(damping))
+        if len(report) == len(chosen):
+            break
     return mg, {"layers": report}
 
 

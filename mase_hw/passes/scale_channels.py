@@ -55,7 +55,7 @@ def scale_channels_transform_pass(
             1; `nodes`, the names of layers, all when not given.
 
     Returns:
-        A new graph that computes the same function, and `scaled`, the exponent by group of layers,
+        A new graph that computes the same function, `strengths`, the exponent by group of layers,
         and `left`, the groups whose input has no place for the factor.
 
     Raises:
@@ -69,11 +69,13 @@ def scale_channels_transform_pass(
     for layer in layers(mg, given.get("nodes")).values():
         groups.setdefault(layer.source, []).append(layer)
     first = {group[0].node: group for group in groups.values()}
-    report: dict[str, Any] = {"scaled": {}, "left": []}
+    report: dict[str, Any] = {"strengths": {}, "left": []}
     data = given.get("data")
     for node, values in walk(mg, [mg.example_inputs] if data is None else data, KEEP):
-        group = first.get(node)
+        group = first.pop(node, None)
         if group is None:
+            if not first:
+                break
             continue
         names = ", ".join(layer.node.name for layer in group)
         if not set(group[0].source.users) <= {layer.node for layer in group}:
@@ -81,13 +83,13 @@ def scale_channels_transform_pass(
             continue
         strength, scale = _choose(mg, group, values, given)
         if strength == 0:
-            report["scaled"][names] = 0.0
+            report["strengths"][names] = 0.0
         elif _fold(mg, group[0].source, scale, values):
             for layer in group:
                 parameter = mg.constant(layer.parameter)
                 with torch.no_grad():
                     parameter.mul_(scale.to(parameter.dtype))
-            report["scaled"][names] = strength
+            report["strengths"][names] = strength
         else:
             report["left"].append(names)
     return mg, report

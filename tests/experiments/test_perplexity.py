@@ -20,7 +20,7 @@ def test_the_table_follows_from_losses(tmp_path):
     runs = [("mxint 3", NEAREST), ("mxint 3", "gptq"), ("fixed 8", NEAREST), ("fixed 8", "gptq")]
     (tmp_path / "perplexity-2x8.json").write_text(json.dumps(LOSSES))
     steps = []
-    outcome = measure(tmp_path, Scope(runs, 2, 8), lambda done, of: steps.append((done, of)))
+    outcome = measure(tmp_path, Scope(runs, 2, 8, 2), lambda done, of: steps.append((done, of)))
     assert steps[-1] == (5, 5)
     rows = {(row[0], row[1]): row[2:] for row in outcome.rows}
     bits, perplexity, error, closed = rows["float", NEAREST]

@@ -61,10 +61,10 @@ def test_scaling_keeps_the_function(given):
     model, x = block_and_data()
     mg = canonicalize(trace(model, x))
     found, info = scale_channels_transform_pass(mg, {"data": [x], **given})
-    assert set(info["scaled"]) == {"gate, up", "down", "head"}
+    assert set(info["strengths"]) == {"gate, up", "down", "head"}
     assert info["left"] == []
     torch.testing.assert_close(found(x), model(x), rtol=1e-4, atol=1e-4)
-    scaled = [name for name, strength in info["scaled"].items() if strength]
+    scaled = [name for name, strength in info["strengths"].items() if strength]
     assert scaled
     other = torch.randn(2, 40, WIDE)
     torch.testing.assert_close(found(other), model(other), rtol=1e-4, atol=1e-4)
@@ -109,7 +109,7 @@ def test_what_others_read_is_left_alone():
     found, info = scale_channels_transform_pass(
         canonicalize(trace(model, x)), {"data": [x], "strength": 0.5}
     )
-    assert info == {"scaled": {}, "left": ["head"]}
+    assert info == {"strengths": {}, "left": ["head"]}
     for left, right in zip(found(x), model(x), strict=True):
         assert torch.equal(left, right)
 
