@@ -239,6 +239,8 @@ def _draw(rows: Sequence[Row]) -> Figure:
     families = list(dict.fromkeys(row[0].split()[0] for row in rows if row[0] != FLOAT))
     figure, panels = new_figure(len(families))
     (exact,) = (row[3] for row in rows if row[0] == FLOAT)
+    widths = [row[2] for row in rows if row[0] != FLOAT]
+    highest = max(row[3] + row[4] for row in rows)
     for axes, family in zip(panels, families, strict=True):
         for marker, method in zip(MARKERS, METHODS, strict=False):
             points = sorted(
@@ -251,6 +253,9 @@ def _draw(rows: Sequence[Row]) -> Figure:
                 axes.errorbar(across, up, yerr=errors, marker=marker, capsize=3, label=method)
         axes.axhline(exact, color="gray", linestyle=":", label=FLOAT)
         logarithmic(axes.yaxis)
+        # One scale for all, so that panels can be compared.
+        axes.set_ylim(exact / 1.5, highest * 1.5)
+        axes.set_xlim(min(widths) - 0.5, max(widths) + 0.5)
         axes.legend()
         label(axes, family, "bits per weight", "perplexity")
     return figure
