@@ -142,7 +142,7 @@ class _Subject:
 
     @staticmethod
     def _names(mg: MaseGraph) -> list[str]:
-        from mase_hw.passes._walk import layers
+        from mase_hw.passes.walk import layers
 
         return [node.name for node in layers(mg)]
 

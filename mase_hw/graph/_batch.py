@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from mase_hw.ops import operators
-from mase_hw.ops._base import torch_target
+from mase_hw.ops import operators, torch_target
 
 _aten = torch.ops.aten
 _REPETITIONS = (_aten.expand.default, _aten.repeat.default)

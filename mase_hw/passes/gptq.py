@@ -26,7 +26,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.passes._walk import Layer, gram, layers, walk
+from mase_hw.passes.walk import Layer, gram, layers, walk
 
 ARGUMENTS = ("data", "damping", "nodes")
 # Columns whose errors are collected before those behind them are changed.

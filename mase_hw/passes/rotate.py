@@ -20,12 +20,12 @@ from torch.fx import Node
 
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
-from mase_hw.graph._rebuild import set_tensor
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata, metadata
+from mase_hw.graph.rebuild import set_tensor
 from mase_hw.passes._insert import unique_name
-from mase_hw.passes._walk import Layer, layers
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.walk import Layer, layers
 
 ARGUMENTS = ("block", "nodes", "seed")
 

@@ -30,8 +30,8 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats import format_class
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
-from mase_hw.passes._walk import Layer, Values, gram, layers, walk
 from mase_hw.passes.gptq import squared_error
+from mase_hw.passes.walk import Layer, Values, gram, layers, walk
 
 ARGUMENTS = ("data", "weight", "strength", "nodes")
 # Exponents that are tried.
