@@ -85,7 +85,7 @@ def emit_verilog(
     else:
         mg = trace(model, example_inputs, name=name)
     check_finite(mg)
-    if config is not None or not mg.is_quantized:
+    if config is not None or not mg.has_formats:
         mg = quantize(mg, config, data=data)
     mg = to_hardware(
         mg, parallelism=parallelism, multipliers=multipliers, memory=memory, queues=queues

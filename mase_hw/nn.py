@@ -7,21 +7,25 @@ this module, made when it is first asked for: `LinearInteger`, `LinearMXInt`, `C
     >>> from mase_hw.nn import LinearMXInt
     >>> layer = LinearMXInt(64, 32, config={"data_in_width": 8, "weight_width": 4})
 
-`quantize_layers` replaces the layers of a whole model.
+`quantize_layers` replaces the layers of a whole model, `calibrate` shows them data. A captured
+model keeps the formats of its layers, and `mase_hw.emit_verilog` makes hardware of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Self
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mase_hw._registry import nearest
-from mase_hw.errors import ConfigError
+from mase_hw.errors import ConfigError, DataError
 from mase_hw.formats import Format, format_class, formats
+from mase_hw.graph.declared import capturing, declare, decode_format, encode_format, is_capturing
 
 BASES: dict[str, type[nn.Module]] = {
     "Linear": nn.Linear,
@@ -29,8 +33,8 @@ BASES: dict[str, type[nn.Module]] = {
     "Conv2d": nn.Conv2d,
 }
 OPERANDS = ("data_in", "weight", "bias")
-# Values that inputs are taken to have where a format's range is left open.
-DATA_RANGE = 4.0
+# Two ranges: a format that is another one for each has a range to be fitted.
+_RANGES = ((-1.0, 1.0), (-1024.0, 1024.0))
 
 
 class QuantizedLayer(nn.Module):
@@ -39,17 +43,27 @@ class QuantizedLayer(nn.Module):
     The constructor takes what the layer of `torch.nn` takes, and `config`. Its keys are
     `<operand>_<field>` with the operands `data_in`, `weight` and `bias`, as in the quantisation
     pass; `<operand>_name` changes the format of one operand. Fields that are left open are fitted
-    to the weights as they are initialised, and to inputs from -4 to 4; a scale that may follow
+    to the weights as they are initialised or loaded, and to the inputs: to the first batch, to
+    every batch of a training after it, and to all batches of `calibrate`. A scale that may follow
     the data (binary, ternary) does. The bias is quantised only when the configuration has a key
     for it. Blocks lie along the dimension that is summed over.
 
+    The state of a layer, `state_dict`, holds its formats; the state of the layer of `torch.nn` can
+    be loaded, too.
+
+    Attributes:
+        data_in_format: None while inputs are still to be seen.
+        weight_format: of the weight.
+        bias_format: None for a bias that is not rounded.
+
     Raises:
         ConfigError: for an unknown key.
+        DataError: for inputs that are not finite, where they are to be fitted.
         FormatError: for a value that the format does not allow.
     """
 
     family: str
-    data_in_format: Format
+    data_in_format: Format | None
     weight_format: Format
     bias_format: Format | None
 
@@ -57,6 +71,7 @@ class QuantizedLayer(nn.Module):
         super().__init__(*args, **kwargs)
         self.config = dict(config or {})
         self._check_keys()
+        self.forget()
         self.refit()
 
     def _fields(self, operand: str) -> tuple[type[Format], dict[str, Any]]:
@@ -84,10 +99,16 @@ class QuantizedLayer(nn.Module):
                     f"{type(self).__name__}: unknown key {key!r}; {nearest(key, legal)}"
                 )
 
+    def forget(self) -> None:
+        """Forget the range of the inputs: the next batch is the first one again."""
+        self._seen: tuple[float, float] | None = None
+        cls, fields = self._fields("data_in")
+        narrow, wide = (cls.fit(*given, **fields) for given in _RANGES)
+        self._follows_range = narrow != wide
+        self.data_in_format = None if self._follows_range else narrow
+
     def refit(self) -> None:
         """Fit the open fields of the weight's and the bias' format to their present values."""
-        cls, fields = self._fields("data_in")
-        self.data_in_format = cls.fit(-DATA_RANGE, DATA_RANGE, **fields)
         cls, fields = self._fields("weight")
         self.weight_format = cls.fit_values(self.get_parameter("weight").detach(), **fields)
         self.bias_format = None
@@ -95,21 +116,98 @@ class QuantizedLayer(nn.Module):
             cls, fields = self._fields("bias")
             self.bias_format = cls.fit_values(self.get_parameter("bias").detach(), **fields)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def observe(self, data_in: Tensor) -> None:
+        """Widen the range of the inputs by a batch, where the format is fitted to it."""
+        if not self._follows_range or not data_in.numel():
+            return
+        low, high = (float(item) for item in data_in.detach().aminmax())
+        if not low - high <= 0 or abs(low) == torch.inf or abs(high) == torch.inf:
+            raise DataError(
+                f"{type(self).__name__} is given inputs from {low} to {high}; a format is fitted "
+                "to finite numbers"
+            )
+        if self._seen is not None:
+            low, high = min(low, self._seen[0]), max(high, self._seen[1])
+        if self._seen != (low, high):
+            self._seen = low, high
+            cls, fields = self._fields("data_in")
+            self.data_in_format = cls.fit(low, high, **fields)
+
     def forward(self, data_in: Tensor) -> Tensor:
         """Return the layer's result on quantised operands, differentiable straight through."""
+        # A compiled training keeps the range: to look at values would cut its graph in two.
+        if self.data_in_format is None or (
+            self.training and self._follows_range and not torch.compiler.is_compiling()
+        ):
+            self.observe(data_in)
+        layer: Any = self
+        is_convolution = isinstance(self, nn.Conv1d | nn.Conv2d)
+        padded = is_convolution and layer.padding_mode != "zeros"
+        if padded:
+            pads = layer._reversed_padding_repeated_twice
+            data_in = F.pad(data_in, pads, mode=layer.padding_mode)
         data_in = self._quantize(data_in, self.data_in_format)
         weight = self._quantize(self.get_parameter("weight"), self.weight_format)
         bias: Tensor | None = None if self.bias is None else self.get_parameter("bias")
         if self.bias_format is not None and bias is not None:
             bias = self._quantize(bias, self.bias_format)
-        if isinstance(self, nn.Conv1d | nn.Conv2d):
-            result: Tensor = self._conv_forward(data_in, weight, bias)
-            return result
-        return F.linear(data_in, weight, bias)
+        if padded:
+            convolve: Any = F.conv1d if isinstance(self, nn.Conv1d) else F.conv2d
+            result = convolve(data_in, weight, bias, layer.stride, 0, layer.dilation, layer.groups)
+        elif is_convolution:
+            result = layer._conv_forward(data_in, weight, bias)
+        else:
+            result = F.linear(data_in, weight, bias)
+        assert isinstance(result, Tensor)
+        return result
 
-    def _quantize(self, values: Tensor, number_format: Format) -> Tensor:
+    def _quantize(self, values: Tensor, number_format: Format | None) -> Tensor:
+        if number_format is None:
+            # An empty batch.
+            return values
+        if is_capturing():
+            return declare(values, number_format)
         used = number_format if self.training else number_format.at_inference()
         return used.fake_quantize(values)
+
+    def get_extra_state(self) -> Tensor:
+        """Return formats and range as the bytes of JSON, which any file of tensors holds."""
+        found = {"config": self.config, "seen": self._seen}
+        for operand in OPERANDS:
+            number_format: Format | None = getattr(self, f"{operand}_format")
+            found[operand] = None if number_format is None else encode_format(number_format)
+        return torch.tensor(list(json.dumps(found).encode()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take formats from the state of a layer that was configured alike."""
+        found = json.loads(bytes(state.tolist()))
+        if found["config"] != json.loads(json.dumps(self.config)):
+            self.refit()
+            return
+        self._seen = tuple(found["seen"]) if found["seen"] else None
+        for operand in OPERANDS:
+            given = found[operand]
+            setattr(self, f"{operand}_format", None if given is None else decode_format(given))
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        key = f"{prefix}_extra_state"
+        if key not in state_dict:
+            # The state of a layer without formats.
+            missing_keys[:] = [item for item in missing_keys if item != key]
+            self.refit()
 
     @classmethod
     def from_float(cls, layer: nn.Module, config: Mapping[str, Any] | None = None) -> Self:
@@ -131,7 +229,53 @@ class QuantizedLayer(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the layer's sizes and formats."""
-        return f"{super().extra_repr()}, data_in={self.data_in_format}, weight={self.weight_format}"
+        data_in = self.data_in_format or "calibrated by the first batch"
+        return f"{super().extra_repr()}, data_in={data_in}, weight={self.weight_format}"
+
+
+def calibrate(model: nn.Module, batches: Iterable[Any]) -> nn.Module:
+    """Fit what quantised layers leave open to the inputs that they get from data.
+
+    The layers compute in real numbers meanwhile. A range from before is forgotten.
+
+    Args:
+        model: a module with quantised layers.
+        batches: what the model takes: tensors, tuples of arguments, or dicts of them.
+
+    Returns:
+        The model, in the mode in which it was.
+
+    Raises:
+        DataError: when there is no batch.
+    """
+    layers = [item for item in model.modules() if isinstance(item, QuantizedLayer)]
+    modes = {module: module.training for module in model.modules()}
+    for layer in layers:
+        layer.forget()
+    seen = 0
+    hooks = [layer.register_forward_pre_hook(_observe) for layer in layers]
+    try:
+        model.eval()
+        with torch.no_grad(), capturing():
+            for batch in batches:
+                seen += 1
+                if isinstance(batch, Mapping):
+                    model(**batch)
+                else:
+                    model(*(batch if isinstance(batch, list | tuple) else (batch,)))
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for module, training in modes.items():
+            module.training = training
+    if not seen:
+        raise DataError("calibration data is empty; give at least one batch")
+    return model
+
+
+def _observe(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
+    assert isinstance(layer, QuantizedLayer)
+    layer.observe(arguments[0])
 
 
 _CONVOLUTION = (

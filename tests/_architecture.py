@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("emit",),
     ("sim",),
     ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
-    ("api", "experiments", "bench", "doctor", "cli", "__init__"),
+    ("api", "experiments", "bench", "doctor", "cli", "__init__", "tutorials"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.

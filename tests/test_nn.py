@@ -10,7 +10,7 @@ from torch import nn
 
 import mase_hw.nn as qnn
 from mase_hw.data import dataset
-from mase_hw.errors import ConfigError
+from mase_hw.errors import ConfigError, DataError
 from mase_hw.formats import formats
 
 KNOWN = [
@@ -73,6 +73,64 @@ def test_a_float_layer_is_taken_over():
     assert quantized(values).shape == layer(values).shape
     with pytest.raises(ConfigError, match="Linear"):
         qnn.LinearMXInt.from_float(layer)
+
+
+def test_ranges_that_nobody_gave_are_the_datas():
+    layer = qnn.LinearInteger(4, 2, config={"data_in_width": 8}).eval()
+    assert layer.data_in_format is None
+    large = torch.full((1, 4), 100.0)
+    weight = layer.weight_format.round_values(layer.weight)
+    assert torch.equal(layer(large), F.linear(large, weight, layer.bias))
+    assert layer.data_in_format.frac_width == 0
+    layer(10 * large)  # the range stays while the layer is evaluated
+    assert layer.data_in_format.frac_width == 0
+    layer.train()(10 * large)
+    assert layer.data_in_format.frac_width == -3
+    layer(large / 100)
+    assert layer.data_in_format.frac_width == -3
+    with pytest.raises(DataError, match="finite"):
+        layer(large * float("inf"))
+    assert qnn.LinearMXInt(4, 2).data_in_format is not None
+    assert qnn.LinearInteger(4, 2, config={"data_in_frac_width": 3}).data_in_format is not None
+
+
+def test_calibration_takes_every_batch_and_leaves_the_mode():
+    model = nn.Sequential(qnn.LinearInteger(4, 4), nn.Dropout(), qnn.LinearTernary(4, 2))
+    model(torch.full((1, 4), 1000.0))
+    batches = [torch.ones(2, 4), torch.full((2, 4), 5.0), torch.ones(2, 4)]
+    assert qnn.calibrate(model, batches) is model
+    assert model.training
+    assert model[0].data_in_format.frac_width == 4
+    with pytest.raises(DataError, match="at least one batch"):
+        qnn.calibrate(model, [])
+
+
+def test_a_state_holds_formats_and_a_float_state_fits_them_anew():
+    config = {"data_in_width": 6, "weight_width": 4, "bias_width": 4}
+    layer = qnn.LinearInteger(4, 2, config=config)
+    layer(torch.randn(8, 4) * 40)
+    layer.weight.data *= 8.0  # the format is still that of the first weights
+    again = qnn.LinearInteger(4, 2, config=config).eval()
+    again.load_state_dict(layer.state_dict())
+    values = torch.randn(8, 4) * 40
+    assert torch.equal(again(values), layer.eval()(values))
+    other = qnn.LinearInteger(4, 2, config={**config, "weight_width": 8})
+    other.load_state_dict(layer.state_dict())
+    assert other.weight_format.width == 8
+    plain = nn.Linear(4, 2)
+    plain.weight.data *= 64.0
+    again.load_state_dict(plain.state_dict())
+    assert again.weight_format.in_range(plain.weight).all()
+
+
+def test_padding_that_repeats_the_image_is_rounded_with_it():
+    config = {"data_in_width": 8, "data_in_frac_width": 4, "weight_width": 6}
+    layer = qnn.Conv2dInteger(2, 3, 3, padding=1, padding_mode="circular", config=config)
+    plain = nn.Conv2d(2, 3, 3, padding=1, padding_mode="circular")
+    plain.weight.data = layer.weight_format.round_values(layer.weight.data)
+    plain.bias.data = layer.bias.data
+    values = torch.randn(2, 2, 5, 5)
+    assert torch.equal(layer(values), plain(layer.data_in_format.round_values(values)))
 
 
 @cache

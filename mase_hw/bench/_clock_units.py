@@ -113,7 +113,7 @@ def clamps(count: int) -> nn.Module:
 
 def residual_blocks(count: int) -> nn.Module:
     """Return a chain of residual blocks of two channels."""
-    from mase_hw.models._residual import ResidualBlock
+    from mase_hw.models import ResidualBlock
 
     return nn.Sequential(*(ResidualBlock(2, 2) for _ in range(count)))
 

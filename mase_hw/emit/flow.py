@@ -39,7 +39,8 @@ DEFAULT_CONFIG: Mapping[str, Any] = {
 
 def canonicalize(mg: MaseGraph) -> MaseGraph:
     """Return the graph without nodes that never do anything, constants folded."""
-    mg, _ = init_metadata_analysis_pass(mg, {})
+    # The first pass starts metadata anew, which the given graph keeps.
+    mg, _ = init_metadata_analysis_pass(mg.copy(), {})
     mg, _ = raise_patterns_transform_pass(mg, {})
     # Operators are bound to constants, not to how they were computed.
     mg, _ = fold_constants_transform_pass(mg, {})

@@ -11,6 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from mase_hw.errors import CaptureError
+from mase_hw.graph._batch import free_batch
 from mase_hw.graph.source import location_of_trace
 from mase_hw.ops import operators, torch_target
 
@@ -44,6 +45,7 @@ def canonicalize(module: GraphModule) -> None:
         CaptureError: for an in-place operation on a value that has other names.
     """
     _remove_assertions(module)
+    free_batch(module)
     _remove_shape_arithmetic(module)
     _remove_mutation(module)
     module.graph.eliminate_dead_code()
@@ -264,6 +266,24 @@ def _make_functional(node: Node, aliases: dict[Node, set[Node]], position: dict[
             f"name ({sorted(late)[0]}): write it out of place"
         )
     node.target = twin
+    result = node if twin is not _aten.copy.default else _copied(node)
     base.replace_all_uses_with(
-        node, delete_user_cb=lambda user: user is not node and position[user] > position[node]
+        result, delete_user_cb=lambda user: user is not node and position[user] > position[node]
     )
+    if result is not node:
+        node.replace_all_uses_with(result)
+
+
+def _copied(node: Node) -> Node:
+    """Return what is copied where it takes the whole place of the other, else the copy itself."""
+    base, source = node.args[:2]
+    old, new = _value(base), _value(source)
+    alike = isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor)
+    if alike and old.dtype == new.dtype and _sizes(old) == _sizes(new):
+        assert isinstance(source, Node)
+        return source
+    return node
+
+
+def _sizes(value: torch.Tensor) -> list[Any]:
+    return [size.node.expr if isinstance(size, torch.SymInt) else size for size in value.shape]

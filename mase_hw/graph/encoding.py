@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 
 from mase_hw.errors import MaseError
+from mase_hw.graph.declared import decode_format, encode_format
 from mase_hw.graph.metadata import (
     CommonMetadata,
     HardwareMetadata,
@@ -107,6 +108,7 @@ def decode_target(op: str, target: str) -> Any:
 
 def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
     """Return the JSON value of a node's metadata."""
+    declared = {name: encode_format(item) for name, item in known.declared.items()}
     return {
         "module_path": known.module_path,
         "source": dataclasses.asdict(known.source),
@@ -114,6 +116,7 @@ def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
         "software": _encode_software(known.software) if known.software else None,
         "hardware": _encode_hardware(known.hardware) if known.hardware else None,
         **({"pruned": True} if known.pruned else {}),
+        **({"declared": declared} if declared else {}),
     }
 
 
@@ -126,6 +129,7 @@ def decode_metadata(entry: Mapping[str, Any]) -> MaseMetadata:
         _decode_software(entry["software"]) if entry["software"] else None,
         _decode_hardware(entry["hardware"]) if entry["hardware"] else None,
         bool(entry.get("pruned", False)),
+        {name: decode_format(item) for name, item in entry.get("declared", {}).items()},
     )
 
 

@@ -17,6 +17,7 @@ from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import AliasError, canonicalize, relax_views
+from mase_hw.graph.declared import DECLARED, absorb
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
@@ -80,6 +81,7 @@ def _canonical(program: ExportedProgram) -> tuple[GraphModule, list[Node]]:
     assert isinstance(module, GraphModule)
     dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
     canonicalize(module)
+    absorb(module)
     _name_shared(module, program)
     return module, dynamic
 
@@ -116,7 +118,7 @@ def _metadata(node: Node) -> dict[str, Any]:
     kept: dict[str, Any] = {
         key: value for key, value in node.meta.items() if key in {"nn_module_stack", "stack_trace"}
     }
-    kept["mase"] = MaseMetadata(*origin(node))
+    kept["mase"] = MaseMetadata(*origin(node), declared=node.meta.get(DECLARED, {}))
     return kept
 
 
@@ -205,13 +207,13 @@ def _is_independent(
     """Return whether rows together equal rows one by one; None where the graph does not run."""
     try:
         with torch.no_grad():
-            together = _tensors(graph(*inputs))
+            together = _tensors(graph.model(*inputs))
             for row in range(_PROBE_ROWS):
                 one = [
                     value[row : row + 1] if carried else value
                     for value, carried in zip(inputs, carries, strict=True)
                 ]
-                if not _is_row(together, _tensors(graph(*one)), row):
+                if not _is_row(together, _tensors(graph.model(*one)), row):
                     return False
     except (RuntimeError, IndexError, ValueError):
         return None

@@ -15,7 +15,7 @@ from torch.utils._pytree import MappingKey, SequenceKey, tree_flatten_with_path,
 
 from mase_hw._registry import nearest
 from mase_hw.cells import Netlist
-from mase_hw.errors import ConfigError, MaseError
+from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph import calls
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import metadata
@@ -90,6 +90,9 @@ class MaseGraph(nn.Module):
         example_inputs: tensors in the order of the graph's inputs.
         frozen: names of nodes and operators that `train()` leaves in evaluation mode.
 
+    Raises:
+        CaptureError: for a model that is not captured: `mase_hw.trace` does.
+
     Example:
         >>> mg = trace(torch.nn.Linear(4, 2), torch.randn(1, 4))
         >>> [node.name for node in mg.nodes if node.op == "call_function"]
@@ -104,7 +107,10 @@ class MaseGraph(nn.Module):
         batched: bool = False,
         example_inputs: Sequence[Tensor] = (),
         frozen: Collection[str] = (),
+        hf_input_names: Sequence[str] | None = None,
     ) -> None:
+        if not isinstance(model, GraphModule):
+            raise CaptureError(_how_to_trace(model, hf_input_names))
         super().__init__()
         # The state is the graph module's own, under its own names.
         self.__dict__["model"] = model
@@ -159,6 +165,13 @@ class MaseGraph(nn.Module):
     @property
     def is_quantized(self) -> bool:
         """True when any tensor has a number format: some inputs, such as indices, never have."""
+        if any(metadata(node).declared for node in self.nodes):
+            return True
+        return self.has_formats
+
+    @property
+    def has_formats(self) -> bool:
+        """True when a pass gave number formats, beside those that the model's layers declare."""
         known = [item for node in self.nodes if (item := metadata(node).common) is not None]
         tensors = (
             spec for item in known for spec in (*item.operands.values(), *item.results.values())
@@ -282,6 +295,11 @@ class MaseGraph(nn.Module):
             known = self._netlists[node] = call, call.operator.hardware(call)
         return known[1]
 
+    def release(self) -> None:
+        """Forget what is kept to be fast alone: calls with constants in float64, and cells."""
+        self._calls.clear()
+        self._netlists.clear()
+
     def copy(self) -> MaseGraph:
         """Return a graph that shares nothing with this one that could be changed."""
         model = rebuild(self.model, {node: node.name for node in self.fx_graph.nodes})
@@ -345,6 +363,16 @@ class MaseGraph(nn.Module):
             value[:1] if value.dim() and value.shape[0] == count else value
             for value in self.example_inputs
         )
+
+
+def _how_to_trace(model: Any, names: Sequence[str] | None) -> str:
+    inputs = "example_inputs"
+    if names:
+        inputs = "{" + ", ".join(f'"{name}": ...' for name in names) + "}"
+    return (
+        f"MaseGraph is given a {type(model).__name__}, not a captured graph: write "
+        f"mase_hw.trace(model, {inputs}) with tensors that the model takes"
+    )
 
 
 def batch_size(inputs: Sequence[Tensor]) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 from torch.fx import Node
 
 from mase_hw.errors import MaseError
+from mase_hw.formats import Format
 from mase_hw.ops import TensorSpec
 
 
@@ -92,6 +93,8 @@ class MaseMetadata:
         module_path: dotted path of the torch module that made the node.
         source: the user's source line.
         pruned: of a parameter, true when its zeros are a mask: training leaves them zero.
+        declared: formats that the captured layer itself gives its operands, by name. They hold
+            while no pass has given the node other ones.
     """
 
     module_path: str = ""
@@ -100,6 +103,7 @@ class MaseMetadata:
     software: SoftwareMetadata | None = None
     hardware: HardwareMetadata | None = None
     pruned: bool = False
+    declared: Mapping[str, Format] = field(default_factory=dict)
 
 
 def metadata(node: Node) -> MaseMetadata:

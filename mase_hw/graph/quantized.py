@@ -72,11 +72,23 @@ class GraphRun:
         values: dict[Node, Tensor] = {}
         given = iter(inputs)
         for node in self._nodes:
-            result = next(given) if node.op == "placeholder" else self._compute(node, values)
-            spec = _specs(node).get("data_out_0")
-            number_format = None if spec is None else spec.format
-            values[node] = self._rounded(node, "data_out_0", number_format, result)
+            values[node] = self.step(node, values, next(given) if _is_input(node) else None)
         return values
+
+    def step(
+        self, node: Node, values: Mapping[Node, Tensor], given: Tensor | None = None
+    ) -> Tensor:
+        """Return the rounded result of a node from those of the nodes before it.
+
+        Args:
+            node: no parameter, and not the output.
+            values: results so far.
+            given: what an input is given.
+        """
+        result = self._compute(node, values) if given is None else given
+        spec = _specs(node).get("data_out_0")
+        number_format = None if spec is None else spec.format
+        return self._rounded(node, "data_out_0", number_format, result)
 
     def _rounded(
         self, node: Node, name: str, number_format: Format | None, values: Tensor
@@ -84,11 +96,15 @@ class GraphRun:
         """Return a constant operand or the result of a node in its format."""
         if number_format is None or (self._only is not None and node.name not in self._only):
             return values
-        return number_format.fake_quantize(values)
+        used = number_format if self._training else number_format.at_inference()
+        return used.fake_quantize(values)
 
-    def _compute(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
+    def _compute(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         operator = operator_for(node.target) if node.op == "call_function" else None
-        if operator is None or not any(spec.format for spec in _specs(node).values()):
+        formats = {name: spec.format for name, spec in _specs(node).items() if spec.format}
+        # What a layer declares holds while no pass gave formats.
+        formats = formats or dict(metadata(node).declared)
+        if operator is None or not formats:
             return self._call(node, values)
         arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
@@ -100,7 +116,12 @@ class GraphRun:
             elif item.op == "get_attr":
                 constants[name] = self._look_up(item, values)
             else:
-                streams[name] = self._look_up(item, values)
+                stream = self._look_up(item, values)
+                bare = not any(spec.format for spec in _specs(item).values())
+                if bare and stream.is_floating_point():
+                    # Streams with a format have this one: passes insert casts.
+                    stream = self._rounded(node, name, formats.get(name), stream)
+                streams[name] = stream
         constants |= {
             name: _tensor_of(number, [*streams.values(), *constants.values()])
             for name, number in numbers.items()
@@ -109,13 +130,11 @@ class GraphRun:
             constants = operator.prepare_training(constants, arguments, streams)
         else:
             constants = operator.prepare(constants, arguments)
-        specs = _specs(node)
         for name, constant in constants.items():
-            number_format = specs[name].format if name in specs else None
-            constants[name] = self._rounded(node, name, number_format, constant)
+            constants[name] = self._rounded(node, name, formats.get(name), constant)
         return operator.compute(node.target, arguments, {**streams, **constants})
 
-    def _call(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
+    def _call(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         """Return the result of a node that rounds nothing, as torch computes it."""
         args, kwargs = torch.fx.map_arg(
             (node.args, node.kwargs), lambda item: self._look_up(item, values)
@@ -140,8 +159,12 @@ class GraphRun:
             return {}
         return {item.name: True for item in schema.arguments if item.name in TRAINING_ARGUMENTS}
 
-    def _look_up(self, node: Node, values: dict[Node, Tensor]) -> Tensor:
+    def _look_up(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         return get_tensor(self._model, node.target) if node.op == "get_attr" else values[node]
+
+
+def _is_input(node: Node) -> bool:
+    return node.op == "placeholder"
 
 
 def _tensor_of(number: float, beside: Sequence[Tensor]) -> Tensor:

@@ -20,6 +20,8 @@ _TORCH = Path(torch.__file__).resolve().parent
 _STANDARD_LIBRARY = Path(sysconfig.get_paths()["stdlib"]).resolve()
 _BUILTIN_LIBRARY = Path(re.__file__).resolve().parent.parent
 _OURSELVES = Path(__file__).resolve().parent
+# Layers that users' models are made of.
+_LAYERS = _OURSELVES.parent / "nn.py"
 _GENERATED = ("<eval_with_key>", "<frozen ", "<string>", "<unknown")
 
 
@@ -67,7 +69,7 @@ def _is_users(file: str) -> bool:
     if file.startswith(_GENERATED) or not Path(file).is_absolute():
         return not file.startswith(_GENERATED) and not file.startswith("torch/")
     path = Path(file).resolve()
-    if path.is_relative_to(_TORCH) or path.is_relative_to(_OURSELVES):
+    if path.is_relative_to(_TORCH) or path.is_relative_to(_OURSELVES) or path == _LAYERS:
         return False
     for library in (_STANDARD_LIBRARY, _BUILTIN_LIBRARY):
         if path.is_relative_to(library):

@@ -19,8 +19,10 @@ from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mase_hw.errors import CaptureError
+from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
+from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error
 
 _logger = logging.getLogger(__name__)
@@ -135,7 +137,7 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     copies: Any = tree_map(torch.clone, (args, kwargs))
     try:
-        return torch.func.functional_call(model, buffers, *copies)
+        return plain(torch.func.functional_call(model, buffers, *copies))
     except Exception as error:
         given = ", ".join(
             f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
@@ -190,36 +192,23 @@ def _export(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
 ) -> ExportedProgram:
     try:
-        with quiet(), _uncollected(), _named_arguments(model, args, kwargs):
+        with quiet(), _uncollected(), capturing(), _exportable(model, args, kwargs):
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise CaptureError(_refusal(error)) from error
 
 
 @contextlib.contextmanager
-def _named_arguments(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Iterator[None]:
-    """Show torch.export a name for each argument that `forward` takes as `**kwargs`.
-
-    It cannot say of an argument without a name that its batch is dynamic.
-    """
-    known = inspect.signature(model.forward)
-    kinds = inspect.Parameter
-    extra = [name for name in kwargs if name not in known.parameters]
-    if not extra or all(item.kind is not kinds.VAR_KEYWORD for item in known.parameters.values()):
-        yield
-        return
+def _exportable(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
+    """Show torch.export a `forward` whose arguments have names and whose results it knows."""
     forward, own = model.forward, model.__dict__.get("forward")
 
     @functools.wraps(forward)
-    def named(*args: Any, **kwargs: Any) -> Any:
-        return forward(*args, **kwargs)
+    def known(*args: Any, **kwargs: Any) -> Any:
+        return plain(forward(*args, **kwargs))
 
-    listed = [item for item in known.parameters.values() if item.kind is not kinds.VAR_KEYWORD]
-    listed += [kinds(name, kinds.KEYWORD_ONLY) for name in extra]
-    named.__signature__ = known.replace(parameters=listed)  # type: ignore[attr-defined]
-    model.__dict__["forward"] = named
+    known.__signature__ = _named(inspect.signature(forward), kwargs)  # type: ignore[attr-defined]
+    model.__dict__["forward"] = known
     try:
         yield
     finally:
@@ -227,6 +216,20 @@ def _named_arguments(
             del model.__dict__["forward"]
         else:
             model.__dict__["forward"] = own
+
+
+def _named(signature: inspect.Signature, kwargs: Mapping[str, Any]) -> inspect.Signature:
+    """Return a signature with a name for each argument that is taken as `**kwargs`.
+
+    Of an argument without a name torch.export cannot say that its batch is dynamic.
+    """
+    kinds = inspect.Parameter
+    extra = [name for name in kwargs if name not in signature.parameters]
+    listed = [item for item in signature.parameters.values() if item.kind is not kinds.VAR_KEYWORD]
+    if not extra or len(listed) == len(signature.parameters):
+        return signature
+    listed += [kinds(name, kinds.KEYWORD_ONLY) for name in extra]
+    return signature.replace(parameters=listed)
 
 
 def _refusal(error: Exception) -> str:

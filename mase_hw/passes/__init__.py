@@ -1,1 +1,21 @@
-"""Passes: functions `(mg, pass_args) -> (mg, info)` that annotate or rewrite a graph."""
+"""Passes: functions from a graph and arguments to a graph and information; see README.md.
+
+Every pass can be imported from here: `from mase_hw.passes import quantize_transform_pass`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """Find a pass in its file at its first use."""
+    if name.endswith("_pass"):
+        for module in iter_modules(__path__):
+            found = getattr(import_module(f"{__name__}.{module.name}"), name, None)
+            if found is not None:
+                globals()[name] = found
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -108,20 +108,16 @@ def calibrate_analysis_pass(
         seen = observe(mg, [mg.example_inputs] if data is None else data)
     nodes = [node for node in mg.nodes if node.op == "call_function"]
     config = Configuration.parse(given.get("config") or {}, [node.name for node in nodes])
-    entries = {
-        node: config.for_node(node.name, common(node).operator)
-        for node in nodes
-        if quantize.casts(node)
-    }
+    entries = quantize.entries_of(mg, config)
     configured = {node for node, entry in entries.items() if entry.get("name") is not None}
     resolved: dict[str, Any] = {"by": "name", "default": {"config": _family(config.default)}}
     for node, entry in entries.items():
         quantize.check_keys(node, entry)
         chosen: dict[str, Format] = {}
-        for name, groups in _open_tensors(node, entry, configured):
+        for name, groups, words in _open_tensors(node, entry, configured, config):
             constant = mg.call(node).constants.get(name)
             observer = observers["observer" if constant is None else "weight_observer"]
-            cls, fields = quantize.open_format(mg, node, name, groups, entry)
+            cls, fields = quantize.open_format(mg, node, name, groups, words)
             try:
                 if constant is None:
                     sample = seen[node.name].get(name, Sample(-1.0, 1.0))
@@ -136,7 +132,7 @@ def calibrate_analysis_pass(
             except FormatError as error:
                 where = f"{name} of {node.name} ({metadata(node).source})"
                 raise FormatError(f"{where}: {error}") from error
-        resolved[node.name] = {"config": entry_of(chosen)}
+        resolved[node.name] = {"config": quantize.entry_of(chosen)}
     return mg, {"config": resolved}
 
 
@@ -175,18 +171,18 @@ def _of_constant(
 
 
 def _open_tensors(
-    node: Node, entry: Mapping[str, Any], configured: set[Node]
-) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the tensors of a node that need a format of their own, and their words."""
+    node: Node, entry: Mapping[str, Any], configured: set[Node], config: Configuration
+) -> list[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
+    """Return the tensors of a node that need a format of their own, their words and entry."""
     if node not in configured:
         return []
     if quantize.shares_format(node):
-        return [("data_out_0", quantize.SHARED)]
-    tensors = [(name, quantize.words_for(name)) for name in common(node).operands]
+        return [("data_out_0", quantize.SHARED, entry)]
+    tensors = [(name, quantize.words_for(name), entry) for name in common(node).operands]
     if quantize.mentions(entry, quantize.RESULT):
-        tensors.append(("data_out_0", (quantize.RESULT, "data_out_0")))
+        tensors.append(("data_out_0", (quantize.RESULT, "data_out_0"), entry))
     elif not _feeds(node, configured):
-        tensors.append(("data_out_0", ("data_in", "data_in_0")))
+        tensors.append(("data_out_0", *quantize.words_for_result(node, entry, config)))
     return tensors
 
 
@@ -200,18 +196,3 @@ def _feeds(node: Node, configured: set[Node]) -> bool:
 
 def _family(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value is not None}
-
-
-def entry_of(formats: Mapping[str, Format]) -> dict[str, Any]:
-    """Return the entry of a node in which every field of every operand is given."""
-    if not formats:
-        return {}
-    family = next(iter(formats.values())).name
-    entry: dict[str, Any] = {"name": family}
-    for operand, number_format in formats.items():
-        fields = number_format.to_dict()
-        name = fields.pop("name")
-        if name != family:
-            entry[f"{operand}_name"] = name
-        entry |= {f"{operand}_{key}": value for key, value in fields.items() if value is not None}
-    return entry

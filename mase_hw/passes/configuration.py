@@ -62,11 +62,16 @@ class Configuration:
 
     def for_node(self, name: str, operator: str | None) -> Mapping[str, Any]:
         """Return the entry for a node: by name, else by expression, else by type, else default."""
+        own = self.own(name, operator)
+        return self.default if own is None else own
+
+    def own(self, name: str, operator: str | None) -> Mapping[str, Any] | None:
+        """Return the entry whose key selects a node, None where only the default is left."""
         for selector in self.by:
             for key, entry in self.entries.items():
                 if _matches(selector, key, name, operator):
                     return entry
-        return self.default
+        return None
 
 
 def _matches(selector: str, key: str, name: str, operator: str | None) -> bool:

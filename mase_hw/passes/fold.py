@@ -106,7 +106,8 @@ def _is_dense(value: Tensor) -> bool:
 
 def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: Node | None) -> None:
     """Put a buffer in a node's place, or a parameter that shows the elements of one."""
-    target = f"folded.{node.name}"
+    # A name of a module's own, as `to`, is no buffer's.
+    target = f"folded.{node.name}{'_value' if hasattr(nn.Module, node.name) else ''}"
     held = value.detach().clone()
     if parameter is not None:
         held = nn.Parameter(held, requires_grad=mg.constant(parameter).requires_grad)
@@ -164,6 +165,9 @@ def _foldable_producer(node: Node) -> Node | None:
         return None
     producer = streams[0]
     if producer.op != "call_function" or common(producer).operator is None:
+        return None
+    if metadata(node).declared or metadata(producer).declared:
+        # The layer rounds its weights as they are.
         return None
     return producer
 

@@ -12,7 +12,7 @@ from mase_hw.graph.origin import origin
 def init_metadata_analysis_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Start the metadata of every node anew, with where it comes from and its mask.
+    """Start the metadata of every node anew: where it comes from, its mask, its layer's formats.
 
     Args:
         mg: the graph.
@@ -20,5 +20,8 @@ def init_metadata_analysis_pass(
     """
     for node in mg.nodes:
         module_path, source = origin(node)
-        node.meta["mase"] = MaseMetadata(module_path, source, pruned=metadata(node).pruned)
+        known = metadata(node)
+        node.meta["mase"] = MaseMetadata(
+            module_path, source, pruned=known.pruned, declared=known.declared
+        )
     return mg, {}

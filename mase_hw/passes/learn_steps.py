@@ -29,7 +29,6 @@ from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import operators
 from mase_hw.passes import quantize
-from mase_hw.passes.calibrate import entry_of
 
 # Octaves of a step per unit of its parameter: a rate that suits weights, which are small, would
 # hardly move a logarithm.
@@ -97,7 +96,7 @@ class LearnedStepModel(nn.Module):
             chosen = {
                 tensor: self._learned(name, tensor, formats[name, tensor]) for tensor in tensors
             }
-            found[name] = {"config": entry_of(chosen)}
+            found[name] = {"config": quantize.entry_of(chosen)}
         return found
 
     def _learned(self, node: str, name: str, number_format: Format) -> Format:

@@ -39,8 +39,9 @@ def prune_transform_pass(
     Args:
         mg: the graph.
         pass_args: `sparsity` in [0, 1), or `n` and `m`; `criterion` (`l1`, or `random` with
-            `seed`); `scope` (`local`, `global`); `nodes`, the names to prune, every node with a
-            weight of two dimensions or more when not given.
+            `seed`), for which `method` (`l1-norm`) is another word; `scope` (`local`, `global`);
+            `nodes`, the names to prune, every node with a weight of two dimensions or more when
+            not given.
 
     Returns:
         A new graph, and `report_sparsity_analysis_pass`'s report.
@@ -48,7 +49,7 @@ def prune_transform_pass(
     Raises:
         ConfigError: for an argument that is not legal, or a name that matches no node.
     """
-    given = dict(pass_args or {})
+    given = own_words(pass_args or {})
     check_pruning(given, ARGUMENTS)
     mg = mg.copy()
     weights = _selected(mg, given.get("nodes"))
@@ -123,6 +124,25 @@ def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
     if not any(elements for _, elements in counts.values()):
         raise DataError("the data is empty; give at least one batch with one sample")
     return {name: zeros / elements for name, (zeros, elements) in counts.items() if elements}
+
+
+def own_words(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with `criterion` for `method`, and `l1` for `l1-norm`.
+
+    Raises:
+        ConfigError: for tables of weights and activations, which are passes of their own.
+    """
+    for table, name in (
+        ("weight", "prune_transform_pass"),
+        ("activation", "prune_activations_transform_pass"),
+    ):
+        if isinstance(given.get(table), Mapping):
+            raise ConfigError(f"pruning has no table {table!r}: give what it holds to {name}")
+    found = {"criterion" if key == "method" else key: value for key, value in given.items()}
+    criterion = found.get("criterion")
+    if isinstance(criterion, str):
+        found["criterion"] = criterion.removesuffix("-norm").removesuffix("_norm")
+    return found
 
 
 def check_pruning(given: Mapping[str, Any], arguments: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ from mase_hw.ops import operator_for_role
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes.calibrate import observe
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.prune import best, check_pruning, prunable_weights
+from mase_hw.passes.prune import best, check_pruning, own_words, prunable_weights
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "seed", "nodes", "data")
 RESULT = "data_out_0"
@@ -54,7 +54,7 @@ def prune_activations_transform_pass(
         ConfigError: for an argument that is not legal, or a name that matches no node.
         DataError: when the data is empty.
     """
-    given = {"sparsity": None, **(pass_args or {})}
+    given = {"sparsity": None, **own_words(pass_args or {})}
     check_pruning(given, ARGUMENTS)
     mg = mg.copy()
     nodes = _selected(mg, given.get("nodes"))

@@ -24,7 +24,7 @@ from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.passes._channels import Channels, find_channels
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.prune import CRITERIA, SCOPES
+from mase_hw.passes.prune import CRITERIA, SCOPES, own_words
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "seed", "nodes")
 # Arguments of a node that repeat the sizes of its result, or count groups of channels.
@@ -52,7 +52,7 @@ def prune_structure_transform_pass(
         MaseError: when the smaller graph does not compute what the old one does without the
             removed channels.
     """
-    given = dict(pass_args or {})
+    given = own_words(pass_args or {})
     _check(given)
     if mg.is_quantized:
         raise ConfigError("pruning: channels leave before formats come; prune, then quantize")

@@ -38,6 +38,10 @@ def quantize_transform_pass(
     operator that has no hardware for its consumer's format gives a result with the fields of its
     own operand's format, which is cast. Operators that keep a format need no entry.
 
+    A layer of the model that declares formats keeps them, unless a key selects its node. What it
+    leaves open is the default's: a bias that it does not round, and a result that no other layer
+    takes. Between such layers, operators that keep a format take no default.
+
     Args:
         mg: a graph with common metadata.
         pass_args: the configuration, see `Configuration.parse`.
@@ -52,9 +56,10 @@ def quantize_transform_pass(
     if not all(metadata(node).software for node in nodes):
         mg, _ = add_software_metadata_analysis_pass(mg, {})
         nodes = [node for node in mg.nodes if node.op == "call_function"]
-    entries = {
-        node: config.for_node(node.name, common(node).operator) for node in nodes if casts(node)
-    }
+    entries = entries_of(mg, config)
+    for node in nodes:
+        if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
+            update(node, declared={})
     for node, entry in entries.items():
         check_keys(node, entry)
         _set_operands(mg, node, entry)
@@ -66,7 +71,7 @@ def quantize_transform_pass(
     }
     # What leaves the graph has the fields of the operand's format, its fraction fitted if open.
     last = {
-        node: _format(mg, node, "data_out_0", ("data_in", "data_in_0"), entries[node])
+        node: _format(mg, node, "data_out_0", *words_for_result(node, entries[node], config))
         for node in configured
         if not _gives(mg, node, _wanted(node, configured))
     }
@@ -80,6 +85,86 @@ def quantize_transform_pass(
     for node in mg.nodes:
         _set_result(mg, node, configured, {**last, **explicit})
     return insert_casts_transform_pass(mg, {})
+
+
+def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, Any]]:
+    """Return the entry of every node that may have one: configured, or what it declares."""
+    nodes = [node for node in mg.nodes if node.op == "call_function" and casts(node)]
+    own = {node: config.own(node.name, common(node).operator) for node in nodes}
+    declaring = {node for node in nodes if own[node] is None and metadata(node).declared}
+    found: dict[Node, Mapping[str, Any]] = {}
+    for node in nodes:
+        entry = own[node]
+        if node in declaring:
+            entry = _declared_entry(mg, node, config.default)
+        elif entry is None:
+            between = keeps_format(node) and _leads_to(node, declaring)
+            entry = {"name": None} if between else config.default
+        found[node] = entry
+    return found
+
+
+def _leads_to(node: Node, declaring: set[Node]) -> bool:
+    """Return true when layers that declare formats alone take a result, as it is."""
+    users = [user for user, _ in consumers(node)]
+    return bool(users) and all(
+        user in declaring or (keeps_format(user) and _leads_to(user, declaring)) for user in users
+    )
+
+
+def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of a node that declares formats; other operands take the default's.
+
+    Where its operator has no hardware for the two together, they take the fields of the first.
+    """
+    known = metadata(node).declared
+    entry = entry_of(known)
+    for name in common(node).operands:
+        if name in known or default.get("name") is None:
+            continue
+        call = mg.call(node)
+        fitted = _format(mg, node, name, words_for(name), default)
+        specs = {
+            other: spec.with_format(
+                _format(mg, node, other, words_for(other), entry) if other in known else fitted
+            )
+            for other, spec in call.operands.items()
+        }
+        results = {other: spec.with_format(fitted) for other, spec in call.results.items()}
+        if not call.operator.problems(replace(call, operands=specs, results=results)):
+            entry |= _words({name: fitted}, entry["name"])
+    return entry
+
+
+def words_for_result(
+    node: Node, entry: Mapping[str, Any], config: Configuration
+) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    """Return the words, and the entry, of a result that no consumer asks a format for."""
+    if not metadata(node).declared or config.own(node.name, common(node).operator) is not None:
+        return ("data_in", "data_in_0"), entry
+    if config.default.get("name") is not None:
+        return ("data_in", "data_in_0"), config.default
+    # What the layer's format hands on, fitted: its operands' ranges are not the result's.
+    return (), entry
+
+
+def entry_of(formats: Mapping[str, Format]) -> dict[str, Any]:
+    """Return the entry of a node in which every field of every operand is given."""
+    if not formats:
+        return {}
+    family = next(iter(formats.values())).name
+    return {"name": family, **_words(formats, family)}
+
+
+def _words(formats: Mapping[str, Format], family: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    for operand, number_format in formats.items():
+        fields = number_format.to_dict()
+        name = fields.pop("name")
+        if name != family:
+            entry[f"{operand}_name"] = name
+        entry |= {f"{operand}_{key}": value for key, value in fields.items() if value is not None}
+    return entry
 
 
 def mentions(entry: Mapping[str, Any], operand: str) -> bool:
@@ -316,7 +401,7 @@ def _set_result(
         result = common(node).operands["data_in_0"].format
     elif node.op == "placeholder" or node in configured:
         result = results.get(node) or _wanted(node, configured)
-    elif keeps_format(node):
+    elif keeps_format(node) and stream_operands(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format
         operands = {name: spec.with_format(result) for name, spec in known.operands.items()}
         result = _for_rank(result, len(known.results["data_out_0"].shape))

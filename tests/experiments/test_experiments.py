@@ -19,6 +19,7 @@ NAMES = {
     "hardware-pareto",
     "lora",
     "mixed-precision",
+    "perplexity",
     "precisions",
     "pruning",
     "ptq-qat",

@@ -60,3 +60,37 @@ def test_a_graph_of_whole_numbers_is_quantized_when_a_layer_is():
     assert quantize(mg, CONFIGS["linear"]).is_quantized
     with pytest.raises(MaseError, match="quantized"):
         insert_lora_adapter_transform_pass(quantize(mg, CONFIGS["linear"]), {"rank": 2})
+
+
+def test_what_comes_from_a_float_layer_is_rounded_by_its_consumer():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 6), nn.GELU(), nn.Linear(6, 3)).eval()
+    x = torch.randn(32, 6)
+    entry = {"name": "fixed", "data_in_width": 4, "weight_width": 4}
+    mg = quantize(trace(model, x), {"by": "type", "linear": {"config": entry}})
+    first, last = (mg.call(mg.node(name)) for name in ("linear_0", "linear_2"))
+
+    def rounded(values, spec):
+        return spec.format.round_values(values)
+
+    def layer(call, module, values):
+        weight, bias = (
+            rounded(getattr(module, name), call.operands[name]) for name in ("weight", "bias")
+        )
+        values = rounded(values, call.operands["data_in_0"])
+        return rounded(nn.functional.linear(values, weight, bias), call.result)
+
+    hidden = nn.functional.gelu(layer(first, model[0], x))
+    with torch.no_grad():
+        assert torch.equal(mg(x), layer(last, model[2], hidden))
+
+
+def test_quantizing_a_graph_again_leaves_it_as_it_was():
+    model, x = nn.Sequential(nn.Linear(6, 3)).eval(), torch.randn(8, 6)
+    mg = quantize(
+        trace(model, x), {"by": "type", "linear": {"config": {**FIXED, "weight_width": 3}}}
+    )
+    before = mg(x)
+    quantize(mg, {"by": "type"})
+    assert mg.is_quantized
+    assert torch.equal(mg(x), before)

@@ -1,0 +1,169 @@
+"""What keeps a batch fixed although rows are independent: constants made for every row.
+
+Masks and positions of transformers are computed for a whole batch from nothing but its size. A
+constant that is repeated for every row is made once, and broadcasts; an index that counts rows
+becomes a slice of all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from mase_hw.ops import operators, torch_target
+
+_aten = torch.ops.aten
+_REPETITIONS = (_aten.expand.default, _aten.repeat.default)
+_JOINS = (_aten.cat.default, _aten.concat.default)
+_COUNTERS = (_aten.arange.default, _aten.arange.start, _aten.arange.start_step)
+# What a count of rows passes through without change.
+_CARRIERS = (
+    _aten.unsqueeze.default,
+    _aten.slice.Tensor,
+    _aten.alias.default,
+    _aten.clone.default,
+    _aten.contiguous.default,
+    _aten.view.default,
+    _aten.reshape.default,
+    _aten.to.dtype,
+    _aten.to.device,
+    _aten.to.dtype_layout,
+    _aten.lift_fresh_copy.default,
+)
+
+
+def free_batch(module: GraphModule) -> None:
+    """Rewrite, in place, what a captured graph computes for every row of a batch alike."""
+    operators()  # registers our own torch operators
+    constants: set[Node] = set()
+    for node in list(module.graph.nodes):
+        if node.op == "call_function":
+            if node.target in _REPETITIONS and node.args[0] in constants:
+                _repeat_once(node)
+            elif node.target is _aten.index.Tensor:
+                node = _index_rows(module, node)
+            elif node.target is _aten.gather.default:
+                node = _look_up_shared(module, node, constants)
+        inputs = node.all_input_nodes
+        if node.op == "get_attr" or (
+            node.op == "call_function" and all(item in constants for item in inputs)
+        ):
+            constants.add(node)
+
+
+def _shape(node: Any) -> tuple[Any, ...]:
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return tuple(value.shape) if isinstance(value, Tensor) else ()
+
+
+def _is_symbolic(size: Any) -> bool:
+    value = size.meta.get("val") if isinstance(size, Node) else size
+    return isinstance(value, torch.SymInt) and not value.node.expr.is_number
+
+
+def _repeat_once(node: Node) -> None:
+    """Leave a size of one where a constant is repeated for every row."""
+    sizes: Any = node.args[1]
+    if not any(_is_symbolic(size) for size in sizes):
+        return
+    source = _shape(node.args[0])
+    own = [1] * (len(sizes) - len(source)) + list(source)
+    if any(_is_symbolic(size) and old != 1 for size, old in zip(sizes, own, strict=True)):
+        return
+    node.update_arg(1, [1 if _is_symbolic(size) else size for size in sizes])
+    for user in node.users:
+        if user.target in _JOINS:
+            user.target = torch_target("mase.cat.default")
+
+
+def _counts_rows(node: Any) -> bool:
+    """Return whether a tensor is 0, 1, ... along its first dimension, for every row of a batch."""
+    shape = _shape(node)
+    if not shape or not _is_symbolic(shape[0]) or any(size != 1 for size in shape[1:]):
+        return False
+    while node.target in _CARRIERS and node.all_input_nodes:
+        source = node.args[0]
+        if _shape(source)[:1] != shape[:1]:
+            return False
+        node = source
+    starts = node.args[:-1] if node.target in _COUNTERS else (None,)
+    if node.target is _aten.arange.start_step:
+        starts = (node.args[0], int(node.args[2] != 1)) if len(node.args) > 2 else node.args[:1]
+    return all(start == 0 for start in starts)
+
+
+def _index_rows(module: GraphModule, node: Node) -> Node:
+    """Write `x[rows, i, ...]` as `x[:, i, ...]`, or as a gather where each row has its own `i`."""
+    source, indices = node.args[0], list(node.args[1])  # type: ignore[arg-type]
+    if len(indices) < 2 or not _counts_rows(indices[0]):
+        return node
+    rank = len(_shape(indices[0]))
+    with module.graph.inserting_before(node):
+        own = [index for index in indices[1:] if _shape(index) == _shape(indices[0])]
+        if rank == 1 and len(indices) == 2 and own and isinstance(source, Node):
+            replacement = _pick(module, source, own[0])
+        else:
+            shared = [_without_rows(module, index, rank) for index in indices[1:]]
+            if any(index is None for index in shared):
+                return node
+            replacement = module.graph.call_function(_aten.index.Tensor, (source, [None, *shared]))
+    return _replace(module, node, replacement)
+
+
+def _without_rows(module: GraphModule, index: Any, rank: int) -> Node | None:
+    """Return an index that is the same for every row without its first dimension."""
+    shape = _shape(index)
+    if not isinstance(index, Node) or len(shape) > rank:
+        return None
+    if len(shape) == rank:
+        return (
+            module.graph.call_function(_aten.select.int, (index, 0, 0)) if shape[0] == 1 else None
+        )
+    found = index
+    for _ in range(rank - 1 - len(shape)):
+        found = module.graph.call_function(_aten.unsqueeze.default, (found, 0))
+    return found
+
+
+def _pick(module: GraphModule, source: Node, index: Node) -> Node:
+    """Return the element of every row of `source` that an index per row names."""
+    rest = [int(size) for size in _shape(source)[2:]]
+    call = module.graph.call_function
+    spread = call(_aten.reshape.default, (index, [-1, 1, *([1] * len(rest))]))
+    if rest:
+        spread = call(_aten.expand.default, (spread, [-1, 1, *rest]))
+    # A negative index counts from the end, which gather does not know.
+    length = int(_shape(source)[1])
+    spread = call(_aten.remainder.Scalar, (spread, length))
+    return call(_aten.squeeze.dim, (call(_aten.gather.default, (source, 1, spread)), 1))
+
+
+def _look_up_shared(module: GraphModule, node: Node, constants: set[Node]) -> Node:
+    """Write a gather from one row for all as a look-up in that row."""
+    source, dim, index = node.args[:3]
+    shape = _shape(source)
+    if (
+        source not in constants
+        or index in constants
+        or len(shape) != 2
+        or dim not in (1, -1)
+        or not _is_symbolic(shape[0])
+    ):
+        return node
+    with module.graph.inserting_before(node):
+        row = module.graph.call_function(_aten.select.int, (source, 0, 0))
+        found = module.graph.call_function(_aten.index.Tensor, (row, [index]))
+    row.meta["val"] = source.meta["val"][0]  # type: ignore[union-attr]
+    return _replace(module, node, found)
+
+
+def _replace(module: GraphModule, node: Node, replacement: Node) -> Node:
+    for key in ("nn_module_stack", "stack_trace", "val"):
+        if key in node.meta:
+            replacement.meta[key] = node.meta[key]
+    node.replace_all_uses_with(replacement)
+    module.graph.erase_node(node)
+    return replacement

@@ -1,0 +1,161 @@
+"""Batches that stay free although a model computes masks and positions for all their rows."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from mase_hw.bench._architectures import ARCHITECTURES, model_and_inputs
+from mase_hw.emit.flow import quantize
+from mase_hw.graph import trace
+from mase_hw.graph.plain import plain
+from mase_hw.graph.quantized import GraphRun
+
+ROWS, LENGTH = 5, 6
+
+
+class MaskByIndex(nn.Module):
+    def forward(self, x, mask):
+        rows = torch.arange(x.shape[0])[:, None, None]
+        columns = torch.arange(LENGTH)[None, None, :]
+        return x + mask[rows, columns].squeeze(1)[..., None]
+
+
+class Repeated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(LENGTH, 4)
+
+    def forward(self, x, mask):
+        positions = torch.arange(LENGTH).expand(x.shape[0], -1)
+        allowed = (positions[:, None] <= positions[..., None]).repeat(1, 1, 1)
+        return x + self.table(positions) + allowed.float().mean(1)[..., None]
+
+
+class Token(nn.Module):
+    """A token of its own before all others, as classifiers of images have."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("first", torch.arange(4.0).reshape(1, 1, 4))
+
+    def forward(self, x, mask):
+        return torch.cat([(self.first * 2).expand(x.shape[0], -1, -1), x], dim=1)
+
+
+class Picked(nn.Module):
+    def forward(self, x, mask):
+        last = mask.int().sum(1) - 1
+        return x[torch.arange(x.shape[0]), last], x[torch.arange(x.shape[0]), last - LENGTH]
+
+
+class PickedKind(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kinds", torch.arange(9)[None] % 2)
+
+    def forward(self, x, mask):
+        positions = mask.int().cumsum(1).long()
+        return x + torch.gather(self.kinds.expand(x.shape[0], -1), 1, positions)[..., None]
+
+
+class Kept(nn.Module):
+    """A state that starts with zeros and is overwritten."""
+
+    def forward(self, x, mask):
+        state = torch.zeros(x.shape[0], 4)
+        state.copy_(x[:, 0] * 2)
+        return state + x[:, 1]
+
+
+def inputs(rows):
+    torch.manual_seed(rows)
+    mask = torch.rand(rows, LENGTH) < 0.7
+    mask[:, 0] = True
+    return torch.randn(rows, LENGTH, 4), mask
+
+
+@pytest.mark.parametrize("kind", [MaskByIndex, Repeated, Token, Picked, PickedKind, Kept])
+def test_what_is_the_same_for_every_row_leaves_the_batch_free(kind):
+    model = kind().eval()
+    mg = trace(model, inputs(2))
+    assert mg.batched
+    for rows in (1, ROWS):
+        found, expected = (tree_leaves(item(*inputs(rows))) for item in (mg, model))
+        for left, right in zip(found, expected, strict=True):
+            assert torch.equal(left, right)
+
+
+class Mixed(nn.Module):
+    """Rows by their number, backwards: no slice of all rows."""
+
+    def forward(self, x, mask):
+        return x[torch.arange(x.shape[0] - 1, -1, -1), torch.arange(x.shape[0]) % LENGTH]
+
+
+def test_rows_that_depend_on_their_number_fix_the_batch():
+    model = Mixed().eval()
+    mg = trace(model, inputs(2))
+    assert not mg.batched
+    assert torch.equal(mg(*inputs(2)), model(*inputs(2)))
+
+
+def tensors(outputs):
+    return [leaf for leaf in tree_leaves(plain(outputs)) if isinstance(leaf, torch.Tensor)]
+
+
+def check(name, attention):
+    model, batch = model_and_inputs(name, attention)
+    with torch.no_grad():
+        expected = tensors(model(**batch))
+        mg = trace(model, batch)
+        for graph in (mg, quantize(mg, {"by": "type"})):
+            found = tensors(graph(**batch))
+            for left, right in zip(found, expected, strict=True):
+                torch.testing.assert_close(left, right, rtol=0, atol=1e-6)
+        more = {name: torch.cat([item, item.flip(0)[:1]]) for name, item in batch.items()}
+        if mg.batched:
+            for left, right in zip(tensors(mg(**more)), tensors(model(**more)), strict=True):
+                torch.testing.assert_close(left, right, rtol=0, atol=1e-6)
+    return mg
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration"],
+)
+def test_transformers_have_a_free_batch_with_masks_and_caches(name):
+    mg = check(name, "sdpa")
+    assert mg.batched
+    if name != "BertForSequenceClassification":
+        assert any(name.startswith("past_key_values.") for name in mg.output_names)
+
+
+# Why the batch of these is fixed: tiles of the batch and of windows or heads in one dimension, and
+# experts that take what all rows send them.
+FIXED = {
+    "SwinForImageClassification", "SiglipVisionModel", "DebertaV2ForSequenceClassification",
+    "MixtralForCausalLM", "Qwen3MoeForCausalLM",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_architectures_have_a_free_batch(name, attention):
+    assert check(name, attention).batched == (name not in FIXED)
+
+
+LINEAR = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_architectures_without_rounding_are_float(name):
+    model, batch = model_and_inputs(name)
+    mg = quantize(trace(model, batch), {"by": "type", "linear": {"config": LINEAR}})
+    with torch.no_grad():
+        expected = tensors(model(**batch))
+        found = tensors(GraphRun(mg, only=())(mg.example_inputs))
+    for left, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(left, right, rtol=0, atol=1e-6)
