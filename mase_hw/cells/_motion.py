@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -452,20 +452,32 @@ class Chain(Motion):
         return Moves(moves[0].taken, moves[-1].offered)
 
 
-def stored(arrivals: Arrivals, gone: Cycles, needs: Cycles, room: Cycles) -> Moves:
-    """Return when beats move through a memory and the register behind it.
+def stored(
+    arrivals: Arrivals,
+    gone: Cycles,
+    needs: Cycles,
+    room: Cycles,
+    latency: int = 1,
+    start: int = 0,
+) -> Moves:
+    """Return when beats move through a memory, and through what lies behind it.
 
-    A result is read the cycle after the last beat that it needs was stored, when the register is
-    free; a place is free the cycle after its last read. As many beats enter as what has been read
-    makes room for, then as much is read as what has entered allows, and so on.
+    A result is read the cycle after the last beat that it needs was stored, when there is room for
+    it behind: a register that its consumer empties, or a pipeline that never stops (`Steps`). A
+    place is free the cycle after its last read. As many beats enter as what has been read makes
+    room for, then as much is read as what has entered allows, and so on.
 
     Args:
         arrivals: when beats are offered.
         gone: when results go.
         needs: the last beat that each result needs.
         room: the result that must have been read before each beat, in order; negative for none.
+        latency: cycles from when a result is read to when it is offered; 1 for a register.
+        start: the first cycle in which a result is read.
     """
-    come, free = met(arrivals), behind(gone)
+    come = met(arrivals)
+    free = behind(gone) if latency == 1 else behind(gone, Steps(latency).depth) + 1
+    free = np.maximum(free, start)
     reach = np.maximum.accumulate(needs)
     taken, read = np.empty_like(come), np.empty_like(free)
     entered, left = slice(0), slice(0)
@@ -477,7 +489,8 @@ def stored(arrivals: Arrivals, gone: Cycles, needs: Cycles, room: Cycles) -> Mov
         left = slice(left.stop, int(np.searchsorted(reach, entered.stop)))
         ready = np.maximum(taken[needs[left]] + 1, free[left])
         read[left] = _following(read, left, ready)
-    return Moves(dict.fromkeys(arrivals, taken), read + 1)
+    offered = read + 1 if latency == 1 else np.maximum(read + latency, behind(gone) + 1)
+    return Moves(dict.fromkeys(arrivals, taken), offered)
 
 
 def _following(moved: Cycles, part: slice, possible: Cycles) -> Cycles:
