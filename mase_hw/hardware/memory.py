@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mase_hw.cells import Netlist
+from mase_hw.cells._motion import Replay, Steps
 from mase_hw.errors import ConfigError
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
@@ -30,6 +31,8 @@ TURNAROUND_CYCLES = 4
 REQUEST_CYCLES = 2
 MAX_BYTES = 1 << 32
 NEVER = 1 << 62
+# What repeats the words of a region.
+REPLAY = Replay(1, 2)
 
 Place = tuple[str, str]
 
@@ -273,13 +276,15 @@ def _read(region: Region, taken: Cycles) -> list[int]:
     """Return when words leave the gearbox: when they are taken, or stored to be repeated.
 
     Words of the next inference leave never, but for rounds that are stored ahead: one beside the
-    first, and one in its place.
+    first, and one in its place, when the last word of that was read for the last time.
     """
     ahead = region.words * (2 + -(-region.buffer_beats // region.beats))
     if region.repeats == 1:
         found: list[int] = taken.tolist()
         return found + ahead * [NEVER]
-    return 2 * region.words * [0] + region.words * [int(taken[-1])] + ahead * [NEVER]
+    behind = Steps(REPLAY.latency).depth
+    last_read = int(taken[-behind - 1]) + 1 if taken.size > behind else 0
+    return 2 * region.words * [0] + region.words * [last_read + 1] + ahead * [NEVER]
 
 
 def _offered(source: _Source, port: MemoryPort) -> Cycles:
@@ -290,4 +295,5 @@ def _offered(source: _Source, port: MemoryPort) -> Cycles:
     if region.repeats == 1:
         return words.reshape(-1)
     shape = (len(words), region.repeats, region.words)
-    return np.broadcast_to((words + 2)[:, None], shape).reshape(-1)
+    offered = words + 1 + REPLAY.latency
+    return np.broadcast_to(offered[:, None], shape).reshape(-1)

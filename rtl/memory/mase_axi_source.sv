@@ -6,7 +6,7 @@
 // that a beat that arrives always has a place. With REPEATS beyond 1 two rounds of words stay on
 // chip, and each is streamed REPEATS times before the memory is read again. Bursts start at
 // multiples of their size: they cross no boundary of 4 KiB when OFFSET and the base lie on one.
-// A word is offered 4 cycles after its last beat arrived, 6 with REPEATS.
+// A word is offered 4 cycles after its last beat arrived, 9 with REPEATS.
 module mase_axi_source #(
     parameter int unsigned WIDTH = 24,
     parameter int unsigned WORDS = 5,
