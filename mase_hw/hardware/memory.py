@@ -202,8 +202,7 @@ class _Source:
         read: when each word leaves for the operator, as far as that is known.
         needed: beats of one inference; what follows is fetched ahead while there is room.
         requested: beats asked for.
-        moved: when each beat left the buffer.
-        cut: when each beat was cut into words.
+        cut: when each beat left the buffer and was cut into words.
         turn: earliest cycle of its next request.
     """
 
@@ -211,7 +210,6 @@ class _Source:
     read: list[int]
     needed: int
     requested: int = 0
-    moved: list[int] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     turn: int = 0
 
@@ -222,12 +220,13 @@ class _Source:
 
     def earliest(self) -> int:
         """Return the first cycle in which the next burst has room."""
-        needed = self.requested + self.burst() - self.region.buffer_beats
-        return max(self.turn, self.moved[needed - 1] + 1) if needed > 0 else self.turn
+        # The register behind the buffer holds a beat too.
+        needed = self.requested + self.burst() - self.region.buffer_beats - 1
+        return max(self.turn, self.cut[needed - 1] + 1) if needed > 0 else self.turn
 
     def take(self, arrival: int, step: int, port: MemoryPort) -> int:
         """Take the next burst, whose first beat comes at `arrival`; return when its last does."""
-        region, read, moved, cut = self.region, self.read, self.moved, self.cut
+        region, read, cut = self.region, self.read, self.cut
         per_word, width = port.data_width, region.width_bits
         last_cut = cut[-1] if cut else -1
         time = arrival - step
@@ -235,7 +234,6 @@ class _Source:
             time += step
             turn, place = divmod(number, region.beats)
             complete = turn * region.words + place * per_word // width
-            moved.append(max(time + 1, last_cut))
             last_cut = max(time + 2, last_cut + 1, read[complete - 1] if complete else 0)
             cut.append(last_cut)
         self.requested = len(cut)

@@ -20,6 +20,8 @@ module mase_result_queue
   // A power of two, so that pointers wrap by themselves.
   localparam int unsigned PointerWidth = index_width(DEPTH - 1);
 
+  // No place is read in the cycle in which it is written, but for words that nobody looks at.
+  (* no_rw_check *)
   logic [WIDTH-1:0] memory[1<<PointerWidth];
   logic [PointerWidth-1:0] write_q;
   logic [PointerWidth-1:0] read_q;
