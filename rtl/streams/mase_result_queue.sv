@@ -28,6 +28,8 @@ module mase_result_queue
   logic waiting;
   logic unused_waiting_next;
   logic load;
+  // The opposite of data_out_valid, for what counts: the enable of the data has far to go.
+  logic empty_q;
   logic leave;
 
   if (DEPTH < 2) begin : gen_depth_check
@@ -35,7 +37,7 @@ module mase_result_queue
   end
 
   assign load  = !data_out_valid || data_out_ready;
-  assign leave = waiting && load;
+  assign leave = waiting && (empty_q || data_out_ready);
 
   mase_level #(
       .MOST(1 << PointerWidth)
@@ -53,10 +55,12 @@ module mase_result_queue
       write_q <= '0;
       read_q <= '0;
       data_out_valid <= 1'b0;
+      empty_q <= 1'b1;
     end else begin
       if (data_in_valid) write_q <= write_q + 1'b1;
       if (leave) read_q <= read_q + 1'b1;
       if (load) data_out_valid <= waiting;
+      if (empty_q || data_out_ready) empty_q <= !waiting;
     end
   end
 

@@ -55,10 +55,12 @@ module mase_stream_fifo
     logic waiting;
     logic unused_waiting_next;
     logic store;
+    // The opposite of data_out_valid, for what counts: the enable of the data has far to go.
+    logic empty_q;
     logic leave;
 
-    assign store = write && (waiting || !load);
-    assign leave = waiting && load;
+    assign store = write && (waiting || !(empty_q || data_out_ready));
+    assign leave = waiting && (empty_q || data_out_ready);
 
     mase_level #(
         .MOST(DEPTH - 1)
@@ -76,10 +78,12 @@ module mase_stream_fifo
         write_q <= '0;
         read_q <= '0;
         data_out_valid <= 1'b0;
+        empty_q <= 1'b1;
       end else begin
         if (store) write_q <= write_q + 1'b1;
         if (leave) read_q <= read_q + 1'b1;
         if (load) data_out_valid <= waiting || write;
+        if (empty_q || data_out_ready) empty_q <= !(waiting || write);
       end
     end
 
