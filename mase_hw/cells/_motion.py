@@ -148,16 +148,18 @@ class Replay(Motion):
     Attributes:
         block: beats of a block.
         repeats: times it is sent.
+        latency: cycles from when a beat is read to when it is offered.
     """
 
     block: int
     repeats: int
+    latency: int = 4
 
     def offered(self, arrivals: Arrivals) -> Cycles:
-        """A beat is offered 2 cycles after it was stored, and when its block comes again."""
-        stored = met(arrivals).reshape(-1, 1, self.block) + 2
+        """A beat is read the cycle after it was stored, and when its block comes again."""
+        stored = met(arrivals).reshape(-1, 1, self.block) + 1
         shape = (len(stored), self.repeats, self.block)
-        return one_per_cycle(np.broadcast_to(stored, shape).reshape(-1))
+        return one_per_cycle(np.broadcast_to(stored, shape).reshape(-1)) + self.latency
 
     def needs(self, port: str, beats: int) -> Cycles:
         """Every block again and again."""
@@ -165,13 +167,14 @@ class Replay(Motion):
         return np.broadcast_to(blocks, (len(blocks), self.repeats, self.block)).reshape(-1)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """The last beat of the block before is read once the beat before that has moved on."""
-        return self._replayed(beats) - 1
+        """The last beats of the block before may be on their way."""
+        return self._replayed(beats) - Steps(self.latency).depth
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """There is room for two blocks."""
         beats = met(arrivals).size
-        return stored(arrivals, gone, self.needs("", beats), self._replayed(beats))
+        replayed = self._replayed(beats)
+        return stored(arrivals, gone, self.needs("", beats), replayed, self.latency)
 
     def _replayed(self, beats: int) -> Cycles:
         """Return the last result of the block two before that of each beat; negative for none."""
@@ -319,16 +322,20 @@ class Reorder(Motion):
     Attributes:
         inputs: beats of a tensor.
         last: for each result, the last beat that it needs.
+        latency: cycles from when a result is read to when it is offered.
+        start: the first cycle after reset in which one is read.
     """
 
     inputs: int
     last: tuple[int, ...]
+    latency: int = 8
+    start: int = 2
 
     def offered(self, arrivals: Arrivals) -> Cycles:
-        """A result leaves 2 cycles after the last of its elements entered."""
+        """A result is read the cycle after the last of its elements entered."""
         entered = met(arrivals).reshape(-1, self.inputs)
-        ready = entered[:, np.array(self.last)] + 1
-        left: Cycles = one_per_cycle(ready.reshape(-1)) + 1
+        ready = np.maximum(entered[:, np.array(self.last)] + 1, self.start)
+        left: Cycles = one_per_cycle(ready.reshape(-1)) + self.latency
         return left
 
     def needs(self, port: str, beats: int) -> Cycles:
@@ -345,7 +352,8 @@ class Reorder(Motion):
         tensor = np.arange(beats) // self.inputs
         starts = np.arange(0, beats, self.inputs)[:, None]
         needs = (starts + np.array(self.last)).reshape(-1)
-        return stored(arrivals, gone, needs, (tensor - 1) * results - 1)
+        room = (tensor - 1) * results - 1
+        return stored(arrivals, gone, needs, room, self.latency, self.start)
 
 
 @dataclass(frozen=True)
@@ -452,20 +460,32 @@ class Chain(Motion):
         return Moves(moves[0].taken, moves[-1].offered)
 
 
-def stored(arrivals: Arrivals, gone: Cycles, needs: Cycles, room: Cycles) -> Moves:
-    """Return when beats move through a memory and the register behind it.
+def stored(
+    arrivals: Arrivals,
+    gone: Cycles,
+    needs: Cycles,
+    room: Cycles,
+    latency: int = 1,
+    start: int = 0,
+) -> Moves:
+    """Return when beats move through a memory, and through what lies behind it.
 
-    A result is read the cycle after the last beat that it needs was stored, when the register is
-    free; a place is free the cycle after its last read. As many beats enter as what has been read
-    makes room for, then as much is read as what has entered allows, and so on.
+    A result is read the cycle after the last beat that it needs was stored, when there is room for
+    it behind: a register that its consumer empties, or a pipeline that never stops (`Steps`). A
+    place is free the cycle after its last read. As many beats enter as what has been read makes
+    room for, then as much is read as what has entered allows, and so on.
 
     Args:
         arrivals: when beats are offered.
         gone: when results go.
         needs: the last beat that each result needs.
         room: the result that must have been read before each beat, in order; negative for none.
+        latency: cycles from when a result is read to when it is offered; 1 for a register.
+        start: the first cycle in which a result is read.
     """
-    come, free = met(arrivals), behind(gone)
+    come = met(arrivals)
+    free = behind(gone) if latency == 1 else behind(gone, Steps(latency).depth) + 1
+    free = np.maximum(free, start)
     reach = np.maximum.accumulate(needs)
     taken, read = np.empty_like(come), np.empty_like(free)
     entered, left = slice(0), slice(0)
@@ -477,7 +497,8 @@ def stored(arrivals: Arrivals, gone: Cycles, needs: Cycles, room: Cycles) -> Mov
         left = slice(left.stop, int(np.searchsorted(reach, entered.stop)))
         ready = np.maximum(taken[needs[left]] + 1, free[left])
         read[left] = _following(read, left, ready)
-    return Moves(dict.fromkeys(arrivals, taken), read + 1)
+    offered = read + 1 if latency == 1 else np.maximum(read + latency, behind(gone) + 1)
+    return Moves(dict.fromkeys(arrivals, taken), offered)
 
 
 def _following(moved: Cycles, part: slice, possible: Cycles) -> Cycles:

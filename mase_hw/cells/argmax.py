@@ -46,8 +46,9 @@ class Argmax(Cell):
 
     @property
     def motion(self) -> Motion:
-        """A result follows its last beat."""
-        return Fold(self.terms, 2, self.inner, 3)
+        """A result follows its last beat, whose lanes a tree compares."""
+        levels = (self.lanes - 1).bit_length() if self.row else 0
+        return Fold(self.terms, 5 + levels, self.inner)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
@@ -57,4 +58,5 @@ class Argmax(Cell):
             cls(number, 2, 3, 0, 3, 1, 12),
             cls(natural, 2, 3, 0, 3, 2, 12),
             cls(number, 4, 4, 10, 3, 1, 12),
+            cls(natural, 1, 3, 0, 2, 3, 12),
         )

@@ -60,9 +60,11 @@ class Reduce(Cell):
     @property
     def motion(self) -> Motion:
         """The lanes of a row, sums, and the products, quotients and results behind them."""
-        lanes = (Steps(2),) if self.row else ()
-        behind = Steps(3 + 2 * (self.factor_width > 0) + 3 * (self.divisor > 1))
-        return Chain((*lanes, Fold(self.terms, 2, self.inner, 3), behind))
+        part = 2 + ((self.lanes - 1).bit_length() if self.row else 0)
+        behind = 1 + 3 * (self.divisor > 1)
+        if self.factor_width:
+            return Chain((Fold(self.terms, part + 3, self.inner), Steps(behind + 4)))
+        return Fold(self.terms, part + behind + 3, self.inner)
 
     @property
     def multipliers(self) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import torch
 
@@ -50,15 +52,16 @@ class Reorder(Cell):
             "BEATS_OUT": beats_out,
             "BANKS": self.moves.plan.banks,
             "BANK_DEPTH": self.moves.plan.depth,
+            "FIRST_NEED": self._last[0],
         }
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
-        """What each beat in writes, and what each beat out reads."""
+        """What each beat in writes, what each beat out reads, and how much more the next needs."""
         (beats_in, lanes_in), (_, lanes_out) = self._shapes
         plan, lane_bits = self.moves.plan, _bits(lanes_in)
-        address, bank, need = _bits(plan.depth), _bits(plan.banks), _bits(beats_in + 1)
-        read_widths = [address] * plan.banks + [bank] * lanes_out + [need]
+        read_widths = [_bits(plan.depth)] * plan.banks + [_bits(plan.banks)] * lanes_out
+        step_bits = beats_in.bit_length() + 2
 
         def writes() -> list[int]:
             return [
@@ -67,15 +70,20 @@ class Reorder(Cell):
             ]
 
         def reads() -> list[int]:
-            columns = (plan.reads.tolist(), plan.selects.tolist(), self.moves.needs.tolist())
+            columns = (plan.reads.tolist(), plan.selects.tolist())
             return [
-                _pack([*addresses, *banks, beats], read_widths)
-                for addresses, banks, beats in zip(*columns, strict=True)
+                _pack([*addresses, *banks], read_widths)
+                for addresses, banks in zip(*columns, strict=True)
             ]
+
+        def steps() -> list[int]:
+            last = (*self._last, beats_in + self._last[0])
+            return [(now - later) % (1 << step_bits) for now, later in pairwise(last)]
 
         return {
             "WRITE_FILE": ("writes", Image(plan.banks * (lane_bits + 1), writes)),
             "READ_FILE": ("reads", Image(sum(read_widths), reads)),
+            "STEP_FILE": ("steps", Image(step_bits, steps)),
         }
 
     @property
@@ -85,8 +93,12 @@ class Reorder(Cell):
     @property
     def motion(self) -> Motion:
         """A result follows the last of its elements."""
-        last = (self.moves.needs - 1).clamp(min=0)
-        return _motion.Reorder(len(self.moves.beats_in), tuple(last.tolist()))
+        return _motion.Reorder(len(self.moves.beats_in), self._last)
+
+    @cached_property
+    def _last(self) -> tuple[int, ...]:
+        """For each beat out, the last beat in that it needs."""
+        return tuple((self.moves.needs - 1).clamp(min=0).tolist())
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -9,10 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from mase_hw.cells._base import Cell, Image, Port
-from mase_hw.cells._motion import Arrivals, Motion, Moves, met, stored
+from mase_hw.cells._motion import Arrivals, Motion, Moves, Steps, met, stored
 from mase_hw.formats import StreamField
 from mase_hw.geometry.beats import Cycles
 from mase_hw.geometry.window import Axis, Window, shared
+
+# From when a beat is read to when it is offered.
+READ = Steps(4)
 
 
 @dataclass(frozen=True)
@@ -21,17 +24,19 @@ class Sliding(Motion):
 
     window: Window
 
+    @property
+    def start(self) -> int:
+        """The first cycle after reset in which a beat is read: its place takes so long to find."""
+        return max(7, 5 + (self.window.elements - 1).bit_length()) + 4
+
     def offered(self, arrivals: Arrivals) -> Cycles:
-        """A beat is offered 2 cycles after the last that it needs entered."""
-        taken: Cycles = self.window.settled(met(arrivals), self.window.depth)[1] + 1
-        return taken
+        """A beat is read the cycle after the last that it needs entered."""
+        read: Cycles = self._settled(met(arrivals))[1]
+        return read + READ.latency
 
     def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
         """When there is room."""
-        return {
-            name: self.window.settled(cycles, self.window.depth)[0]
-            for name, cycles in arrivals.items()
-        }
+        return {name: self._settled(cycles)[0] for name, cycles in arrivals.items()}
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of its elements, and of those before."""
@@ -40,15 +45,19 @@ class Sliding(Motion):
     def room(self, port: str, beats: int) -> Cycles:
         """What the position that a beat must wait for has sent.
 
-        The last beat of the position before is read once the beat before that has moved on.
+        The last beats of the position before may be on their way.
         """
-        return self._shown(beats) - 1
+        return self._shown(beats) - READ.depth
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """There is room for a beat once the position that it must wait for was read."""
         beats = met(arrivals).size
         needs = self._of_images(self.window.needs, beats)
-        return stored(arrivals, gone, needs, self._shown(beats))
+        return stored(arrivals, gone, needs, self._shown(beats), READ.latency, self.start)
+
+    def _settled(self, offered: Cycles) -> tuple[Cycles, Cycles]:
+        """Return when each beat enters, and when each that leaves is read."""
+        return self.window.settled(offered, self.window.depth, self.start)
 
     def _shown(self, beats: int) -> Cycles:
         """Return the result that must have been read before each beat; negative for none."""
@@ -119,6 +128,8 @@ class SlidingWindow(Cell):
             "BLOCK_REPEATS": window.block_repeats,
             "ELEMENTS": window.elements,
             "DEPTH": window.depth,
+            "FIRST_NEED": int(window.needs[0, 0]),
+            "FIRST_FREE": int(window.free[0]),
             "MARK": self.mark,
             # A number of 32 bits with a sign, as the module has it.
             "PAD_CODE": (self.pad_code + (1 << 31)) % (1 << 32) - (1 << 31),
@@ -146,4 +157,5 @@ class SlidingWindow(Cell):
         columns = Axis.sliding(5, 2, 2, 1, 0, 2)
         plain = cls(Window(rows, columns, 2, 2), Port((StreamField("", 3, 4),), 40))
         blocks = replace(plain, window=Window(rows, columns, 2, 1, 2, 3), pad_code=-7, mark=True)
-        return (plain, blocks, replace(plain, port=replace(plain.port, beats=80)))
+        wide = replace(plain, window=Window(rows, columns, 2, 2, elements=6))
+        return (plain, blocks, wide, replace(plain, port=replace(plain.port, beats=80)))

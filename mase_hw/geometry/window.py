@@ -254,8 +254,10 @@ class Window:
             shift += width
         return word
 
-    def settled(self, offered: Cycles, depth: int) -> tuple[Cycles, Cycles]:
+    def settled(self, offered: Cycles, depth: int, start: int = 0) -> tuple[Cycles, Cycles]:
         """Return when each beat enters a buffer of `depth`, and when each that leaves is read.
+
+        None is read before the cycle `start`.
 
         Beats enter when there is room, which depends on what has left, which depends on what has
         entered: the two are settled in turn.
@@ -267,7 +269,7 @@ class Window:
         limits = np.searchsorted(free, np.arange(offered.size) - depth, side="right")
         accepted = one_per_cycle(offered)
         while True:
-            taken = one_per_cycle(accepted[needs] + 1)
+            taken = one_per_cycle(np.maximum(accepted[needs] + 1, start))
             # Position p is reached the cycle after the last beat of p - 1 left.
             reached = np.append(0, taken.reshape(free.size, -1)[:, -1] + 1)
             settled = one_per_cycle(np.maximum(offered, reached[limits]))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mase_hw.cells import Netlist
+from mase_hw.cells._motion import Replay, Steps
 from mase_hw.errors import ConfigError
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
@@ -30,6 +31,8 @@ TURNAROUND_CYCLES = 4
 REQUEST_CYCLES = 2
 MAX_BYTES = 1 << 32
 NEVER = 1 << 62
+# What repeats the words of a region.
+REPLAY = Replay(1, 2)
 
 Place = tuple[str, str]
 
@@ -199,8 +202,7 @@ class _Source:
         read: when each word leaves for the operator, as far as that is known.
         needed: beats of one inference; what follows is fetched ahead while there is room.
         requested: beats asked for.
-        moved: when each beat left the buffer.
-        cut: when each beat was cut into words.
+        cut: when each beat left the buffer and was cut into words.
         turn: earliest cycle of its next request.
     """
 
@@ -208,7 +210,6 @@ class _Source:
     read: list[int]
     needed: int
     requested: int = 0
-    moved: list[int] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     turn: int = 0
 
@@ -219,12 +220,13 @@ class _Source:
 
     def earliest(self) -> int:
         """Return the first cycle in which the next burst has room."""
-        needed = self.requested + self.burst() - self.region.buffer_beats
-        return max(self.turn, self.moved[needed - 1] + 1) if needed > 0 else self.turn
+        # The register behind the buffer holds a beat too.
+        needed = self.requested + self.burst() - self.region.buffer_beats - 1
+        return max(self.turn, self.cut[needed - 1] + 1) if needed > 0 else self.turn
 
     def take(self, arrival: int, step: int, port: MemoryPort) -> int:
         """Take the next burst, whose first beat comes at `arrival`; return when its last does."""
-        region, read, moved, cut = self.region, self.read, self.moved, self.cut
+        region, read, cut = self.region, self.read, self.cut
         per_word, width = port.data_width, region.width_bits
         last_cut = cut[-1] if cut else -1
         time = arrival - step
@@ -232,7 +234,6 @@ class _Source:
             time += step
             turn, place = divmod(number, region.beats)
             complete = turn * region.words + place * per_word // width
-            moved.append(max(time + 1, last_cut))
             last_cut = max(time + 2, last_cut + 1, read[complete - 1] if complete else 0)
             cut.append(last_cut)
         self.requested = len(cut)
@@ -273,13 +274,15 @@ def _read(region: Region, taken: Cycles) -> list[int]:
     """Return when words leave the gearbox: when they are taken, or stored to be repeated.
 
     Words of the next inference leave never, but for rounds that are stored ahead: one beside the
-    first, and one in its place.
+    first, and one in its place, when the last word of that was read for the last time.
     """
     ahead = region.words * (2 + -(-region.buffer_beats // region.beats))
     if region.repeats == 1:
         found: list[int] = taken.tolist()
         return found + ahead * [NEVER]
-    return 2 * region.words * [0] + region.words * [int(taken[-1])] + ahead * [NEVER]
+    behind = Steps(REPLAY.latency).depth
+    last_read = int(taken[-behind - 1]) + 1 if taken.size > behind else 0
+    return 2 * region.words * [0] + region.words * [last_read + 1] + ahead * [NEVER]
 
 
 def _offered(source: _Source, port: MemoryPort) -> Cycles:
@@ -290,4 +293,5 @@ def _offered(source: _Source, port: MemoryPort) -> Cycles:
     if region.repeats == 1:
         return words.reshape(-1)
     shape = (len(words), region.repeats, region.words)
-    return np.broadcast_to((words + 2)[:, None], shape).reshape(-1)
+    offered = words + 1 + REPLAY.latency
+    return np.broadcast_to(offered[:, None], shape).reshape(-1)

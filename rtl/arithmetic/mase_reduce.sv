@@ -3,8 +3,8 @@
 // of TERMS rounds of INNER beats, lane by lane, or their maximum when MAXIMUM is set. With ROW the
 // lanes of a row of so many elements are reduced too: TERMS then counts the beats of all rows.
 // With FACTOR_WIDTH 0 there is no factor; else a whole number without sign comes for every result.
-// Throughput 1 beat per cycle. A result is offered 5 cycles after its last beat, 2 more with ROW, 2
-// more with a factor, 3 more where DIVISOR is not 1.
+// Throughput 1 beat per cycle. A result is offered 6 cycles after its last beat, ceil(log2(LANES))
+// more with ROW, 4 more with a factor, 3 more where DIVISOR is not 1.
 module mase_reduce
   import mase_pkg::*;
 #(
@@ -40,97 +40,77 @@ module mase_reduce
     input  logic                                      data_out_0_ready
 );
 
-  localparam int unsigned TermWidth = (ROW > 0) ? SUM_WIDTH : DATA_IN_0.width;
   localparam int unsigned ProductWidth = SUM_WIDTH + FACTOR_WIDTH;
+  localparam int unsigned PartStages = 2 + ((ROW > 0) ? $clog2(LANES) : 0);
+  // From sums, or their products, to results.
+  localparam int unsigned Stages = (DIVISOR > 1) ? 4 : 1;
 
-  logic [OutLanes-1:0][TermWidth-1:0] row;
-  logic row_valid;
-  logic row_ready;
+  logic [OutLanes-1:0][SUM_WIDTH-1:0] part;
+  logic [OutLanes-1:0][SUM_WIDTH-1:0] sum;
+  logic part_valid;
+  logic part_first;
+  logic part_comes;
 
   if (ROW > 0) begin : gen_row
+    localparam int unsigned Tiles = ceil_div(ROW, LANES);
+    localparam int unsigned TileWidth = index_width(Tiles);
+    logic [TileWidth-1:0] unused_tile;
+    logic last;
+
+    mase_turn #(
+        .COUNT(Tiles),
+        .WIDTH(TileWidth)
+    ) u_tile (
+        .clk,
+        .rst,
+        .enable(data_in_0_valid && data_in_0_ready),
+        .count(unused_tile),
+        .last
+    );
+
     mase_reduce_lanes #(
         .MAXIMUM(MAXIMUM),
-        .SIZE(ROW),
         .LANES(LANES),
+        .TAIL(ROW - (Tiles - 1) * LANES),
         .IN_WIDTH(DATA_IN_0.width),
         .SIGNED(DATA_IN_0.is_signed),
         .OUT_WIDTH(SUM_WIDTH)
     ) u_lanes (
         .clk,
-        .rst,
-        .data_in(data_in_0),
-        .data_in_valid(data_in_0_valid),
-        .data_in_ready(data_in_0_ready),
-        .data_out(row),
-        .data_out_valid(row_valid),
-        .data_out_ready(row_ready)
+        .data(data_in_0),
+        .last,
+        .reduced(part[0])
     );
   end else begin : gen_lanes
-    assign row = data_in_0;
-    assign row_valid = data_in_0_valid;
-    assign data_in_0_ready = row_ready;
+    for (genvar i = 0; i < LANES; i++) begin : gen_lane
+      logic [DATA_IN_0.width-1:0] data_q;
+      always_ff @(posedge clk) data_q <= data_in_0[i];
+      if (DATA_IN_0.is_signed) begin : gen_signed
+        always_ff @(posedge clk) part[i] <= SUM_WIDTH'(signed'(data_q));
+      end else begin : gen_unsigned
+        always_ff @(posedge clk) part[i] <= SUM_WIDTH'(data_q);
+      end
+    end
   end
-
-  logic [OutLanes-1:0][SUM_WIDTH-1:0] sum;
-  logic sum_valid;
-  logic sum_ready;
 
   mase_reduce_beats #(
       .MAXIMUM(MAXIMUM),
-      .TERMS(TERMS),
       .INNER(INNER),
       .LANES(OutLanes),
-      .IN_WIDTH(TermWidth),
-      .SIGNED(ROW > 0 || DATA_IN_0.is_signed),
-      .OUT_WIDTH(SUM_WIDTH)
+      .WIDTH(SUM_WIDTH)
   ) u_beats (
       .clk,
       .rst,
-      .data_in(row),
-      .data_in_valid(row_valid),
-      .data_in_ready(row_ready),
-      .data_out(sum),
-      .data_out_valid(sum_valid),
-      .data_out_ready(sum_ready)
+      .comes(part_comes),
+      .valid(part_valid),
+      .first(part_first),
+      .part,
+      .reduced(sum)
   );
-
-  // Behind the sums everything moves in one pipeline.
-  localparam int unsigned Stages = ((FACTOR_WIDTH > 0) ? 2 : 0) + ((DIVISOR > 1) ? 4 : 1);
 
   logic [OutLanes-1:0][ProductWidth-1:0] product;
   logic [OutLanes-1:0][DATA_OUT_0.width-1:0] quotient;
   logic [OutLanes-1:0][DATA_OUT_0.width-1:0] result;
-  logic met;
-  logic met_ready;
-
-  if (FACTOR_WIDTH > 0) begin : gen_factor
-    mase_stream_join #(
-        .COUNT(2)
-    ) u_join (
-        .data_in_valid ({factor_valid, sum_valid}),
-        .data_in_ready ({factor_ready, sum_ready}),
-        .data_out_valid(met),
-        .data_out_ready(met_ready)
-    );
-
-    logic [FactorWidth-1:0] factor_q;
-    always_ff @(posedge clk) factor_q <= factor[0];
-
-    for (genvar i = 0; i < OutLanes; i++) begin : gen_lane
-      logic signed [SUM_WIDTH-1:0] sum_q;
-      always_ff @(posedge clk) begin
-        sum_q <= sum[i];
-        product[i] <= ProductWidth'(sum_q) * ProductWidth'(factor_q);
-      end
-    end
-  end else begin : gen_no_factor
-    assign product = sum;
-    assign met = sum_valid;
-    assign sum_ready = met_ready;
-    assign factor_ready = 1'b0;
-    logic unused_factor;
-    assign unused_factor = (|factor) | factor_valid;
-  end
 
   mase_fixed_divide #(
       .LANES(OutLanes),
@@ -146,18 +126,91 @@ module mase_reduce
 
   always_ff @(posedge clk) result <= quotient;
 
-  mase_stream_pipeline #(
-      .WIDTH (OutLanes * DATA_OUT_0.width),
-      .STAGES(Stages)
-  ) u_pipeline (
-      .clk,
-      .rst,
-      .data_in_valid(met),
-      .data_in_ready(met_ready),
-      .result,
-      .data_out(data_out_0),
-      .data_out_valid(data_out_0_valid),
-      .data_out_ready(data_out_0_ready)
-  );
+  if (FACTOR_WIDTH == 0) begin : gen_no_factor
+    assign product = sum;
+    assign factor_ready = 1'b0;
+    logic unused_factor;
+    assign unused_factor = (|factor) | factor_valid;
+
+    mase_round_pipeline #(
+        .TERMS(TERMS),
+        .INNER(INNER),
+        .PART_STAGES(PartStages),
+        .RESULT_STAGES(1 + Stages),
+        .WIDTH(OutLanes * DATA_OUT_0.width)
+    ) u_rounds (
+        .clk,
+        .rst,
+        .data_in_valid(data_in_0_valid),
+        .data_in_ready(data_in_0_ready),
+        .part_valid,
+        .part_first,
+        .part_comes,
+        .result,
+        .data_out(data_out_0),
+        .data_out_valid(data_out_0_valid),
+        .data_out_ready(data_out_0_ready)
+    );
+  end else begin : gen_factor
+    logic [OutLanes-1:0][SUM_WIDTH-1:0] whole;
+    logic whole_valid;
+    logic whole_ready;
+    logic met;
+    logic met_ready;
+    logic [FactorWidth-1:0] factor_q;
+
+    mase_round_pipeline #(
+        .TERMS(TERMS),
+        .INNER(INNER),
+        .PART_STAGES(PartStages),
+        .RESULT_STAGES(1),
+        .WIDTH(OutLanes * SUM_WIDTH)
+    ) u_rounds (
+        .clk,
+        .rst,
+        .data_in_valid(data_in_0_valid),
+        .data_in_ready(data_in_0_ready),
+        .part_valid,
+        .part_first,
+        .part_comes,
+        .result(sum),
+        .data_out(whole),
+        .data_out_valid(whole_valid),
+        .data_out_ready(whole_ready)
+    );
+
+    mase_stream_join #(
+        .COUNT(2)
+    ) u_join (
+        .data_in_valid ({factor_valid, whole_valid}),
+        .data_in_ready ({factor_ready, whole_ready}),
+        .data_out_valid(met),
+        .data_out_ready(met_ready)
+    );
+
+    always_ff @(posedge clk) factor_q <= factor[0];
+
+    for (genvar i = 0; i < OutLanes; i++) begin : gen_lane
+      logic signed [SUM_WIDTH-1:0] whole_q;
+      always_ff @(posedge clk) begin
+        whole_q <= whole[i];
+        product[i] <= ProductWidth'(whole_q) * ProductWidth'(factor_q);
+      end
+    end
+
+    mase_stream_pipeline #(
+        .WIDTH (OutLanes * DATA_OUT_0.width),
+        .STAGES(2 + Stages)
+    ) u_pipeline (
+        .clk,
+        .rst,
+        .data_in_valid(met),
+        .data_in_ready(met_ready),
+        .result,
+        .data_out(data_out_0),
+        .data_out_valid(data_out_0_valid),
+        .data_out_ready(data_out_0_ready)
+    );
+  end
 
 endmodule

@@ -6,7 +6,7 @@
 // that a beat that arrives always has a place. With REPEATS beyond 1 two rounds of words stay on
 // chip, and each is streamed REPEATS times before the memory is read again. Bursts start at
 // multiples of their size: they cross no boundary of 4 KiB when OFFSET and the base lie on one.
-// A word is offered 4 cycles after its last beat arrived, 6 with REPEATS.
+// A word is offered 4 cycles after its last beat arrived, 9 with REPEATS.
 module mase_axi_source #(
     parameter int unsigned WIDTH = 24,
     parameter int unsigned WORDS = 5,
@@ -37,7 +37,9 @@ module mase_axi_source #(
   localparam int unsigned Bursts = (Beats + BURST_BEATS - 1) / BURST_BEATS;
   localparam int unsigned LastBeats = Beats - (Bursts - 1) * BURST_BEATS;
   localparam int unsigned BurstWidth = (Bursts > 1) ? $clog2(Bursts) : 1;
-  localparam int unsigned CreditWidth = $clog2(BUFFER_BEATS + 1);
+  // The buffer, and the register behind it.
+  localparam int unsigned Places = BUFFER_BEATS + 1;
+  localparam int unsigned CreditWidth = $clog2(Places + 1);
   localparam int unsigned BurstBytes = BURST_BEATS * DATA_WIDTH / 8;
 
   if (BURST_BEATS > 256 || BurstBytes > 4096 || 4096 % BurstBytes != 0) begin : gen_burst_check
@@ -47,7 +49,7 @@ module mase_axi_source #(
     $error("OFFSET must be a multiple of 4096 and BUFFER_BEATS hold a burst");
   end
 
-  // Places of the buffer that no request has taken.
+  // Places that no request has taken.
   logic [CreditWidth-1:0] credit_q;
   logic [CreditWidth-1:0] wanted;
   logic [BurstWidth-1:0] burst_q;
@@ -65,7 +67,7 @@ module mase_axi_source #(
 
   always_ff @(posedge clk) begin
     if (rst) begin
-      credit_q <= CreditWidth'(BUFFER_BEATS);
+      credit_q <= CreditWidth'(Places);
       burst_q  <= '0;
     end else begin
       credit_q <= credit_q - (ask ? wanted : '0) + CreditWidth'(leave);
@@ -76,39 +78,21 @@ module mase_axi_source #(
   logic [DATA_WIDTH-1:0] queued;
   logic queued_valid;
   logic queued_ready;
-  logic unused_room;
 
-  mase_stream_fifo #(
+  mase_result_queue #(
       .WIDTH(DATA_WIDTH),
-      .DEPTH(BUFFER_BEATS)
+      .DEPTH(Places)
   ) u_buffer (
       .clk,
       .rst,
       .data_in(beat),
       .data_in_valid(beat_valid),
-      .data_in_ready(unused_room),
       .data_out(queued),
       .data_out_valid(queued_valid),
       .data_out_ready(queued_ready)
   );
 
   assign leave = queued_valid && queued_ready;
-
-  logic [DATA_WIDTH-1:0] registered;
-  logic registered_valid;
-  logic registered_ready;
-
-  // The buffer before it cuts every path from a consumer, so that this register may be a plain one.
-  assign queued_ready = !registered_valid || registered_ready;
-
-  always_ff @(posedge clk) begin
-    if (rst) registered_valid <= 1'b0;
-    else if (queued_ready) registered_valid <= queued_valid;
-  end
-
-  always_ff @(posedge clk) begin
-    if (queued_ready) registered <= queued;
-  end
 
   logic [WIDTH-1:0] word;
   logic word_valid;
@@ -121,9 +105,9 @@ module mase_axi_source #(
   ) u_gearbox (
       .clk,
       .rst,
-      .data_in(registered),
-      .data_in_valid(registered_valid),
-      .data_in_ready(registered_ready),
+      .data_in(queued),
+      .data_in_valid(queued_valid),
+      .data_in_ready(queued_ready),
       .data_out(word),
       .data_out_valid(word_valid),
       .data_out_ready(word_ready)

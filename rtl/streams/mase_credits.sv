@@ -13,22 +13,16 @@ module mase_credits #(
     output logic room_next
 );
 
-  localparam int unsigned Width = $clog2(DEPTH + 1);
-
-  logic [Width-1:0] used_q;
-  logic [Width-1:0] used;
-
-  assign used = used_q + Width'(take) - Width'(give);
-  assign room_next = used != Width'(DEPTH);
-
-  always_ff @(posedge clk) begin
-    if (rst) begin
-      used_q <= '0;
-      room   <= 1'b1;
-    end else begin
-      used_q <= used;
-      room   <= room_next;
-    end
-  end
+  mase_level #(
+      .MOST (DEPTH),
+      .START(DEPTH)
+  ) u_left (
+      .clk,
+      .rst,
+      .more(give),
+      .less(take),
+      .some(room),
+      .some_next(room_next)
+  );
 
 endmodule

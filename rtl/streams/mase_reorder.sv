@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends the elements of a tensor in another order and tiling, through BANKS memories that hold two
 // tensors. WRITE_FILE says, for each beat in and each bank, whether and from which lane it is
-// written; READ_FILE, for each beat out, the address in each bank, the bank of each lane, and how
-// many beats must have entered. No two elements of a beat share a bank.
-// Throughput 1 beat per cycle on both sides; a beat is offered 2 cycles after its last element.
+// written; READ_FILE, for each beat out, the address in each bank and the bank of each lane. No two
+// elements of a beat share a bank. The first beat out needs the beat FIRST_NEED; STEP_FILE says how
+// many beats more the next one needs, in two's complement, negated.
+// Throughput 1 beat per cycle on both sides; a beat is offered 9 cycles after its last element.
 module mase_reorder
   import mase_pkg::*;
 #(
@@ -14,8 +15,10 @@ module mase_reorder
     parameter int unsigned BEATS_OUT = 4,
     parameter int unsigned BANKS = 2,
     parameter int unsigned BANK_DEPTH = 4,
+    parameter int unsigned FIRST_NEED = 0,
     parameter string WRITE_FILE = "",
-    parameter string READ_FILE = ""
+    parameter string READ_FILE = "",
+    parameter string STEP_FILE = ""
 ) (
     input logic clk,
     input logic rst,
@@ -32,108 +35,208 @@ module mase_reorder
   localparam int unsigned LaneBits = index_width(LANES_IN);
   localparam int unsigned BankBits = index_width(BANKS);
   localparam int unsigned AddressBits = index_width(BANK_DEPTH);
-  localparam int unsigned NeedBits = $clog2(BEATS_IN + 1);
+  // Beats of two tensors, with a sign.
+  localparam int unsigned CountBits = $clog2(BEATS_IN + 1) + 2;
   localparam int unsigned InBits = index_width(BEATS_IN);
   localparam int unsigned OutBits = index_width(BEATS_OUT);
 
   typedef struct packed {
-    logic [NeedBits-1:0] need;
+    logic is_written;
+    logic [LaneBits-1:0] lane;
+  } write_entry_t;
+  typedef struct packed {
     logic [LANES_OUT-1:0][BankBits-1:0] bank;
     logic [BANKS-1:0][AddressBits-1:0] address;
   } read_entry_t;
 
-  logic [BANKS-1:0][LaneBits:0] write_table[BEATS_IN];
+  write_entry_t [BANKS-1:0] write_table[BEATS_IN];
   read_entry_t read_table[BEATS_OUT];
+  logic [CountBits-1:0] step_table[BEATS_OUT];
   initial $readmemh(WRITE_FILE, write_table);
   initial $readmemh(READ_FILE, read_table);
+  initial $readmemh(STEP_FILE, step_table);
 
-  // Writing: `written_q` beats of the tensor in half `write_half_q` are stored.
-  logic [NeedBits-1:0] written_q;
-  logic write_half_q;
   logic write;
+  logic [InBits-1:0] write_beat;
   logic write_last;
-  // Reading: the entry of the next beat of the tensor in half `read_half_q`.
-  logic [OutBits-1:0] next_q;
-  read_entry_t entry_q;
-  logic entry_valid_q;
-  logic entry_last_q;
-  logic read_half_q;
+  logic write_half_q;
   logic read;
-  logic advance;
-  // Tensors wholly stored and not wholly read.
+  logic [OutBits-1:0] read_beat;
+  logic read_last;
+  logic read_half_q;
+  logic room;
+  // Tensors wholly stored and not wholly read. Both halves in use: no beat of a third one may enter.
   logic [1:0] full_q;
-  logic available;
+  logic [1:0] full;
 
-  // Both halves in use: no beat of a third tensor may enter.
-  assign data_in_0_ready = full_q != 2'd2;
   assign write = data_in_0_valid && data_in_0_ready;
-  assign write_last = written_q == NeedBits'(BEATS_IN - 1);
-  assign available = (full_q != 2'd0) || (written_q >= entry_q.need);
-  assign advance = !data_out_0_valid || data_out_0_ready;
-  assign read = advance && entry_valid_q && available;
+  assign full  = full_q + 2'(write && write_last) - 2'(read && read_last);
+
+  mase_turn #(
+      .COUNT(BEATS_IN),
+      .WIDTH(InBits)
+  ) u_write (
+      .clk,
+      .rst,
+      .enable(write),
+      .count(write_beat),
+      .last(write_last)
+  );
+
+  mase_turn #(
+      .COUNT(BEATS_OUT),
+      .WIDTH(OutBits)
+  ) u_read (
+      .clk,
+      .rst,
+      .enable(read),
+      .count(read_beat),
+      .last(read_last)
+  );
 
   always_ff @(posedge clk) begin
     if (rst) begin
-      written_q <= '0;
       write_half_q <= 1'b0;
-      next_q <= '0;
-      entry_valid_q <= 1'b0;
       read_half_q <= 1'b0;
       full_q <= '0;
-      data_out_0_valid <= 1'b0;
+      data_in_0_ready <= 1'b1;
     end else begin
-      if (write) written_q <= write_last ? '0 : written_q + 1'b1;
       if (write && write_last) write_half_q <= !write_half_q;
-      if (!entry_valid_q || read) begin
-        entry_valid_q <= 1'b1;
-        next_q <= (next_q == OutBits'(BEATS_OUT - 1)) ? '0 : next_q + 1'b1;
-      end
-      if (read && entry_last_q) read_half_q <= !read_half_q;
-      full_q <= full_q + 2'(write && write_last) - 2'(read && entry_last_q);
-      if (advance) data_out_0_valid <= read;
+      if (read && read_last) read_half_q <= !read_half_q;
+      full_q <= full;
+      data_in_0_ready <= full != 2'd2;
+    end
+  end
+
+  // How many beats more have entered than the next beat out needs, less one; it may leave where this
+  // is not negative. The steps from beat to beat are read ahead.
+  logic [1:0] ahead_q;
+  logic [OutBits-1:0] step_beat;
+  logic unused_step_last;
+  logic [CountBits-1:0] step_1_q;
+  logic [CountBits-1:0] step_2_q;
+  logic signed [CountBits-1:0] beyond_q;
+  logic signed [CountBits-1:0] beyond;
+  logic unused_below;
+  logic there;
+
+  assign there = ahead_q[1] && !beyond_q[CountBits-1];
+  assign read  = there && room;
+  // A bit below both summands carries the beat that enters: one chain of carries.
+  assign {beyond, unused_below} = {beyond_q, write} + {read ? step_2_q : '0, write};
+
+  mase_turn #(
+      .COUNT(BEATS_OUT),
+      .WIDTH(OutBits)
+  ) u_step (
+      .clk,
+      .rst,
+      .enable(read || !ahead_q[1]),
+      .count(step_beat),
+      .last(unused_step_last)
+  );
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      ahead_q  <= '0;
+      beyond_q <= -CountBits'(FIRST_NEED + 1);
+    end else begin
+      ahead_q  <= {ahead_q[0], 1'b1};
+      beyond_q <= beyond;
     end
   end
 
   always_ff @(posedge clk) begin
-    if (!rst && (!entry_valid_q || read)) begin
-      entry_q <= read_table[next_q];
-      entry_last_q <= next_q == OutBits'(BEATS_OUT - 1);
+    if (read || !ahead_q[1]) begin
+      step_1_q <= step_table[step_beat];
+      step_2_q <= step_1_q;
     end
   end
 
-  logic [BANKS-1:0][LaneBits:0] write_entry;
-  logic [BANKS-1:0][WIDTH-1:0] word_q;
-  logic [LANES_OUT-1:0][BankBits-1:0] bank_q;
+  // A beat is stored 3 cycles after it entered and read 3 cycles after it may leave: the tables, and
+  // what they choose, have registers.
+  write_entry_t [BANKS-1:0] write_1_q;
+  write_entry_t [BANKS-1:0] write_2_q;
+  logic [1:0][LANES_IN-1:0][WIDTH-1:0] data_q;
+  logic [1:0] write_q;
+  logic [2:0] write_last_q;
+  logic [2:0] write_halves_q;
+  read_entry_t read_1_q;
+  read_entry_t read_2_q;
+  read_entry_t read_3_q;
+  logic [2:0] read_halves_q;
+  logic [1:0][LANES_OUT-1:0][BankBits-1:0] bank_q;
 
-  assign write_entry = write_table[InBits'(written_q)];
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      write_q <= '0;
+      write_last_q <= '0;
+    end else begin
+      write_q <= {write_q[0], write};
+      write_last_q <= {write_last_q[1:0], write && write_last};
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    write_1_q <= write_table[write_beat];
+    write_2_q <= write_1_q;
+    data_q <= {data_q[0], data_in_0};
+    write_halves_q <= {write_halves_q[1:0], write_half_q};
+    read_1_q <= read_table[read_beat];
+    read_2_q <= read_1_q;
+    read_3_q <= read_2_q;
+    read_halves_q <= {read_halves_q[1:0], read_half_q};
+    bank_q <= {bank_q[0], read_3_q.bank};
+  end
+
+  logic [BANKS-1:0][WIDTH-1:0] word_q;
 
   for (genvar b = 0; b < BANKS; b++) begin : gen_bank
+    // No place is read in the cycle in which it is written, but for words that nobody looks at.
+    (* no_rw_check *)
     logic [WIDTH-1:0] memory[2*BANK_DEPTH];
     logic [AddressBits-1:0] filled_q;
-    logic enable;
-
-    assign enable = write && write_entry[b][LaneBits];
-
-    always_ff @(posedge clk) begin
-      if (rst) filled_q <= '0;
-      else if (write && write_last) filled_q <= '0;
-      else if (enable) filled_q <= filled_q + 1'b1;
-    end
+    logic enable_q;
+    logic [WIDTH-1:0] entering_q;
+    logic [WIDTH-1:0] read_q;
 
     always_ff @(posedge clk) begin
-      if (enable) begin
-        memory[{filled_q, write_half_q}] <= data_in_0[write_entry[b][LaneBits-1:0]];
+      if (rst) begin
+        enable_q <= 1'b0;
+        filled_q <= '0;
+      end else begin
+        enable_q <= write_q[1] && write_2_q[b].is_written;
+        if (write_last_q[2]) filled_q <= '0;
+        else if (enable_q) filled_q <= filled_q + 1'b1;
       end
-      if (read) word_q[b] <= memory[{entry_q.address[b], read_half_q}];
+    end
+
+    always_ff @(posedge clk) begin
+      entering_q <= data_q[1][write_2_q[b].lane];
+      if (enable_q) memory[{filled_q, write_halves_q[2]}] <= entering_q;
+      read_q <= memory[{read_3_q.address[b], read_halves_q[2]}];
+      word_q[b] <= read_q;
     end
   end
 
-  always_ff @(posedge clk) begin
-    if (read) bank_q <= entry_q.bank;
-  end
+  logic [LANES_OUT-1:0][WIDTH-1:0] result;
 
   for (genvar i = 0; i < LANES_OUT; i++) begin : gen_out
-    assign data_out_0[i] = word_q[bank_q[i]];
+    always_ff @(posedge clk) result[i] <= word_q[bank_q[1][i]];
   end
+
+  mase_stream_pipeline #(
+      .WIDTH (LANES_OUT * WIDTH),
+      .STAGES(6)
+  ) u_pipeline (
+      .clk,
+      .rst,
+      .data_in_valid(there),
+      .data_in_ready(room),
+      .result,
+      .data_out(data_out_0),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
+  );
 
 endmodule

@@ -20,35 +20,47 @@ module mase_result_queue
   // A power of two, so that pointers wrap by themselves.
   localparam int unsigned PointerWidth = index_width(DEPTH - 1);
 
+  // No place is read in the cycle in which it is written, but for words that nobody looks at.
+  (* no_rw_check *)
   logic [WIDTH-1:0] memory[1<<PointerWidth];
   logic [PointerWidth-1:0] write_q;
   logic [PointerWidth-1:0] read_q;
-  logic [PointerWidth:0] level_q;
-  logic [PointerWidth:0] level;
-  logic waiting_q;
+  logic waiting;
+  logic unused_waiting_next;
   logic load;
+  // The opposite of data_out_valid, for what counts: the enable of the data has far to go.
+  logic empty_q;
+  logic leave;
 
   if (DEPTH < 2) begin : gen_depth_check
     $error("DEPTH must be 2 or more");
   end
 
   assign load  = !data_out_valid || data_out_ready;
-  assign level = level_q + (PointerWidth + 1)'(data_in_valid)
-      - (PointerWidth + 1)'(waiting_q && load);
+  assign leave = waiting && (empty_q || data_out_ready);
+
+  mase_level #(
+      .MOST(1 << PointerWidth)
+  ) u_level (
+      .clk,
+      .rst,
+      .more(data_in_valid),
+      .less(leave),
+      .some(waiting),
+      .some_next(unused_waiting_next)
+  );
 
   always_ff @(posedge clk) begin
     if (rst) begin
       write_q <= '0;
       read_q <= '0;
-      level_q <= '0;
-      waiting_q <= 1'b0;
       data_out_valid <= 1'b0;
+      empty_q <= 1'b1;
     end else begin
       if (data_in_valid) write_q <= write_q + 1'b1;
-      if (load && waiting_q) read_q <= read_q + 1'b1;
-      level_q <= level;
-      waiting_q <= level != '0;
-      if (load) data_out_valid <= waiting_q;
+      if (leave) read_q <= read_q + 1'b1;
+      if (load) data_out_valid <= waiting;
+      if (empty_q || data_out_ready) empty_q <= !waiting;
     end
   end
 

@@ -15,10 +15,13 @@
 // last. Pixels outside the image are made of PAD_CODE. What lies before the first beat that is still
 // needed may be overwritten.
 //
+// FIRST_NEED is the last beat that the first beat out needs, FIRST_FREE the first one that is read.
+//
 // Throughput one beat per cycle on both sides, without gaps between positions, rows and images as
-// far as the input keeps up. A beat is offered 2 cycles after its last element entered. The buffer
-// has a read port for each of the ELEMENTS, and a copy for every 8 of them: a synthesizer that maps
-// it to blocks with one port or two takes time and memory that grow exponentially with ports.
+// far as the input keeps up. A beat is offered 5 cycles after its last element entered, the first
+// ones once the walk knows them (mase_window_walk). The buffer has a read port for each of the
+// ELEMENTS, and a copy for every 8 of them: a synthesizer that maps it to blocks with one port or
+// two takes time and memory that grow exponentially with ports.
 module mase_sliding_window #(
     parameter int unsigned LANES = 1,
     parameter int unsigned LANE_WIDTH = 8,
@@ -32,6 +35,8 @@ module mase_sliding_window #(
     parameter int unsigned BLOCK_REPEATS = 1,
     parameter int unsigned ELEMENTS = 1,
     parameter int unsigned DEPTH = 16,
+    parameter int unsigned FIRST_NEED = 0,
+    parameter int unsigned FIRST_FREE = 0,
     parameter int PAD_CODE = 0,
     // Whether a bit above each lane says that it shows the image.
     parameter bit MARK = 0,
@@ -53,20 +58,11 @@ module mase_sliding_window #(
 );
 
   localparam int unsigned OffsetBits = $clog2(INPUTS + 1);
+  localparam int unsigned StepBits = OffsetBits + 2;
   localparam int unsigned AddressBits = (DEPTH > 1) ? $clog2(DEPTH) : 1;
-  // Beats stored ahead of the first beat of the image that is read; negative while the tail of the
-  // image before, which nothing reads, is still to come.
-  localparam int unsigned AheadBits = $clog2(2 * INPUTS + DEPTH + 1) + 1;
-  localparam int unsigned RowBits = (ROWS > 1) ? $clog2(ROWS) : 1;
-  localparam int unsigned ColumnBits = (COLUMNS > 1) ? $clog2(COLUMNS) : 1;
-  localparam int unsigned KernelRowBits = (KERNEL_ROWS > 1) ? $clog2(KERNEL_ROWS) : 1;
-  localparam int unsigned KernelColumnBits = (KERNEL_COLUMNS > 1) ? $clog2(KERNEL_COLUMNS) : 1;
+  // Beats of two images and of the buffer, with a sign.
+  localparam int unsigned CountBits = $clog2(2 * INPUTS + DEPTH + 1) + 1;
   localparam int unsigned BlockElements = KERNEL_ROWS * KERNEL_COLUMNS * BLOCK_TILES;
-  localparam int unsigned BlockBeats = (BlockElements + ELEMENTS - 1) / ELEMENTS;
-  localparam int unsigned BeatBits = (BlockBeats > 1) ? $clog2(BlockBeats) : 1;
-  localparam int unsigned TileBits = (TILES > 1) ? $clog2(TILES) : 1;
-  localparam int unsigned RepeatBits = (BLOCK_REPEATS > 1) ? $clog2(BLOCK_REPEATS) : 1;
-  localparam int unsigned InputsModDepth = INPUTS % DEPTH;
   localparam int unsigned ReadPorts = 8;
 
   if (TILES % BLOCK_TILES != 0) begin : gen_tiles_check
@@ -79,135 +75,79 @@ module mase_sliding_window #(
     $error("DEPTH must hold a pixel");
   end
 
-  typedef struct packed {
-    logic [AddressBits-1:0] wrapped;
-    logic [OffsetBits-1:0] offset;
-    logic in_image;
-  } place_t;
-  typedef struct packed {
-    logic [OffsetBits-1:0] later;
-    logic [OffsetBits-1:0] current;
-    place_t [KERNEL_ROWS-1:0] place;
-  } row_t;
-  typedef struct packed {
-    logic [OffsetBits-1:0] current;
-    place_t [KERNEL_COLUMNS-1:0] place;
-  } column_t;
+  logic [ELEMENTS-1:0][AddressBits-1:0] address;
+  logic [ELEMENTS-1:0] in_image;
+  logic [StepBits-1:0] need_step;
+  logic [StepBits-1:0] free_step;
+  logic beat_valid;
 
-  row_t rows[ROWS];
-  column_t columns[COLUMNS];
-  initial $readmemh(ROW_FILE, rows);
-  initial $readmemh(COLUMN_FILE, columns);
-
-  // The beat after the one in `beat_*_q`.
-  logic [RowBits-1:0] row_q;
-  logic [ColumnBits-1:0] column_q;
-  logic [TileBits-1:0] start_q;
-  logic [RepeatBits-1:0] repeat_q;
-  logic [BeatBits-1:0] block_beat_q;
-  logic [AddressBits-1:0] base_q;
-
-  logic last_beat;
-  logic last_repeat;
-  logic last_start;
-  logic last_column;
-  logic last_row;
-
-  assign last_beat = block_beat_q == BeatBits'(BlockBeats - 1);
-  assign last_repeat = last_beat && repeat_q == RepeatBits'(BLOCK_REPEATS - 1);
-  assign last_start = last_repeat && start_q == TileBits'(TILES - BLOCK_TILES);
-  assign last_column = last_start && column_q == ColumnBits'(COLUMNS - 1);
-  assign last_row = last_column && row_q == RowBits'(ROWS - 1);
-
-  logic beat_valid_q;
-  logic [ELEMENTS-1:0] beat_stored;
-  logic beat_ends_position_q;
-  logic beat_ends_image_q;
-
-  logic signed [AheadBits-1:0] ahead_q;
-  logic [OffsetBits-1:0] free_q;
-  logic [AddressBits-1:0] write_q;
+  // How many beats more are stored than the next beat out needs, less one; it may leave where this
+  // is not negative. How many are stored and not free, less DEPTH; one may enter where it is.
+  logic signed [CountBits-1:0] beyond_q;
+  logic signed [CountBits-1:0] beyond;
+  logic signed [CountBits-1:0] held_q;
+  logic signed [CountBits-1:0] held;
+  logic there;
+  logic room;
   logic write;
-  logic advance;
   logic take;
-  logic load;
 
-  assign data_in_ready = ahead_q - signed'(AheadBits'(free_q)) < signed'(AheadBits'(DEPTH));
+  assign data_in_ready = held_q[CountBits-1];
+  assign there = !beyond_q[CountBits-1];
   assign write = data_in_valid && data_in_ready;
-  assign advance = !data_out_valid || data_out_ready;
-  assign take = advance && beat_valid_q && (&beat_stored);
-  assign load = take || !beat_valid_q;
+  assign take = beat_valid && there && room;
 
-  row_t row;
-  column_t column;
-  logic [OffsetBits:0] first_current;
-
-  assign row = rows[row_q];
-  assign column = columns[column_q];
-  assign first_current = (OffsetBits + 1)'(row.current) + (OffsetBits + 1)'(column.current);
-
-  logic [AddressBits-1:0] next_base;
-
-  mase_modulo_sum #(
-      .MODULUS(DEPTH)
-  ) u_next_base (
-      .left (base_q),
-      .right(AddressBits'(InputsModDepth)),
-      .sum  (next_base)
+  mase_window_walk #(
+      .TILES(TILES),
+      .INPUTS(INPUTS),
+      .ROWS(ROWS),
+      .COLUMNS(COLUMNS),
+      .KERNEL_ROWS(KERNEL_ROWS),
+      .KERNEL_COLUMNS(KERNEL_COLUMNS),
+      .BLOCK_TILES(BLOCK_TILES),
+      .BLOCK_REPEATS(BLOCK_REPEATS),
+      .ELEMENTS(ELEMENTS),
+      .DEPTH(DEPTH),
+      .ROW_FILE(ROW_FILE),
+      .COLUMN_FILE(COLUMN_FILE)
+  ) u_walk (
+      .clk,
+      .rst,
+      .address,
+      .in_image,
+      .need_step,
+      .free_step,
+      .valid(beat_valid),
+      .ready(take)
   );
 
-  always_ff @(posedge clk) begin
-    if (rst) begin
-      row_q <= '0;
-      column_q <= '0;
-      start_q <= '0;
-      repeat_q <= '0;
-      block_beat_q <= '0;
-      base_q <= '0;
-    end else if (load) begin
-      block_beat_q <= last_beat ? '0 : block_beat_q + 1'b1;
-      if (last_beat) repeat_q <= last_repeat ? '0 : repeat_q + 1'b1;
-      if (last_repeat) start_q <= last_start ? '0 : start_q + TileBits'(BLOCK_TILES);
-      if (last_start) column_q <= last_column ? '0 : column_q + 1'b1;
-      if (last_column) row_q <= last_row ? '0 : row_q + 1'b1;
-      if (last_row) base_q <= next_base;
-    end
-  end
+  // A bit below both summands carries the beat that enters: one chain of carries.
+  logic unused_below_beyond;
+  logic unused_below_held;
+  assign {beyond, unused_below_beyond} = {beyond_q, write}
+      + {take ? CountBits'(signed'(need_step)) : '0, write};
+  assign {held, unused_below_held} = {held_q, write}
+      + {take ? CountBits'(signed'(free_step)) : '0, write};
 
-  always_ff @(posedge clk) begin
-    if (load) begin
-      beat_ends_position_q <= last_start;
-      beat_ends_image_q <= last_row;
-    end
-  end
+  logic [AddressBits-1:0] write_q;
 
   always_ff @(posedge clk) begin
     if (rst) begin
-      beat_valid_q <= 1'b0;
-      ahead_q <= '0;
+      beyond_q <= -CountBits'(FIRST_NEED + 1);
+      held_q <= -CountBits'(FIRST_FREE + DEPTH);
       write_q <= '0;
-      data_out_valid <= 1'b0;
     end else begin
-      beat_valid_q <= 1'b1;
+      beyond_q <= beyond;
+      held_q <= held;
       if (write) write_q <= (write_q == AddressBits'(DEPTH - 1)) ? '0 : write_q + 1'b1;
-      ahead_q <= ahead_q + AheadBits'(write)
-          - ((take && beat_ends_image_q) ? AheadBits'(INPUTS) : AheadBits'(0));
-      if (advance) data_out_valid <= take;
     end
   end
 
-  always_ff @(posedge clk) begin
-    if (rst) free_q <= '0;
-    else if (!beat_valid_q || (take && beat_ends_position_q)) begin
-      free_q <= (first_current < (OffsetBits + 1)'(row.later))
-          ? OffsetBits'(first_current) : row.later;
-    end
-  end
-
-  logic [ELEMENTS-1:0][AddressBits-1:0] address_q;
-  logic [ELEMENTS-1:0][LANES-1:0][LANE_WIDTH-1:0] word_q;
+  logic [ELEMENTS-1:0][LANES-1:0][LANE_WIDTH-1:0] word;
 
   for (genvar first = 0; first < ELEMENTS; first += ReadPorts) begin : gen_copy
+    // No place is read in the cycle in which it is written, but for words that nobody looks at.
+    (* no_rw_check *)
     logic [LANES-1:0][LANE_WIDTH-1:0] memory[DEPTH];
 
     always_ff @(posedge clk) begin
@@ -215,99 +155,47 @@ module mase_sliding_window #(
     end
 
     for (genvar i = first; i < first + ReadPorts && i < ELEMENTS; i++) begin : gen_port
+      logic [LANES-1:0][LANE_WIDTH-1:0] word_q;
       always_ff @(posedge clk) begin
-        if (take) word_q[i] <= memory[address_q[i]];
+        word_q  <= memory[address[i]];
+        word[i] <= word_q;
       end
     end
+  end
+
+  logic [ELEMENTS-1:0] in_image_q;
+  logic [ELEMENTS-1:0] word_in_image_q;
+  logic [ELEMENTS*LANES-1:0][OutWidth-1:0] result;
+
+  always_ff @(posedge clk) begin
+    in_image_q <= in_image;
+    word_in_image_q <= in_image_q;
   end
 
   for (genvar i = 0; i < ELEMENTS; i++) begin : gen_element
-    logic [KernelRowBits-1:0] kernel_row;
-    logic [KernelColumnBits-1:0] kernel_column;
-    logic [TileBits-1:0] tile;
-    logic in_window;
-
-    mase_window_element #(
-        .ROWS(KERNEL_ROWS),
-        .COLUMNS(KERNEL_COLUMNS),
-        .TILES(BLOCK_TILES),
-        .FIRST(i),
-        .STEP(ELEMENTS),
-        .TILE_WIDTH(TileBits)
-    ) u_place (
-        .clk,
-        .rst(rst || (load && last_beat)),
-        .enable(load),
-        .row(kernel_row),
-        .column(kernel_column),
-        .tile,
-        .in_window
-    );
-
-    place_t row_place;
-    place_t column_place;
-    logic in_image;
-    logic in_image_q;
-    logic [OffsetBits-1:0] offset_q;
-
-    logic [AddressBits-1:0] row_address;
-    logic [AddressBits-1:0] column_address;
-    logic [AddressBits-1:0] address;
-
-    assign row_place = row.place[kernel_row];
-    assign column_place = column.place[kernel_column];
-    assign in_image = in_window && row_place.in_image && column_place.in_image;
-    assign beat_stored[i] = signed'(AheadBits'(offset_q)) < ahead_q;
-
-    mase_modulo_sum #(
-        .MODULUS(DEPTH)
-    ) u_row_address (
-        .left (base_q),
-        .right(row_place.wrapped),
-        .sum  (row_address)
-    );
-
-    mase_modulo_sum #(
-        .MODULUS(DEPTH)
-    ) u_column_address (
-        .left (column_place.wrapped),
-        .right(AddressBits'(start_q + tile)),
-        .sum  (column_address)
-    );
-
-    mase_modulo_sum #(
-        .MODULUS(DEPTH)
-    ) u_address (
-        .left (row_address),
-        .right(column_address),
-        .sum  (address)
-    );
-
-    always_ff @(posedge clk) begin
-      if (load) begin
-        in_image_q <= in_image;
-        // A beat of padding leaves once its image has begun.
-        offset_q <= in_image ? row_place.offset + column_place.offset
-            + OffsetBits'(start_q) + OffsetBits'(tile) : '0;
-        address_q[i] <= address;
-      end
-    end
-
-    logic word_in_image_q;
-
-    always_ff @(posedge clk) begin
-      if (take) word_in_image_q <= in_image_q;
-    end
-
     for (genvar l = 0; l < LANES; l++) begin : gen_lane
       logic [LANE_WIDTH-1:0] shown;
-      assign shown = word_in_image_q ? word_q[i][l] : LANE_WIDTH'(PAD_CODE);
+      assign shown = word_in_image_q[i] ? word[i][l] : LANE_WIDTH'(PAD_CODE);
       if (MARK) begin : gen_mark
-        assign data_out[i*LANES+l] = {word_in_image_q, shown};
+        assign result[i*LANES+l] = {word_in_image_q[i], shown};
       end else begin : gen_plain
-        assign data_out[i*LANES+l] = shown;
+        assign result[i*LANES+l] = shown;
       end
     end
   end
+
+  mase_stream_pipeline #(
+      .WIDTH (ELEMENTS * LANES * OutWidth),
+      .STAGES(2)
+  ) u_pipeline (
+      .clk,
+      .rst,
+      .data_in_valid(beat_valid && there),
+      .data_in_ready(room),
+      .result,
+      .data_out,
+      .data_out_valid,
+      .data_out_ready
+  );
 
 endmodule

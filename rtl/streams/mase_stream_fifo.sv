@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A queue of DEPTH beats. A beat is offered the cycle after it entered; throughput 1 beat per cycle,
-// half of that where DEPTH is 1.
-module mase_stream_fifo #(
+// A queue of DEPTH beats, the first of them in a register at its output: a beat that finds the queue
+// empty goes there at once. No path leads from data_out_ready to data_in_ready. A beat is offered
+// the cycle after it entered; throughput 1 beat per cycle, half of that where DEPTH is 1.
+module mase_stream_fifo
+  import mase_pkg::*;
+#(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned DEPTH = 4
 ) (
@@ -15,36 +18,79 @@ module mase_stream_fifo #(
     input  logic             data_out_ready
 );
 
-  localparam int unsigned AddressWidth = (DEPTH > 1) ? $clog2(DEPTH) : 1;
-  localparam int unsigned LevelWidth = $clog2(DEPTH + 1);
-
-  logic [WIDTH-1:0] memory[DEPTH];
-  logic [AddressWidth-1:0] write_q;
-  logic [AddressWidth-1:0] read_q;
-  logic [LevelWidth-1:0] level_q;
   logic write;
-  logic read;
+  logic load;
+  logic unused_room;
 
-  assign data_in_ready = level_q != LevelWidth'(DEPTH);
-  assign data_out_valid = level_q != '0;
-  assign data_out = memory[read_q];
   assign write = data_in_valid && data_in_ready;
-  assign read = data_out_valid && data_out_ready;
+  assign load  = !data_out_valid || data_out_ready;
 
-  always_ff @(posedge clk) begin
-    if (rst) begin
-      write_q <= '0;
-      read_q  <= '0;
-      level_q <= '0;
-    end else begin
-      if (write) write_q <= (write_q == AddressWidth'(DEPTH - 1)) ? '0 : write_q + 1'b1;
-      if (read) read_q <= (read_q == AddressWidth'(DEPTH - 1)) ? '0 : read_q + 1'b1;
-      level_q <= level_q + LevelWidth'(write) - LevelWidth'(read);
+  mase_credits #(
+      .DEPTH(DEPTH)
+  ) u_credits (
+      .clk,
+      .rst,
+      .take(write),
+      .give(data_out_valid && data_out_ready),
+      .room(data_in_ready),
+      .room_next(unused_room)
+  );
+
+  if (DEPTH == 1) begin : gen_register
+    always_ff @(posedge clk) begin
+      if (rst) data_out_valid <= 1'b0;
+      else if (load) data_out_valid <= write;
     end
-  end
 
-  always_ff @(posedge clk) begin
-    if (write) memory[write_q] <= data_in;
+    always_ff @(posedge clk) if (load) data_out <= data_in;
+  end else begin : gen_memory
+    // A power of two, so that pointers wrap by themselves.
+    localparam int unsigned PointerWidth = index_width(DEPTH - 1);
+
+    // No place is read in the cycle in which it is written, but for words that nobody looks at.
+    (* no_rw_check *)
+    logic [WIDTH-1:0] memory[1<<PointerWidth];
+    logic [PointerWidth-1:0] write_q;
+    logic [PointerWidth-1:0] read_q;
+    logic waiting;
+    logic unused_waiting_next;
+    logic store;
+    // The opposite of data_out_valid, for what counts: the enable of the data has far to go.
+    logic empty_q;
+    logic leave;
+
+    assign store = write && (waiting || !(empty_q || data_out_ready));
+    assign leave = waiting && (empty_q || data_out_ready);
+
+    mase_level #(
+        .MOST(DEPTH - 1)
+    ) u_level (
+        .clk,
+        .rst,
+        .more(store),
+        .less(leave),
+        .some(waiting),
+        .some_next(unused_waiting_next)
+    );
+
+    always_ff @(posedge clk) begin
+      if (rst) begin
+        write_q <= '0;
+        read_q <= '0;
+        data_out_valid <= 1'b0;
+        empty_q <= 1'b1;
+      end else begin
+        if (store) write_q <= write_q + 1'b1;
+        if (leave) read_q <= read_q + 1'b1;
+        if (load) data_out_valid <= waiting || write;
+        if (empty_q || data_out_ready) empty_q <= !(waiting || write);
+      end
+    end
+
+    always_ff @(posedge clk) begin
+      if (write) memory[write_q] <= data_in;
+      if (load) data_out <= waiting ? memory[read_q] : data_in;
+    end
   end
 
 endmodule

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends every block of BLOCK beats REPEATS times. Two blocks are stored, so that the next one is
 // written while this one is replayed: output throughput is 1 beat per cycle without gaps.
-// A beat can be read 2 cycles after it was written. With REPEATS 1 the stream is a wire.
-module mase_stream_replay #(
+// A beat is offered 5 cycles after it entered. With REPEATS 1 the stream is a wire.
+module mase_stream_replay
+  import mase_pkg::*;
+#(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned BLOCK = 4,
     parameter int unsigned REPEATS = 2
@@ -25,64 +27,139 @@ module mase_stream_replay #(
     assign unused_clocking = clk | rst;
   end else begin : gen_buffer
     localparam int unsigned Depth = 2 * BLOCK;
-    localparam int unsigned AddressWidth = $clog2(Depth);
-    localparam int unsigned LevelWidth = $clog2(Depth + 1);
+    localparam int unsigned BeatWidth = index_width(BLOCK);
     localparam int unsigned RepeatWidth = $clog2(REPEATS);
+    localparam int unsigned LevelWidth = $clog2(Depth + 1) + 1;
 
-    logic [       WIDTH-1:0] memory         [Depth];
-    logic [AddressWidth-1:0] write_q;
-    logic [AddressWidth-1:0] read_q;
-    logic                    second_q;
-    logic [ RepeatWidth-1:0] repeat_q;
-    // Beats stored since the start of the block that is being read, and its position in it.
-    logic [  LevelWidth-1:0] level_q;
-    logic [  LevelWidth-1:0] offset_q;
+    // Each beat of the first block, and behind it that of the second. No place is read in the cycle
+    // in which it is written, but for words that nobody looks at.
+    (* no_rw_check *)
+    logic [WIDTH-1:0] memory[2<<$clog2(BLOCK)];
+    logic [BeatWidth-1:0] write_beat;
+    logic write_last;
+    logic write_second_q;
+    logic [BeatWidth-1:0] read_beat;
+    logic read_last;
+    logic read_second_q;
+    logic [RepeatWidth-1:0] unused_repeat;
+    logic last_repeat;
+    logic block_ends;
 
+    // How many beats are stored, less Depth; one may enter where this is negative.
+    logic signed [LevelWidth-1:0] level_q;
+    logic signed [LevelWidth-1:0] level;
+    logic unused_below;
+    // How many beats wait to be read for the first time, and whether the next one would be.
+    logic unused_waiting;
+    logic waiting_next;
+    logic first_q;
+    logic first;
+    logic there_q;
+    logic room;
     logic write;
     logic read;
-    logic advance;
-    logic last_beat;
-    logic last_repeat;
 
-    assign data_in_ready = level_q != LevelWidth'(Depth);
+    assign data_in_ready = level_q[LevelWidth-1];
     assign write = data_in_valid && data_in_ready;
-    assign advance = !data_out_valid || data_out_ready;
-    assign read = advance && (offset_q < level_q);
-    assign last_beat = offset_q == LevelWidth'(BLOCK - 1);
-    assign last_repeat = repeat_q == RepeatWidth'(REPEATS - 1);
+    assign read = there_q && room;
+    assign block_ends = read && read_last && last_repeat;
+    assign first = (read && read_last) ? last_repeat : first_q;
+    // A bit below both summands carries the beat that enters: one chain of carries.
+    assign {level, unused_below} = {level_q, write}
+        + {block_ends ? -LevelWidth'(BLOCK) : '0, write};
+
+    mase_level #(
+        .MOST(Depth)
+    ) u_waiting (
+        .clk,
+        .rst,
+        .more(write),
+        .less(read && first_q),
+        .some(unused_waiting),
+        .some_next(waiting_next)
+    );
+
+    mase_turn #(
+        .COUNT(BLOCK),
+        .WIDTH(BeatWidth)
+    ) u_write (
+        .clk,
+        .rst,
+        .enable(write),
+        .count(write_beat),
+        .last(write_last)
+    );
+
+    mase_turn #(
+        .COUNT(BLOCK),
+        .WIDTH(BeatWidth)
+    ) u_read (
+        .clk,
+        .rst,
+        .enable(read),
+        .count(read_beat),
+        .last(read_last)
+    );
+
+    mase_turn #(
+        .COUNT(REPEATS),
+        .WIDTH(RepeatWidth)
+    ) u_repeat (
+        .clk,
+        .rst,
+        .enable(read && read_last),
+        .count(unused_repeat),
+        .last(last_repeat)
+    );
 
     always_ff @(posedge clk) begin
       if (rst) begin
-        write_q <= '0;
-        read_q <= '0;
-        second_q <= 1'b0;
-        repeat_q <= '0;
-        level_q <= '0;
-        offset_q <= '0;
-        data_out_valid <= 1'b0;
+        write_second_q <= 1'b0;
+        read_second_q <= 1'b0;
+        level_q <= -LevelWidth'(Depth);
+        first_q <= 1'b1;
+        there_q <= 1'b0;
       end else begin
-        if (advance) data_out_valid <= read;
-        if (write) write_q <= (write_q == AddressWidth'(Depth - 1)) ? '0 : write_q + 1'b1;
-        if (read) begin
-          offset_q <= last_beat ? '0 : offset_q + 1'b1;
-          if (!last_beat) read_q <= read_q + 1'b1;
-          else if (!last_repeat) read_q <= second_q ? AddressWidth'(BLOCK) : '0;
-          else read_q <= second_q ? '0 : AddressWidth'(BLOCK);
-          if (last_beat) repeat_q <= last_repeat ? '0 : repeat_q + 1'b1;
-          if (last_beat && last_repeat) second_q <= !second_q;
-        end
-        if (read && last_beat && last_repeat) begin
-          level_q <= level_q - LevelWidth'(BLOCK) + LevelWidth'(write);
-        end else begin
-          level_q <= level_q + LevelWidth'(write);
-        end
+        if (write && write_last) write_second_q <= !write_second_q;
+        if (block_ends) read_second_q <= !read_second_q;
+        level_q <= level;
+        first_q <= first;
+        there_q <= !first || waiting_next;
       end
     end
 
-    always_ff @(posedge clk) begin
-      if (write) memory[write_q] <= data_in;
-      if (read) data_out <= memory[read_q];
+    logic [WIDTH-1:0] word_q;
+    logic [WIDTH-1:0] result_q;
+
+    if (BLOCK == 1) begin : gen_single
+      always_ff @(posedge clk) begin
+        if (write) memory[write_second_q] <= data_in;
+        word_q <= memory[read_second_q];
+      end
+      logic unused_beats;
+      assign unused_beats = write_beat[0] | read_beat[0];
+    end else begin : gen_beats
+      always_ff @(posedge clk) begin
+        if (write) memory[{write_beat, write_second_q}] <= data_in;
+        word_q <= memory[{read_beat, read_second_q}];
+      end
     end
+
+    always_ff @(posedge clk) result_q <= word_q;
+
+    mase_stream_pipeline #(
+        .WIDTH (WIDTH),
+        .STAGES(2)
+    ) u_pipeline (
+        .clk,
+        .rst,
+        .data_in_valid(there_q),
+        .data_in_ready(room),
+        .result(result_q),
+        .data_out,
+        .data_out_valid,
+        .data_out_ready
+    );
   end
 
 endmodule

@@ -19,11 +19,9 @@ from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.emit.library import declared_names, module_files
 from mase_hw.errors import EmissionError
 from mase_hw.geometry.beats import Cycles
-from tests.rtl_bench import PRESSURE_MODES, STUCK, Bench, Output, cell_case
+from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, STUCK, Bench, Output, cell_case
 
 INFERENCES = 3
-# The cycle in which the bench offers the first beat of every input.
-FIRST_CYCLE = 4
 
 
 def samples() -> Iterator[tuple[str, Cell]]:

@@ -7,7 +7,7 @@ import torch
 from mase_hw.cells.rom_source import pack_words
 from mase_hw.formats import make_format
 from mase_hw.ops import Call, TensorSpec, operators
-from tests.rtl_bench import PRESSURE_MODES, Bench, cell_case, lint
+from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, Bench, cell_case, lint
 
 SHAPE = (1, 2, 6)
 INFERENCES = 8
@@ -102,7 +102,7 @@ def test_results_are_offered_when_predicted(bench):
         netlist = calls[name].operator.hardware(calls[name])
         arrivals = {key: np.arange(port.beats * INFERENCES) for key, port in netlist.inputs.items()}
         predicted = netlist.run(arrivals).offered["data_out_0"]
-        assert output.offered == [4 + cycle for cycle in predicted.tolist()], name
+        assert output.offered == [FIRST_CYCLE + cycle for cycle in predicted.tolist()], name
 
 
 def test_modules_are_clean_for_verilator(bench, tmp_path):

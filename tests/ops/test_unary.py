@@ -31,7 +31,7 @@ from mase_hw.ops import (
     torch_target,
     unary_operators,
 )
-from tests.rtl_bench import PRESSURE_MODES, Bench, Case, cell_case, lint
+from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, Bench, Case, cell_case, lint
 
 # Of another precision than that with which the package decides ties.
 EXACT = Precise(400)
@@ -771,7 +771,7 @@ def test_latency_is_as_scheduled(bench):
         # The bench offers the first beat in the cycle after reset ends, then one each cycle.
         arrivals = np.arange(len(output.offered))
         predicted = call.operator.hardware(call).run({"data_in_0": arrivals}).offered["data_out_0"]
-        assert output.offered == [4 + cycle for cycle in predicted.tolist()], name
+        assert output.offered == [FIRST_CYCLE + cycle for cycle in predicted.tolist()], name
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts what is there, START at first and MOST at most: one more or one less a cycle. `some` says that
+// there is any, `some_next` says so of the next cycle; neither waits for a sum.
+module mase_level #(
+    parameter int unsigned MOST = 4,
+    parameter int unsigned START = 0
+) (
+    input  logic clk,
+    input  logic rst,
+    input  logic more,
+    input  logic less,
+    output logic some,
+    output logic some_next
+);
+
+  localparam int unsigned Width = $clog2(MOST + 1);
+
+  logic [Width-1:0] level_q;
+
+  assign some_next = (more == less) ? some : more || level_q != Width'(1);
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      level_q <= Width'(START);
+      some <= START != 0;
+    end else begin
+      // One, or minus one.
+      if (more != less) level_q <= level_q + (Width'(1) | {Width{less}});
+      some <= some_next;
+    end
+  end
+
+endmodule

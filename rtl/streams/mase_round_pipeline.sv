@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handshakes of a pipeline that never stops and reduces TERMS rounds of INNER beats to one round
+// of results: beat j of the results comes of beat j of every round. A part is a beat that is ready
+// to be reduced, PART_STAGES cycles after it moved, 2 or more; the result comes RESULT_STAGES cycles
+// after its last part, and waits here. A beat of the last round moves while there is room for its
+// result. Throughput one beat per cycle, without gaps between rounds and results.
+module mase_round_pipeline
+  import mase_pkg::*;
+#(
+    parameter int unsigned TERMS = 4,
+    parameter int unsigned INNER = 1,
+    parameter int unsigned PART_STAGES = 2,
+    parameter int unsigned RESULT_STAGES = 1,
+    parameter int unsigned WIDTH = 8
+) (
+    input  logic clk,
+    input  logic rst,
+    input  logic data_in_valid,
+    output logic data_in_ready,
+
+    // The part that is here, and whether it is of a first round; the one that is here in 2 cycles.
+    output logic             part_valid,
+    output logic             part_first,
+    output logic             part_comes,
+    input  logic [WIDTH-1:0] result,
+
+    output logic [WIDTH-1:0] data_out,
+    output logic             data_out_valid,
+    input  logic             data_out_ready
+);
+
+  localparam int unsigned TermWidth = index_width(TERMS);
+  localparam int unsigned InnerWidth = index_width(INNER);
+  localparam int unsigned Beats = TERMS * INNER;
+  // From the last beat to its result, and the cycle in which a place becomes free.
+  localparam int unsigned Cycles = PART_STAGES + RESULT_STAGES + 3;
+  localparam int unsigned More = (Cycles % Beats < INNER) ? Cycles % Beats : INNER;
+  localparam int unsigned Held = Cycles / Beats * INNER + More;
+  localparam int unsigned Depth = (Held > 2) ? Held : 2;
+
+  logic [TermWidth-1:0] term;
+  logic [InnerWidth-1:0] unused_inner;
+  logic last_inner;
+  logic last_term;
+  logic next_last_term;
+  logic take;
+  logic may_q;
+  logic unused_room;
+  logic room_next;
+  logic [PART_STAGES-1:0] valid_q;
+  logic [PART_STAGES-1:0] first_q;
+  logic [PART_STAGES+RESULT_STAGES-1:0] last_q;
+
+  assign data_in_ready = may_q;
+  assign take = data_in_valid && may_q;
+
+  mase_turn #(
+      .COUNT(INNER),
+      .WIDTH(InnerWidth)
+  ) u_inner (
+      .clk,
+      .rst,
+      .enable(take),
+      .count(unused_inner),
+      .last(last_inner)
+  );
+
+  mase_turn #(
+      .COUNT(TERMS),
+      .WIDTH(TermWidth)
+  ) u_term (
+      .clk,
+      .rst,
+      .enable(take && last_inner),
+      .count(term),
+      .last(last_term)
+  );
+
+  // Whether the beat after this one is of a last round.
+  if (TERMS == 1) begin : gen_always
+    assign next_last_term = 1'b1;
+  end else begin : gen_turn
+    assign next_last_term = (take && last_inner) ? term == TermWidth'(TERMS - 2) && !last_term
+        : last_term;
+  end
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      may_q <= 1'b1;
+      valid_q <= '0;
+      last_q <= '0;
+    end else begin
+      may_q <= room_next || !next_last_term;
+      valid_q <= PART_STAGES'({valid_q, take});
+      last_q <= (PART_STAGES + RESULT_STAGES)'({last_q, take && last_term});
+    end
+  end
+
+  always_ff @(posedge clk) first_q <= PART_STAGES'({first_q, term == '0});
+
+  assign part_valid = valid_q[PART_STAGES-1];
+  assign part_first = first_q[PART_STAGES-1];
+  if (PART_STAGES == 2) begin : gen_at_once
+    assign part_comes = take;
+  end else begin : gen_later
+    assign part_comes = valid_q[PART_STAGES-3];
+  end
+
+  mase_credits #(
+      .DEPTH(Depth)
+  ) u_credits (
+      .clk,
+      .rst,
+      .take(take && last_term),
+      .give(data_out_valid && data_out_ready),
+      .room(unused_room),
+      .room_next
+  );
+
+  mase_result_queue #(
+      .WIDTH(WIDTH),
+      .DEPTH(Depth)
+  ) u_queue (
+      .clk,
+      .rst,
+      .data_in(result),
+      .data_in_valid(last_q[PART_STAGES+RESULT_STAGES-1]),
+      .data_out,
+      .data_out_valid,
+      .data_out_ready
+  );
+
+endmodule
