@@ -42,7 +42,7 @@ class BlockAccumulate(Accumulator):
         """
         integers = self.data_in_0.kind is self.weight.kind is Kind.INTEGER
         dot = (2 if integers else 4) + self._levels
-        stages = max(1, dot - 4) + 9
+        stages = max(1, dot - 4) + 10
         return sums_encoder(self.terms, stages, self.data_out_0, self.out_lanes, self.size)
 
     @classmethod

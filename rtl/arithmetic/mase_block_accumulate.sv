@@ -13,8 +13,8 @@
 // before is added, and the bits below its true last one, which nothing is added to, are cleared at the
 // end. Stored sums are 2**(16 * units) too large and so have no sign.
 //
-// A sum is complete 7 + ceil(log2(IN_LANES)) cycles after its last operands met, 2 more with floats,
-// but not before 10 cycles. One beat per cycle without gaps.
+// A sum is complete 8 + ceil(log2(IN_LANES)) cycles after its last operands met, 2 more with floats,
+// but not before 11 cycles. One beat per cycle without gaps.
 module mase_block_accumulate
   import mase_pkg::*;
 #(
@@ -67,7 +67,7 @@ module mase_block_accumulate
   localparam int unsigned DotLatency = (Integers ? 2 : 4) + $clog2(IN_LANES);
   // From the operands to the scales of a block, from there to their shifts and then to their sum.
   localparam int unsigned AlignStages = 5;
-  localparam int unsigned SumStages = AlignStages + ShiftStages + 2;
+  localparam int unsigned SumStages = AlignStages + ShiftStages + 3;
   localparam int unsigned Latency = (DotLatency > AlignStages) ? DotLatency + 1 - AlignStages : 1;
   // A block that is summed up waits so long for its shift.
   localparam int unsigned Wait = Latency + AlignStages - DotLatency - 1;
@@ -188,14 +188,14 @@ module mase_block_accumulate
   // The end of a block, and whether it is the first of its sum, stage by stage.
   logic ended;
   logic pending_q;
-  logic [SumStages-2:0] end_q;
-  logic [SumStages-2:0] first_q;
+  logic [SumStages-4:0] end_q;
+  logic [SumStages-4:0] first_q;
 
   assign ended = part_valid && ends_q[Latency-1];
 
   always_ff @(posedge clk) begin
-    end_q <= (SumStages - 1)'({end_q, ended});
-    first_q <= (SumStages - 1)'({first_q, part_first || pending_q});
+    end_q <= (SumStages - 3)'({end_q, ended});
+    first_q <= (SumStages - 3)'({first_q, part_first || pending_q});
     if (part_valid) pending_q <= !ends_q[Latency-1] && (part_first || pending_q);
   end
 
@@ -287,7 +287,7 @@ module mase_block_accumulate
       exponent_t base;
       exponent_t before_q;
       exponent_t sum_exponent_q;
-      exponent_t after_q[ShiftStages+4];
+      exponent_t after_q[ShiftStages+5];
       exponent_t top;
       exponent_t moved_exponent_q;
       // How far the block and the bias are shifted to the right, and the sum in units.
@@ -296,7 +296,7 @@ module mase_block_accumulate
       logic [ExponentWidth-UnitWidth-1:0] sum_units_q;
       logic [ShiftWidth-1:0] part_shift_q;
       logic [ShiftWidth-1:0] start_shift_q;
-      logic [UnitsWidth-1:0] units_q[ShiftStages];
+      logic [UnitsWidth-1:0] units_q[ShiftStages+1];
 
       assign base = first_q[1] ? start_exponent_q : sum_exponent_q;
       // The last place of the unit that holds the sum's.
@@ -325,8 +325,8 @@ module mase_block_accumulate
         start_shift_q <= (start_places_q > (ExponentWidth + 1)'(Wide))
             ? ShiftWidth'(Wide) : ShiftWidth'(start_places_q);
         units_q[0] <= (32'(sum_units_q) > Units) ? UnitsWidth'(Units) : UnitsWidth'(sum_units_q);
-        for (int s = 1; s < int'(ShiftStages); s++) units_q[s] <= units_q[s-1];
-        for (int s = 1; s < int'(ShiftStages) + 4; s++) after_q[s] <= after_q[s-1];
+        for (int s = 1; s < int'(ShiftStages) + 1; s++) units_q[s] <= units_q[s-1];
+        for (int s = 1; s < int'(ShiftStages) + 5; s++) after_q[s] <= after_q[s-1];
       end
 
       // The block and the bias at their places, without the bits below the sum's last one.
@@ -361,6 +361,8 @@ module mase_block_accumulate
       // gets back what is too large about it.
       logic [StoredWidth-1:0] restored;
       logic [StoredWidth-1:0] restored_q;
+      logic [StoredWidth-1:0] block_addend_q;
+      logic [StoredWidth-1:0] other_addend_q;
       logic [StoredWidth-1:0] addend_q;
       logic [StoredWidth-1:0] stored_q;
       logic [StoredWidth-1:0] added;
@@ -382,20 +384,23 @@ module mase_block_accumulate
       always_ff @(posedge clk) begin
         mask_q <= ~below(UnitWidth'(after_q[ShiftStages+1]));
         restored_q <= restored;
-        move_q <= end_q[SumStages-4] ? units_q[ShiftStages-1] : '0;
+        move_q <= end_q[SumStages-4] ? units_q[ShiftStages] : '0;
         begin_q <= end_q[SumStages-4] && first_q[SumStages-4];
 
-        addend_q <= '0;
-        if (end_q[SumStages-3]) begin
-          addend_q <= StoredWidth'(signed'(part_shifted & mask_q)) + (first_q[SumStages-3]
-              ? StoredWidth'(signed'(start_shifted & mask_q)) ^ TooLarge : restored_q);
+        block_addend_q <= '0;
+        other_addend_q <= '0;
+        if (end_q[SumStages-4]) begin
+          block_addend_q <= StoredWidth'(signed'(part_shifted & mask_q));
+          other_addend_q <= first_q[SumStages-4]
+              ? StoredWidth'(signed'(start_shifted & mask_q)) ^ TooLarge : restored_q;
         end
+        addend_q <= block_addend_q + other_addend_q;
 
         if (begin_q) stored_q <= '0;
         else stored_q <= added >> {move_q, UnitWidth'(0)};
 
         sum_q <= Wide'(added ^ TooLarge);
-        moved_exponent_q <= after_q[ShiftStages+3];
+        moved_exponent_q <= after_q[ShiftStages+4];
       end
 
       assign mantissa[r*OUT_LANES+o] = sum_q & ~below(UnitWidth'(moved_exponent_q));
