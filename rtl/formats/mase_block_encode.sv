@@ -61,7 +61,7 @@ module mase_block_encode
   localparam logic signed [KeyWidth-1:0] LowKey = KeyWidth'(LowPlace) <<< BelowWidth;
   localparam int unsigned CodeWidth = DATA_OUT.scale_width;
 
-  // Keys, their tree, the largest so far, and the scale; the block counts; its elements and scale are
+  // Keys, their tree, the scale, the largest so far; the block counts; its elements and scale are
   // read; elements relative to it, rounded; the queue of results.
   localparam int unsigned TreeLevels = $clog2(LANES);
   localparam int unsigned KeyStages = 1 + TreeLevels;
@@ -189,9 +189,11 @@ module mase_block_encode
   logic [ROWS-1:0][CodeWidth-1:0] result_scale;
 
   for (genvar r = 0; r < ROWS; r++) begin : gen_row
-    // Largest magnitude: the place of its leading one, and the bits below it where they count.
-    logic signed [KeyWidth-1:0] running_q;
+    // Largest magnitude of a beat: the place of its leading one, and the bits below it where they
+    // count. A larger one never has a smaller scale, so that the largest scale is the block's.
+    logic signed [KeyWidth-1:0] largest;
     logic [CodeWidth-1:0] code;
+    logic [CodeWidth-1:0] running_q;
     logic [CodeWidth-1:0] codes[1<<BlockWidth];
     logic [CodeWidth-1:0] shared_q;
 
@@ -224,12 +226,7 @@ module mase_block_encode
       end
     end
 
-    always_ff @(posedge clk) begin
-      if (valid_q[KeyStages-1]
-          && (starts_q[KeyStages-1] || gen_level[TreeLevels].key_q[0] > running_q)) begin
-        running_q <= gen_level[TreeLevels].key_q[0];
-      end
-    end
+    assign largest = gen_level[TreeLevels].key_q[0];
 
     if (Fine) begin : gen_fine_scale
       mase_nvfp4_scale #(
@@ -237,20 +234,23 @@ module mase_block_encode
           .PLACE_WIDTH(PLACE_WIDTH)
       ) u_scale (
           .clk,
-          .place(running_q[KeyWidth-1:BelowWidth]),
-          .significand(running_q[BelowWidth-1:0]),
+          .place(largest[KeyWidth-1:BelowWidth]),
+          .significand(largest[BelowWidth-1:0]),
           .code
       );
     end else begin : gen_power_scale
       always_ff @(posedge clk) begin
-        if (running_q > KeyWidth'(HighPlace)) code <= CodeWidth'(DATA_OUT.scale_codes - 1);
-        else if (running_q < LowKey) code <= '0;
-        else code <= CodeWidth'(running_q - LowKey);
+        if (largest > KeyWidth'(HighPlace)) code <= CodeWidth'(DATA_OUT.scale_codes - 1);
+        else if (largest < LowKey) code <= '0;
+        else code <= CodeWidth'(largest - LowKey);
       end
     end
 
     always_ff @(posedge clk) begin
-      if (complete) codes[block_in_q] <= code;
+      if (valid_q[ScaleStages-2] && (starts_q[ScaleStages-2] || code > running_q)) begin
+        running_q <= code;
+      end
+      if (complete) codes[block_in_q] <= running_q;
       shared_q <= codes[block_out_q];
       code_q[r] <= (ResultStages * CodeWidth)'({code_q[r], shared_q});
     end
