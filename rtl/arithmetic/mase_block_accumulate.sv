@@ -367,6 +367,7 @@ module mase_block_accumulate
       logic [StoredWidth-1:0] stored_q;
       logic [StoredWidth-1:0] added;
       logic [Wide-1:0] sum_q;
+      logic [Wide-1:0] sum_mask_q;
       logic [UnitsWidth-1:0] move_q;
       logic begin_q;
 
@@ -399,11 +400,12 @@ module mase_block_accumulate
         if (begin_q) stored_q <= '0;
         else stored_q <= added >> {move_q, UnitWidth'(0)};
 
-        sum_q <= Wide'(added ^ TooLarge);
+        sum_mask_q <= ~below(UnitWidth'(after_q[ShiftStages+3]));
+        sum_q <= Wide'(added ^ TooLarge) & sum_mask_q;
         moved_exponent_q <= after_q[ShiftStages+4];
       end
 
-      assign mantissa[r*OUT_LANES+o] = sum_q & ~below(UnitWidth'(moved_exponent_q));
+      assign mantissa[r*OUT_LANES+o] = sum_q;
       assign exponent[r*OUT_LANES+o] = moved_exponent_q & ~exponent_t'(Unit - 1);
     end
   end
