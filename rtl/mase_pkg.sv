@@ -177,4 +177,39 @@ package mase_pkg;
     return (wide > result.width + 1) ? wide : result.width + 1;
   endfunction
 
+  // Bits of a normalized significand that rounding to an element needs: those of the largest elements,
+  // one below them, and whether anything lies below that. Elements beside a float scale are compared
+  // with multiples of it.
+  function automatic int unsigned kept_bits(input format_t result);
+    bit unused_fields;
+    unused_fields = ^result;
+    if (result.scale_is_float) return 10;
+    if (result.encoding == Float) return result.width - result.exponent_width + 2;
+    return result.width + 1;
+  endfunction
+
+  // Cycles of modules that never stop.
+  localparam int unsigned NormalizeStages = 6;
+  localparam int unsigned RoundStages = 5;
+  localparam int unsigned ShiftStages = 2;
+  localparam int unsigned ScaledCastStages = 7;
+
+  // Of mase_scalar_cast.
+  function automatic int unsigned cast_stages(input encoding_e encoding,
+                                                input int unsigned width);
+    if (encoding == Float) return NormalizeStages + RoundStages;
+    if (encoding == Levels && width == 1) return 0;
+    return ScaledCastStages + ((encoding == Offset) ? 2 : 0);
+  endfunction
+
+  // Of mase_scalar_dot_product before its tree of adders.
+  function automatic int unsigned dot_stages(input encoding_e data, input encoding_e weight);
+    return (data == Float || weight == Float) ? 4 : 2;
+  endfunction
+
+  // Of mase_scaled_arithmetic.
+  function automatic int unsigned arithmetic_stages(input operation_e operation);
+    return (operation == Multiply) ? 2 : 4 + ShiftStages;
+  endfunction
+
 endpackage

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from mase_hw.cells._base import Cell, Port, fact
 from mase_hw.cells._encoder import encoder
-from mase_hw.cells._motion import Chain, Motion, Steps
+from mase_hw.cells._motion import Motion, Steps
 from mase_hw.formats import Encoding
 
 
@@ -56,24 +57,27 @@ class Elementwise(Cell):
 
 @dataclass(frozen=True)
 class Encoded(Elementwise):
-    """A cell whose exact results `mase_encode` or `mase_block_encode` rounds.
+    """A cell whose exact results `mase_encode` rounds.
 
     `lanes` are those of a row.
 
     Attributes:
         rows: rows of a beat.
         size: elements of a row of the tensor.
-        latency: cycles before the encoder.
     """
 
     rows: int
     size: int
-    latency: ClassVar[int] = 0
 
     def _port(self, encoding: Encoding) -> Port:
         return Port.elements(encoding, self.lanes, self.beats, rows=self.rows, scales=True)
 
     @property
+    @abstractmethod
+    def stages(self) -> int:
+        """Cycles from a beat to its exact results."""
+
+    @property
     def motion(self) -> Motion:
-        """A pipeline, and the encoder."""
-        return Chain((Steps(self.latency), encoder(self.data_out_0, self.lanes, self.size)))
+        """A pipeline."""
+        return encoder(self.stages, self.data_out_0, self.lanes, self.size)

@@ -277,22 +277,29 @@ class Queue(Motion):
 
 @dataclass(frozen=True)
 class Blocks(Motion):
-    """Beats wait until the last of their block of one scale has come.
+    """Beats wait until the last of their block of one scale has come, in a pipeline like `Steps`.
 
     Attributes:
         block: beats of a block, within a row.
         row: beats of a row; its last block may be shorter.
+        latency: cycles from the last beat of a block to its first result.
+        interval: cycles between beats, at least; with fewer, fewer beats are on their way.
     """
 
     block: int
     row: int
+    latency: int
+    interval: int = 1
+
+    @property
+    def depth(self) -> int:
+        """Beats on their way or waiting."""
+        return self.block - 1 - (-(self.latency + 1) // self.interval)
 
     def offered(self, arrivals: Arrivals) -> Cycles:
-        """A beat is offered 2 cycles after the last of its block entered."""
-        moved = met(arrivals).reshape(-1, self.row)
-        last = np.minimum((np.arange(self.row) // self.block + 1) * self.block, self.row) - 1
-        left: Cycles = one_per_cycle(moved[:, last].reshape(-1) + 1) + 1
-        return left
+        """A block follows its last beat."""
+        last = met(arrivals)[self.needs("", met(arrivals).size)]
+        return one_per_cycle(last + self.latency)
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of the block."""
@@ -302,17 +309,14 @@ class Blocks(Motion):
         return needs
 
     def room(self, port: str, beats: int) -> Cycles:
-        """Two blocks, and a beat on offer."""
-        return self._read(beats) - 1
+        """What is on its way or waits."""
+        return np.arange(beats) - self.depth
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
-        """There is room for two blocks."""
-        beats = met(arrivals).size
-        return stored(arrivals, gone, self.needs("", beats), self._read(beats))
-
-    def _read(self, beats: int) -> Cycles:
-        """Return the beat whose place each beat takes; negative for none."""
-        return np.arange(beats) - 2 * self.block
+        """Beats enter while there is room for their results."""
+        taken = one_per_cycle(np.maximum(met(arrivals), behind(gone, self.depth) + 1))
+        offered = np.maximum(self.offered({"": taken}), behind(gone) + 1)
+        return Moves(dict.fromkeys(arrivals, taken), offered)
 
 
 @dataclass(frozen=True)

@@ -11,3 +11,8 @@ class Operation(Enum):
     ADD = "Add"
     SUBTRACT = "Subtract"
     MULTIPLY = "Multiply"
+
+    @property
+    def stages(self) -> int:
+        """Cycles of `mase_scaled_arithmetic`."""
+        return 2 if self is Operation.MULTIPLY else 6

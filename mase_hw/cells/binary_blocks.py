@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Encoded
@@ -25,7 +24,11 @@ class BinaryBlocks(Encoded):
     data_in_1: Encoding
     operation: Operation
     guard_bits: int
-    latency: ClassVar[int] = 2
+
+    @property
+    def stages(self) -> int:
+        """Operands, and what is computed."""
+        return 1 + self.operation.stages
 
     @property
     def multipliers(self) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._motion import Chain, Motion, Steps
+from mase_hw.cells._encoder import encoder
+from mase_hw.cells._motion import Motion
 from mase_hw.cells._operation import Operation
 from mase_hw.formats import Encoding, Kind
 
@@ -41,8 +42,8 @@ class BinaryFloat(Elementwise):
 
     @property
     def motion(self) -> Motion:
-        """A register of exact results, one of rounded ones."""
-        return Chain((Steps(), Steps()))
+        """Decoded operands, what is computed, its rounding."""
+        return encoder(1 + self.operation.stages, self.data_out_0, self.lanes, self.lanes)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

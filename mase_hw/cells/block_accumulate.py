@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator, with_scale
 from mase_hw.cells._base import Cell, Port
-from mase_hw.cells._encoder import encoder
-from mase_hw.cells._motion import Chain, Fold, Motion
-from mase_hw.formats import Encoding
+from mase_hw.cells._encoder import sums_encoder
+from mase_hw.cells._motion import Motion
+from mase_hw.formats import Encoding, Kind
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,14 @@ class BlockAccumulate(Accumulator):
 
     @property
     def motion(self) -> Motion:
-        """Products, a tree of adders, the sum of a block, the sum; then the encoder."""
-        sums = Fold(self.terms, 5 + self._levels)
-        return Chain((sums, encoder(self.data_out_0, self.out_lanes, self.size)))
+        """A dot product, its place beside the sum, the sum; then its codes.
+
+        The place is found in five cycles while products are summed.
+        """
+        integers = self.data_in_0.kind is self.weight.kind is Kind.INTEGER
+        dot = (2 if integers else 4) + self._levels
+        stages = max(1, dot - 4) + 10
+        return sums_encoder(self.terms, stages, self.data_out_0, self.out_lanes, self.size)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -24,6 +24,11 @@ class CastMixed(Encoded):
     multiplier: int = 1
     multiplier_shift: int = 0
 
+    @property
+    def stages(self) -> int:
+        """Decoded codes, times a float scale, less the zero point, times the multiplier."""
+        return 2 + self.data_in_0.scale_is_float + (self.multiplier_width > 0)
+
     @classmethod
     def samples(cls) -> Sequence[Cell]:
         """From and to blocks, floats, levels and integers around a zero point."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._encoder import QUEUE, cast_stages
 from mase_hw.cells._motion import Motion, Steps
 from mase_hw.formats import Encoding, Kind
 
@@ -49,7 +50,7 @@ class Requantize(Cell):
     @property
     def motion(self) -> Motion:
         """A product, and a cast."""
-        return Steps(5)
+        return Steps(2 + cast_stages(self.data_out_0) + QUEUE)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator, marked
 from mase_hw.cells._base import Cell, Port
-from mase_hw.cells._encoder import encoder
-from mase_hw.cells._motion import Chain, Fold, Motion
+from mase_hw.cells._encoder import sums_encoder
+from mase_hw.cells._motion import Motion
 from mase_hw.formats import Encoding, Kind
 
 
@@ -42,9 +42,14 @@ class ScalarAccumulate(Accumulator):
 
     @property
     def motion(self) -> Motion:
-        """Products, a tree of adders, the sum; then the encoder."""
-        sums = Fold(self.terms, 4 + self._levels)
-        return Chain((sums, encoder(self.data_out_0, self.out_lanes, self.size)))
+        """Significands, products, their shifts, a tree of adders, the sum; then its codes."""
+        floats = Kind.FLOAT in {self.data_in_0.kind, self.weight.kind, self._bias_kind}
+        stages = (4 if floats else 2) + self._levels + 1
+        return sums_encoder(self.terms, stages, self.data_out_0, self.out_lanes, self.size)
+
+    @property
+    def _bias_kind(self) -> Kind | None:
+        return self.bias.kind if self.bias else None
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Image
 from mase_hw.cells._elementwise import Encoded
@@ -36,7 +35,11 @@ class UnaryBlocks(Encoded):
     order_2: int
     order_3: int
     table: Image
-    latency: ClassVar[int] = 5
+
+    @property
+    def stages(self) -> int:
+        """The place in the table in five registers, the word, the result."""
+        return 8
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
@@ -45,13 +48,16 @@ class UnaryBlocks(Encoded):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Rows that a beat's lanes do not divide, and blocks of several beats."""
+        """Rows that a beat's lanes do not divide, blocks of several beats, signs alone."""
         blocks = Encoding(
             4, symmetric=True, block_size=4, scale_width=4, scale_bias=7, scale_codes=15
         )
         words = Image(10, lambda: [number * 37 % 1024 for number in range(25)])
         table = (-2, 3, 6, 4, 1, 0, 1, 2, words)
+        signs = replace(blocks, width=2)
+        few = (-2, 3, 6, 4, 1, 0, 1, 2, Image(10, lambda: [37 * number for number in range(7)]))
         return (
             cls(blocks, blocks, 4, 2, 7, *table, beats=4),
             cls(blocks, blocks, 2, 1, 6, *table, beats=6),
+            cls(signs, blocks, 2, 1, 6, *few, beats=6),
         )

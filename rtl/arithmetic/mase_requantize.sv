@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = cast(data_in_0 * multiplier * 2**-shift), ROWS rows of LANES exact integers, each lane
 // with a multiplier of its own: a word of MULTIPLIER holds the shift above MULTIPLIER_WIDTH bits.
-// Rounded once to integers, the scale is in the multiplier, see mase_scalar_cast. Latency 5 cycles,
-// throughput 1 beat per cycle.
+// Rounded once to integers, the scale is in the multiplier, see mase_scalar_cast. Latency 4 cycles
+// and cast_stages(), throughput 1 beat per cycle.
 module mase_requantize
   import mase_pkg::*;
 #(
@@ -37,7 +37,6 @@ module mase_requantize
   logic met_ready;
   logic [LANES-1:0][ShiftWidth-1:0] shift_q;
   logic [LANES-1:0][ShiftWidth-1:0] product_shift_q;
-  logic [ROWS*LANES-1:0][DATA_OUT_0.width-1:0] rounded;
   logic [ROWS*LANES-1:0][DATA_OUT_0.width-1:0] result;
 
   mase_stream_join #(
@@ -51,7 +50,6 @@ module mase_requantize
 
   always_ff @(posedge clk) begin
     product_shift_q <= shift_q;
-    result <= rounded;
   end
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
@@ -71,16 +69,17 @@ module mase_requantize
           .PLACE_WIDTH(PlaceWidth),
           .DATA_OUT(integers(DATA_OUT_0))
       ) u_cast (
+          .clk,
           .data_in (product_q),
           .exponent(-PlaceWidth'({1'b0, product_shift_q[i]})),
-          .data_out(rounded[r*LANES+i])
+          .data_out(result[r*LANES+i])
       );
     end
   end
 
   mase_stream_pipeline #(
       .WIDTH (ROWS * LANES * DATA_OUT_0.width),
-      .STAGES(3)
+      .STAGES(2 + cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width))
   ) u_pipeline (
       .clk,
       .rst,

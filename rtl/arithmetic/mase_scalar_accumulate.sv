@@ -6,8 +6,8 @@
 //
 // Of the last of every GROUP_TERMS beats only TAIL lanes count; with MARKED, which takes one row, a
 // lane counts if the bit above it is set. Sums are in units of 2**-SUM_FRACTION; products and biases
-// are shifted to it. A sum is complete 2 + ceil(log2(IN_LANES)) cycles after its last operands met.
-// One beat per cycle without gaps.
+// are shifted to it. A sum is complete 3 + ceil(log2(IN_LANES)) cycles after its last operands met, 2
+// more with floats. One beat per cycle without gaps.
 module mase_scalar_accumulate
   import mase_pkg::*;
 #(
@@ -60,22 +60,30 @@ module mase_scalar_accumulate
     $error("GROUP_TERMS must divide TERMS, and MARKED takes one row");
   end
 
+  localparam int unsigned DotStages = HAS_BIAS && BIAS.encoding == Float
+      ? 4 : dot_stages(DATA_IN_0.encoding, WEIGHT.encoding);
+  // A part and its bias are announced so many cycles before their sums are here.
+  localparam int unsigned BiasStages = DotStages - 1;
+
   logic met;
   logic part_valid;
   logic part_first;
+  logic [BiasStages-1:0] valid_q;
+  logic [BiasStages-1:0] first_q;
   logic [OUT_LANES-1:0][BIAS.width-1:0] part_bias;
-  logic [ROWS*OUT_LANES-1:0][SUM_WIDTH-1:0] result;
   logic [ROWS*OUT_LANES-1:0][SUM_WIDTH-1:0] sums;
-  logic sum_valid;
-  logic sum_ready;
 
-  mase_accumulate_pipeline #(
+  mase_accumulate_encode #(
       .TERMS(TERMS),
       .PART_STAGES(1 + $clog2(IN_LANES)),
-      .RESULT_STAGES(1),
+      .SUM_STAGES(BiasStages + 1),
       .HAS_BIAS(HAS_BIAS),
       .BIAS_WIDTH(OUT_LANES * BIAS.width),
-      .WIDTH(ROWS * OUT_LANES * SUM_WIDTH)
+      .SUM_WIDTH(SUM_WIDTH),
+      .DATA_OUT(DATA_OUT_0),
+      .ROWS(ROWS),
+      .LANES(OUT_LANES),
+      .SIZE(SIZE)
   ) u_pipeline (
       .clk,
       .rst,
@@ -89,11 +97,18 @@ module mase_scalar_accumulate
       .part_valid,
       .part_first,
       .part_bias,
-      .result,
-      .data_out(sums),
-      .data_out_valid(sum_valid),
-      .data_out_ready(sum_ready)
+      .mantissa(sums),
+      .exponent({ROWS * OUT_LANES{exponent_t'(-SUM_FRACTION)}}),
+      .data_out(data_out_0),
+      .scale(data_out_0_exponent),
+      .data_out_valid(data_out_0_valid),
+      .data_out_ready(data_out_0_ready)
   );
+
+  always_ff @(posedge clk) begin
+    valid_q <= BiasStages'({valid_q, part_valid});
+    first_q <= BiasStages'({first_q, part_first});
+  end
 
   assign met = data_in_0_valid && data_in_0_ready;
 
@@ -135,7 +150,30 @@ module mase_scalar_accumulate
           .significand,
           .shift
       );
-      assign start = SUM_WIDTH'(significand) <<< (32'(shift) + BIAS_SHIFT);
+      if (BIAS.encoding == Float) begin : gen_shift
+        logic signed [BIAS.significand_width-1:0] significand_q;
+        logic [BIAS.exponent_width-1:0] shift_q;
+        logic [BIAS.exponent_width-1:0] coarse_q;
+        logic signed [BIAS.significand_width+2:0] fine_q;
+        logic signed [SUM_WIDTH-1:0] start_q;
+        always_ff @(posedge clk) begin
+          significand_q <= significand;
+          shift_q <= shift;
+          fine_q <= (BIAS.significand_width + 3)'(significand_q) <<< (shift_q & 3);
+          coarse_q <= shift_q & ~BIAS.exponent_width'(3);
+          start_q <= (SUM_WIDTH'(fine_q) <<< BIAS_SHIFT) <<< coarse_q;
+        end
+        assign start = start_q;
+      end else begin : gen_same_step
+        logic signed [SUM_WIDTH-1:0] start_q[BiasStages];
+        always_ff @(posedge clk) begin
+          start_q[0] <= SUM_WIDTH'(significand) <<< BIAS_SHIFT;
+          for (int s = 1; s < int'(BiasStages); s++) start_q[s] <= start_q[s-1];
+        end
+        assign start = start_q[BiasStages-1];
+        logic unused_shift;
+        assign unused_shift = |shift;
+      end
     end else begin : gen_no_bias
       assign start = '0;
       logic unused_bias;
@@ -150,39 +188,23 @@ module mase_scalar_accumulate
           .DATA(DATA_IN_0),
           .WEIGHT(WEIGHT),
           .LANES(IN_LANES),
-          .SUM_WIDTH(SUM_WIDTH)
+          .SUM_WIDTH(SUM_WIDTH),
+          .STAGES(DotStages)
       ) u_dot (
           .clk,
-          .valid(met ? lanes : '0),
+          .valid(lanes),
           .data(data[r*IN_LANES+:IN_LANES]),
           .weight(weight[o*IN_LANES+:IN_LANES]),
           .sum(dot)
       );
 
       always_ff @(posedge clk) begin
-        if (part_valid) sum_q <= (part_first ? start : sum_q) + (dot <<< DOT_SHIFT);
+        if (valid_q[BiasStages-1]) begin
+          sum_q <= (first_q[BiasStages-1] ? start : sum_q) + (dot <<< DOT_SHIFT);
+        end
       end
-      assign result[r*OUT_LANES+o] = sum_q;
+      assign sums[r*OUT_LANES+o] = sum_q;
     end
   end
-
-  mase_encode #(
-      .IN_WIDTH(SUM_WIDTH),
-      .DATA_OUT(DATA_OUT_0),
-      .ROWS(ROWS),
-      .LANES(OUT_LANES),
-      .SIZE(SIZE)
-  ) u_encode (
-      .clk,
-      .rst,
-      .mantissa(sums),
-      .exponent({ROWS * OUT_LANES{exponent_t'(-SUM_FRACTION)}}),
-      .data_in_valid(sum_valid),
-      .data_in_ready(sum_ready),
-      .data_out(data_out_0),
-      .scale(data_out_0_exponent),
-      .data_out_valid(data_out_0_valid),
-      .data_out_ready(data_out_0_ready)
-  );
 
 endmodule

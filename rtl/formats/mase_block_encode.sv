@@ -1,30 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks with a shared scale out of exact values mantissa * 2**exponent.
+// Blocks with a shared scale out of normalized numbers, see mase_normalize.
 //
-// Elements are integers or floats, see mase_scalar_cast, rounded to nearest even. The scale of a
-// block of neighbours in a row is the exponent of its largest magnitude, less that of the largest
-// element, bounded to what its code holds. The exponent is rounded down, to nearest where floats
-// have no mantissa. Where scales are floats they are E4M3 and elements E2M1, see mase_nvfp4_scale
-// and mase_nvfp4_element. A block is held back until its last tile is in: the first tile of a block
-// is offered 2 cycles after its last one entered. Throughput 1 beat per cycle without gaps: two
-// blocks are stored.
+// Elements are integers or floats, rounded to nearest even. The scale of a block of neighbours in a
+// row is the exponent of its largest magnitude, less that of the largest element, bounded to what its
+// code holds. The exponent is rounded down, to nearest where floats have no mantissa. Where scales
+// are floats they are E4M3 and elements E2M1, see mase_nvfp4_scale and mase_nvfp4_element.
+//
+// Numbers come STAGES cycles after their beat moved. A block is held back until its last tile is in:
+// the first tile of a block is offered 13 + ceil(log2(LANES)) cycles after its last one came, 2 more
+// where scales are floats. Throughput 1 beat per cycle without gaps, where beats come INTERVAL cycles
+// apart or more; nothing stops inside.
 module mase_block_encode
   import mase_pkg::*;
 #(
-    parameter int unsigned IN_WIDTH = 16,
     parameter format_t DATA_OUT = blocks(fixed(8, 0), 1'b1, 4, 8, 127, 255),
+    parameter int unsigned PLACE_WIDTH = $bits(exponent_t) + 2,
+    parameter int unsigned STAGES = 0,
+    parameter int unsigned INTERVAL = 1,
     parameter int unsigned ROWS = 1,
     parameter int unsigned LANES = 4,
     // Elements of a row, of which a row's last tile may hold fewer than LANES.
-    parameter int unsigned SIZE = 8
+    parameter int unsigned SIZE = 8,
+
+    localparam int unsigned Kept = kept_bits(DATA_OUT)
 ) (
     input logic clk,
     input logic rst,
 
-    input  logic      [ROWS*LANES-1:0][IN_WIDTH-1:0] mantissa,
-    input  exponent_t [ROWS*LANES-1:0]               exponent,
-    input  logic                                     data_in_valid,
-    output logic                                     data_in_ready,
+    input  logic [ROWS*LANES-1:0]                  negative,
+    input  logic [ROWS*LANES-1:0][PLACE_WIDTH-1:0] place,
+    input  logic [ROWS*LANES-1:0][       Kept-1:0] significand,
+    input  logic                                   data_in_valid,
+    output logic                                   data_in_ready,
 
     output logic [ROWS*LANES-1:0][      DATA_OUT.width-1:0] data_out,
     output logic [      ROWS-1:0][DATA_OUT.scale_width-1:0] scale,
@@ -36,14 +43,8 @@ module mase_block_encode
   localparam int unsigned Wanted = DATA_OUT.block_size / LANES;
   localparam int unsigned BlockTiles = (Wanted < Tiles) ? Wanted : Tiles;
   localparam int unsigned Tail = SIZE - (Tiles - 1) * LANES;
-  localparam int unsigned Depth = 2 * BlockTiles;
   localparam int unsigned TileWidth = index_width(Tiles);
-  localparam int unsigned BlockWidth = index_width(BlockTiles);
-  localparam int unsigned AddressWidth = $clog2(Depth);
-  localparam int unsigned LevelWidth = $clog2(Depth + 1);
-  localparam int unsigned Payload = ROWS * LANES * (IN_WIDTH + $bits(exponent_t));
-  // One more bit than an exponent, and the place of the leading one.
-  localparam int unsigned PlaceWidth = $bits(exponent_t) + 2;
+  localparam int unsigned PartWidth = index_width(BlockTiles);
   localparam bit Floats = DATA_OUT.encoding == Float;
   localparam int unsigned Mantissa = Floats ? DATA_OUT.width - 1 - DATA_OUT.exponent_width : 0;
   localparam bit Nearest = Floats && Mantissa == 0;
@@ -52,180 +53,305 @@ module mase_block_encode
       Floats ? int'(DATA_OUT.maximum_code >> Mantissa) - DATA_OUT.exponent_bias : 0;
   localparam bit Fine = DATA_OUT.scale_is_float;
   // The bits of a magnitude that its scale depends on, below the place of the leading one.
-  localparam int unsigned BelowWidth = Fine ? IN_WIDTH : 0;
-  localparam int unsigned BelowBits = Fine ? IN_WIDTH : 1;
-  localparam int unsigned KeyWidth = PlaceWidth + BelowWidth;
+  localparam int unsigned BelowWidth = Fine ? Kept : 0;
+  localparam int unsigned KeyWidth = PLACE_WIDTH + BelowWidth;
   // Largest magnitudes below this place have the smallest scale.
   localparam int LowPlace = Fine ? -8 : Largest - DATA_OUT.scale_bias;
   localparam int HighPlace = LowPlace + int'(DATA_OUT.scale_codes) - 1;
+  localparam logic signed [KeyWidth-1:0] LowKey = KeyWidth'(LowPlace) <<< BelowWidth;
+  localparam int unsigned CodeWidth = DATA_OUT.scale_width;
+
+  // Keys, their tree, the scale, the largest so far; the block counts; its elements and scale are
+  // read; elements relative to it, rounded; the queue of results.
+  localparam int unsigned TreeLevels = $clog2(LANES);
+  localparam int unsigned KeyStages = 1 + TreeLevels;
+  localparam int unsigned ScaleStages = KeyStages + 1 + (Fine ? 3 : 1);
+  localparam int unsigned ReadStages = ScaleStages + 1;
+  localparam int unsigned ResultStages = 1 + RoundStages;
+  localparam int unsigned Latency = STAGES + ReadStages + 1 + ResultStages + 2;
+  // So many tiles are on their way or wait; these are stored.
+  localparam int unsigned Depth = BlockTiles - 1 + ceil_div(Latency + 1, INTERVAL);
+  localparam int unsigned Stored = (BlockTiles + ReadStages + 1 < Depth)
+      ? BlockTiles + ReadStages + 1 : Depth;
+  localparam int unsigned AddressWidth = index_width(Stored);
+  localparam int unsigned BlockWidth = index_width(BlockTiles + 1);
+  localparam int unsigned ElementWidth = 1 + PLACE_WIDTH + Kept;
+  localparam int unsigned ResultWidth = ROWS * (LANES * DATA_OUT.width + CodeWidth);
 
   if (DATA_OUT.block_size % LANES != 0 && Tiles > 1) begin : gen_block_check
     $error("the tiles of a row must divide the blocks");
   end
+  if (!Floats && DATA_OUT.encoding != Integer) begin : gen_encoding_check
+    $error("elements must be integers or floats");
+  end
 
-  function automatic logic [AddressWidth-1:0] following(input logic [AddressWidth-1:0] address);
-    return (address == AddressWidth'(Depth - 1)) ? '0 : address + 1'b1;
-  endfunction
+  // When numbers are here, and when what is made of them is.
+  logic take;
+  logic here;
+  logic [ReadStages-1:0] valid_q;
+  logic [ReadStages-1:0] last_q;
+  logic [TileWidth-1:0] tile_in_q;
+  logic [PartWidth-1:0] part_in_q;
+  logic [ReadStages-1:0] starts_q;
+  logic row_in;
+  logic last_in;
+  logic unused_room;
 
-  logic [Payload-1:0] memory[Depth];
+  assign take = data_in_valid && data_in_ready;
+  assign row_in = tile_in_q == TileWidth'(Tiles - 1);
+  assign last_in = row_in || part_in_q == PartWidth'(BlockTiles - 1);
+
+  if (STAGES == 0) begin : gen_here
+    assign here = take;
+  end else begin : gen_later
+    logic [STAGES-1:0] here_q;
+    assign here = here_q[STAGES-1];
+    always_ff @(posedge clk) begin
+      if (rst) here_q <= '0;
+      else here_q <= STAGES'({here_q, take});
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      tile_in_q <= '0;
+      part_in_q <= '0;
+      valid_q   <= '0;
+    end else begin
+      valid_q <= ReadStages'({valid_q, here});
+      if (here) begin
+        tile_in_q <= row_in ? '0 : tile_in_q + 1'b1;
+        part_in_q <= last_in ? '0 : part_in_q + 1'b1;
+      end
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    last_q   <= ReadStages'({last_q, last_in});
+    starts_q <= ReadStages'({starts_q, part_in_q == '0});
+  end
+
+  // Complete blocks wait for nobody: a tile of them is read in every cycle.
+  logic complete;
   logic [AddressWidth-1:0] write_q;
   logic [AddressWidth-1:0] read_q;
-  logic [LevelWidth-1:0] level_q;
-  // A row's last block may be a single tile, so that many blocks are stored.
-  logic [LevelWidth-1:0] blocks_q;
-  logic [TileWidth-1:0] tile_in_q;
-  logic [TileWidth-1:0] tile_out_q;
-  logic [BlockWidth-1:0] part_in_q;
-  logic [BlockWidth-1:0] part_out_q;
-  logic [AddressWidth-1:0] block_in_q;
-  logic [AddressWidth-1:0] block_out_q;
-  logic write;
+  logic [BlockWidth-1:0] block_in_q;
+  logic [BlockWidth-1:0] block_out_q;
+  logic [BlockWidth:0] waiting_q;
+  logic [BlockWidth:0] waiting;
   logic read;
-  logic last_in;
-  logic last_out;
-  logic row_in;
+  logic [TileWidth-1:0] tile_out_q;
+  logic [PartWidth-1:0] part_out_q;
   logic row_out;
+  logic last_out;
 
-  assign data_in_ready = level_q != LevelWidth'(Depth);
-  assign write = data_in_valid && data_in_ready;
-  assign read = (blocks_q != '0) && (!data_out_valid || data_out_ready);
-  assign row_in = tile_in_q == TileWidth'(Tiles - 1);
+  assign complete = valid_q[ScaleStages-1] && last_q[ScaleStages-1];
   assign row_out = tile_out_q == TileWidth'(Tiles - 1);
-  assign last_in = row_in || part_in_q == BlockWidth'(BlockTiles - 1);
-  assign last_out = row_out || part_out_q == BlockWidth'(BlockTiles - 1);
+  assign last_out = row_out || part_out_q == PartWidth'(BlockTiles - 1);
+  assign waiting = waiting_q + (BlockWidth + 1)'(complete)
+      - (BlockWidth + 1)'(read && last_out);
 
   always_ff @(posedge clk) begin
     if (rst) begin
       write_q <= '0;
       read_q <= '0;
-      level_q <= '0;
-      blocks_q <= '0;
-      tile_in_q <= '0;
-      tile_out_q <= '0;
-      part_in_q <= '0;
-      part_out_q <= '0;
       block_in_q <= '0;
       block_out_q <= '0;
-      data_out_valid <= 1'b0;
+      waiting_q <= '0;
+      read <= 1'b0;
+      tile_out_q <= '0;
+      part_out_q <= '0;
     end else begin
-      if (!data_out_valid || data_out_ready) data_out_valid <= read;
-      level_q  <= level_q + LevelWidth'(write) - LevelWidth'(read);
-      blocks_q <= blocks_q + LevelWidth'(write && last_in) - LevelWidth'(read && last_out);
-      if (write) begin
-        write_q   <= following(write_q);
-        tile_in_q <= row_in ? '0 : tile_in_q + 1'b1;
-        part_in_q <= last_in ? '0 : part_in_q + 1'b1;
-        if (last_in) block_in_q <= following(block_in_q);
-      end
+      if (here) write_q <= write_q + 1'b1;
+      if (complete) block_in_q <= block_in_q + 1'b1;
+      waiting_q <= waiting;
+      read <= waiting != '0;
       if (read) begin
-        read_q <= following(read_q);
+        read_q <= read_q + 1'b1;
         tile_out_q <= row_out ? '0 : tile_out_q + 1'b1;
         part_out_q <= last_out ? '0 : part_out_q + 1'b1;
-        if (last_out) block_out_q <= following(block_out_q);
+        if (last_out) block_out_q <= block_out_q + 1'b1;
       end
     end
   end
+
+  logic [ROWS*LANES-1:0][ElementWidth-1:0] memory[1<<AddressWidth];
+  logic [ROWS*LANES-1:0][ElementWidth-1:0] elements;
+  logic [ROWS*LANES-1:0][ElementWidth-1:0] elements_q;
 
   always_ff @(posedge clk) begin
-    if (write) memory[write_q] <= {exponent, mantissa};
+    if (here) memory[write_q] <= elements;
+    elements_q <= memory[read_q];
   end
 
-  logic [ROWS*LANES-1:0][IN_WIDTH-1:0] stored_mantissa;
-  exponent_t [ROWS*LANES-1:0] stored_exponent;
-  assign {stored_exponent, stored_mantissa} = memory[read_q];
+  logic [ROWS-1:0][ResultStages-1:0][CodeWidth-1:0] code_q;
+  logic [ROWS*LANES-1:0][DATA_OUT.width-1:0] result;
+  logic [ROWS-1:0][CodeWidth-1:0] result_scale;
 
   for (genvar r = 0; r < ROWS; r++) begin : gen_row
-    // Largest magnitude of the block so far: the place of its leading one, and the bits below it
-    // where they count. Of complete blocks, what the scale is, one a slot.
-    logic signed [KeyWidth-1:0] beat_key;
-    logic signed [KeyWidth-1:0] running_q;
-    logic signed [KeyWidth-1:0] running;
-    logic signed [PlaceWidth-1:0] complete;
-    logic signed [PlaceWidth-1:0] complete_q[Depth];
-    logic signed [PlaceWidth-1:0] shared;
+    // Largest magnitude of a beat: the place of its leading one, and the bits below it where they
+    // count. A larger one never has a smaller scale, so that the largest scale is the block's.
+    logic signed [KeyWidth-1:0] largest;
+    logic [CodeWidth-1:0] code;
+    logic [CodeWidth-1:0] running_q;
+    logic [CodeWidth-1:0] codes[1<<BlockWidth];
+    logic [CodeWidth-1:0] shared_q;
 
-    always_comb begin
-      beat_key = KeyWidth'(LowPlace) <<< BelowWidth;
-      for (int unsigned i = 0; i < LANES; i++) begin
-        logic signed [PlaceWidth-1:0] place;
-        logic signed [KeyWidth-1:0] key;
-        logic [BelowBits-1:0] below;
-        logic [IN_WIDTH-1:0] magnitude;
-        magnitude = mantissa[r*LANES+i];
-        if (magnitude[IN_WIDTH-1]) magnitude = -magnitude;
-        place = PlaceWidth'(LowPlace);
-        below = '0;
-        for (int unsigned b = 0; b < IN_WIDTH; b++) begin
-          if (magnitude[b]) begin
-            place = PlaceWidth'(exponent[r*LANES+i]) + PlaceWidth'(b);
-            if (Nearest && b > 0 && magnitude[(b>0)?b-1 : 0]) place = place + 1'b1;
-            if (Fine) below = BelowBits'(magnitude << (IN_WIDTH - 1 - b));
+    for (genvar l = 0; l <= TreeLevels; l++) begin : gen_level
+      localparam int unsigned Keys = (LANES + (1 << l) - 1) >> l;
+      logic signed [KeyWidth-1:0] key_q[Keys];
+      for (genvar i = 0; i < Keys; i++) begin : gen_key
+        if (l == 0) begin : gen_place
+          logic counts;
+          logic above;
+          logic signed [PLACE_WIDTH-1:0] rounded;
+          assign counts = significand[r*LANES+i][Kept-1] && (i < Tail || !row_in);
+          assign above = Nearest && significand[r*LANES+i][Kept-2];
+          assign rounded = signed'(place[r*LANES+i]) + PLACE_WIDTH'({1'b0, above});
+          if (Fine) begin : gen_below
+            always_ff @(posedge clk) begin
+              key_q[i] <= counts ? {rounded, significand[r*LANES+i]} : LowKey;
+            end
+          end else begin : gen_place
+            always_ff @(posedge clk) key_q[i] <= counts ? rounded : LowKey;
           end
+        end else if (2 * i + 1 < (LANES + (1 << (l - 1)) - 1) >> (l - 1)) begin : gen_pair
+          always_ff @(posedge clk) begin
+            key_q[i] <= (gen_level[l-1].key_q[2*i] > gen_level[l-1].key_q[2*i+1])
+                ? gen_level[l-1].key_q[2*i] : gen_level[l-1].key_q[2*i+1];
+          end
+        end else begin : gen_single
+          always_ff @(posedge clk) key_q[i] <= gen_level[l-1].key_q[2*i];
         end
-        key = (KeyWidth'(place) <<< BelowWidth) | KeyWidth'(below);
-        if (key > beat_key && (!row_in || i < Tail)) beat_key = key;
       end
     end
 
-    assign running = (part_in_q != '0 && running_q > beat_key) ? running_q : beat_key;
+    assign largest = gen_level[TreeLevels].key_q[0];
 
     if (Fine) begin : gen_fine_scale
-      logic [7:0] code;
       mase_nvfp4_scale #(
-          .IN_WIDTH(IN_WIDTH),
-          .PLACE_WIDTH(PlaceWidth)
+          .IN_WIDTH(Kept),
+          .PLACE_WIDTH(PLACE_WIDTH)
       ) u_scale (
-          .place(running[KeyWidth-1:BelowWidth]),
-          .significand(running[BelowWidth-1:0]),
+          .clk,
+          .place(largest[KeyWidth-1:BelowWidth]),
+          .significand(largest[BelowWidth-1:0]),
           .code
       );
-      assign complete = PlaceWidth'(code);
-    end else begin : gen_power
-      assign complete = (running > KeyWidth'(HighPlace)) ? PlaceWidth'(HighPlace) : running;
+    end else begin : gen_power_scale
+      always_ff @(posedge clk) begin
+        if (largest > KeyWidth'(HighPlace)) code <= CodeWidth'(DATA_OUT.scale_codes - 1);
+        else if (largest < LowKey) code <= '0;
+        else code <= CodeWidth'(largest - LowKey);
+      end
     end
 
     always_ff @(posedge clk) begin
-      if (write) running_q <= running;
-      if (write && last_in) complete_q[block_in_q] <= complete;
+      if (valid_q[ScaleStages-2] && (starts_q[ScaleStages-2] || code > running_q)) begin
+        running_q <= code;
+      end
+      if (complete) codes[block_in_q] <= running_q;
+      shared_q <= codes[block_out_q];
+      code_q[r] <= (ResultStages * CodeWidth)'({code_q[r], shared_q});
     end
-
-    assign shared = complete_q[block_out_q];
-
-    always_ff @(posedge clk) begin
-      if (read) scale[r] <= DATA_OUT.scale_width'(int'(shared) - (Fine ? 0 : LowPlace));
-    end
+    assign result_scale[r] = code_q[r][ResultStages-1];
 
     for (genvar i = 0; i < LANES; i++) begin : gen_lane
-      logic [DATA_OUT.width-1:0] element;
+      logic element_negative;
+      logic [PLACE_WIDTH-1:0] element_place;
+      logic [Kept-1:0] element_significand;
+      logic negative_q;
+      logic signed [PLACE_WIDTH-1:0] relative_q;
+      logic [Kept-1:0] significand_q;
 
-      if (Fine) begin : gen_fine
-        mase_nvfp4_element #(
-            .IN_WIDTH(IN_WIDTH)
-        ) u_cast (
-            .data_in (stored_mantissa[r*LANES+i]),
-            .exponent(stored_exponent[r*LANES+i]),
-            .scale(shared[7:0]),
-            .data_out(element)
-        );
-      end else begin : gen_power
-        logic signed [PlaceWidth-1:0] relative;
-        assign relative = PlaceWidth'(stored_exponent[r*LANES+i]) - shared + PlaceWidth'(Largest);
-
-        mase_scalar_cast #(
-            .IN_WIDTH(IN_WIDTH),
-            .PLACE_WIDTH(PlaceWidth),
-            .DATA_OUT(DATA_OUT)
-        ) u_cast (
-            .data_in (stored_mantissa[r*LANES+i]),
-            .exponent(relative),
-            .data_out(element)
-        );
-      end
+      assign elements[r*LANES+i] =
+          {negative[r*LANES+i], place[r*LANES+i], significand[r*LANES+i]};
+      assign {element_negative, element_place, element_significand} = elements_q[r*LANES+i];
 
       always_ff @(posedge clk) begin
-        if (read) data_out[r*LANES+i] <= element;
+        negative_q <= element_negative;
+        significand_q <= element_significand;
+      end
+
+      if (Fine) begin : gen_fine
+        // The scale is a normal number without sign.
+        always_ff @(posedge clk) begin
+          relative_q <= signed'(element_place) - PLACE_WIDTH'({1'b0, shared_q[CodeWidth-1:3]});
+        end
+        mase_nvfp4_element #(
+            .PLACE_WIDTH(PLACE_WIDTH),
+            .KEPT(Kept)
+        ) u_round (
+            .clk,
+            .negative(negative_q),
+            .place(relative_q),
+            .significand(significand_q),
+            .mantissa(code_q[r][0][2:0]),
+            .data_out(result[r*LANES+i])
+        );
+      end else begin : gen_power
+        // The place in the block of the smallest scale.
+        always_ff @(posedge clk) begin
+          relative_q <= signed'(element_place) - PLACE_WIDTH'({1'b0, shared_q});
+        end
+        if (Floats) begin : gen_float
+          mase_float_round #(
+              .PLACE_WIDTH(PLACE_WIDTH),
+              .DATA_OUT(DATA_OUT),
+              .LOWEST(1 - DATA_OUT.exponent_bias - Largest + LowPlace)
+          ) u_round (
+              .clk,
+              .negative(negative_q),
+              .place(relative_q),
+              .significand(significand_q),
+              .data_out(result[r*LANES+i])
+          );
+        end else begin : gen_integer
+          mase_integer_round #(
+              .PLACE_WIDTH(PLACE_WIDTH),
+              .DATA_OUT(DATA_OUT),
+              .HIGHEST(int'(DATA_OUT.width) - 2 - DATA_OUT.fraction + LowPlace)
+          ) u_round (
+              .clk,
+              .negative(negative_q),
+              .place(relative_q),
+              .significand(significand_q),
+              .data_out(result[r*LANES+i])
+          );
+        end
       end
     end
   end
+
+  logic [ResultStages:0] result_valid_q;
+
+  always_ff @(posedge clk) begin
+    if (rst) result_valid_q <= '0;
+    else result_valid_q <= (ResultStages + 1)'({result_valid_q, read});
+  end
+
+  mase_credits #(
+      .DEPTH(Depth)
+  ) u_credits (
+      .clk,
+      .rst,
+      .take,
+      .give(data_out_valid && data_out_ready),
+      .room(data_in_ready),
+      .room_next(unused_room)
+  );
+
+  mase_result_queue #(
+      .WIDTH(ResultWidth),
+      .DEPTH(Depth)
+  ) u_queue (
+      .clk,
+      .rst,
+      .data_in({result_scale, result}),
+      .data_in_valid(result_valid_q[ResultStages]),
+      .data_out({scale, data_out}),
+      .data_out_valid,
+      .data_out_ready
+  );
 
 endmodule

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The float nearest to in * 2**exponent, on one element: sign, exponent, mantissa, with denormals,
 // ties to even. Magnitudes beyond the largest number become OVERFLOW_CODE, which is the largest
-// number unless given. Two's complement input. Combinational.
+// number unless given. Two's complement input. Latency cast_stages(), throughput one per cycle; it
+// never stops.
 module mase_float_cast
   import mase_pkg::*;
 #(
@@ -10,50 +11,41 @@ module mase_float_cast
     parameter format_t DATA_OUT = floating(8, 4, 7, 127),
     parameter int unsigned OVERFLOW_CODE = DATA_OUT.maximum_code
 ) (
+    input  logic                             clk,
     input  logic        [      IN_WIDTH-1:0] data_in,
     input  logic signed [   PLACE_WIDTH-1:0] exponent,
     output logic        [DATA_OUT.width-1:0] data_out
 );
 
-  localparam int unsigned Mantissa = DATA_OUT.width - 1 - DATA_OUT.exponent_width;
-  // The leading one of the smallest normal number.
-  localparam int Lowest = 1 - DATA_OUT.exponent_bias;
-  localparam int unsigned WorkWidth = PLACE_WIDTH + 2;
+  localparam int unsigned Kept = kept_bits(DATA_OUT);
 
-  logic [IN_WIDTH-1:0] magnitude;
-  logic signed [WorkWidth-1:0] place;
-  logic signed [WorkWidth-1:0] relative;
-  logic [Mantissa+2:0] steps;
-  int above;
-  int code;
+  logic negative;
+  logic signed [PLACE_WIDTH+1:0] place;
+  logic [Kept-1:0] significand;
 
-  assign magnitude = data_in[IN_WIDTH-1] ? -data_in : data_in;
-  assign relative  = WorkWidth'(exponent) - place;
-
-  always_comb begin
-    place = WorkWidth'(Lowest);
-    for (int b = 0; b < int'(IN_WIDTH); b++) begin
-      if (magnitude[b] && int'(exponent) + b > Lowest) place = WorkWidth'(int'(exponent) + b);
-    end
-  end
-
-  mase_scaled_cast #(
-      .IN_WIDTH(IN_WIDTH + 1),
-      .EXPONENT_WIDTH(WorkWidth),
-      .DATA_OUT(fixed(Mantissa + 3, int'(Mantissa)))
-  ) u_round (
-      .data_in ({1'b0, magnitude}),
-      .exponent(relative),
-      .data_out(steps)
+  mase_normalize #(
+      .IN_WIDTH(IN_WIDTH),
+      .EXPONENT_WIDTH(PLACE_WIDTH),
+      .OUT_WIDTH(Kept)
+  ) u_normalize (
+      .clk,
+      .data_in,
+      .exponent,
+      .negative,
+      .place,
+      .significand
   );
 
-  always_comb begin
-    above = int'(place) - Lowest;
-    // Beyond every code, whatever the mantissa.
-    if (above > (1 << DATA_OUT.exponent_width)) above = 1 << DATA_OUT.exponent_width;
-    code = (above <<< Mantissa) + int'({1'b0, steps});
-    if (code > int'(DATA_OUT.maximum_code)) code = int'(OVERFLOW_CODE);
-  end
-  assign data_out = {data_in[IN_WIDTH-1], (DATA_OUT.width - 1)'(code)};
+  mase_float_round #(
+      .PLACE_WIDTH(PLACE_WIDTH + 2),
+      .DATA_OUT(DATA_OUT),
+      .OVERFLOW_CODE(OVERFLOW_CODE)
+  ) u_round (
+      .clk,
+      .negative,
+      .place,
+      .significand,
+      .data_out
+  );
 
 endmodule

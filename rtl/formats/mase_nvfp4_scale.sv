@@ -3,11 +3,12 @@
 //
 // The magnitude is significand / 2**(IN_WIDTH - 1) * 2**place, with its leading one at the top. The
 // quotient's significand of four bits comes from comparisons with the ends of its steps, 3/32 of
-// odd numbers. Combinational.
+// odd numbers. Latency 3 cycles, throughput one per cycle; it never stops.
 module mase_nvfp4_scale #(
     parameter int unsigned IN_WIDTH = 16,
     parameter int unsigned PLACE_WIDTH = 12
 ) (
+    input  logic                          clk,
     input  logic signed [PLACE_WIDTH-1:0] place,
     input  logic        [   IN_WIDTH-1:0] significand,
     output logic        [            7:0] code
@@ -19,32 +20,41 @@ module mase_nvfp4_scale #(
   // Significands with five more bits, so that the ends are whole numbers.
   localparam int unsigned Wide = IN_WIDTH + 5;
 
+  localparam int unsigned Steps = 8;
+  localparam int unsigned WorkWidth = PLACE_WIDTH + 4;
+
   logic [Wide-1:0] wide;
   logic upper;
-  // The quotient's significand in eighths, 8 to 16.
-  int eighths;
-  int exponent;
-  int found;
+  logic [Wide+1:0] compared;
+  logic [Steps-1:0] above;
+  logic [Steps-1:0] above_q;
+  logic signed [PLACE_WIDTH-1:0] exponent_q;
+  logic signed [WorkWidth-1:0] found_q;
+  logic low_q;
 
   assign wide = {significand, 5'b0};
   // Over 1.5, the significand is 1 to 4/3 or 4/3 to 2.
   assign upper = wide >= (Wide'(3) << (Wide - 2));
 
-  always_comb begin
-    eighths = 8;
-    for (int k = 8; k < 16; k++) begin
-      // 1.5 * (2k + 1) / 16, of half that quotient where it is below 1.
-      logic [Wide+1:0] end_of_step;
-      logic [Wide+1:0] compared;
-      end_of_step = (Wide + 2)'(3 * (2 * k + 1)) << (Wide - 6);
-      compared = upper ? (Wide + 2)'(wide) : (Wide + 2)'(wide) << 1;
-      if (compared > end_of_step || (compared == end_of_step && k % 2 == 1)) eighths = k + 1;
-    end
-    exponent = int'(place) - (upper ? 2 : 3);
-    found = ((exponent + Bias) <<< 3) + eighths - 8;
-    if (exponent < Lowest) found = (Lowest + Bias) <<< 3;
-    if (found > LargestCode) found = LargestCode;
+  assign compared = upper ? (Wide + 2)'(wide) : (Wide + 2)'(wide) << 1;
+
+  for (genvar k = 0; k < Steps; k++) begin : gen_step
+    // 1.5 * (2k + 1) / 16 of 8 and more eighths, of half that quotient where it is below 1.
+    localparam logic [Wide+1:0] EndOfStep = (Wide + 2)'(3 * (2 * (k + Steps) + 1)) << (Wide - 6);
+    assign above[k] = compared > EndOfStep || (compared == EndOfStep && k % 2 == 1);
   end
-  assign code = 8'(found);
+
+  always_ff @(posedge clk) begin
+    above_q <= above;
+    exponent_q <= place - (upper ? PLACE_WIDTH'(2) : PLACE_WIDTH'(3));
+
+    // From 8 eighths on.
+    found_q <= ((WorkWidth'(exponent_q) + WorkWidth'(Bias)) <<< 3)
+        + WorkWidth'($countones(above_q));
+    low_q <= exponent_q < PLACE_WIDTH'(Lowest);
+
+    code <= low_q ? 8'((Lowest + Bias) <<< 3)
+        : (found_q > WorkWidth'(LargestCode)) ? 8'(LargestCode) : 8'(found_q);
+  end
 
 endmodule

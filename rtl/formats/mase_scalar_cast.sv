@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The code nearest to in * 2**exponent, on one element, of any encoding. Fixed point is rounded and
 // bounded as its format says. Others saturate, to nearest even; levels take half way up. Magnitudes
-// beyond the largest float become OVERFLOW_CODE. Two's complement input. Combinational.
+// beyond the largest float become OVERFLOW_CODE. Two's complement input. Latency cast_stages(),
+// throughput one per cycle; it never stops.
 module mase_scalar_cast
   import mase_pkg::*;
 #(
@@ -10,6 +11,7 @@ module mase_scalar_cast
     parameter format_t DATA_OUT = fixed(8, 4),
     parameter int unsigned OVERFLOW_CODE = DATA_OUT.maximum_code
 ) (
+    input  logic                             clk,
     input  logic        [      IN_WIDTH-1:0] data_in,
     input  logic signed [   PLACE_WIDTH-1:0] exponent,
     output logic        [DATA_OUT.width-1:0] data_out
@@ -24,6 +26,7 @@ module mase_scalar_cast
         .DATA_OUT(DATA_OUT),
         .OVERFLOW_CODE(OVERFLOW_CODE)
     ) u_cast (
+        .clk,
         .data_in,
         .exponent,
         .data_out
@@ -31,7 +34,7 @@ module mase_scalar_cast
   end else if (DATA_OUT.encoding == Levels && Width == 1) begin : gen_sign
     assign data_out = ~data_in[IN_WIDTH-1];
     logic unused_bits;
-    assign unused_bits = ^{data_in, exponent};
+    assign unused_bits = ^{clk, data_in, exponent};
   end else begin : gen_integer
     localparam bit AroundZero = DATA_OUT.encoding == Offset;
     // Wide enough that what saturates is beyond every code, wherever zero is.
@@ -46,6 +49,7 @@ module mase_scalar_cast
         .EXPONENT_WIDTH(PLACE_WIDTH),
         .DATA_OUT(Rounded)
     ) u_cast (
+        .clk,
         .data_in,
         .exponent,
         .data_out(rounded)
@@ -54,13 +58,14 @@ module mase_scalar_cast
     if (AroundZero) begin : gen_offset
       localparam int High = (1 << (Width - (DATA_OUT.is_signed ? 1 : 0))) - 1;
       localparam int Low = DATA_OUT.is_signed ? -High - (DATA_OUT.symmetric ? 0 : 1) : 0;
-      int code;
-      always_comb begin
-        code = int'(signed'(rounded)) + DATA_OUT.zero_point;
-        if (code < Low) code = Low;
-        if (code > High) code = High;
+      logic signed [Width+2:0] code_q;
+      logic [Width-1:0] bounded_q;
+      always_ff @(posedge clk) begin
+        code_q <= (Width + 3)'(signed'(rounded)) + (Width + 3)'(DATA_OUT.zero_point);
+        bounded_q <= (code_q < (Width + 3)'(Low)) ? Width'(Low)
+            : (code_q > (Width + 3)'(High)) ? Width'(High) : Width'(code_q);
       end
-      assign data_out = Width'(code);
+      assign data_out = bounded_q;
     end else if (DATA_OUT.encoding == Levels) begin : gen_levels
       assign data_out = rounded ^ Top;
     end else if (DATA_OUT.symmetric) begin : gen_symmetric

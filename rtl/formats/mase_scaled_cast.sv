@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // out = bound(round(in * 2**(exponent + fraction))), on one element, in fixed point, for any exponent.
-// Two's complement input. Combinational.
+// Two's complement input.
+// Latency 7 cycles, ScaledCastStages, throughput one per cycle; it never stops.
 module mase_scaled_cast
   import mase_pkg::*;
 #(
@@ -8,39 +9,83 @@ module mase_scaled_cast
     parameter int unsigned EXPONENT_WIDTH = 12,
     parameter format_t DATA_OUT = fixed(8, 4)
 ) (
+    input  logic                             clk,
     input  logic        [      IN_WIDTH-1:0] data_in,
     input  logic signed [EXPONENT_WIDTH-1:0] exponent,
     output logic        [DATA_OUT.width-1:0] data_out
 );
 
+  localparam int unsigned Width = DATA_OUT.width;
   // Below half a unit at the longest shift right, beyond the result at the longest to the left.
   localparam int unsigned RightMax = IN_WIDTH + 1;
-  localparam int unsigned LeftMax = DATA_OUT.width;
-  localparam int unsigned Wide = IN_WIDTH + LeftMax + RightMax;
+  localparam int unsigned LeftMax = Width;
   localparam int unsigned ShiftMax = RightMax + LeftMax;
   localparam int unsigned ShiftWidth = $clog2(ShiftMax + 1);
+  // The longest shift to the left is done, and one more for the half of a unit.
+  localparam int unsigned Wide = IN_WIDTH + LeftMax + 1;
+  localparam int unsigned WorkWidth = ((EXPONENT_WIDTH > 12) ? EXPONENT_WIDTH : 12) + 2;
+  // Three bits above a result, a half and the rest below.
+  localparam int unsigned NarrowWidth = Width + 5;
+  localparam int NarrowFraction = DATA_OUT.fraction + 2;
+  localparam int unsigned RoundedWidth = rounded_width(NarrowWidth, NarrowFraction, DATA_OUT);
 
-  // From 0 (RightMax places to the right) to ShiftMax (LeftMax places to the left).
-  int place;
-  logic [ShiftWidth-1:0] shift;
+  // Places to the right.
+  logic signed [WorkWidth-1:0] places_q;
+  logic [ShiftWidth-1:0] shift_q;
+  logic [IN_WIDTH-1:0] first_q;
+  logic [IN_WIDTH-1:0] second_q;
   logic [Wide-1:0] shifted;
+  logic lost;
+  logic sign;
+  logic over;
+  logic [NarrowWidth-1:0] narrow_q;
+  logic [RoundedWidth-1:0] rounded;
+  logic [RoundedWidth-1:0] rounded_q;
+  logic [Width-1:0] bounded;
 
-  always_comb begin
-    place = int'(exponent) + DATA_OUT.fraction + int'(RightMax);
-    if (place < 0) shift = '0;
-    else if (place > int'(ShiftMax)) shift = ShiftWidth'(ShiftMax);
-    else shift = ShiftWidth'(place);
+  always_ff @(posedge clk) begin
+    first_q <= data_in;
+    places_q <= WorkWidth'(int'(LeftMax) - DATA_OUT.fraction) - WorkWidth'(exponent);
+    second_q <= first_q;
+    shift_q <= (places_q < 0) ? '0
+        : (places_q > WorkWidth'(ShiftMax)) ? ShiftWidth'(ShiftMax) : ShiftWidth'(places_q);
   end
 
-  assign shifted = Wide'(signed'(data_in)) << shift;
+  mase_shift_right #(
+      .WIDTH(Wide),
+      .SHIFT_WIDTH(ShiftWidth)
+  ) u_shift (
+      .clk,
+      .data_in({second_q, (LeftMax + 1)'(0)}),
+      .shift(shift_q),
+      .data_out(shifted),
+      .lost
+  );
 
-  mase_fixed_cast #(
-      .IN_WIDTH(Wide),
-      .IN_FRACTION(int'(RightMax) + DATA_OUT.fraction),
+  assign sign = shifted[Wide-1];
+  assign over = shifted[Wide-1:Width+1] != {(Wide - Width - 1) {sign}};
+
+  always_ff @(posedge clk) begin
+    narrow_q  <= {sign, sign, sign ^ over, shifted[Width:0], lost};
+    rounded_q <= rounded;
+    data_out  <= bounded;
+  end
+
+  mase_fixed_round #(
+      .IN_WIDTH(NarrowWidth),
+      .IN_FRACTION(NarrowFraction),
       .DATA_OUT(DATA_OUT)
-  ) u_cast (
-      .data_in (shifted),
-      .data_out(data_out)
+  ) u_round (
+      .data_in (narrow_q),
+      .data_out(rounded)
+  );
+
+  mase_fixed_bound #(
+      .IN_WIDTH(RoundedWidth),
+      .DATA_OUT(DATA_OUT)
+  ) u_bound (
+      .data_in (rounded_q),
+      .data_out(bounded)
   );
 
 endmodule

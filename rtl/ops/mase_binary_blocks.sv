@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = cast(data_in_0 + data_in_1), their difference or product as OPERATION says, lane by
 // lane, on blocks of integers with shared scales: exact, see mase_scaled_arithmetic, and encoded in
-// blocks once. Blocks of operands and result may differ in size. Exact results follow their
-// operands by 1 cycle; see mase_block_encode for the rest. Throughput 1 beat per cycle.
+// blocks once. Blocks of operands and result may differ in size. Exact results follow their operands
+// by 1 + arithmetic_stages() cycles; see mase_encode for the rest. Throughput 1 beat per cycle.
 module mase_binary_blocks
   import mase_pkg::*;
 #(
@@ -54,47 +54,44 @@ module mase_binary_blocks
       .data_out_ready(joined_ready)
   );
 
-  logic [ROWS*LANES-1:0][ExactWidth-1:0] exact;
-  exponent_t [ROWS*LANES-1:0] exact_exponent;
   logic [ROWS*LANES-1:0][ExactWidth-1:0] mantissa;
   exponent_t [ROWS*LANES-1:0] exponent;
-  logic exact_valid;
-  logic exact_ready;
 
   for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_lane
+    logic signed [DATA_IN_0.width-1:0] left_q;
+    logic signed [DATA_IN_1.width-1:0] right_q;
+    exponent_t left_exponent_q;
+    exponent_t right_exponent_q;
+
+    always_ff @(posedge clk) begin
+      left_q <= data_in_0[i];
+      right_q <= data_in_1[i];
+      left_exponent_q <= exponent_t'(
+          int'({1'b0, data_in_0_exponent[i/LANES]}) + DATA_IN_0.lowest_step);
+      right_exponent_q <= exponent_t'(
+          int'({1'b0, data_in_1_exponent[i/LANES]}) + DATA_IN_1.lowest_step);
+    end
+
     mase_scaled_arithmetic #(
         .OPERATION  (OPERATION),
         .LEFT_WIDTH (DATA_IN_0.width),
         .RIGHT_WIDTH(DATA_IN_1.width),
         .GUARD_BITS (GUARD_BITS)
     ) u_arithmetic (
-        .left(data_in_0[i]),
-        .left_exponent(exponent_t'(
-            int'({1'b0, data_in_0_exponent[i/LANES]}) + DATA_IN_0.lowest_step)),
-        .right(data_in_1[i]),
-        .right_exponent(exponent_t'(
-            int'({1'b0, data_in_1_exponent[i/LANES]}) + DATA_IN_1.lowest_step)),
-        .result(exact[i]),
-        .exponent(exact_exponent[i])
+        .clk,
+        .left(left_q),
+        .left_exponent(left_exponent_q),
+        .right(right_q),
+        .right_exponent(right_exponent_q),
+        .result(mantissa[i]),
+        .exponent(exponent[i])
     );
   end
-
-  mase_stream_register #(
-      .WIDTH(ROWS * LANES * (ExactWidth + $bits(exponent_t)))
-  ) u_exact (
-      .clk,
-      .rst,
-      .data_in({exact_exponent, exact}),
-      .data_in_valid(joined_valid),
-      .data_in_ready(joined_ready),
-      .data_out({exponent, mantissa}),
-      .data_out_valid(exact_valid),
-      .data_out_ready(exact_ready)
-  );
 
   mase_encode #(
       .IN_WIDTH(ExactWidth),
       .DATA_OUT(DATA_OUT_0),
+      .STAGES(1 + arithmetic_stages(OPERATION)),
       .ROWS(ROWS),
       .LANES(LANES),
       .SIZE(SIZE)
@@ -103,8 +100,8 @@ module mase_binary_blocks
       .rst,
       .mantissa,
       .exponent,
-      .data_in_valid(exact_valid),
-      .data_in_ready(exact_ready),
+      .data_in_valid(joined_valid),
+      .data_in_ready(joined_ready),
       .data_out(data_out_0),
       .scale(data_out_0_exponent),
       .data_out_valid(data_out_0_valid),

@@ -2,7 +2,7 @@
 // data_out_0 = cast(data_in_0 + data_in_1), their difference or product as OPERATION says, lane by
 // lane, on floats and on fixed point beside them, exact and rounded once; see mase_scaled_arithmetic.
 // NaN goes through; inf - inf and 0 * inf are NaN; see mase_float_encode for formats without it.
-// Latency 2 cycles, throughput 1 beat per cycle.
+// Latency 3 cycles, those of arithmetic_stages() and of cast_stages(); throughput 1 beat per cycle.
 module mase_binary_float
   import mase_pkg::*;
 #(
@@ -37,6 +37,7 @@ module mase_binary_float
   localparam int unsigned LeftWidth = DATA_IN_0.significand_width;
   localparam int unsigned RightWidth = DATA_IN_1.significand_width;
   localparam int unsigned ExactWidth = exact_bits(OPERATION, LeftWidth, RightWidth, GUARD_BITS);
+  localparam int unsigned ArithmeticStages = arithmetic_stages(OPERATION);
 
   if (DATA_OUT_0.overflow != Saturate) begin : gen_overflow_check
     $error("results beside floats must saturate");
@@ -54,17 +55,6 @@ module mase_binary_float
       .data_out_ready(joined_ready)
   );
 
-  typedef struct packed {
-    logic nan;
-    logic negative_zero;
-    exponent_t exponent;
-    logic [ExactWidth-1:0] mantissa;
-  } exact_t;
-
-  exact_t [LANES-1:0] exact;
-  exact_t [LANES-1:0] kept;
-  logic kept_valid;
-  logic kept_ready;
   logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
@@ -79,6 +69,15 @@ module mase_binary_float
     logic right_infinite;
     logic right_nan;
     logic undefined;
+    logic negative_zero;
+    logic signed [LeftWidth-1:0] left_q;
+    logic signed [RightWidth-1:0] right_q;
+    exponent_t left_exponent_q;
+    exponent_t right_exponent_q;
+    logic [ArithmeticStages:0] nan_q;
+    logic [ArithmeticStages:0] negative_zero_q;
+    logic [ExactWidth-1:0] exact;
+    exponent_t exact_exponent;
 
     mase_float_decode #(
         .CODE(DATA_IN_0),
@@ -110,24 +109,33 @@ module mase_binary_float
         .RIGHT_WIDTH(RightWidth),
         .GUARD_BITS (GUARD_BITS)
     ) u_arithmetic (
-        .left,
-        .left_exponent,
-        .right,
-        .right_exponent,
-        .result  (exact[i].mantissa),
-        .exponent(exact[i].exponent)
+        .clk,
+        .left(left_q),
+        .left_exponent(left_exponent_q),
+        .right(right_q),
+        .right_exponent(right_exponent_q),
+        .result(exact),
+        .exponent(exact_exponent)
     );
 
     if (OPERATION == Multiply) begin : gen_product
       assign undefined = (left_infinite && right == '0) || (left == '0 && right_infinite);
-      assign exact[i].negative_zero = left_negative ^ right_negative;
+      assign negative_zero = left_negative ^ right_negative;
     end else begin : gen_sum
       logic flipped;
       assign flipped = right_negative ^ (OPERATION == Subtract);
       assign undefined = left_infinite && right_infinite && left_negative != flipped;
-      assign exact[i].negative_zero = left_negative && flipped;
+      assign negative_zero = left_negative && flipped;
     end
-    assign exact[i].nan = undefined || left_nan || right_nan;
+
+    always_ff @(posedge clk) begin
+      left_q <= left;
+      right_q <= right;
+      left_exponent_q <= left_exponent;
+      right_exponent_q <= right_exponent;
+      nan_q <= (ArithmeticStages + 1)'({nan_q, undefined || left_nan || right_nan});
+      negative_zero_q <= (ArithmeticStages + 1)'({negative_zero_q, negative_zero});
+    end
 
     mase_float_encode #(
         .IN_WIDTH(ExactWidth),
@@ -135,35 +143,24 @@ module mase_binary_float
         .OVERFLOW_CODE(OVERFLOW_CODE),
         .NAN_CODE(NAN_CODE)
     ) u_encode (
-        .mantissa(kept[i].mantissa),
-        .exponent(kept[i].exponent),
-        .negative_zero(kept[i].negative_zero),
-        .not_a_number(kept[i].nan),
+        .clk,
+        .mantissa(exact),
+        .exponent(exact_exponent),
+        .negative_zero(negative_zero_q[ArithmeticStages]),
+        .not_a_number(nan_q[ArithmeticStages]),
         .data_out(result[i])
     );
   end
 
-  mase_stream_register #(
-      .WIDTH(LANES * $bits(exact_t))
-  ) u_exact (
+  mase_stream_pipeline #(
+      .WIDTH (LANES * DATA_OUT_0.width),
+      .STAGES(1 + ArithmeticStages + cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width))
+  ) u_pipeline (
       .clk,
       .rst,
-      .data_in(exact),
       .data_in_valid(joined_valid),
       .data_in_ready(joined_ready),
-      .data_out(kept),
-      .data_out_valid(kept_valid),
-      .data_out_ready(kept_ready)
-  );
-
-  mase_stream_register #(
-      .WIDTH(LANES * DATA_OUT_0.width)
-  ) u_register (
-      .clk,
-      .rst,
-      .data_in(result),
-      .data_in_valid(kept_valid),
-      .data_in_ready(kept_ready),
+      .result,
       .data_out(data_out_0),
       .data_out_valid(data_out_0_valid),
       .data_out_ready(data_out_0_ready)

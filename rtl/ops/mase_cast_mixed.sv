@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = data_in_0 in another format, from any to any: codes are decoded to exact values, see
-// mase_scalar_decode, and encoded again, see mase_encode, which sets the latency. Between integers
-// with a real scale and other formats, values are multiplied by MULTIPLIER * 2**-MULTIPLIER_SHIFT.
+// mase_scalar_decode, and encoded again, see mase_encode. Between integers with a real scale and
+// other formats, values are multiplied by MULTIPLIER * 2**-MULTIPLIER_SHIFT. Exact values follow their
+// codes by 2 cycles, 1 more where scales are floats and 1 more with a multiplier.
 // Throughput 1 beat per cycle.
 module mase_cast_mixed
   import mase_pkg::*;
@@ -40,6 +41,8 @@ module mase_cast_mixed
   localparam int unsigned ScaledBits = Bits + (Fine ? Scale.significand_width : 0);
   localparam int unsigned Wide = ScaledBits + ((MULTIPLIER_WIDTH > 0) ? MULTIPLIER_WIDTH + 1 : 0);
   localparam int Place = DATA_IN_0.lowest_step - MULTIPLIER_SHIFT;
+  localparam int unsigned ScaledStages = Fine ? 2 : 1;
+  localparam int unsigned Stages = ScaledStages + 1 + ((MULTIPLIER_WIDTH > 0) ? 1 : 0);
 
   if (InBlock && DATA_IN_0.block_size % LANES != 0) begin : gen_block_check
     $error("the tiles of a row must divide the blocks");
@@ -60,33 +63,68 @@ module mase_cast_mixed
         .significand,
         .shift
     );
-    logic signed [ScaledBits-1:0] scaled;
-    logic signed [DATA_IN_0.scale_width:0] shared;
+    logic signed [Bits-1:0] significand_q;
+    logic [DATA_IN_0.exponent_width-1:0] shift_q;
+    logic [DATA_IN_0.scale_width-1:0] scale_q;
+    always_ff @(posedge clk) begin
+      significand_q <= significand;
+      shift_q <= shift;
+      scale_q <= data_in_0_exponent[Row];
+    end
+
+    // Significands less the zero point, with their exponents.
+    logic signed [ScaledBits-1:0] centred_q;
+    exponent_t exponent_q[Stages-ScaledStages];
     if (Fine) begin : gen_fine
       logic signed [Scale.significand_width-1:0] factor;
       logic [Scale.exponent_width-1:0] above;
+      logic signed [Bits-1:0] late_q;
+      logic signed [Scale.significand_width-1:0] factor_q;
+      logic [Scale.exponent_width-1:0] above_q;
+      logic [DATA_IN_0.exponent_width-1:0] late_shift_q;
       mase_scalar_decode #(
           .CODE(Scale)
       ) u_scale (
-          .code(data_in_0_exponent[Row]),
+          .code(scale_q),
           .significand(factor),
           .shift(above)
       );
-      assign scaled = ScaledBits'(significand) * ScaledBits'(factor);
-      assign shared = (DATA_IN_0.scale_width + 1)'(above);
+      always_ff @(posedge clk) begin
+        late_q <= significand_q;
+        late_shift_q <= shift_q;
+        factor_q <= factor;
+        above_q <= above;
+        centred_q <= ScaledBits'(late_q) * ScaledBits'(factor_q)
+            - ScaledBits'(DATA_IN_0.zero_point);
+        exponent_q[0] <= exponent_t'(int'({1'b0, above_q}) + int'({1'b0, late_shift_q}) + Place);
+      end
     end else begin : gen_power
-      assign scaled = significand;
-      assign shared = {1'b0, data_in_0_exponent[Row]};
+      always_ff @(posedge clk) begin
+        centred_q <= significand_q - ScaledBits'(DATA_IN_0.zero_point);
+        exponent_q[0] <= exponent_t'(int'({1'b0, scale_q}) + int'({1'b0, shift_q}) + Place);
+      end
     end
-    logic signed [ScaledBits-1:0] centred;
-    assign centred = scaled - ScaledBits'(DATA_IN_0.zero_point);
-    assign mantissa[i] = Wide'(centred) * Wide'(MULTIPLIER);
-    assign exponent[i] = exponent_t'(int'(shared) + int'({1'b0, shift}) + Place);
+
+    if (MULTIPLIER_WIDTH > 0) begin : gen_multiplier
+      logic [Wide-1:0] product_q;
+      always_ff @(posedge clk) begin
+        product_q <= Wide'(centred_q) * Wide'(MULTIPLIER);
+        exponent_q[1] <= exponent_q[0];
+      end
+      assign mantissa[i] = product_q;
+      assign exponent[i] = exponent_q[1];
+    end else begin : gen_as_it_is
+      logic unused_multiplier;
+      assign unused_multiplier = MULTIPLIER == 0;
+      assign mantissa[i] = centred_q;
+      assign exponent[i] = exponent_q[0];
+    end
   end
 
   mase_encode #(
       .IN_WIDTH(Wide),
       .DATA_OUT(DATA_OUT_0),
+      .STAGES(Stages),
       .ROWS(ROWS),
       .LANES(LANES),
       .SIZE(SIZE)

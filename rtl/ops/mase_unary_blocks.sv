@@ -4,7 +4,7 @@
 // {exponent, integer}, at each sign, each of OCTAVES octaves k from LOW_OCTAVE on and each f in this
 // order, then at zero; beyond the octaves it is F at the nearest one times 2**(ORDER * distance),
 // with the orders for plus and minus below (0, 1) and above (2, 3). Results are encoded in blocks.
-// They are looked up in 5 cycles; see mase_block_encode for the rest. Throughput 1 beat per cycle.
+// They are looked up in 8 cycles; see mase_encode for the rest. Throughput 1 beat per cycle.
 module mase_unary_blocks
   import mase_pkg::*;
 #(
@@ -40,18 +40,16 @@ module mase_unary_blocks
 
   localparam int unsigned Width = DATA_IN_0.width;
   localparam int unsigned FractionBits = Width - 2;
+  localparam int unsigned FractionWidth = (FractionBits > 0) ? FractionBits : 1;
   localparam int unsigned Depth = (2 * OCTAVES << FractionBits) + 1;
   localparam int unsigned AddressWidth = $clog2(Depth);
+  localparam int unsigned LeadingWidth = $clog2(Width);
+  localparam int unsigned RowWidth = $clog2(2 * OCTAVES);
   localparam int HighOctave = LOW_OCTAVE + int'(OCTAVES) - 1;
 
   if (DATA_IN_0.block_size % LANES != 0) begin : gen_block_check
     $error("the tiles of a row must divide the blocks");
   end
-
-  typedef struct packed {
-    logic [AddressWidth-1:0] address;
-    exponent_t added_exponent;
-  } place_t;
 
   typedef struct packed {
     logic signed [WORD_EXPONENT_WIDTH-1:0] exponent;
@@ -61,87 +59,98 @@ module mase_unary_blocks
   word_t memory[Depth];
   initial $readmemh(TABLE_FILE, memory);
 
-  place_t [ROWS*LANES-1:0] place;
-  exponent_t [ROWS*LANES-1:0] found_exponent;
   exponent_t [ROWS*LANES-1:0] exponent;
-  logic [ROWS*LANES-1:0][WORD_WIDTH-1:0] found_mantissa;
   logic [ROWS*LANES-1:0][WORD_WIDTH-1:0] mantissa;
-  logic word_valid;
-  logic word_ready;
 
-  for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_place
-    logic negative;
-    logic [Width-1:0] magnitude;
-    // The leading one moves to the top and out.
+  for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_lane
+    // The magnitude; its leading one, which moves to the top and out; its octave; the row of the
+    // table that is nearest; the address; the word, through two registers; the result.
+    logic [3:0] negative_q;
+    logic [Width-1:0] magnitude_q;
+    logic [DATA_IN_0.scale_width-1:0] scale_q[2];
     logic [Width-1:0] fraction;
-    int octave;
-    int row;
-    int unsigned order;
-
-    assign negative  = data_in_0[i][Width-1];
-    assign magnitude = negative ? -data_in_0[i] : data_in_0[i];
-
-    always_comb begin
-      octave   = 0;
-      fraction = '0;
-      for (int unsigned b = 0; b < Width; b++) begin
-        if (magnitude[b]) begin
-          octave   = int'(b);
-          fraction = magnitude << (Width - b);
-        end
-      end
-      octave = octave + int'({1'b0, data_in_0_exponent[i/LANES]}) + DATA_IN_0.lowest_step;
-      row = octave;
-      order = 0;
-      if (octave < LOW_OCTAVE) begin
-        row   = LOW_OCTAVE;
-        order = negative ? ORDER_1 : ORDER_0;
-      end else if (octave > HighOctave) begin
-        row   = HighOctave;
-        order = negative ? ORDER_3 : ORDER_2;
-      end
-      place[i].address = AddressWidth'(
-          ((row - LOW_OCTAVE + (negative ? int'(OCTAVES) : 0)) << FractionBits)
-          + int'({1'b0, fraction >> 2}));
-      place[i].added_exponent = exponent_t'((octave - row) * int'(order));
-      if (magnitude == '0) begin
-        place[i].address = AddressWidth'(Depth - 1);
-        place[i].added_exponent = '0;
-      end
-    end
-  end
-
-  for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_word
-    place_t place_q;
-    exponent_t added_q;
+    logic [FractionWidth-1:0] fraction_q[3];
+    logic [2:0] zero_q;
+    logic [LeadingWidth-1:0] leading;
+    logic [LeadingWidth-1:0] leading_q;
+    exponent_t octave_q;
+    logic [RowWidth-1:0] row_q;
+    logic [RowWidth-1:0] row;
+    exponent_t distance_q;
+    logic [1:0] beyond_q;
+    logic beyond_some_q;
+    logic [AddressWidth-1:0] address_q;
+    exponent_t added_q[3];
+    word_t memory_q;
     word_t word_q;
 
+    always_comb begin
+      leading  = '0;
+      fraction = '0;
+      for (int unsigned b = 0; b < Width; b++) begin
+        if (magnitude_q[b]) begin
+          leading  = LeadingWidth'(b);
+          fraction = magnitude_q << (Width - b);
+        end
+      end
+    end
+
+    assign row = row_q + RowWidth'(negative_q[3] ? OCTAVES : 0);
+
     always_ff @(posedge clk) begin
-      place_q <= place[i];
-      word_q <= memory[place_q.address];
-      added_q <= place_q.added_exponent;
-      found_mantissa[i] <= word_q.integer_part;
-      found_exponent[i] <= exponent_t'(signed'(word_q.exponent)) + added_q;
+      negative_q <= 4'({negative_q, data_in_0[i][Width-1]});
+      magnitude_q <= data_in_0[i][Width-1] ? -data_in_0[i] : data_in_0[i];
+      scale_q[0] <= data_in_0_exponent[i/LANES];
+
+      leading_q <= leading;
+      fraction_q[0] <= FractionWidth'(fraction >> 2);
+      zero_q <= 3'({zero_q, magnitude_q == '0});
+      scale_q[1] <= scale_q[0];
+
+      octave_q <= exponent_t'(int'({1'b0, scale_q[1]}) + int'({1'b0, leading_q})
+          + DATA_IN_0.lowest_step);
+      fraction_q[1] <= fraction_q[0];
+
+      beyond_some_q <= 1'b0;
+      beyond_q <= {1'b0, negative_q[2]};
+      distance_q <= octave_q - exponent_t'(LOW_OCTAVE);
+      row_q <= RowWidth'(octave_q - exponent_t'(LOW_OCTAVE));
+      if (octave_q < exponent_t'(LOW_OCTAVE)) begin
+        beyond_some_q <= 1'b1;
+        row_q <= '0;
+      end else if (octave_q > exponent_t'(HighOctave)) begin
+        beyond_some_q <= 1'b1;
+        beyond_q[1] <= 1'b1;
+        distance_q <= octave_q - exponent_t'(HighOctave);
+        row_q <= RowWidth'(OCTAVES - 1);
+      end
+      fraction_q[2] <= fraction_q[1];
+
+      address_q <= zero_q[2] ? AddressWidth'(Depth - 1)
+          : (AddressWidth'(row) << FractionBits) + AddressWidth'(fraction_q[2]);
+      added_q[0] <= '0;
+      if (beyond_some_q && !zero_q[2]) begin
+        case (beyond_q)
+          2'd0: added_q[0] <= distance_q * exponent_t'(ORDER_0);
+          2'd1: added_q[0] <= distance_q * exponent_t'(ORDER_1);
+          2'd2: added_q[0] <= distance_q * exponent_t'(ORDER_2);
+          default: added_q[0] <= distance_q * exponent_t'(ORDER_3);
+        endcase
+      end
+
+      memory_q <= memory[address_q];
+      added_q[1] <= added_q[0];
+      word_q <= memory_q;
+      added_q[2] <= added_q[1];
+      mantissa[i] <= word_q.integer_part;
+      exponent[i] <= exponent_t'(signed'(word_q.exponent)) + added_q[2];
     end
   end
-
-  mase_stream_pipeline #(
-      .WIDTH (ROWS * LANES * (WORD_WIDTH + $bits(exponent_t))),
-      .STAGES(3)
-  ) u_pipeline (
-      .clk,
-      .rst,
-      .data_in_valid(data_in_0_valid),
-      .data_in_ready(data_in_0_ready),
-      .result({found_mantissa, found_exponent}),
-      .data_out({mantissa, exponent}),
-      .data_out_valid(word_valid),
-      .data_out_ready(word_ready)
-  );
 
   mase_encode #(
       .IN_WIDTH(WORD_WIDTH),
       .DATA_OUT(DATA_OUT_0),
+      .STAGES(8),
       .ROWS(ROWS),
       .LANES(LANES),
       .SIZE(SIZE)
@@ -150,8 +159,8 @@ module mase_unary_blocks
       .rst,
       .mantissa,
       .exponent,
-      .data_in_valid(word_valid),
-      .data_in_ready(word_ready),
+      .data_in_valid(data_in_0_valid),
+      .data_in_ready(data_in_0_ready),
       .data_out(data_out_0),
       .scale(data_out_0_exponent),
       .data_out_valid(data_out_0_valid),
