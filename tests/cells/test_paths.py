@@ -129,7 +129,8 @@ def through(module: Any) -> set[tuple[str, str]]:
                 and stream_of(start) != stream_of(end)
                 and not stream_of(start).startswith("data_out")
             )
-            if not meets:
+            stream = end.startswith("data_out") or end.endswith("_ready")
+            if stream and not meets:
                 paths.add((start, end))
     return paths
 
