@@ -173,6 +173,8 @@ package mase_pkg;
   function automatic int unsigned rounded_width(input int unsigned width, input int fraction,
                                                 input format_t result);
     int unsigned wide = width + 1;
+    bit unused_fields;
+    unused_fields = ^result;
     if (result.fraction > fraction) wide = wide + unsigned'(result.fraction - fraction);
     return (wide > result.width + 1) ? wide : result.width + 1;
   endfunction
