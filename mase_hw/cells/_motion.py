@@ -1,7 +1,7 @@
 """How beats move through a cell in time: recurrences over the beats of every stream.
 
-Time is counted in cycles, beats of one inference from 0; arrays may hold several inferences one
-after another. A motion knows four things, from which the latency, the interval, the depth of
+Time is counted in cycles from the first one after reset, beats of one inference from 0; arrays may
+hold several inferences one after another. A motion knows four things, from which the latency, the interval, the depth of
 queues and the freedom from deadlock of any composition follow:
 
 - `taken`: when beats are taken that are offered at given cycles,

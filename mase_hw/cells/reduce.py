@@ -61,7 +61,7 @@ class Reduce(Cell):
     def motion(self) -> Motion:
         """The lanes of a row, sums, and the products, quotients and results behind them."""
         part = 2 + ((self.lanes - 1).bit_length() if self.row else 0)
-        behind = 1 + 3 * (self.divisor > 1)
+        behind = 4 if self.divisor > 1 else 2
         if self.factor_width:
             return Chain((Fold(self.terms, part + 3, self.inner), Steps(behind + 4)))
         return Fold(self.terms, part + behind + 3, self.inner)

@@ -15,7 +15,7 @@ from mase_hw.geometry.beats import Cycles
 from mase_hw.geometry.window import Axis, Window, shared
 
 # From when a beat is read to when it is offered.
-READ = Steps(4)
+READ = Steps(5)
 
 
 @dataclass(frozen=True)

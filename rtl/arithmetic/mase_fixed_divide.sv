@@ -5,7 +5,7 @@
 // The quotient comes from a product with the reciprocal, wide enough to be exact (Granlund and
 // Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994); whether a rest
 // remains is one more bit below.
-// Combinational for DIVISOR 1, else 3 cycles behind data_in; it never stops.
+// One cycle behind data_in for DIVISOR 1, else 3; it never stops.
 module mase_fixed_divide
   import mase_pkg::*;
 #(
@@ -25,15 +25,28 @@ module mase_fixed_divide
   end
 
   if (DIVISOR == 1) begin : gen_cast
-    logic unused_clk;
-    assign unused_clk = clk;
+    localparam int unsigned RoundedWidth = rounded_width(IN_WIDTH, IN_FRACTION, DATA_OUT);
+
     for (genvar i = 0; i < LANES; i++) begin : gen_lane
-      mase_fixed_cast #(
+      logic [RoundedWidth-1:0] rounded;
+      logic [RoundedWidth-1:0] rounded_q;
+
+      mase_fixed_round #(
           .IN_WIDTH(IN_WIDTH),
           .IN_FRACTION(IN_FRACTION),
           .DATA_OUT(DATA_OUT)
-      ) u_cast (
+      ) u_round (
           .data_in (data_in[i]),
+          .data_out(rounded)
+      );
+
+      always_ff @(posedge clk) rounded_q <= rounded;
+
+      mase_fixed_bound #(
+          .IN_WIDTH(RoundedWidth),
+          .DATA_OUT(DATA_OUT)
+      ) u_bound (
+          .data_in (rounded_q),
           .data_out(data_out[i])
       );
     end

@@ -3,8 +3,8 @@
 // of TERMS rounds of INNER beats, lane by lane, or their maximum when MAXIMUM is set. With ROW the
 // lanes of a row of so many elements are reduced too: TERMS then counts the beats of all rows.
 // With FACTOR_WIDTH 0 there is no factor; else a whole number without sign comes for every result.
-// Throughput 1 beat per cycle. A result is offered 6 cycles after its last beat, ceil(log2(LANES))
-// more with ROW, 4 more with a factor, 3 more where DIVISOR is not 1.
+// Throughput 1 beat per cycle. A result is offered 7 cycles after its last beat, ceil(log2(LANES))
+// more with ROW, 4 more with a factor, 2 more where DIVISOR is not 1.
 module mase_reduce
   import mase_pkg::*;
 #(
@@ -43,7 +43,7 @@ module mase_reduce
   localparam int unsigned ProductWidth = SUM_WIDTH + FACTOR_WIDTH;
   localparam int unsigned PartStages = 2 + ((ROW > 0) ? $clog2(LANES) : 0);
   // From sums, or their products, to results.
-  localparam int unsigned Stages = (DIVISOR > 1) ? 4 : 1;
+  localparam int unsigned Stages = (DIVISOR > 1) ? 4 : 2;
 
   logic [OutLanes-1:0][SUM_WIDTH-1:0] part;
   logic [OutLanes-1:0][SUM_WIDTH-1:0] sum;

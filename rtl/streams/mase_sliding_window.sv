@@ -18,7 +18,7 @@
 // FIRST_NEED is the last beat that the first beat out needs, FIRST_FREE the first one that is read.
 //
 // Throughput one beat per cycle on both sides, without gaps between positions, rows and images as
-// far as the input keeps up. A beat is offered 5 cycles after its last element entered, the first
+// far as the input keeps up. A beat is offered 6 cycles after its last element entered, the first
 // ones once the walk knows them (mase_window_walk). The buffer has a read port for each of the
 // ELEMENTS, and a copy for every 8 of them: a synthesizer that maps it to blocks with one port or
 // two takes time and memory that grow exponentially with ports.
@@ -129,18 +129,29 @@ module mase_sliding_window #(
   assign {held, unused_below_held} = {held_q, write}
       + {take ? CountBits'(signed'(free_step)) : '0, write};
 
-  logic [AddressBits-1:0] write_q;
+  // A beat is stored the cycle after it entered, and read the cycle after it may leave.
+  logic [AddressBits-1:0] place_q;
+  logic [AddressBits-1:0] store_place_q;
+  logic store_q;
+  logic [LANES-1:0][LANE_WIDTH-1:0] store_data_q;
 
   always_ff @(posedge clk) begin
     if (rst) begin
       beyond_q <= -CountBits'(FIRST_NEED + 1);
       held_q <= -CountBits'(FIRST_FREE + DEPTH);
-      write_q <= '0;
+      place_q <= '0;
+      store_q <= 1'b0;
     end else begin
       beyond_q <= beyond;
       held_q <= held;
-      if (write) write_q <= (write_q == AddressBits'(DEPTH - 1)) ? '0 : write_q + 1'b1;
+      if (write) place_q <= (place_q == AddressBits'(DEPTH - 1)) ? '0 : place_q + 1'b1;
+      store_q <= write;
     end
+  end
+
+  always_ff @(posedge clk) begin
+    store_place_q <= place_q;
+    store_data_q  <= data_in;
   end
 
   logic [ELEMENTS-1:0][LANES-1:0][LANE_WIDTH-1:0] word;
@@ -151,25 +162,27 @@ module mase_sliding_window #(
     logic [LANES-1:0][LANE_WIDTH-1:0] memory[DEPTH];
 
     always_ff @(posedge clk) begin
-      if (write) memory[write_q] <= data_in;
+      if (store_q) memory[store_place_q] <= store_data_q;
     end
 
     for (genvar i = first; i < first + ReadPorts && i < ELEMENTS; i++) begin : gen_port
+      logic [AddressBits-1:0] address_q;
       logic [LANES-1:0][LANE_WIDTH-1:0] word_q;
       always_ff @(posedge clk) begin
-        word_q  <= memory[address[i]];
+        address_q <= address[i];
+        word_q <= memory[address_q];
         word[i] <= word_q;
       end
     end
   end
 
-  logic [ELEMENTS-1:0] in_image_q;
+  logic [1:0][ELEMENTS-1:0] in_image_q;
   logic [ELEMENTS-1:0] word_in_image_q;
   logic [ELEMENTS*LANES-1:0][OutWidth-1:0] result;
 
   always_ff @(posedge clk) begin
-    in_image_q <= in_image;
-    word_in_image_q <= in_image_q;
+    in_image_q <= {in_image_q[0], in_image};
+    word_in_image_q <= in_image_q[1];
   end
 
   for (genvar i = 0; i < ELEMENTS; i++) begin : gen_element
@@ -186,7 +199,7 @@ module mase_sliding_window #(
 
   mase_stream_pipeline #(
       .WIDTH (ELEMENTS * LANES * OutWidth),
-      .STAGES(2)
+      .STAGES(3)
   ) u_pipeline (
       .clk,
       .rst,
