@@ -1,8 +1,8 @@
 """How beats move through a cell in time: recurrences over the beats of every stream.
 
 Time is counted in cycles from the first one after reset, beats of one inference from 0; arrays may
-hold several inferences one after another. A motion knows four things, from which the latency, the interval, the depth of
-queues and the freedom from deadlock of any composition follow:
+hold several inferences one after another. A motion knows four things, from which the latency, the
+interval, the depth of queues and the freedom from deadlock of any composition follow:
 
 - `taken`: when beats are taken that are offered at given cycles,
 - `offered`: when each result is offered to a consumer that is always ready,

@@ -57,7 +57,7 @@ class Reorder(Cell):
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
-        """What each beat in writes, what each beat out reads, and how much more the next needs."""
+        """What each beat in writes, and each beat out reads; how much more the next one needs."""
         (beats_in, lanes_in), (_, lanes_out) = self._shapes
         plan, lane_bits = self.moves.plan, _bits(lanes_in)
         read_widths = [_bits(plan.depth)] * plan.banks + [_bits(plan.banks)] * lanes_out
