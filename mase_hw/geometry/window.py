@@ -191,7 +191,8 @@ class Window:
 
         A window one row high that skips none looks ahead by its width instead. The input then
         never waits for the window longer than the window waits for it. One that is faster than
-        its input gets as many rows as keep the input from waiting at all.
+        its input gets as many rows as keep the input from waiting at all, one that is as fast as
+        many as keep its interval.
         """
         one_row = self.rows.kernel == 1 and self.rows.positions == self.rows.size
         ahead = self.columns.kernel if one_row else self.columns.positions
@@ -201,12 +202,21 @@ class Window:
         ahead = min(ahead, count)
         windows = np.lib.stride_tricks.sliding_window_view(last, ahead + 1)[:count]
         depth = max(self.tiles, int((windows.max(axis=1) - self.free).max()) + 1)
-        steady = np.arange(4 * self.inputs)
-        while self.beats < self.inputs and not np.array_equal(
-            self.settled(steady, depth)[0], steady
-        ):
+        while self._holds_up(depth):
             depth += self.columns.size * self.tiles
         return depth
+
+    def _holds_up(self, depth: int) -> bool:
+        """Return whether an input that never pauses waits for a window that is as fast."""
+        if self.beats > self.inputs:
+            return False
+        images = 5
+        steady = np.arange(images * self.inputs)
+        entered, read = self.settled(steady, depth)
+        if self.beats < self.inputs:
+            return not np.array_equal(entered, steady)
+        ends = read.reshape(images, -1)[:, -1]
+        return bool(ends[-1] - ends[-2] > self.beats)
 
     @property
     def row_table(self) -> tuple[int, tuple[int, ...]]:

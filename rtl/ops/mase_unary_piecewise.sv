@@ -71,7 +71,7 @@ module mase_unary_piecewise
 
     logic [AddressWidth-1:0] address;
     logic [AddressWidth-1:0] address_q;
-    logic [TBits-1:0] within;
+    logic [TBits-1:0] place;
     logic [OffsetStages-1:0][TBits-1:0] offset_q;
     logic [WordWidth-1:0] memory_q;
     logic [WordWidth-1:0] word_q;
@@ -107,7 +107,7 @@ module mase_unary_piecewise
     ) u_segment (
         .data_in(data_in_0[i]),
         .address(address),
-        .offset (within)
+        .offset (place)
     );
 
     assign {curvature, first, start} = word_q;
@@ -116,7 +116,7 @@ module mase_unary_piecewise
       address_q <= address;
       memory_q <= memory[address_q];
       word_q <= memory_q;
-      offset_q <= (OffsetStages * TBits)'({offset_q, within});
+      offset_q <= (OffsetStages * TBits)'({offset_q, place});
       start_q <= (StartStages * C0_WIDTH)'({start_q, start});
       first_q <= first;
       bend_q <= curvature * signed'({1'b0, offset_q[2]});

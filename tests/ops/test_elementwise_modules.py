@@ -128,5 +128,6 @@ def test_batch_norm_is_an_exact_product_and_a_rounded_sum():
     assert (product.multipliers, total.multipliers, netlist.multipliers) == (3, 0, 3)
     assert product.data_out_0.width == 16 and product.data_out_0.fraction == 8
     arrivals = {"data_in_0": np.array([5, 9, 10, 30])}
-    assert netlist.run(arrivals).offered["data_out_0"].tolist() == [8, 12, 13, 33]
-    assert netlist.room("data_in_0").tolist()[-1] == 0
+    assert netlist.run(arrivals).offered["data_out_0"].tolist() == [15, 19, 20, 40]
+    # The product alone has room for 7 beats.
+    assert (netlist.room("data_in_0") < 0).all()

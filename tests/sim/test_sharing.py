@@ -91,7 +91,7 @@ def test_many_lanes_share_the_code_of_a_dot_product(tmp_path):
         (dot,) = summary.repeated
         assert (dot.module, set(dot.ports)) == (
             "mase_dot_product",
-            {"enable", "data", "weight", "sum"},
+            {"data", "weight", "sum"},
         )
         sizes.append(_code_bytes(project.folder, summary))
     # Four times the multipliers.

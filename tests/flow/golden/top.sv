@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// golden: 3 nodes; predicted interval 8 cycles, latency 24 cycles.
+// golden: 3 nodes; predicted interval 8 cycles, latency 41 cycles.
 // A beat of a stream moves in a cycle in which its valid and its ready are high.
 module top #(
     // Folder of the memory images, relative to where the tool runs.
@@ -43,14 +43,16 @@ module top #(
       .data_out_ready(linear_0_replay_ready)
   );
   mase_rom_source #(
-      .WIDTH(24), .DEPTH(8), .HOLD(1), .INIT_FILE({MEM_DIR, "/linear_0_weight_source_0.mem"})
+      .WIDTH(24), .DEPTH(8), .HOLD(1), .BLOCK(1'b0),
+      .INIT_FILE({MEM_DIR, "/linear_0_weight_source_0.mem"})
   ) linear_0_weight_source_0 (
       .clk, .rst,
       .data_out(linear_0_weight), .data_out_valid(linear_0_weight_valid),
       .data_out_ready(linear_0_weight_ready)
   );
   mase_rom_source #(
-      .WIDTH(12), .DEPTH(4), .HOLD(1), .INIT_FILE({MEM_DIR, "/linear_0_bias_source_0.mem"})
+      .WIDTH(12), .DEPTH(4), .HOLD(1), .BLOCK(1'b0),
+      .INIT_FILE({MEM_DIR, "/linear_0_bias_source_0.mem"})
   ) linear_0_bias_source_0 (
       .clk, .rst,
       .data_out(linear_0_bias), .data_out_valid(linear_0_bias_valid),
@@ -102,7 +104,8 @@ module top #(
       .data_out_ready(linear_2_replay_ready)
   );
   mase_rom_source #(
-      .WIDTH(24), .DEPTH(8), .HOLD(1), .INIT_FILE({MEM_DIR, "/linear_2_weight_source_0.mem"})
+      .WIDTH(24), .DEPTH(8), .HOLD(1), .BLOCK(1'b0),
+      .INIT_FILE({MEM_DIR, "/linear_2_weight_source_0.mem"})
   ) linear_2_weight_source_0 (
       .clk, .rst,
       .data_out(linear_2_weight), .data_out_valid(linear_2_weight_valid),
