@@ -67,10 +67,12 @@ endmodule
 def write_project(folder: Path, words: Sequence[int]) -> Path:
     for part in ("rtl", "mem"):
         (folder / part).mkdir(parents=True)
-    files = ["rtl/mase_rom_source.sv", "rtl/mase_stream_replay.sv", "rtl/product.sv", "top.sv"]
-    library = _resources.rtl_folder()
-    shutil.copy(library / "memory/mase_rom_source.sv", folder / "rtl")
-    shutil.copy(library / "streams/mase_stream_replay.sv", folder / "rtl")
+    library = sorted(
+        _resources.rtl_folder().rglob("*.sv"), key=lambda path: path.stem != "mase_pkg"
+    )
+    for path in library:
+        shutil.copy(path, folder / "rtl")
+    files = [*(f"rtl/{path.name}" for path in library), "rtl/product.sv", "top.sv"]
     (folder / "rtl/product.sv").write_text(MULTIPLIER)
     (folder / "top.sv").write_text(TOP)
     (folder / "files.f").write_text("".join(f"{file}\n" for file in files))

@@ -4,7 +4,7 @@ from functools import cache
 
 from mase_hw._registry import discover
 from mase_hw.cells._base import Cell, Image, Port, Value, fact
-from mase_hw.cells._motion import Arrivals, Motion, Queue, Steps
+from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps
 from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Wire
 from mase_hw.cells._operation import Operation
 from mase_hw.cells.rom_source import RomSource
@@ -20,6 +20,7 @@ __all__ = [
     "Operation",
     "Port",
     "Queue",
+    "Replay",
     "RomSource",
     "Steps",
     "Value",

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mase_hw.cells import Netlist
-from mase_hw.cells._motion import Replay, Steps
+from mase_hw.cells import Netlist, Replay, Steps
 from mase_hw.errors import ConfigError
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph

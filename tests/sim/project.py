@@ -22,7 +22,6 @@ LIBRARY = (
     "mase_pkg",
     "mase_stream_join",
     "mase_rom_source",
-    "mase_fixed_cast",
     "mase_fixed_round",
     "mase_fixed_bound",
 )
