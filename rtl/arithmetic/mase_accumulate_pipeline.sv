@@ -35,50 +35,42 @@ module mase_accumulate_pipeline
     input  logic             data_out_ready
 );
 
-  localparam int unsigned TermWidth = index_width(TERMS);
-  // From the last operands to the result, and the cycle in which a place becomes free.
-  localparam int unsigned Cycles = PART_STAGES + RESULT_STAGES + 3;
-  localparam int unsigned Depth = (Cycles > 2 * TERMS) ? ceil_div(Cycles, TERMS) : 2;
-
-  logic [TermWidth-1:0] term_q;
-  logic [TermWidth-1:0] term;
-  logic [PART_STAGES-1:0] valid_q;
-  logic [PART_STAGES-1:0] first_q;
-  logic [PART_STAGES+RESULT_STAGES-1:0] last_q;
   logic first;
   logic last;
-  logic take;
-  logic may_q;
-  logic unused_room;
-  logic room_next;
+  logic may;
+  logic met;
+  logic unused_part_comes;
 
-  assign last = term_q == TermWidth'(TERMS - 1);
-  assign data_in_ready = may_q && weight_valid && (!first || bias_valid);
-  assign weight_ready = may_q && data_in_valid && (!first || bias_valid);
-  assign bias_ready = may_q && data_in_valid && weight_valid && first;
-  assign take = data_in_valid && data_in_ready;
-  assign term = !take ? term_q : last ? '0 : term_q + 1'b1;
+  assign met = data_in_valid && weight_valid && (!first || bias_valid);
+  assign data_in_ready = may && weight_valid && (!first || bias_valid);
+  assign weight_ready = may && data_in_valid && (!first || bias_valid);
+  assign bias_ready = may && data_in_valid && weight_valid && first;
 
+  // Whether a bias is taken with the operands that come next.
   always_ff @(posedge clk) begin
-    if (rst) begin
-      term_q <= '0;
-      first <= HAS_BIAS;
-      may_q <= 1'b1;
-      valid_q <= '0;
-      last_q <= '0;
-    end else begin
-      term_q <= term;
-      first <= HAS_BIAS && term == '0;
-      may_q <= room_next || term != TermWidth'(TERMS - 1);
-      valid_q <= PART_STAGES'({valid_q, take});
-      last_q <= (PART_STAGES + RESULT_STAGES)'({last_q, take && last});
-    end
+    if (rst) first <= HAS_BIAS;
+    else if (met && may) first <= HAS_BIAS && last;
   end
 
-  always_ff @(posedge clk) first_q <= PART_STAGES'({first_q, term_q == '0});
-
-  assign part_valid = valid_q[PART_STAGES-1];
-  assign part_first = first_q[PART_STAGES-1];
+  mase_round_pipeline #(
+      .TERMS(TERMS),
+      .PART_STAGES(PART_STAGES),
+      .RESULT_STAGES(RESULT_STAGES),
+      .WIDTH(WIDTH)
+  ) u_rounds (
+      .clk,
+      .rst,
+      .data_in_valid(met),
+      .data_in_ready(may),
+      .last_term(last),
+      .part_valid,
+      .part_first,
+      .part_comes(unused_part_comes),
+      .result,
+      .data_out,
+      .data_out_valid,
+      .data_out_ready
+  );
 
   // Biases wait for their first part: as many as sums may begin until then.
   if (HAS_BIAS) begin : gen_bias
@@ -110,29 +102,5 @@ module mase_accumulate_pipeline
     logic unused_bias;
     assign unused_bias = |bias;
   end
-
-  mase_credits #(
-      .DEPTH(Depth)
-  ) u_credits (
-      .clk,
-      .rst,
-      .take(take && last),
-      .give(data_out_valid && data_out_ready),
-      .room(unused_room),
-      .room_next
-  );
-
-  mase_result_queue #(
-      .WIDTH(WIDTH),
-      .DEPTH(Depth)
-  ) u_queue (
-      .clk,
-      .rst,
-      .data_in(result),
-      .data_in_valid(last_q[PART_STAGES+RESULT_STAGES-1]),
-      .data_out,
-      .data_out_valid,
-      .data_out_ready
-  );
 
 endmodule

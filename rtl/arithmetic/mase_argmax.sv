@@ -34,7 +34,6 @@ module mase_argmax
   localparam int unsigned TreeLevels = $clog2(Elements);
   localparam int unsigned Tail = (ROW > 0) ? ROW - (TERMS - 1) * LANES : 1;
   localparam int unsigned InnerBits = index_width(INNER);
-  localparam int unsigned TermBits = index_width(TERMS);
   // With the sign inverted, two's complement codes are in unsigned order.
   localparam logic [Width-1:0] SignMask = Width'(DATA_IN_0.is_signed) << (Width - 1);
 
@@ -47,6 +46,9 @@ module mase_argmax
     logic [Width-1:0] value;
   } best_t;
 
+  // Whether the beat that enters is the last of a row.
+  logic last_term;
+  logic last_term_q;
   logic part_valid;
   logic part_first;
   logic part_comes;
@@ -63,6 +65,7 @@ module mase_argmax
       .rst,
       .data_in_valid(data_in_0_valid),
       .data_in_ready(data_in_0_ready),
+      .last_term,
       .part_valid,
       .part_first,
       .part_comes,
@@ -70,22 +73,6 @@ module mase_argmax
       .data_out(data_out_0),
       .data_out_valid(data_out_0_valid),
       .data_out_ready(data_out_0_ready)
-  );
-
-  // Which beats are the last of a row, as they enter.
-  logic [TermBits-1:0] unused_term;
-  logic last_term;
-  logic last_term_q;
-
-  mase_turn #(
-      .COUNT((ROW > 0) ? TERMS : 1),
-      .WIDTH(TermBits)
-  ) u_term (
-      .clk,
-      .rst,
-      .enable(data_in_0_valid && data_in_0_ready),
-      .count(unused_term),
-      .last(last_term)
   );
 
   always_ff @(posedge clk) last_term_q <= last_term;

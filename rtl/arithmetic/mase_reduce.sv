@@ -47,6 +47,7 @@ module mase_reduce
 
   logic [OutLanes-1:0][SUM_WIDTH-1:0] part;
   logic [OutLanes-1:0][SUM_WIDTH-1:0] sum;
+  logic unused_last_term;
   logic part_valid;
   logic part_first;
   logic part_comes;
@@ -143,6 +144,7 @@ module mase_reduce
         .rst,
         .data_in_valid(data_in_0_valid),
         .data_in_ready(data_in_0_ready),
+        .last_term(unused_last_term),
         .part_valid,
         .part_first,
         .part_comes,
@@ -170,6 +172,7 @@ module mase_reduce
         .rst,
         .data_in_valid(data_in_0_valid),
         .data_in_ready(data_in_0_ready),
+        .last_term(unused_last_term),
         .part_valid,
         .part_first,
         .part_comes,

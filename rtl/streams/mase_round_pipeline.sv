@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The handshakes of a pipeline that never stops and reduces TERMS rounds of INNER beats to one round
 // of results: beat j of the results comes of beat j of every round. A part is a beat that is ready
-// to be reduced, PART_STAGES cycles after it moved, 2 or more; the result comes RESULT_STAGES cycles
-// after its last part, and waits here. A beat of the last round moves while there is room for its
-// result. Throughput one beat per cycle, without gaps between rounds and results.
+// to be reduced, PART_STAGES cycles after it moved (2 or more where part_comes is read); the result
+// comes RESULT_STAGES cycles after its last part, and waits here. A beat of the last round moves
+// while there is room for its result. Throughput one beat per cycle, without gaps between rounds and
+// results.
 module mase_round_pipeline
   import mase_pkg::*;
 #(
@@ -17,6 +18,8 @@ module mase_round_pipeline
     input  logic rst,
     input  logic data_in_valid,
     output logic data_in_ready,
+    // Whether the beat that may enter now is of a last round.
+    output logic last_term,
 
     // The part that is here, and whether it is of a first round; the one that is here in 2 cycles.
     output logic             part_valid,
@@ -41,7 +44,6 @@ module mase_round_pipeline
   logic [TermWidth-1:0] term;
   logic [InnerWidth-1:0] unused_inner;
   logic last_inner;
-  logic last_term;
   logic next_last_term;
   logic take;
   logic may_q;
@@ -100,7 +102,9 @@ module mase_round_pipeline
 
   assign part_valid = valid_q[PART_STAGES-1];
   assign part_first = first_q[PART_STAGES-1];
-  if (PART_STAGES == 2) begin : gen_at_once
+  if (PART_STAGES < 2) begin : gen_never
+    assign part_comes = 1'b0;
+  end else if (PART_STAGES == 2) begin : gen_at_once
     assign part_comes = take;
   end else begin : gen_later
     assign part_comes = valid_q[PART_STAGES-3];
