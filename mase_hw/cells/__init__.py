@@ -7,11 +7,13 @@ from mase_hw.cells._base import Cell, Image, Port, Value, fact
 from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps
 from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Wire
 from mase_hw.cells._operation import Operation
+from mase_hw.cells.composite import Composite
 from mase_hw.cells.rom_source import RomSource
 
 __all__ = [
     "Arrivals",
     "Cell",
+    "Composite",
     "Flow",
     "Image",
     "Motion",

@@ -14,11 +14,14 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mase_hw.cells._motion import Motion
 from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry.tensor import TensorSpec
+
+if TYPE_CHECKING:
+    from mase_hw.cells._netlist import Netlist
 
 Value = bool | int | str | Enum | Encoding
 
@@ -127,6 +130,11 @@ class Cell(ABC):
         found = sys.modules[type(self).__module__].__file__
         beside = Path(found).with_name(f"{self.module}.sv") if found else None
         return beside if beside and beside.is_file() else None
+
+    @property
+    def contents(self) -> Netlist | None:
+        """What it is made of, where its module is the text of a netlist."""
+        return None
 
     @property
     @abstractmethod

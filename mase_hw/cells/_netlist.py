@@ -106,12 +106,46 @@ class Netlist:
         assert isinstance(cell, RomSource)
         return cell
 
+    @cached_property
+    def flat(self) -> Netlist:
+        """The same cells and streams, without cells that are netlists themselves."""
+        if all(cell.contents is None for cell in self.cells.values()):
+            return self
+        cells: dict[str, Cell] = {}
+        links: dict[tuple[str, str], Wire] = {}
+        made = {Wire("", name): Wire("", name) for name in self.inputs}
+        for name, cell in self.cells.items():
+            given = {port: made[wire] for (owner, port), wire in self.links.items() if owner == name}
+            if cell.contents is None:
+                cells[name] = cell
+                links |= {(name, port): wire for port, wire in given.items()}
+                made |= {Wire(name, port): Wire(name, port) for port in cell.outputs}
+                continue
+            inner = cell.contents.flat
+            cells |= {f"{name}.{part}": item for part, item in inner.cells.items()}
+            outer = {Wire("", port): wire for port, wire in given.items()}
+            outer |= {
+                Wire(part, port): Wire(f"{name}.{part}", port)
+                for part, item in inner.cells.items()
+                for port in item.outputs
+            }
+            links |= {
+                (f"{name}.{part}", port): outer[wire]
+                for (part, port), wire in inner.links.items()
+                if wire in outer
+            }
+            made |= {Wire(name, port): outer[wire] for port, wire in inner.outputs.items()}
+        outputs = {port: made[wire] for port, wire in self.outputs.items()}
+        return Netlist(self.inputs, cells, links, outputs, self.constants)
+
     def run(self, arrivals: Arrivals) -> Flow:
         """Return when beats move, from idle, to consumers that are always ready.
 
         Args:
             arrivals: when each beat of each input is offered, and of constants that may be late.
         """
+        if self.flat is not self:
+            return self.flat.run(arrivals)
         streams: dict[Wire, Cycles] = {
             Wire("", name): cycles for name, cycles in arrivals.items() if name in self.inputs
         }
@@ -155,20 +189,22 @@ class Netlist:
     def needs(self, name: str) -> Cycles:
         """Return the last beat of an input that each beat of the first output needs."""
         needs = np.arange(self.inputs[name].beats)
-        for cell, port in self._path(name):
+        for cell, port in self.path(name):
             needs = through(cell.motion.needs(port, needs.size), needs)
         return needs
 
     def room(self, name: str) -> Cycles:
         """Return which result must have gone before each beat of an input; negative for none."""
         beats, rooms = self.inputs[name].beats, []
-        for cell, port in self._path(name):
+        for cell, port in self.path(name):
             rooms.append(cell.motion.room(port, beats))
             beats = cell.motion.needs(port, beats).size
         return follow(rooms)
 
-    def _path(self, name: str) -> list[tuple[Cell, str]]:
+    def path(self, name: str) -> list[tuple[Cell, str]]:
         """Return the cells from an input to the first output, with the port on which it enters."""
+        if self.flat is not self:
+            return self.flat.path(name)
         found: list[tuple[Cell, str]] = []
         wire = Wire("", name)
         while wire not in self.outputs.values():

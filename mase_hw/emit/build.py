@@ -8,11 +8,12 @@ from pathlib import PurePath
 
 from torch.fx import Node
 
-from mase_hw.cells import Cell, Image, Netlist, Port, RomSource, Wire
+from mase_hw.cells import Cell, Image, Netlist, RomSource, Wire
 from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.cells.axi_source import AxiSource
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_fork import StreamFork
+from mase_hw.emit.connect import INSTANCE_SUFFIX, connect, inner_nets
 from mase_hw.emit.design import (
     Constant,
     Design,
@@ -36,7 +37,6 @@ from mase_hw.hardware.timing import Prediction, predict
 from mase_hw.ops import Call
 
 Use = tuple[Node, str]
-INSTANCE_SUFFIX = "_inst"
 
 
 @dataclass
@@ -163,7 +163,8 @@ def _add_node(
     result = Net(stream.name, stream.fields)
     builder.streams.append(stream)
     nets = {Wire("", name): supplied[node, name] for name, _ in stream_operands(node)}
-    inner = _inner_nets(node.name, netlist, result)
+    results = {netlist.outputs["data_out_0"]: result}
+    inner = inner_nets(lambda stem: f"{node.name}_{stem}", netlist, results)
     nets |= inner
     instances = [
         _instance(builder, node, name, cell, netlist, nets) for name, cell in netlist.cells.items()
@@ -187,21 +188,6 @@ def _add_node(
     return result
 
 
-def _inner_nets(node: str, netlist: Netlist, result: Net) -> dict[Wire, Net]:
-    """Return the nets of every stream that a cell of the netlist drives."""
-    operands = {name: operand for operand, name in netlist.constants.items()}
-    nets = {}
-    for name, cell in netlist.cells.items():
-        for port, given in cell.outputs.items():
-            wire = Wire(name, port)
-            if wire == netlist.outputs["data_out_0"]:
-                nets[wire] = result
-            else:
-                stem = operands.get(name, name.removesuffix(INSTANCE_SUFFIX))
-                nets[wire] = Net(f"{node}_{stem}", given.fields)
-    return nets
-
-
 def _instance(
     builder: _Builder,
     node: Node,
@@ -213,61 +199,18 @@ def _instance(
     full = f"{node.name}_{name}"
     if isinstance(cell, RomSource):
         cell = _placed(builder, node, name, cell, netlist, nets)
-    given = {port: netlist.links.get((name, port)) for port in cell.inputs}
     made = {port: Wire(name, port) for port in cell.outputs}
     if isinstance(cell, AxiSource):
         made = {"data_out": Wire(name, next(iter(netlist.cells[name].outputs)))}
-    ports: list[tuple[tuple[str, str], ...]] = []
-    unused: list[str] = []
-    stem = f"unused_{full.removesuffix(INSTANCE_SUFFIX)}"
-    for port, wire in given.items():
-        if wire is None:
-            ready = f"{stem}_{port}_ready"
-            payload = _absent(cell.inputs[port], port)
-            ports.append((*payload, (f"{port}_valid", "1'b1"), (f"{port}_ready", ready)))
-            unused.append(ready)
-        else:
-            ports.append(_connected(cell.inputs[port], port, nets[wire], "'0"))
-    for port, wire in made.items():
-        item = cell.outputs[port]
-        ports.append(_connected(item, port, nets[wire], stem))
-        unused += [f"{stem}_{port}{suffix}" for suffix in item.optional]
-    if cell.signals:
-        ports.append(tuple(cell.signals.items()))
-    if cell.unread:
-        ports.append(tuple((port, f"{stem}_{port}") for port in cell.unread))
-        unused += [f"{stem}_{port}" for port in cell.unread]
+    given = {port: netlist.links.get((name, port)) for port in cell.inputs}
+    streams = {port: nets[wire] for port, wire in {**given, **made}.items() if wire is not None}
+    ports, unused = connect(cell, full, streams)
     files = {
         parameter: _memory(builder, node, f"{node.name}_{part}" if part else full, image)
         for parameter, (part, image) in cell.images.items()
     }
-    streams = {
-        port: nets[wire].name for port, wire in {**given, **made}.items() if wire is not None
-    }
-    return Instance(full, node.name, cell, files, tuple(ports), streams, tuple(unused))
-
-
-def _absent(item: Port, port: str) -> tuple[tuple[str, str], ...]:
-    suffixes = [*(part.suffix for part in item.fields), *item.optional]
-    return tuple((f"{port}{suffix}", "'0") for suffix in suffixes)
-
-
-def _connected(item: Port, port: str, net: Net, other: str) -> tuple[tuple[str, str], ...]:
-    """Return the ports of a stream with their nets.
-
-    Args:
-        item: the port.
-        port: its name.
-        net: the stream.
-        other: what optional signals are tied to: `'0`, or the stem of unused nets.
-    """
-    handshake = ((f"{port}_valid", f"{net.name}_valid"), (f"{port}_ready", f"{net.name}_ready"))
-    if item.packed:
-        return ((port, net.payload), *handshake)
-    payload = [(f"{port}{part.suffix}", f"{net.name}{part.suffix}") for part in item.fields]
-    for suffix in item.optional:
-        payload.append((f"{port}{suffix}", other if other == "'0" else f"{other}_{port}{suffix}"))
-    return (*payload, *handshake)
+    names = {port: net.name for port, net in streams.items()}
+    return Instance(full, node.name, cell, files, ports, names, unused)
 
 
 def _placed(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mase_hw.cells import Cell, RomSource
-from mase_hw.emit.library import stream_ports
+from mase_hw.emit.library import library_ports
 from mase_hw.errors import EmissionError
 from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry import TensorSpec
@@ -83,6 +83,24 @@ class Net:
 def concatenated(nets: list[str]) -> str:
     """Return a SystemVerilog concatenation with the first net in the low bits."""
     return nets[0] if len(nets) == 1 else f"{{{', '.join(reversed(nets))}}}"
+
+
+def expressions(cell: Cell, formats: Mapping[Encoding, str]) -> dict[str, str]:
+    """Return the parameters of a cell in SystemVerilog, but for files.
+
+    Args:
+        cell: the cell.
+        formats: names of encodings.
+    """
+
+    def expression(value: object) -> str:
+        if isinstance(value, bool):
+            return f"1'b{int(value)}"
+        if isinstance(value, Encoding):
+            return formats[value]
+        return f"mase_pkg::{value.value}" if isinstance(value, Enum) else str(value)
+
+    return {name: expression(value) for name, value in cell.parameters.items()}
 
 
 @dataclass(frozen=True)
@@ -286,20 +304,10 @@ class Design:
 
     def parameters(self, instance: Instance) -> dict[str, str]:
         """Return the parameters of an instance as expressions in the top."""
-        given = {name: self._expression(value) for name, value in instance.cell.parameters.items()}
         files = {
             name: f'{{MEM_DIR, "/{memory.name}.mem"}}' for name, memory in instance.files.items()
         }
-        return {**given, **files}
-
-    def _expression(self, value: object) -> str:
-        if isinstance(value, bool):
-            return f"1'b{int(value)}"
-        if isinstance(value, Encoding):
-            return self.formats[value]
-        if isinstance(value, Enum):
-            return f"mase_pkg::{value.value}"
-        return str(value)
+        return {**expressions(instance.cell, self.formats), **files}
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:
@@ -312,7 +320,7 @@ class Design:
             for item in self.instances
         )
         inside = {module for item in self.instances for module in item.cell.repeated}
-        ports = {module: set(stream_ports(module)) for module in inside}
+        ports = {module: set(library_ports(module)) for module in inside}
         for (module, _, names), count in variants.items():
             if count >= REPEATS:
                 ports.setdefault(module, set()).update(names)

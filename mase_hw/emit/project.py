@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary
-from mase_hw.emit.library import check_instances, module_files
+from mase_hw.emit.modules import check_instances, module_texts
 from mase_hw.emit.render import render_top
 from mase_hw.errors import EmissionError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -119,14 +119,14 @@ def _write(mg: MaseGraph, design: Design, folder: Path) -> None:
     (folder / DESIGN_FILE).write_text(design.to_json())
     for name in ("rtl", "mem"):
         (folder / name).mkdir()
-    files = module_files(item.cell for item in design.instances)
-    for file in files:
-        (folder / "rtl" / file.name).write_bytes(file.read_bytes())
+    modules = module_texts(item.cell for item in design.instances)
+    for name, text in modules.items():
+        (folder / "rtl" / f"{name}.sv").write_text(text)
     for memory in design.memories:
         (folder / memory.file).write_text(memory.render())
     if design.external is not None:
         (folder / design.external.file).write_bytes(design.image)
-    names = [*(f"rtl/{file.name}" for file in files), "top.sv"]
+    names = [*(f"rtl/{name}.sv" for name in modules), "top.sv"]
     (folder / "files.f").write_text("".join(f"{name}\n" for name in names))
     mg.save(folder / GRAPH_FILE)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from mase_hw._resources import template_folder
-from mase_hw.emit.design import Design, Instance, Net, Section
+from mase_hw.cells import Composite, Wire
+from mase_hw.emit.connect import connect, inner_nets
+from mase_hw.emit.design import Design, Instance, Net, Section, expressions
+from mase_hw.emit.names import name_formats
 from mase_hw.formats import StreamField
 
 COLUMNS = 100
@@ -16,6 +19,62 @@ COLUMNS = 100
 
 def render_top(design: Design) -> str:
     """Return the text of `top.sv`."""
+    environment = _environment()
+    environment.filters["instance"] = lambda item: instance_text(item, design.parameters(item))
+    return environment.get_template("top.sv.j2").render(design=design)
+
+
+def render_module(cell: Composite) -> str:
+    """Return the text of the module of a netlist.
+
+    Raises:
+        EmissionError: for names that collide in it.
+    """
+    section = module_section(cell)
+    formats = name_formats([section])
+    environment = _environment()
+    environment.filters["instance"] = lambda item: instance_text(
+        item,
+        {
+            **expressions(item.cell, formats),
+            **{parameter: cell.files[item.name, parameter] for parameter in item.cell.images},
+        },
+    )
+    return environment.get_template("module.sv.j2").render(
+        cell=cell, section=section, formats=formats
+    )
+
+
+def module_section(cell: Composite) -> Section:
+    """Return the cells of a netlist with their nets; its streams are ports."""
+    netlist = cell.netlist
+    ports = {Wire("", name): Net(name, port.fields) for name, port in netlist.inputs.items()}
+    results: dict[Wire, Net] = {}
+    wires = []
+    for name, wire in netlist.outputs.items():
+        net = Net(name, netlist.port(wire).fields)
+        if wire.cell and wire not in results:
+            results[wire] = net
+        else:
+            wires.append((net, (ports | results)[wire]))
+    inner = inner_nets(lambda stem: f"{stem}_out", netlist, results)
+    nets = ports | inner
+    instances = []
+    for name, item in netlist.cells.items():
+        streams = {
+            port: nets[netlist.links[name, port]]
+            for port in item.inputs
+            if (name, port) in netlist.links
+        }
+        streams |= {port: nets[Wire(name, port)] for port in item.outputs}
+        connected, unused = connect(item, name, streams)
+        names = {port: net.name for port, net in streams.items()}
+        instances.append(Instance(name, cell.module, item, {}, connected, names, unused))
+    declared = tuple(net for wire, net in inner.items() if wire not in results)
+    return Section((), declared, tuple(instances), tuple(wires))
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(template_folder()),
         undefined=StrictUndefined,
@@ -27,11 +86,10 @@ def render_top(design: Design) -> str:
     environment.filters |= {
         "comment": comment,
         "declarations": declarations,
-        "instance": lambda item: instance_text(design, item),
         "assigns": assigns,
         "vector": vector,
     }
-    return environment.get_template("top.sv.j2").render(design=design)
+    return environment
 
 
 def comment(lines: Sequence[str], indent: str = "  ") -> str:
@@ -68,9 +126,9 @@ def _declared(net: Net) -> Iterator[str]:
     yield from _packed([f"{net.name}_valid", f"{net.name}_ready"], "  logic ", ", ", ";")
 
 
-def instance_text(design: Design, instance: Instance) -> str:
+def instance_text(instance: Instance, parameters: Mapping[str, str]) -> str:
     """Return an instance, as many parameters a line as fit and a line for each stream."""
-    given = [f".{name}({value})" for name, value in design.parameters(instance).items()]
+    given = [f".{name}({value})" for name, value in parameters.items()]
     clocked = (("clk", "clk"), ("rst", "rst"))
     groups = [clocked, *instance.ports]
     lines = []

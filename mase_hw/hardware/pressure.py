@@ -104,6 +104,7 @@ class Network:
         for node in mg.inputs:
             self._results[node] = self._add(Steps(0), {"": _Stream(np.arange(spec(node).beats))})
         for node, netlist in netlists.items():
+            netlist = netlist.flat
             streams = {
                 Wire("", name): self._results[producer] for name, producer in stream_operands(node)
             }

@@ -32,7 +32,7 @@ def modules() -> list[Path]:
     for path in rtl_files():
         if path.stem.endswith("_pkg") or path.stem in WIRES:
             continue
-        ports = declared_names(path)["port"]
+        ports = declared_names(path.stem, path.read_text())["port"]
         takes = any(re.fullmatch(r"data_in\w*_ready", port) for port in ports)
         if takes and any(re.fullmatch(r"data_out\w*_ready", port) for port in ports):
             found.append(path)
