@@ -192,22 +192,21 @@ class Fold(Motion):
         terms: rounds that are reduced.
         latency: cycles from the last beat of a result to the result.
         inner: beats of a round.
-        held: results on their way or waiting; without it as many as come until the first has left,
-            2 or more.
     """
 
     terms: int
     latency: int
     inner: int = 1
-    held: int | None = None
 
     @property
     def depth(self) -> int:
-        """Results on their way or waiting."""
-        if self.held is not None:
-            return self.held
+        """Results on their way or waiting.
+
+        As many as come until the first has left, and one that waits for its turn with a consumer
+        that takes results in bursts.
+        """
         rounds, more = divmod(self.latency + 1, self.terms * self.inner)
-        return max(2, rounds * self.inner + min(more, self.inner))
+        return rounds * self.inner + min(more, self.inner) + 1
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """A result follows its last beat."""
@@ -293,8 +292,9 @@ class Blocks(Motion):
 
     @property
     def depth(self) -> int:
-        """Beats on their way or waiting."""
-        return self.block - 1 - (-(self.latency + 1) // self.interval)
+        """Beats on their way or waiting; where beats are apart, one that waits for its turn."""
+        waiting = int(self.interval > 1)
+        return self.block - 1 - (-(self.latency + 1) // self.interval) + waiting
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """A block follows its last beat."""

@@ -69,8 +69,9 @@ module mase_block_encode
   localparam int unsigned ReadStages = ScaleStages + 1;
   localparam int unsigned ResultStages = 1 + RoundStages;
   localparam int unsigned Latency = STAGES + ReadStages + 1 + ResultStages + 2;
-  // So many tiles are on their way or wait; these are stored.
-  localparam int unsigned Depth = BlockTiles - 1 + ceil_div(Latency + 1, INTERVAL);
+  // So many tiles are on their way or wait, where they are apart one more; these are stored.
+  localparam int unsigned Waiting = (INTERVAL > 1) ? 1 : 0;
+  localparam int unsigned Depth = BlockTiles - 1 + ceil_div(Latency + 1, INTERVAL) + Waiting;
   localparam int unsigned Stored = (BlockTiles + ReadStages + 1 < Depth)
       ? BlockTiles + ReadStages + 1 : Depth;
   localparam int unsigned AddressWidth = index_width(Stored);

@@ -39,7 +39,8 @@ module mase_round_pipeline
   localparam int unsigned Cycles = PART_STAGES + RESULT_STAGES + 3;
   localparam int unsigned More = (Cycles % Beats < INNER) ? Cycles % Beats : INNER;
   localparam int unsigned Held = Cycles / Beats * INNER + More;
-  localparam int unsigned Depth = (Held > 2) ? Held : 2;
+  // One more, which waits for its turn with a consumer that takes results in bursts.
+  localparam int unsigned Depth = Held + 1;
 
   logic [TermWidth-1:0] term;
   logic [InnerWidth-1:0] unused_inner;

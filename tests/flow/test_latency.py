@@ -107,7 +107,19 @@ class Gated(nn.Module):
         return x * torch.sigmoid(self.excite(y)) + self.beside(x)
 
 
+class Beside(nn.Module):
+    """Every pixel, and behind it what a convolution makes of it, which is always busy."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Conv2d(2, 2, 1)
+
+    def forward(self, x):
+        return torch.cat([x, self.layer(x)], 1)
+
+
 CASES = {
+    "beside": (Beside, (2, 3, 3)),
     "inception": (lambda: Inception(4, 2, 3, 2, 2), (4, 6, 7)),
     "tower": (Tower, (3, 8, 8)),
     "nested": (Nested, (4, 6, 6)),
@@ -116,7 +128,7 @@ CASES = {
     "gated": (Gated, (4, 5, 4)),
 }
 PARALLELISM = (1, 3, "auto")
-DEFAULT = {("inception", 3), ("dense", 1), ("nested", "auto")}
+DEFAULT = {("beside", 1), ("inception", 3), ("dense", 1), ("nested", "auto")}
 
 
 def check(model, shape, folder, parallelism, **options):
