@@ -279,7 +279,8 @@ class Bench:
                 (folder / f"{name}.sv").write_text(text)
         command = [
             "--cc", "--exe", "-Wno-fatal", "-O3", "--Mdir", str(folder / "build"),
-            "-y", str(folder), "--top-module", "bench", "--prefix", "Vbench", "-CFLAGS", "-O0", "bench.sv", "main.cpp",
+            "--top-module", "bench", "--prefix", "Vbench", "-CFLAGS", "-O0", "-y", str(folder),
+            "bench.sv", "main.cpp",
         ]  # fmt: skip
         environment = _environment()
         call(verilator_command(*command), folder, environment)

@@ -115,7 +115,9 @@ class Netlist:
         links: dict[tuple[str, str], Wire] = {}
         made = {Wire("", name): Wire("", name) for name in self.inputs}
         for name, cell in self.cells.items():
-            given = {port: made[wire] for (owner, port), wire in self.links.items() if owner == name}
+            given = {
+                port: made[wire] for (owner, port), wire in self.links.items() if owner == name
+            }
             if cell.contents is None:
                 cells[name] = cell
                 links |= {(name, port): wire for port, wire in given.items()}

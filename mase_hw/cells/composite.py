@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from mase_hw.cells._base import Cell, Image, Port, Value, fact
+from mase_hw.cells._base import PARAMETER, Cell, Image, Port, Value, fact
 from mase_hw.cells._motion import Chain, Motion
 from mase_hw.cells._netlist import INSTANCE, Netlist, NetlistBuilder, Wire
 from mase_hw.cells.stream_fifo import StreamFifo
@@ -22,15 +22,35 @@ class Composite(Cell):
     Attributes:
         name: of the module.
         netlist: what it is made of.
+        title: what the comment above the module says.
     """
 
     name: str = fact()
-    netlist: Netlist = fact()
+    netlist: Netlist = field(metadata={PARAMETER: False})
+    title: str = fact("")
 
     @property
     def module(self) -> str:
         """The name that it was given."""
         return self.name
+
+    @property
+    def shape(self) -> Hashable:
+        """What decides the text of the module: all but the words of memories, name and title."""
+        cells = [
+            (
+                name,
+                cell.module,
+                cell.shape if isinstance(cell, Composite) else (*cell.parameters.items(),),
+                *cell.inputs.items(),
+                *cell.outputs.items(),
+                *cell.images,
+            )
+            for name, cell in self.netlist.cells.items()
+        ]
+        ports = (*self.inputs.items(), *self.outputs.items())
+        links = (*self.netlist.links.items(), *self.netlist.outputs.items())
+        return (*cells, *links, *ports)
 
     @property
     def contents(self) -> Netlist:
@@ -45,9 +65,7 @@ class Composite(Cell):
     @property
     def outputs(self) -> Mapping[str, Port]:
         """Those of the netlist."""
-        return {
-            name: _open(self.netlist.port(wire)) for name, wire in self.netlist.outputs.items()
-        }
+        return {name: _open(self.netlist.port(wire)) for name, wire in self.netlist.outputs.items()}
 
     @property
     def motion(self) -> Motion:
@@ -98,30 +116,39 @@ class Composite(Cell):
         }
 
     @classmethod
-    def of(cls, name: str, netlist: Netlist) -> Netlist:
-        """Return a netlist whose cells but the memories of constants are one composite.
+    def of(cls, name: str, netlist: Netlist, title: str = "") -> Composite:
+        """Return the cells of a netlist but the memories of constants, which enter as streams.
 
         Args:
             name: of the module.
             netlist: what is put into it.
+            title: what the comment above the module says.
         """
-        sources = {cell: netlist.cells[cell] for cell in netlist.constants.values()}
-        wires = {
-            cell: Wire(cell, next(iter(source.outputs))) for cell, source in sources.items()
+        constants = {
+            Wire(cell, next(iter(netlist.cells[cell].outputs))): operand
+            for operand, cell in netlist.constants.items()
         }
-        operands = {cell: operand for operand, cell in netlist.constants.items()}
-        inside = {wire: Wire("", operands[cell]) for cell, wire in wires.items()}
-        ports = {operands[cell]: netlist.port(wire) for cell, wire in wires.items()}
+        ports = {operand: netlist.port(wire) for wire, operand in constants.items()}
+        inside = {wire: Wire("", operand) for wire, operand in constants.items()}
+        sources = netlist.constants.values()
         inner = Netlist(
             {**netlist.inputs, **ports},
             {key: cell for key, cell in netlist.cells.items() if key not in sources},
             {key: inside.get(wire, wire) for key, wire in netlist.links.items()},
             netlist.outputs,
         )
+        return cls(name, inner, title)
+
+    def within(self, netlist: Netlist) -> Netlist:
+        """Return the netlist that this is `of`, with this cell in the place of its cells."""
+        sources = {cell: netlist.cells[cell] for cell in netlist.constants.values()}
         links = {(INSTANCE, port): Wire("", port) for port in netlist.inputs}
-        links |= {(INSTANCE, operands[cell]): wire for cell, wire in wires.items()}
+        links |= {
+            (INSTANCE, operand): Wire(cell, next(iter(sources[cell].outputs)))
+            for operand, cell in netlist.constants.items()
+        }
         outputs = {port: Wire(INSTANCE, port) for port in netlist.outputs}
-        cells = {**sources, INSTANCE: cls(name, inner)}
+        cells = {**sources, INSTANCE: self}
         return Netlist(netlist.inputs, cells, links, outputs, netlist.constants)
 
     @classmethod

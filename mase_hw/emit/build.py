@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from torch.fx import Node
 
-from mase_hw.cells import Cell, Image, Netlist, RomSource, Wire
+from mase_hw.cells import Cell, Composite, Image, Netlist, RomSource, Wire
 from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.cells.axi_source import AxiSource
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_fork import StreamFork
 from mase_hw.emit.connect import INSTANCE_SUFFIX, connect, inner_nets
 from mase_hw.emit.design import (
+    REPEATS,
     Constant,
     Design,
     Instance,
@@ -73,13 +75,13 @@ def build_design(mg: MaseGraph) -> Design:
     ]
     if builder.external is not None:
         builder.sections.append(_memory_port(builder.external))
-    uses = _uses(mg)
+    uses, shared = _uses(mg), _shared(mg)
     supplied: dict[Use, Net] = {}
     for node, stream in zip(mg.inputs, inputs, strict=True):
         supplied |= _fan_out(builder, node, Net(stream.name, stream.fields), uses[node])
     for node in mg.nodes:
         if node.op == "call_function":
-            result = _add_node(builder, mg, node, supplied, prediction)
+            result = _add_node(builder, mg, node, shared[node], supplied, prediction)
             supplied |= _fan_out(builder, node, result, uses[node])
         elif node.op == "output":
             ends = [(Net(item.name, item.fields), supplied[node, item.name]) for item in outputs]
@@ -115,6 +117,30 @@ def _uses(mg: MaseGraph) -> dict[Node, list[Use]]:
             for position, producer in enumerate(output_nodes(mg)):
                 uses[producer].append((node, f"data_out_{position}"))
     return uses
+
+
+def _shared(mg: MaseGraph) -> dict[Node, Netlist]:
+    """Return the netlists of all nodes; of several cells that occur `REPEATS` times become modules.
+
+    They are easier to read, and a simulation translates them once.
+    """
+    netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
+    groups: dict[Hashable, list[tuple[Node, Composite]]] = {}
+    for node, netlist in netlists.items():
+        if len(netlist.cells) - len(netlist.constants) > 1:
+            whole = Composite.of(
+                "", netlist, f"{mg.call(node).operator.name}: {_tensors(mg.call(node))}"
+            )
+            groups.setdefault(whole.shape, []).append((node, whole))
+    numbers = Counter[str]()
+    for group in groups.values():
+        if len(group) >= REPEATS:
+            operator = mg.call(group[0][0]).operator.name
+            for node, whole in group:
+                named = replace(whole, name=f"{operator}_{numbers[operator]}")
+                netlists[node] = named.within(netlists[node])
+            numbers[operator] += 1
+    return netlists
 
 
 def _fan_out(builder: _Builder, node: Node, net: Net, uses: Sequence[Use]) -> dict[Use, Net]:
@@ -154,11 +180,12 @@ def _add_node(
     builder: _Builder,
     mg: MaseGraph,
     node: Node,
+    netlist: Netlist,
     supplied: Mapping[Use, Net],
     prediction: Prediction,
 ) -> Net:
     """Add the section of a node; return the net of its result."""
-    call, netlist = mg.call(node), mg.netlist(node)
+    call = mg.call(node)
     stream = Stream(f"{node.name}_data_out_0", node.name, call.result)
     result = Net(stream.name, stream.fields)
     builder.streams.append(stream)
@@ -280,15 +307,19 @@ def _note_queue(builder: _Builder, node: Node, cell: StreamFifo, net: Net, resul
 
 def _title(node: Node, call: Call) -> tuple[str, ...]:
     """Return what the comment above a node says: operator, tensors, the user's line."""
-    tensors = ", ".join(
-        f"{name} {list(item.shape)} {item.format}" for name, item in call.operands.items()
-    )
-    made = call.result
-    lines = [
-        f"{node.name}: {call.operator.name}, {tensors} -> {list(made.shape)} {made.format}, "
-        f"{made.parallelism[0]} x {made.parallelism[1]} elements a beat",
-    ]
+    lines = [f"{node.name}: {call.operator.name}, {_tensors(call)}"]
     source = metadata(node).source
     if source.file:
         lines.append(f"{PurePath(source.file).name}:{source.line}: {source.code}")
     return tuple(lines)
+
+
+def _tensors(call: Call) -> str:
+    given = ", ".join(
+        f"{name} {list(item.shape)} {item.format}" for name, item in call.operands.items()
+    )
+    made = call.result
+    return (
+        f"{given} -> {list(made.shape)} {made.format}, "
+        f"{made.parallelism[0]} x {made.parallelism[1]} elements a beat"
+    )

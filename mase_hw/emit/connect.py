@@ -48,7 +48,9 @@ def connect(cell: Cell, name: str, streams: Mapping[str, Net]) -> tuple[Ports, t
             ports.append(_connected(item, port, streams[port], "'0"))
         else:
             ready = f"{stem}_{port}_ready"
-            ports.append((*_absent(item, port), (f"{port}_valid", "1'b1"), (f"{port}_ready", ready)))
+            ports.append(
+                (*_absent(item, port), (f"{port}_valid", "1'b1"), (f"{port}_ready", ready))
+            )
             unused.append(ready)
     for port, item in cell.outputs.items():
         ports.append(_connected(item, port, streams[port], stem))

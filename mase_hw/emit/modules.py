@@ -36,7 +36,7 @@ def module_texts(cells: Iterable[Cell]) -> dict[str, str]:
 def _add(cell: Cell, texts: dict[str, tuple[Cell, str]]) -> None:
     """Note the text of a cell's module, and of those inside it."""
     name = cell.module
-    if name in texts and texts[name][0] is cell:
+    if name in texts and _same(texts[name][0], cell):
         return
     if isinstance(cell, Composite):
         text = render_module(cell)
@@ -55,6 +55,13 @@ def _add(cell: Cell, texts: dict[str, tuple[Cell, str]]) -> None:
         raise EmissionError(f"two modules are called {name}; rename one")
 
 
+def _same(left: Cell, right: Cell) -> bool:
+    """Return whether two cells certainly have one text."""
+    if isinstance(left, Composite) and isinstance(right, Composite):
+        return left.shape == right.shape
+    return type(left) is type(right)
+
+
 def _is_package(name: str) -> bool:
     return name.endswith("_pkg")
 
@@ -67,9 +74,10 @@ def check_instances(design: Design) -> None:
     """
     texts: dict[str, tuple[Cell, str]] = {}
     for instance in design.instances:
+        known = instance.module in texts
         try:
             _add(instance.cell, texts)
-            for item in _with_inner(instance):
+            for item in [instance] if known else _with_inner(instance):
                 _check(item, texts[item.module][1])
         except EmissionError as error:
             raise EmissionError(f"{instance.node}: {error}") from None

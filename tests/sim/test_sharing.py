@@ -61,7 +61,7 @@ def _code_bytes(folder, summary):
 
 def test_shared_code_is_bit_exact_and_probed(six):
     summary = DesignSummary.load(six.folder)
-    assert "mase_multiply_accumulate" in {item.module for item in summary.repeated}
+    assert "linear_0" in {item.module for item in summary.repeated}
     report = mase_hw.simulate(six, samples=40, stall=0.3, probes=["blocks_3_0", "blocks_5_2"])
     assert report.bit_exact, report.first_mismatch or report.violations
     assert report.elements > 40 * 6
