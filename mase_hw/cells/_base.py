@@ -122,14 +122,19 @@ class Cell(ABC):
     @property
     def module(self) -> str:
         """The name of the SystemVerilog module: `mase_` and the stem of the class's file."""
-        return f"mase_{type(self).__module__.rpartition('.')[2]}"
+        return f"mase_{self._file.stem}"
 
     @property
     def source(self) -> Path | None:
         """The module's file beside the class, None for a module of the library."""
-        found = sys.modules[type(self).__module__].__file__
-        beside = Path(found).with_name(f"{self.module}.sv") if found else None
-        return beside if beside and beside.is_file() else None
+        beside = self._file.with_name(f"{self.module}.sv")
+        return beside if beside.is_file() else None
+
+    @property
+    def _file(self) -> Path:
+        """The file of the class; what has none is called like its module."""
+        name = type(self).__module__
+        return Path(sys.modules[name].__file__ or name.rpartition(".")[2])
 
     @property
     def contents(self) -> Netlist | None:

@@ -25,7 +25,7 @@ class Composite(Cell):
         title: what the comment above the module says.
     """
 
-    name: str = fact()
+    name: str = field(metadata={PARAMETER: False})
     netlist: Netlist = field(metadata={PARAMETER: False})
     title: str = fact("")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mase_hw.pipelines.compression import CompressionResult
 
-MODEL_HELP = "A registered name, file.py:factory, a .pt2 or a .mase file."
+MODEL_HELP = "A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
 ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
 DataOption = Annotated[
     str | None,

@@ -18,7 +18,10 @@ def register(app: typer.Typer) -> None:
 
 def emit_verilog(
     model: Annotated[
-        str, typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file.")
+        str,
+        typer.Argument(
+            help="A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
+        ),
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write. [default: build/NAME]")

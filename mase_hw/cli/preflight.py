@@ -18,7 +18,10 @@ def register(app: typer.Typer) -> None:
 
 def preflight(
     model: Annotated[
-        str, typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file.")
+        str,
+        typer.Argument(
+            help="A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
+        ),
     ],
     config: Annotated[
         Path | None,

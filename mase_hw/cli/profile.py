@@ -17,7 +17,7 @@ Model = Annotated[
     str,
     typer.Argument(
         help="a registered model such as digits-mlp, minilm, smollm2-135m, a folder or hub id of "
-        "transformers, or file.py:factory"
+        "transformers, or file.py:factory (runs the file)"
     ),
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda")]

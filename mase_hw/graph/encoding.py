@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from mase_hw.errors import MaseError
+from mase_hw.errors import DataError, MaseError
 from mase_hw.graph.declared import decode_format, encode_format
 from mase_hw.graph.metadata import (
     CommonMetadata,
@@ -20,7 +20,8 @@ from mase_hw.graph.metadata import (
     SourceLocation,
     ValueRange,
 )
-from mase_hw.ops import TensorSpec, operators
+from mase_hw.graph.untrusted import check_identifier, check_path, find_operator
+from mase_hw.ops import TensorSpec
 
 _TORCH_KINDS: tuple[tuple[str, type], ...] = (
     ("dtype", torch.dtype),
@@ -67,13 +68,16 @@ def decode_argument(value: Any, nodes: Mapping[str, Node]) -> Any:
     if kind == "device":
         return torch.device(content)
     if kind in dict(_TORCH_KINDS):
-        return getattr(torch, content)
+        found = getattr(torch, check_identifier(content, f"a {kind}"), None)
+        if not isinstance(found, dict(_TORCH_KINDS)[kind]):
+            raise DataError(f"torch has no {kind} {content!r}")
+        return found
     if kind == "slice":
         return slice(*(decode_argument(item, nodes) for item in content))
     if kind == "tuple":
         return tuple(decode_argument(item, nodes) for item in content)
     if kind == "dict":
-        return {key: decode_argument(item, nodes) for key, item in content}
+        return {str(key): decode_argument(item, nodes) for key, item in content}
     raise MaseError(f"the file holds an argument of unknown kind {kind!r}")
 
 
@@ -93,17 +97,15 @@ def decode_target(op: str, target: str) -> Any:
     """Read what `encode_target` wrote.
 
     Raises:
-        MaseError: for an operator that is not registered with torch.
+        DataError: for an operator that is not registered with torch, or a name that is none.
     """
+    if op in ("placeholder", "output"):
+        return check_identifier(target, f"the target of a {op}")
+    if op == "get_attr":
+        return check_path(target, "the target of a get_attr")
     if op != "call_function":
-        return target
-    operators()  # Registers those that torch does not have.
-    found: Any = operator if target.startswith("operator.") else torch.ops
-    for part in target.removeprefix("operator.").split("."):
-        found = getattr(found, part, None)
-    if found is None:
-        raise MaseError(f"the file calls {target}, which is not registered with torch")
-    return found
+        raise DataError(f"the file holds a node that is a {op!r}")
+    return find_operator(target)
 
 
 def encode_metadata(known: MaseMetadata) -> dict[str, Any]:

@@ -12,8 +12,9 @@ Example inputs are stored when they take less than a mebibyte. The same graph gi
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -37,10 +38,17 @@ from mase_hw.graph.encoding import (
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import append_node, get_tensor, set_tensor
+from mase_hw.graph.untrusted import check_identifier, check_path
 
 GRAPH_VERSION = 1
 _KEY = "mase_graph"
 _EXAMPLE_LIMIT_BYTES = 1 << 20
+# Inputs are beyond what anybody simulates from here on.
+_LARGEST_EXAMPLE_BYTES = 1 << 32
+_DAMAGES = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, RuntimeError),
+    *(SyntaxError, TypeError, ValueError),
+)
 
 
 def save_graph(mg: MaseGraph, path: str | Path) -> Path:
@@ -92,8 +100,11 @@ def load_graph(path: str | Path) -> MaseGraph:
     description, tensors = _read(Path(path))
     try:
         return _restore(description, tensors)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+    except DataError as error:
+        raise DataError(f"{path} is damaged: {error}") from error
+    except _DAMAGES as error:
+        reason = re.sub(r"\s+", " ", str(error))
+        raise DataError(f"{path} is damaged: {type(error).__name__}: {reason:.200}") from error
 
 
 def _restore(description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> MaseGraph:
@@ -105,20 +116,35 @@ def _restore(description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> M
         args = decode_argument(entry["args"], nodes)
         kwargs = decode_argument(entry["kwargs"], nodes)
         target = decode_target(entry["op"], entry["target"])
-        name = entry["name"]
+        name = check_identifier(entry["name"], "the name of a node")
+        for key in kwargs:
+            check_identifier(key, f"an argument of {name}")
+        if name in nodes:
+            raise DataError(f"two nodes are called {name}")
         nodes[name] = append_node(graph, entry["op"], target, args, kwargs, name, meta)
     model = GraphModule(root, graph)
+    graph.lint()
     examples = [
-        tensors.get(f"example/{index}", torch.zeros(shape, dtype=getattr(torch, dtype)))
+        _example(tensors.get(f"example/{index}"), dtype, shape)
         for index, (dtype, shape) in enumerate(description["inputs"])
     ]
     return MaseGraph(
         model,
-        name=description["name"],
-        batched=description["batched"],
+        name=check_identifier(description["name"], "the name"),
+        batched=bool(description["batched"]),
         frozen=description.get("frozen", ()),
         example_inputs=examples,
     )
+
+
+def _example(stored: Tensor | None, dtype: str, shape: Sequence[int]) -> Tensor:
+    """Return an example input, zeros where the file has none."""
+    kind = decode_argument({"dtype": dtype}, {})
+    if stored is not None:
+        return stored
+    if math.prod(shape) * kind.itemsize > _LARGEST_EXAMPLE_BYTES:
+        raise DataError(f"an input has the shape {list(shape)}")
+    return torch.zeros(shape, dtype=kind)
 
 
 def _node_entry(node: Node) -> dict[str, Any]:
@@ -156,6 +182,7 @@ def _restore_state(entries: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
     root = nn.Module()
     values: dict[str, Tensor] = {}
     for target, entry in entries.items():
+        check_path(target, "the name of a parameter")
         name = entry["tensor"]
         if name not in values:
             value = tensors[f"state/{name}"]
@@ -177,8 +204,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise DataError(f"{path} holds tensors but no graph; `MaseGraph.save` writes both")
     try:
         description: dict[str, Any] = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged: its graph is not JSON: {error}") from error
+    if not isinstance(description, dict):
+        raise DataError(f"{path} is damaged: its graph is no object of JSON")
     if description.get("version") != GRAPH_VERSION:
         raise DataError(
             f"{path} is a graph of version {description.get('version')}; "

@@ -56,11 +56,13 @@ def load_factory(argument: str) -> Callable[..., Any]:
     path = Path(file)
     if not path.is_file():
         raise CaptureError(f"{file} is no file; MODEL file.py:factory needs one")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # A name of its own: a file called json.py does not take the place of that module.
+    title = f"_mase_hw_{path.stem}"
+    spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None:
         raise CaptureError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[title] = module
     sys.path.insert(0, str(path.parent.absolute()))
     try:
         spec.loader.exec_module(module)

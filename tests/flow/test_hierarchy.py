@@ -17,7 +17,6 @@ from mase_hw.emit.modules import module_texts
 from mase_hw.emit.project import Project
 from mase_hw.errors import EmissionError
 
-
 FIXED = {
     "name": "fixed", "data_in_width": 8, "data_in_frac_width": 5, "weight_width": 8,
     "weight_frac_width": 7, "bias_width": 8, "bias_frac_width": 7,
