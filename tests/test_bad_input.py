@@ -414,7 +414,7 @@ def test_folders_that_are_not_ours_are_left_alone(run: Run, here: Path) -> None:
     (here / "file").write_text("a file")
     before = contents(here)
     for name, word in {
-        "theirs": "is not a mase-hw project, so it is left alone",
+        "theirs": "is not a mase-hw project of this release, so it is left alone",
         ".": "is not a mase-hw project",
         "file": "is a file; give the name of a folder",
         "file/out": f"{here / 'file'} is a file",

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary
+from mase_hw.emit.manifest import Manifest, keep_foreign
 from mase_hw.emit.modules import check_instances, module_texts
 from mase_hw.emit.render import render_top
 from mase_hw.errors import EmissionError
@@ -51,11 +52,12 @@ def write_project(
 
     Args:
         mg: a graph that went through the hardware metadata pass.
-        folder: must not exist, be empty, or be a project of ours, which is replaced.
+        folder: must not exist, be empty, or be a project of ours, which is replaced; files that
+            others put there stay.
         testbench: writes the testbench of a project.
 
     Raises:
-        EmissionError: when `folder` is something else.
+        EmissionError: when `folder` is something else, or a file of ours in it has been changed.
     """
     folder = folder.absolute()
     check_folder(folder)
@@ -69,6 +71,8 @@ def write_project(
             _write(mg, design, work)
             if testbench is not None:
                 _write_testbench(mg, work, testbench)
+            Manifest.of(work).write(work)
+            keep_foreign(folder, work)
             _replace(folder, work, Path(name) / "old")
     except OSError as error:
         raise EmissionError(f"{folder} cannot be written: {error}") from error
@@ -89,7 +93,7 @@ def _replace(folder: Path, new: Path, old: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise unless `folder` may be written: absent, empty, or a project of ours."""
+    """Raise unless `folder` may be written: absent, empty, or a project as we wrote it."""
     above = next(item for item in folder.parents if item.exists())
     if not above.is_dir():
         raise EmissionError(f"{folder} cannot be made: {above} is a file")
@@ -99,10 +103,18 @@ def check_folder(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise EmissionError(f"{folder} is a file; give the name of a folder")
-    if not (folder / DESIGN_FILE).is_file() or not (folder / GRAPH_FILE).is_file():
+    manifest = Manifest.load(folder)
+    if manifest is None:
         raise EmissionError(
-            f"{folder} exists and is not a mase-hw project, so it is left alone; "
+            f"{folder} exists and is not a mase-hw project of this release, so it is left alone; "
             "give another folder, or remove it"
+        )
+    changed = manifest.changed(folder)
+    if changed:
+        others = f" and {len(changed) - 1} others" if len(changed) > 1 else ""
+        raise EmissionError(
+            f"{folder / changed[0]}{others} changed since emission, so the project is left alone; "
+            "move what you changed away, or give another folder"
         )
 
 

@@ -49,7 +49,6 @@ def check_identifier(value: Any, what: str) -> str:
     """
     if (
         isinstance(value, str)
-        and value.isascii()
         and value.isidentifier()
         and not keyword.iskeyword(value)
         and not value.startswith("__")
@@ -64,7 +63,7 @@ def check_path(value: Any, what: str) -> str:
     Raises:
         DataError: for anything else.
     """
-    words = r"(?!__)[A-Za-z0-9_]+"
+    words = r"(?!__)\w+"
     if isinstance(value, str) and re.fullmatch(rf"(?:{words}\.)*{words}", value):
         return value
     raise DataError(f"{what} is {_shown(value)}, which is no path of a parameter")

@@ -14,12 +14,13 @@ from torch import nn
 
 import mase_hw
 from mase_hw.emit.project import Project
+from mase_hw.errors import EmissionError
 from mase_hw.sim.tools import find_verilator
 from tests.flow.perceptrons import JET_TAGGER, by_type, quantized, seeded
 
 GOLDEN = Path(__file__).with_name("golden")
 FILES = {
-    "design.json", "files.f", "model.mase", "top.sv", "sim/memory.py",
+    "design.json", "files.f", "manifest.json", "model.mase", "top.sv", "sim/memory.py",
     "sim/run.py", "sim/stream.py", "sim/test_top.py", "sim/vectors.npz",
 }  # fmt: skip
 
@@ -150,6 +151,67 @@ def test_the_ports_and_instances_of_the_top_have_the_known_names(project: Projec
         ") linear_0_bias_source_0 (",
     ):
         assert line in top, line
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A small project in a folder of its own."""
+    return mase_hw.emit_verilog(nn.ReLU(), torch.randn(2, 6), output=tmp_path / "net").folder
+
+
+def test_files_of_others_stay_when_a_project_is_replaced(written: Path) -> None:
+    theirs = {
+        "thesis.tex": "years",
+        "notes/a.md": "b",
+        "rtl/my_module.sv": "c",
+        "sim/waves.gtkw": "",
+    }
+    for name, text in theirs.items():
+        (written / name).parent.mkdir(exist_ok=True)
+        (written / name).write_text(text)
+    (written / "link").symlink_to("thesis.tex")
+    for name in ("sim/build/top.o", "sim/__pycache__/run.pyc"):
+        (written / name).parent.mkdir()
+        (written / name).write_text("what a run leaves")
+    (written / "files.f").unlink()
+    mase_hw.emit_verilog(nn.ReLU(), torch.randn(2, 4), output=written)
+    assert {name: (written / name).read_text() for name in theirs} == theirs
+    assert (written / "link").readlink() == Path("thesis.tex")
+    assert not (written / "sim" / "build").exists()
+    assert (written / "files.f").exists()
+    assert "[0:0][7:0]" in (written / "top.sv").read_text()
+    mase_hw.emit_verilog(nn.ReLU(), torch.randn(2, 4), output=written)
+
+
+def test_files_that_were_edited_are_not_overwritten(written: Path) -> None:
+    (written / "top.sv").write_text("// mine\n" + (written / "top.sv").read_text())
+    before = contents(written)
+    with pytest.raises(EmissionError, match=r"top\.sv changed since emission, so .* left alone"):
+        mase_hw.emit_verilog(nn.ReLU(), torch.randn(2, 6), output=written)
+    (written / "sim" / "run.py").write_text("")
+    with pytest.raises(EmissionError, match=r"run\.py and 1 others changed"):
+        mase_hw.emit_verilog(nn.ReLU(), torch.randn(2, 6), output=written)
+    assert contents(written) == {**before, "sim/run.py": b""}
+
+
+def test_a_file_of_others_with_the_name_of_a_new_one_stays(written: Path) -> None:
+    (written / "mem").mkdir(exist_ok=True)
+    (written / "mem" / "linear_weight_source_0.mem").write_text("mine")
+    before = contents(written)
+    with pytest.raises(EmissionError, match="has a file of that name; move yours away"):
+        mase_hw.emit_verilog(nn.Linear(3, 2), torch.randn(2, 3), output=written)
+    assert contents(written) == before
+
+
+@pytest.mark.parametrize("damage", ["missing", "not JSON", "[]", '{"version": 0, "files": {}}'])
+def test_a_folder_without_our_manifest_is_left_alone(written: Path, damage: str) -> None:
+    (written / "manifest.json").unlink()
+    if damage != "missing":
+        (written / "manifest.json").write_text(damage)
+    before = contents(written)
+    with pytest.raises(EmissionError, match="is not a mase-hw project of this release"):
+        mase_hw.emit_verilog(nn.ReLU(), torch.randn(2, 6), output=written)
+    assert contents(written) == before
 
 
 def run_testbench(folder: Path, blocked: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
