@@ -149,6 +149,10 @@ class Model:
         return runtime_objects(self.verilator, self.compiler, sources)
 
 
+class BuildError(SimulationError):
+    """Verilator or the compiler does not take a project's sources."""
+
+
 def build_model(
     project: Path, summary: DesignSummary, *, probes: Sequence[Stream] = (), waves: bool = False
 ) -> Model:
@@ -166,6 +170,7 @@ def build_model(
     """
     verilator, compiler = find_verilator(), find_compiler()
     sources = _sources(project)
+    _check_memories(project, summary)
     control = _control_file(summary, probes)
     header = _ports_header(summary, probes)
     flags = [*VERILATE_FLAGS, *(["--trace"] if waves else [])]
@@ -234,13 +239,25 @@ def _sources(project: Path) -> list[str]:
     listing = project / "files.f"
     try:
         names = [line.strip() for line in listing.read_text().splitlines()]
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise SimulationError(f"{project} has no list of sources: {error}") from error
     sources = [name for name in names if name and not name.startswith("//")]
+    if not sources:
+        raise SimulationError(f"{listing} lists no source; emit the project again")
     missing = [name for name in sources if not (project / name).is_file()]
     if missing:
         raise SimulationError(f"{listing} lists {missing[0]}, which does not exist")
     return sources
+
+
+def _check_memories(project: Path, summary: DesignSummary) -> None:
+    """Refuse a memory image that is cut off, or not there: its words would be unknown."""
+    for name, size in summary.memories.items():
+        path = project / name
+        found = path.stat().st_size if path.is_file() else None
+        if found != size:
+            what = "is no file" if found is None else f"has {found} bytes in place of {size}"
+            raise SimulationError(f"{path} {what}; emit the project again")
 
 
 def _control_file(summary: DesignSummary, probes: Sequence[Stream]) -> str:
@@ -349,6 +366,6 @@ def _run(
         lines = (result.stderr + result.stdout).strip().splitlines()
         errors = [line for line in lines if "rror" in line] or lines or ["it printed nothing"]
         shown = "\n".join(errors[:SHOWN_LINES])
-        raise SimulationError(
+        raise BuildError(
             f"{doing} the simulation failed with exit status {result.returncode}:\n{shown}"
         )

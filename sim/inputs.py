@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from torch import Tensor
 
 from mase_hw.emit.design import Stream
 from mase_hw.errors import SimulationError
+
+# Codes of one run are held in memory, 8 bytes each, several times over.
+MOST_ELEMENTS = 1_000_000_000
 
 
 def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
@@ -43,6 +47,11 @@ def random_codes(streams: Sequence[Stream], count: int, seed: int) -> list[Tenso
     """Return random codes `[count, *shape]` over the whole range of each input's format."""
     if count < 1:
         raise SimulationError(f"{count} samples were asked for: at least 1 is needed")
+    elements = count * sum(math.prod(item.spec.shape) for item in streams)
+    if elements > MOST_ELEMENTS:
+        raise SimulationError(
+            f"{count} samples are {elements} elements; at most {MOST_ELEMENTS} are in one run"
+        )
     generator = torch.Generator().manual_seed(seed)
     return [
         item.spec.quantized.random_codes((count, *item.spec.shape), generator) for item in streams
@@ -97,12 +106,16 @@ def _read(path: Path) -> Any:
         ) from error
 
 
+def _native(given: Any) -> np.ndarray[Any, Any]:
+    """Return an array in this machine's order of bytes."""
+    array = np.asarray(given)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
 def _encode(stream: Stream, given: Any) -> Tensor:
     spec = stream.spec
     try:
-        values = (
-            given.detach() if isinstance(given, Tensor) else torch.from_numpy(np.asarray(given))
-        )
+        values = given.detach() if isinstance(given, Tensor) else torch.from_numpy(_native(given))
     except TypeError as error:
         raise SimulationError(
             f"input {stream.name} is no array of numbers; expected {spec.dtype} real values"

@@ -14,7 +14,9 @@ from torch import Tensor
 
 from mase_hw._registry import nearest
 from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.emit.manifest import Manifest
 from mase_hw.errors import SimulationError
+from mase_hw.sim.build import BuildError
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
 from mase_hw.sim.cocotb_engine import run_cocotb
 from mase_hw.sim.engine import STALLED, Engine, RunRequest, RunResult, Violation
@@ -172,7 +174,10 @@ def simulate(
     expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
     request = make_request(folder, summary, codes, expected, seed, stall, chosen, waves)
     request = replace(request, stalled=stalled, memory=model_of_memory)
-    result = ENGINES[engine](request)
+    try:
+        result = ENGINES[engine](request)
+    except BuildError as error:
+        raise SimulationError(_explain_build(folder, error)) from error
     checks = _check(request, result, expected)
     if any(check.mismatches for check in checks):
         checks = _localise(request, result, checks, codes, model, ENGINES[engine])
@@ -182,6 +187,20 @@ def simulate(
     if outputs is not None:
         report.save_outputs(Path(outputs))
     return report
+
+
+def _explain_build(folder: Path, error: BuildError) -> str:
+    """Return why a project does not build; where it was edited, without the compiler's words."""
+    manifest = Manifest.load(folder)
+    changed = manifest.changed(folder) if manifest else []
+    if not changed:
+        return str(error)
+    lines = [
+        line
+        for line in str(error).splitlines()
+        if " error: " not in line and "Exiting due to" not in line
+    ]
+    return "\n".join([f"{', '.join(changed)} changed since emission; {lines[0]}", *lines[1:]])
 
 
 def load_reference(folder: Path) -> Reference:

@@ -1,6 +1,7 @@
 """Bad input ends in one clear message, a status that is not zero, and nothing half-written."""
 
 import errno
+import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -422,6 +423,82 @@ def test_folders_that_are_not_ours_are_left_alone(run: Run, here: Path) -> None:
     }.items():
         assert_refused(run("emit-verilog", "net.py:mlp", "-o", name), 1, word)
     assert contents(here) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("/", "is not a mase-hw project"),
+        ("x" * 300, "cannot be made: File name too long"),
+        ("a/" + "x" * 300 + "/b", "File name too long"),
+    ],
+)
+def test_folders_that_cannot_be_made(run: Run, here: Path, name: str, word: str) -> None:
+    before = contents(here)
+    assert_refused(run("emit-verilog", "net.py:mlp", "-o", name), 1, word)
+    assert contents(here) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "word"),
+    [
+        ("files.f", b"\xff\xfetop.sv", "has no list of sources"),
+        ("files.f", b"", "lists no source"),
+        ("design.json", b'{"inputs": []}', "is damaged (ValueError: no inputs)"),
+        ("design.json", b'{"outputs": []}', "is damaged (ValueError: no outputs)"),
+        ("design.json", b'{"name": "other"}', "is the graph of another design"),
+        ("mem/linear_0_weight_source_0.mem", b"", "has 0 bytes in place of"),
+        ("mem/linear_0_weight_source_0.mem", None, "is no file"),
+        ("top.sv", b"module other; endmodule", "top.sv changed since emission"),
+        ("top.sv", b"module top; endmodule", "top.sv changed since emission"),
+    ],
+)
+def test_projects_that_were_damaged(
+    run: Run, project: Path, name: str, content: bytes | None, word: str
+) -> None:
+    path = project / name
+    if content is None:
+        path.unlink()
+        path.mkdir()
+    elif name == "design.json":
+        path.write_text(json.dumps({**json.loads(path.read_text()), **json.loads(content)}))
+    else:
+        path.write_bytes(content)
+    assert_refused(run("simulate", "project", "--samples", "2"), 1, word)
+
+
+def test_too_many_samples_and_numbers_that_are_none(run: Run, project: Path) -> None:
+    assert_refused(run("simulate", "project", "--samples", "1000000000000"), 1, "at most")
+    ended = run("emit-verilog", "net.py:mlp", "-o", "out", "--parallelism", "\u00b2")
+    assert_refused(ended, 1, "allowed: a number, auto, or a .toml file")
+
+
+def test_inputs_in_another_order_of_bytes(run: Run, project: Path, here: Path) -> None:
+    values = np.linspace(-1, 1, 12).reshape(3, 4)
+    for order in "><":
+        np.savez(here / f"{ord(order)}.npz", inputs=values.astype(f"{order}f4"))
+        assert run("simulate", "project", "--inputs", f"{ord(order)}.npz").status == 0
+
+
+@pytest.mark.parametrize("kind", ["complex", "sparse"])
+def test_tensors_that_are_not_dense_and_real(kind: str) -> None:
+    x = torch.randn(2, 4)
+    given = x.to_sparse() if kind == "sparse" else x.to(torch.complex64)
+    with pytest.raises(CaptureError, match=f"an example input is {kind}.*only dense real tensors"):
+        mase_hw.trace(nn.Linear(4, 3, dtype=given.dtype), given)
+
+
+def test_complex_weights_are_not_cut_to_their_real_part() -> None:
+    class Real(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, dtype=torch.complex64))
+
+        def forward(self, x):
+            return x + torch.view_as_real(x * self.weight).sum(-1)
+
+    with pytest.raises(MaseError, match="complex64; only real numbers are taken"):
+        mase_hw.emit_verilog(Real(), torch.randn(2, 4), output="never")
 
 
 def test_a_parent_folder_that_may_not_be_written(

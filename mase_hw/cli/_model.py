@@ -194,7 +194,7 @@ def read_parallelism(value: str) -> int | str | Mapping[str, Any]:
     """Return a number, `auto`, or the table of a TOML file."""
     if value == "auto":
         return value
-    if value.lstrip("-").isdigit():
+    if re.fullmatch(r"-?[0-9]+", value):
         return int(value)
     if value.endswith(".toml"):
         tables = read_toml(Path(value))

@@ -392,6 +392,7 @@ class DesignSummary:
 
     Attributes:
         owners: graph node by instance of the top.
+        memories: bytes of each memory image.
     """
 
     name: str
@@ -405,6 +406,7 @@ class DesignSummary:
     external: ExternalMemory | None = None
     repeated: tuple[Repeated, ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict)
+    memories: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -438,6 +440,9 @@ class DesignSummary:
     @classmethod
     def _read(cls, entry: Mapping[str, Any]) -> DesignSummary:
         external = entry["external_memory"]
+        for end in ("inputs", "outputs"):
+            if not entry[end]:
+                raise ValueError(f"no {end}")
         return cls(
             entry["name"],
             tuple(Stream.from_dict(item) for item in entry["inputs"]),
@@ -450,4 +455,8 @@ class DesignSummary:
             ExternalMemory.from_dict(external) if external else None,
             tuple(Repeated(item["module"], tuple(item["ports"])) for item in entry["repeated"]),
             {item["name"]: item["node"] for item in entry["instances"]},
+            {
+                item["file"]: item["depth"] * (-(-item["width_bits"] // 4) + 1)
+                for item in entry["memories"]
+            },
         )

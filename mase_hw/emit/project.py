@@ -75,7 +75,7 @@ def write_project(
             keep_foreign(folder, work)
             _replace(folder, work, Path(name) / "old")
     except OSError as error:
-        raise EmissionError(f"{folder} cannot be written: {error}") from error
+        raise EmissionError(f"{folder} cannot be written: {error.strerror or error}") from error
     return Project(folder, design, mg)
 
 
@@ -94,7 +94,15 @@ def _replace(folder: Path, new: Path, old: Path) -> None:
 
 def check_folder(folder: Path) -> None:
     """Raise unless `folder` may be written: absent, empty, or a project as we wrote it."""
-    above = next(item for item in folder.parents if item.exists())
+    try:
+        _check_writable(folder)
+    except OSError as error:
+        shown = str(folder) if len(str(folder)) <= 100 else f"{str(folder)[:100]}..."
+        raise EmissionError(f"{shown} cannot be made: {error.strerror}") from error
+
+
+def _check_writable(folder: Path) -> None:
+    above = next((item for item in folder.parents if item.exists()), folder)
     if not above.is_dir():
         raise EmissionError(f"{folder} cannot be made: {above} is a file")
     if not os.access(above, os.W_OK | os.X_OK):
@@ -123,7 +131,14 @@ def load_reference(folder: Path) -> IntegerReference:
     path = folder / GRAPH_FILE
     if not path.is_file():
         raise EmissionError(f"{folder} is not a mase-hw project: {GRAPH_FILE} is missing")
-    return IntegerReference(MaseGraph.load(path))
+    mg, summary = MaseGraph.load(path), DesignSummary.load(folder)
+    names = {node.name for node in mg.nodes}
+    missing = [item.node for item in summary.streams if item.node not in names]
+    if missing or mg.name != summary.name:
+        raise EmissionError(
+            f"{path} is the graph of another design than {DESIGN_FILE}; emit the project again"
+        )
+    return IntegerReference(mg)
 
 
 def _write(mg: MaseGraph, design: Design, folder: Path) -> None:

@@ -122,6 +122,11 @@ def operands(model: GraphModule, node: Node) -> tuple[dict[str, TensorSpec], dic
     for name, value in tensor_arguments(node, names):
         constant = constant_value(model, value)
         if constant is not None:
+            if constant.is_complex():
+                raise UnsupportedError(
+                    f"{node.name} ({metadata(node).source}): {name} is {dtype_name(constant.dtype)}"
+                    "; only real numbers are taken"
+                )
             specs[name] = spec_of(constant)
             constants[name] = constant.to(torch.float64)
         elif isinstance(value, Node):

@@ -111,6 +111,9 @@ def _arguments(model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[s
                 f"example inputs hold a {type(leaf).__name__} ({leaf!r:.60}); allowed are tensors, "
                 "a tuple or list of tensors, or a dict of tensors by argument name"
             )
+        if leaf.layout is not torch.strided or leaf.is_complex():
+            kind = "complex" if leaf.is_complex() else str(leaf.layout).removeprefix("torch.")
+            raise CaptureError(f"an example input is {kind}; only dense real tensors are taken")
         if not leaf.numel():
             raise CaptureError(
                 f"an example input of shape {list(leaf.shape)} holds no element; "
