@@ -11,6 +11,8 @@ from importlib.metadata import entry_points
 from typing import TypeVar
 
 T = TypeVar("T")
+# A message lists that many names; of more, the most similar ones.
+LISTED, SHOWN = 40, 8
 
 
 def discover(package: str, base: type[T], group: str) -> Iterator[type[T]]:
@@ -39,8 +41,14 @@ def _is_unit(member: object, base: type) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `name`'s closest matches and the whole list, as the tail of an error message."""
+    """Return `name`'s closest matches and what else is known, as the tail of an error message.
+
+    Of a long list, such as the nodes of a large model, only the most similar names are told.
+    """
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"{hint}known: {', '.join(names)}"
+    if len(names) <= LISTED:
+        return f"{hint}known: {', '.join(names)}"
+    near = difflib.get_close_matches(name, names, n=SHOWN, cutoff=0.0)
+    return f"{hint}known: {', '.join(near)}, and {len(names) - len(near)} others"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import resource
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mase_hw._registry import nearest
 from mase_hw.bench._architectures import ARCHITECTURES, model_and_inputs
 from mase_hw.bench._base import Benchmark, Row, timed
-from mase_hw.errors import MaseError
+from mase_hw.bench._killed import killed_rows
+from mase_hw.bench._random_spaces import random_space_rows
+from mase_hw.bench._workflow import MODELS, workflow_rows
+from mase_hw.errors import ConfigError, MaseError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,28 +25,43 @@ QUICK_ARCHITECTURES = (
     "ResNetForImageClassification",
 )
 QUICK_FORMATS = ("fixed", "mxint")
+SPACES, QUICK_SPACES = 200, 8
+# What only a whole run measures, or one that names it.
+LONG = ("reviews", "language-model")
 ODD_SHAPES = ((5, 45), (7,), (3, 33, 17))
 TOLERANCE = 1e-6
 SEED = 0
 
 
+Measure = Callable[[bool], Iterable[Row]]
+
+
 class Software(Benchmark):
-    """Architectures, compiled formats, long reviews, and a language model in few bits."""
+    """Architectures, workflows, searches, formats, long reviews, a language model in few bits."""
 
     name: ClassVar[str] = "software"
     title: ClassVar[str] = "models of transformers, training and compression"
 
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.names = names
+
+    def only(self, names: Sequence[str]) -> Software:
+        """Return the benchmark with some figures alone."""
+        for name in names:
+            if name not in PARTS:
+                raise ConfigError(
+                    f"no figure of software is called {name!r}; {nearest(name, PARTS)}"
+                )
+        return Software(names)
+
     def rows(self, *, quick: bool = False) -> Iterator[Row]:
-        """Yield the figures."""
+        """Yield the figures; `quick` leaves out what trains or takes a language model."""
         import torch
 
         torch.set_num_threads(1)
-        torch.manual_seed(SEED)
-        yield from architectures(QUICK_ARCHITECTURES if quick else tuple(ARCHITECTURES))
-        yield compiled_formats(quick)
-        if not quick:
-            yield from long_reviews()
-            yield from language_model()
+        for name in self.names or [name for name in PARTS if name not in LONG or not quick]:
+            torch.manual_seed(SEED)
+            yield from PARTS[name](quick)
 
 
 def architectures(names: tuple[str, ...]) -> Iterator[Row]:
@@ -258,3 +277,16 @@ def language_model() -> Iterator[Row]:
         "<= 30 min, <= 8 GiB each",
         elapsed.wall < 2 * 30 * 60 and peak <= 8,
     )
+
+
+PARTS: Mapping[str, Measure] = {
+    "architectures": lambda quick: architectures(
+        QUICK_ARCHITECTURES if quick else tuple(ARCHITECTURES)
+    ),
+    "workflow": lambda quick: workflow_rows(MODELS[:1] if quick else MODELS),
+    "spaces": lambda quick: random_space_rows(QUICK_SPACES if quick else SPACES),
+    "killed": lambda quick: killed_rows(),
+    "compiled": lambda quick: [compiled_formats(quick)],
+    "reviews": lambda quick: long_reviews(),
+    "language-model": lambda quick: language_model(),
+}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
-
-from torch import Tensor
 
 from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError
@@ -57,7 +55,7 @@ def quantize(
     mg: MaseGraph,
     config: Mapping[str, Any] | None = None,
     *,
-    data: Sequence[Tensor] | None = None,
+    data: Iterable[Any] | None = None,
 ) -> MaseGraph:
     """Return the canonical graph with number formats.
 

@@ -43,6 +43,7 @@ FORMATS: Mapping[str, Mapping[str, Any]] = {
 METHODS: Mapping[str, tuple[str, ...]] = {
     NEAREST: (),
     "gptq": ("gptq",),
+    "gptq, corrected": ("gptq", "correct"),
     "scaling": ("scale",),
     "rotation": ("rotate",),
     "scaling + gptq": ("scale", "gptq"),
@@ -71,6 +72,8 @@ FULL = Scope([(name, method) for method in METHODS for name in FORMATS], 16, 256
 QUICK = Scope([("mxint 3", NEAREST), ("mxint 3", "gptq")], 2, 48, 4)
 # Of few tokens GPTQ learns too much with less.
 DAMPING = 0.1
+# What layers before lost is known from few tokens, too: half of it is made up for.
+CORRECTION = 0.5
 
 
 class Perplexity(Experiment):
@@ -129,15 +132,17 @@ class _Subject:
         weight, steps = FORMATS[name], METHODS[method]
         names = self._names(mg)
         if "scale" in steps:
-            given = {"data": seen, "weight": weight, "nodes": names}
-            mg, _ = scale_channels_transform_pass(mg, given)
+            chosen = {"data": seen, "weight": weight, "nodes": names}
+            mg, _ = scale_channels_transform_pass(mg, chosen)
         if "rotate" in steps:
             mg, _ = rotate_transform_pass(mg, {"block": BLOCK, "nodes": names})
         entry = {"name": "none", **{f"weight_{key}": value for key, value in weight.items()}}
         config: dict[str, Any] = {"by": "name", **{item: {"config": entry} for item in names}}
         mg = quantize(mg, config)
         if "gptq" in steps:
-            mg, _ = gptq_transform_pass(mg, {"data": seen, "nodes": names, "damping": DAMPING})
+            given = {"data": seen, "nodes": names, "damping": DAMPING}
+            share = CORRECTION if "correct" in steps else 0.0
+            mg, _ = gptq_transform_pass(mg, {**given, "correction": share})
         return _losses(mg, tested)
 
     @staticmethod

@@ -171,6 +171,23 @@ class BlockFormat(Format):
         rounded = binary.scale(self.element.round(scaled), exponents)
         return self._unblock(rounded, values.shape).to(values.dtype)
 
+    @property
+    def scales_are_powers(self) -> bool:
+        """Whether values are elements times a power of two, and nothing else."""
+        return type(self).round_values is BlockFormat.round_values
+
+    def exponents(self, magnitudes: Tensor) -> Tensor:
+        """Return the exponents X of blocks by their largest magnitudes."""
+        return self.scale.of(binary.working(magnitudes), self.element)
+
+    def bounded(self, exponents: Tensor) -> Tensor:
+        """Return the nearest exponents that the scale's bits hold."""
+        return exponents.clamp(-self.scale.bias, self.scale.codes - 1 - self.scale.bias)
+
+    def round_in_scale(self, values: Tensor, exponents: Tensor) -> Tensor:
+        """Return the nearest representable reals in scales that are given, not the values' own."""
+        return binary.scale(self.element.round(binary.scale(values, -exponents)), exponents)
+
     def headroom(self, values: Tensor) -> Tensor:
         """Count from half a step beyond the largest number of the block, in its scale."""
         if not values.numel():

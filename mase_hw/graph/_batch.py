@@ -1,8 +1,9 @@
 """What keeps a batch fixed although rows are independent: constants made for every row.
 
 Masks and positions of transformers are computed for a whole batch from nothing but its size. A
-constant that is repeated for every row is made once, and broadcasts; an index that counts rows
-becomes a slice of all of them.
+constant that is repeated for every row is made once, and broadcasts, or, where a reshape merges
+rows with its own dimensions, is repeated for the rows of an input. An index that counts rows
+becomes a slice of all of them, and numbers of what is sorted are counted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ _aten = torch.ops.aten
 _REPETITIONS = (_aten.expand.default, _aten.repeat.default)
 _JOINS = (_aten.cat.default, _aten.concat.default)
 _COUNTERS = (_aten.arange.default, _aten.arange.start, _aten.arange.start_step)
+_INDEX_PUTS = (_aten.index_put.default, _aten.index_put_.default)
+_ORIGIN = ("nn_module_stack", "stack_trace", "val")
 # What a count of rows passes through without change.
 _CARRIERS = (
     _aten.unsqueeze.default,
@@ -42,7 +45,9 @@ def free_batch(module: GraphModule) -> None:
     for node in list(module.graph.nodes):
         if node.op == "call_function":
             if node.target in _REPETITIONS and node.args[0] in constants:
-                _repeat_once(node)
+                node = _repeat_once(node) or _repeat_like(module, node) or node
+            elif node.target in _INDEX_PUTS:
+                _count_indices(module, node)
             elif node.target is _aten.index.Tensor:
                 node = _index_rows(module, node)
             elif node.target is _aten.gather.default:
@@ -64,19 +69,93 @@ def _is_symbolic(size: Any) -> bool:
     return isinstance(value, torch.SymInt) and not value.node.expr.is_number
 
 
-def _repeat_once(node: Node) -> None:
-    """Leave a size of one where a constant is repeated for every row."""
+def _repeat_once(node: Node) -> Node | None:
+    """Leave a size of one where a constant is repeated for every row; None where that is not all.
+
+    What is merged with the batch afterwards does not broadcast any more.
+    """
     sizes: Any = node.args[1]
     if not any(_is_symbolic(size) for size in sizes):
-        return
+        return None
     source = _shape(node.args[0])
     own = [1] * (len(sizes) - len(source)) + list(source)
     if any(_is_symbolic(size) and old != 1 for size, old in zip(sizes, own, strict=True)):
-        return
+        return None
+    if _is_merged(node):
+        return None
     node.update_arg(1, [1 if _is_symbolic(size) else size for size in sizes])
     for user in node.users:
         if user.target in _JOINS:
             user.target = torch_target("mase.cat.default")
+    return node
+
+
+def _is_merged(node: Node) -> bool:
+    """Return whether what is computed of a constant alone merges the batch with other sizes."""
+    batch = [size.node.expr for size in _shape(node) if _is_symbolic(size)]
+    waiting, seen = list(node.users), {node}
+    while waiting:
+        user = waiting.pop()
+        others = [item for item in user.all_input_nodes if item not in seen]
+        if user in seen or any(_is_symbolic(size) for item in others for size in _shape(item)):
+            continue
+        seen.add(user)
+        sizes = [size.node.expr for size in _shape(user) if _is_symbolic(size)]
+        if any(size not in batch for size in sizes):
+            return True
+        waiting += user.users
+    return False
+
+
+def _repeat_like(module: GraphModule, node: Node) -> Node | None:
+    """Repeat a constant for the rows of an input; None where it is repeated for no input's rows."""
+    sizes: Any = node.args[1]
+    if not sizes or not _is_symbolic(sizes[0]) or any(_is_symbolic(size) for size in sizes[1:]):
+        return None
+    rows = sizes[0].meta["val"] if isinstance(sizes[0], Node) else sizes[0]
+    given = [item for item in module.graph.nodes if item.op == "placeholder"]
+    found = [item for item in given if _counts(item, rows)]
+    if not found:
+        return None
+    target: Any = node.target
+    once, repeated_shape = _shape(node.args[0]), _shape(node)
+    leading = int(once[0]) if len(once) == len(repeated_shape) else 1
+    with module.graph.inserting_before(node):
+        first = module.graph.call_function(target, (node.args[0], [1, *sizes[1:]]))
+        rest = [int(size) for size in repeated_shape[1:]]
+        first.meta["val"] = node.meta["val"].new_empty(leading, *rest)
+        target = torch_target("mase.rows_like.default")
+        repeated = module.graph.call_function(target, (first, found[0]))
+    return _replace(module, node, repeated)
+
+
+def _counts(node: Node, rows: torch.SymInt) -> bool:
+    """Return whether an input has a number of rows."""
+    shape = _shape(node)
+    return bool(shape) and _is_symbolic(shape[0]) and shape[0].node.expr == rows.node.expr
+
+
+def _count_indices(module: GraphModule, node: Node) -> None:
+    """Number the elements of an index by counting them, as in the inverse of a permutation.
+
+    A count up to the number of all rows' elements depends on the batch.
+    """
+    indices: Any = node.args[1]
+    values = node.args[2]
+    if not isinstance(indices, list | tuple) or len(indices) != 1 or not isinstance(values, Node):
+        return
+    (index,) = indices
+    shape = _shape(values)
+    is_count = values.target is _aten.arange.default and len(shape) == 1
+    if not is_count or not _is_symbolic(shape[0]) or _shape(index) != shape:
+        return
+    with module.graph.inserting_before(node):
+        ones = module.graph.call_function(_aten.ones_like.default, (index,))
+        count = module.graph.call_function(_aten.cumsum.default, (ones, 0))
+        found = module.graph.call_function(_aten.sub.Tensor, (count, 1))
+    for item in (ones, count, found):
+        item.meta |= {key: values.meta[key] for key in _ORIGIN if key in values.meta}
+    node.replace_input_with(values, found)
 
 
 def _counts_rows(node: Any) -> bool:
@@ -161,7 +240,7 @@ def _look_up_shared(module: GraphModule, node: Node, constants: set[Node]) -> No
 
 
 def _replace(module: GraphModule, node: Node, replacement: Node) -> Node:
-    for key in ("nn_module_stack", "stack_trace", "val"):
+    for key in _ORIGIN:
         if key in node.meta:
             replacement.meta[key] = node.meta[key]
     node.replace_all_uses_with(replacement)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import urllib.parse
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from torch import Tensor, nn
 from mase_hw.data.packaged import PACKAGED_MODELS, packaged_folder
 from mase_hw.errors import DataError
 
+CONNECT_SECONDS = 5.0
 _TEXT = (
     "A number format maps real numbers to a few bits and back. Sharing one exponent among "
     "neighbours keeps the range of a float at almost the cost of an integer. The weights of a "
@@ -67,7 +71,9 @@ def _from_pretrained(name: str, source: str, gguf_file: str) -> PretrainedModel:
     messages: Any = transformers.utils.logging
     messages.disable_progress_bar()
     options = {"gguf_file": gguf_file} if gguf_file else {}
-    local = Path(source).is_dir()
+    # A hub that cannot be reached is asked five times, with pauses; what its cache holds is enough.
+    folder = Path(source).is_dir()
+    local = folder or not _hub_answers()
     try:
         config = transformers.AutoConfig.from_pretrained(source, local_files_only=local, **options)
         architectures = config.architectures or []
@@ -77,8 +83,10 @@ def _from_pretrained(name: str, source: str, gguf_file: str) -> PretrainedModel:
     except (OSError, ValueError, ImportError) as error:
         known = ", ".join(PACKAGED_MODELS)
         message = str(error).strip().splitlines() or [type(error).__name__]
+        where = " from its cache, as the hub cannot be reached" if local and not folder else ""
         raise DataError(
-            f"model {name!r} could not be loaded: {message[0]} (known without a hub: {known})"
+            f"model {name!r} could not be loaded{where}: {message[0]} "
+            f"(known without a hub: {known})"
         ) from error
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(
@@ -87,3 +95,20 @@ def _from_pretrained(name: str, source: str, gguf_file: str) -> PretrainedModel:
     except (OSError, ValueError, ImportError):
         tokenizer = None
     return PretrainedModel(name, module.eval(), tokenizer)
+
+
+def _hub_answers() -> bool:
+    """Return whether the hub, or a proxy that may reach it, can be connected to."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    if urllib.request.getproxies():
+        return True
+    hub = urllib.parse.urlsplit(constants.ENDPOINT)
+    address = hub.hostname or "", hub.port or (443 if hub.scheme == "https" else 80)
+    try:
+        with socket.create_connection(address, CONNECT_SECONDS):
+            return True
+    except OSError:
+        return False

@@ -42,3 +42,13 @@ def define_queue(name: str) -> None:
 
 def _queued(values: Tensor, depth: int) -> Tensor:
     return values.clone()
+
+
+def _rows_like(values: Tensor, like: Tensor) -> Tensor:
+    return values.repeat(len(like), *[1] * (values.dim() - 1))
+
+
+_LIBRARY.define("rows_like(Tensor self, Tensor like) -> Tensor")  # type: ignore[no-untyped-call]
+# Rows again and again, for every row of another tensor; what a batch and a constant have merged in
+# one dimension is made of.
+_LIBRARY.impl("rows_like", _rows_like, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]

@@ -18,7 +18,8 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
-from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._grouped import TARGET
 from mase_hw.ops._product import OPTIONS, Feed, Product
 from mase_hw.ops._products import product_of
 
@@ -27,7 +28,8 @@ class Linear(Operator):
     """Matrix product with constant weights."""
 
     name: ClassVar[str] = "linear"
-    targets: ClassVar[tuple[str, ...]] = ("aten.linear.default",)
+    targets: ClassVar[tuple[str, ...]] = ("aten.linear.default", TARGET)
+    operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "values": "data_in_0"}
     families: ClassVar[Families] = SCALARS | BLOCKS | SCALED
     scales: ClassVar[bool] = True
     options: ClassVar[Mapping[str, range]] = OPTIONS
@@ -37,11 +39,16 @@ class Linear(Operator):
         found = super().problems(call)
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; it must be constant"]
+        if "ends" in call.operands:
+            return [
+                f"it has {call.operands['weight'].shape[0]} matrices, each for the rows that are "
+                "sent to it, and hardware sends every row the same way; compute it outside"
+            ]
         return found or self._product(call).refusals()
 
     def notes(self, call: Call) -> list[str]:
         """Return what its arithmetic says."""
-        return self._product(call).notes()
+        return [] if "ends" in call.operands else self._product(call).notes()
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Write a layer with a vector of weights, which has no dimension of results, as one row."""
@@ -124,7 +131,7 @@ class Linear(Operator):
 
     def as_module(self, call: Call) -> nn.Module | None:
         """Return the layer, when its operands but the first are constant."""
-        if len(call.streams) != 1:
+        if len(call.streams) != 1 or len(call.operands["weight"].shape) != 2:
             return None
         results, features = call.operands["weight"].shape
         return nn.Linear(features, results, bias="bias" in call.constants)

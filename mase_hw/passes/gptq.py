@@ -6,15 +6,20 @@ what column `i` lost is spread over the columns behind it:
     H = X^T X + damping,  U = chol(H^-1) (upper),  W[:, i+1:] -= (w_i - q_i) / U_ii * U[i, i+1:]
 
 Source: Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained
-Transformers" (2022), arXiv:2210.17323. Blocks that share a scale along the row keep the scale that
-the block has when its first column is rounded. Layers are taken in the order of the graph, on what
-the layers before them, rounded, give.
+Transformers" (2022), arXiv:2210.17323. Columns of large inputs come first, as in its published
+code; blocks that share a scale along the row stay together and have the scale of the least error
+when their first column is rounded. Then every column is rounded anew with the errors of all others
+known, the descent along coordinates of Nair and Suggala, "CDQuant" (2024), arXiv:2406.17542. Layers
+are taken in the order of the graph, on what the layers before them, rounded, give; they may make up
+for a part of what was lost there (Li et al., "GPTAQ", 2025, arXiv:2504.02692), with
+
+    W' = W + share * W (X0^T X - H) H^-1,  X0 the inputs before anything was rounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,15 +28,35 @@ from torch.fx import Node
 
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
-from mase_hw.formats import Format
+from mase_hw.formats import BlockFormat, Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.passes.walk import Layer, gram, layers, walk
 
-ARGUMENTS = ("data", "damping", "nodes")
+ARGUMENTS = ("data", "damping", "order", "scales", "sweeps", "correction", "nodes")
 # Columns whose errors are collected before those behind them are changed.
 GROUP = 128
 DAMPING = 0.01
+SWEEPS = 2
+# By how many binades the scale of a block may differ from that of its largest number.
+OFFSETS = (0, -1, 1)
+
+
+@dataclass(frozen=True)
+class Method:
+    """How weights are rounded.
+
+    Attributes:
+        damping: share of the mean of the Hessian's diagonal that is added to it.
+        order: whether columns of larger inputs come first, blocks of a format whole.
+        scales: whether a block's scale is chosen for the least error, not by its largest number.
+        sweeps: how often every weight is rounded anew, with the errors of all others known.
+    """
+
+    damping: float = DAMPING
+    order: bool = True
+    scales: bool = True
+    sweeps: int = SWEEPS
 
 
 def gptq_transform_pass(
@@ -41,9 +66,11 @@ def gptq_transform_pass(
 
     Args:
         mg: a quantised graph.
-        pass_args: `data`, batches of inputs, the example inputs when not given; `damping`, the
-            share of the mean of the diagonal that is added to it, 0.01 when not given; `nodes`,
-            the names of layers, all whose weights have a format when not given.
+        pass_args: `data`, batches of inputs, the example inputs when not given; `damping`, `order`,
+            `scales` and `sweeps`, see `Method`; `correction`, the share, 0 when not given, of what
+            the layers before lost by rounding that a layer makes up for, which takes a second run
+            of the graph beside the first; `nodes`, the names of layers, all whose weights have a
+            format when not given.
 
     Returns:
         A new graph with the same formats, and `layers`: per layer the squared error of its results
@@ -54,13 +81,8 @@ def gptq_transform_pass(
         DataError: when there is no batch.
     """
     given = dict(pass_args or {})
-    for key in given:
-        if key not in ARGUMENTS:
-            raise ConfigError(f"GPTQ has no {key!r}; {nearest(key, ARGUMENTS)}")
-    damping = given.get("damping", DAMPING)
-    if not isinstance(damping, int | float) or not 0 <= damping < 1:
-        raise ConfigError(f"GPTQ: damping is {damping!r}; allowed: from 0 to below 1")
-    mg = mg.copy().eval()
+    method, correction = _read(given)
+    exact, mg = mg, mg.copy().eval()
     chosen = {
         node: layer
         for node, layer in layers(mg, given.get("nodes")).items()
@@ -70,17 +92,47 @@ def gptq_transform_pass(
         raise ConfigError(f"GPTQ: no weight of {mg.name} has a number format; quantize it first")
     report: dict[str, Any] = {}
     data = given.get("data")
-    known: tuple[Node, Tensor] | None = None
-    for node, values in walk(mg, [mg.example_inputs] if data is None else data):
+    data = [mg.example_inputs] if data is None else list(data)
+    before = walk(exact.copy().eval(), data, only=()) if correction else None
+    known: tuple[Node, Tensor, Tensor | None] | None = None
+    twins: dict[Node, Node] = {}
+    for node, values in walk(mg, data):
+        twins[node], originals = next(before) if before else (node, values)
         layer = chosen.get(node)
         if layer is None:
             continue
         if known is None or known[0] is not layer.source:
-            known = layer.source, gram(values, layer.source)
-        report[node.name] = _round_layer(mg, layer, known[1], float(damping))
+            hessian = gram(values, layer.source)
+            lost = None
+            if correction:
+                met = gram(originals, twins[layer.source], values, layer.source)
+                lost = correction * (met - hessian)
+            known = layer.source, hessian, lost
+        report[node.name] = _round_layer(mg, layer, *known[1:], method)
         if len(report) == len(chosen):
             break
     return mg, {"layers": report}
+
+
+def _read(given: Mapping[str, Any]) -> tuple[Method, float]:
+    """Return the method that arguments ask for, and the share of earlier errors made up for."""
+    for key in given:
+        if key not in ARGUMENTS:
+            raise ConfigError(f"GPTQ has no {key!r}; {nearest(key, ARGUMENTS)}")
+    damping = given.get("damping", DAMPING)
+    if not isinstance(damping, int | float) or not 0 <= damping < 1:
+        raise ConfigError(f"GPTQ: damping is {damping!r}; allowed: from 0 to below 1")
+    correction = given.get("correction", 0.0)
+    if not isinstance(correction, int | float) or not 0 <= correction <= 1:
+        raise ConfigError(f"GPTQ: correction is {correction!r}; allowed: from 0 to 1")
+    sweeps = given.get("sweeps", SWEEPS)
+    if not isinstance(sweeps, int) or isinstance(sweeps, bool) or sweeps < 0:
+        raise ConfigError(f"GPTQ: sweeps is {sweeps!r}; allowed: 0, 1, 2, ...")
+    switches = {key: given.get(key, True) for key in ("order", "scales")}
+    for key, value in switches.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"GPTQ: {key} is {value!r}; allowed: true, false")
+    return Method(float(damping), sweeps=sweeps, **switches), float(correction)
 
 
 def _weight_format(node: Node) -> Format | None:
@@ -88,16 +140,23 @@ def _weight_format(node: Node) -> Format | None:
     return None if spec is None else spec.format
 
 
-def _round_layer(mg: MaseGraph, layer: Layer, hessian: Tensor, damping: float) -> dict[str, float]:
+def _round_layer(
+    mg: MaseGraph, layer: Layer, hessian: Tensor, lost: Tensor | None, method: Method
+) -> dict[str, float]:
     parameter = mg.constant(layer.parameter)
     number_format = _weight_format(layer.node)
     assert number_format is not None
     weight = parameter.detach()
     plain = number_format.round_values(weight)
-    chosen = gptq(weight, hessian, number_format, damping)
+    wanted = weight.double()
+    if lost is not None:
+        # The weights that give from the inputs as they are now what came before, least squares.
+        gain = torch.linalg.solve(_damped(hessian, method.damping), lost.T @ wanted.T)
+        wanted = wanted + gain.T
+    chosen = gptq(wanted, hessian, number_format, method)
     # What the graph computes with: a block whose largest number moved may have another scale.
-    chosen = number_format.round_values(chosen)
-    before, after = (squared_error(weight - item, hessian) for item in (plain, chosen))
+    chosen = number_format.round_values(chosen.to(weight.dtype))
+    before, after = (squared_error(wanted - item, hessian) for item in (plain, chosen))
     if after > before:
         chosen, after = plain, before
     with torch.no_grad():
@@ -112,36 +171,109 @@ def squared_error(difference: Tensor, hessian: Tensor) -> float:
     return float(((rows @ hessian) * rows).sum())
 
 
-def gptq(weight: Tensor, hessian: Tensor, number_format: Format, damping: float) -> Tensor:
+def gptq(weight: Tensor, hessian: Tensor, number_format: Format, method: Method) -> Tensor:
     """Return weights that the format has.
 
     Args:
         weight: `[results, features]`.
         hessian: `X^T X` of the inputs, `[features, features]`, float64.
         number_format: the weights' format, with its scale.
-        damping: see `gptq_transform_pass`.
+        method: how they are rounded.
     """
-    upper = _inverse_factor(hessian, damping)
-    left = weight.double().clone()
-    chosen = torch.zeros_like(left)
-    rounding = _Rounding(number_format, left)
-    features = left.shape[1]
-    for start in range(0, features, GROUP):
-        end = min(start + GROUP, features)
+    wanted = weight.double()
+    rounding = _Rounding(number_format, wanted)
+    blocks = list(torch.split(torch.arange(wanted.shape[1]), rounding.size))
+    if method.order:
+        blocks = _ordered(blocks, torch.diagonal(hessian))
+    order = torch.cat(blocks)
+    sizes = [len(block) for block in blocks]
+    wanted, hessian = wanted[:, order], hessian[order][:, order]
+    damped = _damped(hessian, method.damping)
+    scales, chosen = _forward(wanted, _inverse_factor(damped), rounding, sizes, method.scales)
+    for _ in range(method.sweeps):
+        if not _sweep(wanted, chosen, damped, rounding, sizes, scales):
+            break
+    found = torch.empty_like(chosen)
+    found[:, order] = chosen
+    return found.to(weight.dtype)
+
+
+def _ordered(blocks: list[Tensor], diagonal: Tensor) -> list[Tensor]:
+    """Return blocks by their largest inputs, and the columns of each likewise."""
+    blocks = [block[diagonal[block].argsort(descending=True, stable=True)] for block in blocks]
+    return sorted(blocks, key=lambda block: -float(diagonal[block].mean()))
+
+
+def _groups(sizes: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """Yield runs of whole blocks, (first column, column behind the last) each."""
+    group: list[tuple[int, int]] = []
+    start = 0
+    for size in sizes:
+        if group and start + size - group[0][0] > GROUP:
+            yield group
+            group = []
+        group.append((start, start + size))
+        start += size
+    yield group
+
+
+def _forward(
+    weight: Tensor, upper: Tensor, rounding: _Rounding, sizes: Sequence[int], searched: bool
+) -> tuple[list[Tensor], Tensor]:
+    """Round column after column; return the scale of every block, and the weights."""
+    left, chosen = weight.clone(), torch.zeros_like(weight)
+    importance = torch.diagonal(upper) ** -2
+    scales = []
+    for group in _groups(sizes):
+        start, end = group[0][0], group[-1][1]
         errors = torch.zeros(len(left), end - start, dtype=left.dtype)
-        for column in range(start, end):
-            current = left[:, column]
-            rounded = rounding.column(left, column)
-            error = (current - rounded) / upper[column, column]
-            # Within the group at once, behind it together.
-            left[:, column:end] -= error[:, None] * upper[column, column:end]
-            chosen[:, column], errors[:, column - start] = rounded, error
+        for first, last in group:
+            block = slice(first, last)
+            scale = rounding.scale(left[:, block], importance[block] if searched else None)
+            scales.append(scale)
+            for column in range(first, last):
+                current = left[:, column]
+                rounded = rounding.column(current, scale)
+                error = (current - rounded) / upper[column, column]
+                # Within the group at once, behind it together.
+                left[:, column:end] -= error[:, None] * upper[column, column:end]
+                chosen[:, column], errors[:, column - start] = rounded, error
         left[:, end:] -= errors @ upper[start:end, end:]
-    return chosen.to(weight.dtype)
+    return scales, chosen
 
 
-def _inverse_factor(hessian: Tensor, damping: float) -> Tensor:
-    """Return the upper factor of the inverse of a damped Hessian.
+def _sweep(
+    weight: Tensor,
+    chosen: Tensor,
+    damped: Tensor,
+    rounding: _Rounding,
+    sizes: Sequence[int],
+    scales: Sequence[Tensor],
+) -> bool:
+    """Round every column anew, all others given, in place; return whether that changed one.
+
+    The error is least where `w_i + sum_j (w_j - q_j) H_ji / H_ii` is rounded to nearest.
+    """
+    changed = False
+    number = 0
+    for group in _groups(sizes):
+        start, end = group[0][0], group[-1][1]
+        slope = (weight - chosen) @ damped[:, start:end]
+        for first, last in group:
+            for column in range(first, last):
+                best = chosen[:, column] + slope[:, column - start] / damped[column, column]
+                step = rounding.column(best, scales[number]) - chosen[:, column]
+                if not bool(step.any()):
+                    continue
+                changed = True
+                chosen[:, column] += step
+                slope -= step[:, None] * damped[column, start:end]
+            number += 1
+    return changed
+
+
+def _damped(hessian: Tensor, damping: float) -> Tensor:
+    """Return a Hessian with more of its diagonal.
 
     A feature that is zero on the data counts as one by itself: its weights are rounded to nearest.
     """
@@ -149,6 +281,13 @@ def _inverse_factor(hessian: Tensor, damping: float) -> Tensor:
     diagonal = torch.diagonal(damped)
     dead = diagonal == 0
     diagonal += damping * float(diagonal.mean()) + dead.double()
+    return damped
+
+
+def _inverse_factor(damped: Tensor) -> Tensor:
+    """Return the upper factor of the inverse of a damped Hessian."""
+    damped = damped.clone()
+    diagonal = torch.diagonal(damped)
     # Fewer rows than features leave directions without any weight of their own.
     floor = float(diagonal.mean()) * 1e-12
     for _ in range(8):
@@ -165,7 +304,11 @@ def _inverse_factor(hessian: Tensor, damping: float) -> Tensor:
 
 
 class _Rounding:
-    """Rounds columns of a matrix as its format rounds the whole of it."""
+    """Rounds columns of a matrix as its format rounds the whole of it.
+
+    Attributes:
+        size: columns of a block that share a scale, one without.
+    """
 
     def __init__(self, number_format: Format, weight: Tensor) -> None:
         fields = number_format.to_dict()
@@ -175,21 +318,46 @@ class _Rounding:
             number_format = type(number_format).fit_values(weight, **fields)
             fields = number_format.to_dict()
         along_row = fields.get("axis") in (-1, weight.dim() - 1)
-        self._size = int(fields["block_size"]) if "block_size" in fields and along_row else 0
+        self._shared = "block_size" in fields and along_row
+        self.size = int(fields["block_size"]) if self._shared else 1
         self._format = number_format
-        if self._size:
+        self._powers: BlockFormat | None = None
+        if self._shared and isinstance(number_format, BlockFormat):
+            self._powers = number_format if number_format.scales_are_powers else None
+        if self._shared and self._powers is None:
             # A column beside the largest number of its block, which alone decides the scale.
             pair: Any = replace(number_format, block_size=2, axis=-1)  # type: ignore[call-arg]
             self._format = pair
-            self._largest = torch.zeros(len(weight), dtype=weight.dtype)
 
-    def column(self, left: Tensor, column: int) -> Tensor:
-        """Return a column, rounded."""
-        values = left[:, column]
-        if not self._size:
+    def scale(self, block: Tensor, importance: Tensor | None) -> Tensor:
+        """Return what stands for the scale of every row of a block.
+
+        Args:
+            block: `[results, columns]`.
+            importance: of the columns' errors, to choose scales by the least sum of their squares;
+                None to take those of the format.
+        """
+        if not self._shared:
+            return torch.zeros(0)
+        if self._powers is None:
+            return block.abs().amax(1)
+        own = self._powers.exponents(block.abs().amax(1))
+        if importance is None:
+            return own
+        best, least = own, torch.full((len(block),), torch.inf, dtype=block.dtype)
+        for offset in OFFSETS:
+            tried = self._powers.bounded(own + offset)
+            rounded = self._powers.round_in_scale(block, tried[:, None])
+            error = ((rounded - block).square() * importance).sum(1)
+            better = error < least
+            best, least = torch.where(better, tried, best), torch.where(better, error, least)
+        return best
+
+    def column(self, values: Tensor, scale: Tensor) -> Tensor:
+        """Return a column, rounded, with what `scale` returned for its block."""
+        if not self._shared:
             return self._format.round_values(values[:, None])[:, 0]
-        if column % self._size == 0:
-            block = left[:, column : column + self._size]
-            self._largest = block.abs().amax(1)
-        bounded = torch.clamp(values, -self._largest, self._largest)
-        return self._format.round_values(torch.stack([bounded, self._largest], 1))[:, 0]
+        if self._powers is not None:
+            return self._powers.round_in_scale(values, scale)
+        bounded = torch.clamp(values, -scale, scale)
+        return self._format.round_values(torch.stack([bounded, scale], 1))[:, 0]

@@ -15,7 +15,7 @@ from mase_hw.formats import Format, format_class, make_format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
-from mase_hw.ops import Operator, operators
+from mase_hw.ops import Operator, TensorSpec, operators
 from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
@@ -315,10 +315,17 @@ def _set_operands(mg: MaseGraph, node: Node, entry: Mapping[str, Any]) -> None:
     else:
         operands = {
             name: spec.with_format(_format(mg, node, name, words_for(name), entry))
+            if _is_value(name, spec)
+            else spec
             for name, spec in known.operands.items()
         }
     options = {key: value for key, value in entry.items() if key in _options(node)}
     update(node, common=replace(known, operands=operands, options=options))
+
+
+def _is_value(name: str, spec: TensorSpec) -> bool:
+    """Return whether an operand is a value to compute with, not where rows lie."""
+    return name.startswith("data_in_") or spec.dtype.startswith(("float", "bfloat"))
 
 
 def _options(node: Node) -> Mapping[str, range]:

@@ -80,20 +80,28 @@ def report_quantization_analysis_pass(
 
 def quantized_nodes(mg: MaseGraph) -> list[Node]:
     """Return the nodes of the model that compute in a format, without inserted casts."""
+    return [node for node in _computing(mg) if common(node).results["data_out_0"].format]
+
+
+def _computing(mg: MaseGraph) -> list[Node]:
+    """Return the nodes of the model that may have a format, without inserted casts."""
     found = []
     for node in mg.nodes:
         if node.op != "call_function" or common(node).operator is None:
             continue
         operator = operators()[str(common(node).operator)]
-        if operator.role is None and operator.casts and common(node).results["data_out_0"].format:
+        if operator.role is None and operator.casts:
             found.append(node)
     return found
 
 
 def storage(mg: MaseGraph) -> dict[str, float]:
-    """Return the sums over a quantised graph that `report_quantization_analysis_pass` gives."""
+    """Return the sums over a quantised graph that `report_quantization_analysis_pass` gives.
+
+    What could have a format and has none counts as binary32.
+    """
     weights, bits, values, value_bits = 0, 0.0, 0, 0.0
-    for node in quantized_nodes(mg):
+    for node in _computing(mg):
         constants = mg.call(node).constants
         for name, spec in common(node).operands.items():
             each = spec.format.bits_per_element if spec.format else FLOAT_BITS

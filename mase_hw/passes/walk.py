@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,9 @@ def layers(mg: MaseGraph, names: Iterable[str] | None = None) -> dict[Node, Laye
     return {known[name]: found[known[name]] for name in names}
 
 
-def walk(mg: MaseGraph, data: Iterable[Any], keep: int = 0) -> Iterator[tuple[Node, list[Values]]]:
+def walk(
+    mg: MaseGraph, data: Iterable[Any], keep: int = 0, only: Collection[str] | None = None
+) -> Iterator[tuple[Node, list[Values]]]:
     """Yield every node with the results before it in each batch, then compute it in all of them.
 
     A weight that is changed meanwhile holds from its node on. Results that nobody reads any more
@@ -85,11 +87,12 @@ def walk(mg: MaseGraph, data: Iterable[Any], keep: int = 0) -> Iterator[tuple[No
         mg: the graph, in evaluation mode.
         data: batches, as `add_software_metadata_analysis_pass` takes them.
         keep: for how many nodes results stay after their last use.
+        only: names of the nodes that round; all when not given.
 
     Raises:
         DataError: when there is no batch.
     """
-    run = GraphRun(mg)
+    run = GraphRun(mg, only)
     batches = [list(batch_inputs(mg, batch)) for batch in data]
     if not batches:
         raise DataError("there is no batch of data; give at least one")
@@ -112,14 +115,28 @@ def walk(mg: MaseGraph, data: Iterable[Any], keep: int = 0) -> Iterator[tuple[No
                 results.pop(dead, None)
 
 
-def gram(values: Iterable[Values], source: Node) -> Tensor:
-    """Return `X^T X` of all rows of a stream, float64, over their number."""
+def gram(
+    values: Iterable[Values],
+    source: Node,
+    others: Iterable[Values] | None = None,
+    other: Node | None = None,
+) -> Tensor:
+    """Return `X^T X` of all rows of a stream, float64, over their number.
+
+    Args:
+        values: results by node, a batch each.
+        source: what computes `X`.
+        others: results of another run, for `X^T Y`.
+        other: what computes `Y`.
+    """
     total: Tensor | None = None
     rows = 0
-    for results in values:
+    values = list(values)
+    for results, second in zip(values, values if others is None else others, strict=True):
         flat = results[source].detach().flatten(0, -2)
+        right = second[other or source].detach().flatten(0, -2)
         # Products of binary32 in one batch, summed in binary64 over batches.
-        part = (flat.T @ flat).double()
+        part = (flat.T @ right).double()
         total = part if total is None else total + part
         rows += len(flat)
     assert total is not None

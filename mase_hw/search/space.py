@@ -8,8 +8,9 @@ counts where the chosen format has it. A table `{same_as = KEY}` ties a value to
 node, or to `NODE.KEY`; `{choices = [...], when = {KEY = VALUE}, otherwise = VALUE}` counts under a
 condition.
 
-The tables are `quantize` and `parallelism`, as `emit-verilog` takes them; `prune`, arguments of
-`prune_transform_pass` and tables of them by node; `skip`, expressions for layers that a trial may
+The tables are `quantize` and `parallelism`, as `emit-verilog` takes them, without the first the
+formats that emission has by default; `prune`, arguments of `prune_transform_pass` and tables of
+them by node; `skip`, expressions for layers that a trial may
 leave out; and `architecture`, arguments of the function that builds the model.
 """
 
@@ -23,6 +24,7 @@ from typing import Any
 from torch.fx import Node
 
 from mase_hw._registry import nearest
+from mase_hw.emit.flow import DEFAULT_CONFIG
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
@@ -92,7 +94,7 @@ class Space:
         nodes = [node for node in mg.nodes if node.op == "call_function"]
         names = [node.name for node in nodes]
         absent = [name for name in known if name not in names]
-        given, shared = _without_shared(tables.get("quantize", {}))
+        given, shared = _without_shared(tables.get("quantize", DEFAULT_CONFIG))
         config = Configuration.parse(given, [*names, *absent])
         selectors = {id(entry): key for key, entry in config.entries.items()}
         entries: dict[str, dict[str, Item]] = {}

@@ -155,14 +155,38 @@ class Trainer:
 
 def loss_of(module: nn.Module, batch: Batch, task: Task) -> Tensor:
     """Return the loss of a batch: the model's own where it returns one, else the task's."""
-    outputs = _outputs(module, batch)
-    own = outputs.get("loss") if hasattr(outputs, "get") else getattr(outputs, "loss", None)
-    if isinstance(own, Tensor):
-        return own
-    if batch.labels is None:
-        raise DataError("training: a batch has no labels, and the model returns no loss")
-    scores = scores_of(outputs)
-    return task.loss(scores, batch.labels.to(scores.device))
+    with _in_range(batch):
+        outputs = _outputs(module, batch)
+        own = outputs.get("loss") if hasattr(outputs, "get") else getattr(outputs, "loss", None)
+        if isinstance(own, Tensor):
+            return own
+        if batch.labels is None:
+            raise DataError("training: a batch has no labels, and the model returns no loss")
+        scores = scores_of(outputs)
+        return task.loss(scores, batch.labels.to(scores.device))
+
+
+@contextlib.contextmanager
+def _in_range(batch: Batch) -> Iterator[None]:
+    """Say which whole numbers a batch holds where one of them names nothing in the model.
+
+    Raises:
+        DataError: for a label outside the classes, or a token that the model does not have.
+    """
+    try:
+        yield
+    except IndexError as error:
+        named = [(f"input {number}", value) for number, value in enumerate(batch.args)]
+        named += [*batch.kwargs.items(), ("labels", batch.labels)]
+        found = [
+            f"{name} from {int(value.min())} to {int(value.max())}"
+            for name, value in named
+            if isinstance(value, Tensor) and value.numel() and not value.is_floating_point()
+        ]
+        raise DataError(
+            f"a batch holds a label outside the classes or a token that the model does not have "
+            f"({error}): {', '.join(found)}"
+        ) from error
 
 
 def takes_labels(module: Any) -> bool:
@@ -259,9 +283,9 @@ def check_data(module: nn.Module, data: Any, labels: Tensor | None, task: Task) 
             raise DataError(f"the data set has {len(data)} samples and {len(labels)} labels")
         first = Batch((data[:2],), {}, labels[:2])
     try:
-        with torch.no_grad(), _mode(module, training=False):
+        with torch.no_grad(), _mode(module, training=False), _in_range(first):
             scores = scores_of(_outputs(module, first))
-    except (RuntimeError, TypeError, IndexError) as error:
+    except (RuntimeError, TypeError) as error:
         raise DataError(
             f"samples of shape {_shapes(first)} do not fit the model: {error}"
         ) from error
@@ -321,7 +345,8 @@ def evaluate(
         for batch in in_order(data, labels, EVALUATION_BATCH):
             if batch.labels is None:
                 raise DataError("a batch to measure on has no labels")
-            scores = scores_of(_outputs(module, batch))
+            with _in_range(batch):
+                scores = scores_of(_outputs(module, batch))
             wanted = batch.labels.to(scores.device)
             if isinstance(metric, Metric):
                 sums, terms = metric.measure(scores, wanted)

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_leaves
 
 from mase_hw.bench._architectures import ARCHITECTURES, model_and_inputs
 from mase_hw.emit.flow import quantize
-from mase_hw.graph import trace
+from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.plain import plain
 from mase_hw.graph.quantized import GraphRun
 
@@ -68,6 +68,42 @@ class Kept(nn.Module):
         return state + x[:, 1]
 
 
+class Windows(nn.Module):
+    """A mask of every window, for batch and windows in one dimension."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shifts", torch.arange(12.0).reshape(3, 2, 2))
+
+    def forward(self, x, mask):
+        windows = x.reshape(-1, 2, 4)
+        shifts = (self.shifts * 2)[None].expand(x.shape[0], -1, -1, -1).reshape(-1, 2, 2)
+        return (torch.bmm(windows, windows.mT) + shifts).reshape(x.shape[0], -1)
+
+
+class Heads(nn.Module):
+    """A query of its own for every row, whose heads lie in one dimension with the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.query = nn.Parameter(torch.randn(1, 1, 4, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, x, mask):
+        return self.attention(self.query.repeat(x.shape[0], 1, 1), x, x)[0]
+
+
+class Sorted(nn.Module):
+    """Elements of all rows in an order of their own, and back in that of the rows."""
+
+    def forward(self, x, mask):
+        flat = x.reshape(-1)
+        order = torch.sort(flat.detach())[1]
+        back = torch.empty_like(order)
+        back[order] = torch.arange(order.shape[0])
+        return flat[order].exp()[back].reshape(x.shape)
+
+
 def inputs(rows):
     torch.manual_seed(rows)
     mask = torch.rand(rows, LENGTH) < 0.7
@@ -75,7 +111,12 @@ def inputs(rows):
     return torch.randn(rows, LENGTH, 4), mask
 
 
-@pytest.mark.parametrize("kind", [MaskByIndex, Repeated, Token, Picked, PickedKind, Kept])
+KINDS = [
+    MaskByIndex, Repeated, Token, Picked, PickedKind, Kept, Windows, Heads, Sorted,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_the_same_for_every_row_leaves_the_batch_free(kind):
     model = kind().eval()
     mg = trace(model, inputs(2))
@@ -84,6 +125,19 @@ def test_what_is_the_same_for_every_row_leaves_the_batch_free(kind):
         found, expected = (tree_leaves(item(*inputs(rows))) for item in (mg, model))
         for left, right in zip(found, expected, strict=True):
             assert torch.equal(left, right)
+
+
+def test_what_is_repeated_for_rows_is_trained_and_saved(tmp_path):
+    torch.manual_seed(0)
+    model = Heads().train()
+    mg = trace(model, inputs(2))
+    x, mask = inputs(ROWS)
+    for module in (model, mg):
+        module(x, mask).square().sum().backward()
+    own, found = (dict(module.named_parameters()) for module in (model, mg))
+    torch.testing.assert_close(found["query"].grad, own["query"].grad)
+    mg.save(tmp_path / "heads.mase")
+    assert torch.equal(MaseGraph.load(tmp_path / "heads.mase")(x, mask), mg(x, mask))
 
 
 class Mixed(nn.Module):
@@ -131,19 +185,11 @@ def test_transformers_have_a_free_batch_with_masks_and_caches(name):
         assert any(name.startswith("past_key_values.") for name in mg.output_names)
 
 
-# Why the batch of these is fixed: tiles of the batch and of windows or heads in one dimension, and
-# experts that take what all rows send them.
-FIXED = {
-    "SwinForImageClassification", "SiglipVisionModel", "DebertaV2ForSequenceClassification",
-    "MixtralForCausalLM", "Qwen3MoeForCausalLM",
-}  # fmt: skip
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architectures_have_a_free_batch(name, attention):
-    assert check(name, attention).batched == (name not in FIXED)
+    assert check(name, attention).batched
 
 
 LINEAR = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}

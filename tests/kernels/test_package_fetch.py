@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from huggingface_hub import constants
 
 from mase_hw.data import fetch, packaged
 from mase_hw.errors import DataError
@@ -105,6 +107,17 @@ def test_packaged_model_loads(
 def test_unknown_model_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"could not be loaded: .*known without a hub: .*minilm"):
         hub.load_pretrained(str(tmp_path))
+
+
+def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch, capfd) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("urllib.request.getproxies", dict)
+    start = time.monotonic()
+    with pytest.raises(DataError, match=r"'some/model' .* from its cache, as the hub cannot"):
+        hub.load_pretrained("some/model")
+    assert time.monotonic() - start < 5
+    assert "etry" not in "".join(capfd.readouterr())
 
 
 @pytest.mark.slow

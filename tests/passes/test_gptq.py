@@ -1,5 +1,7 @@
 """GPTQ: against a dense solution, on layers and networks, in every kind of format."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -8,7 +10,9 @@ from mase_hw.emit.flow import quantize
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.formats import make_format
 from mase_hw.graph import trace
-from mase_hw.passes.gptq import gptq, gptq_transform_pass, squared_error
+from mase_hw.passes.gptq import Method, gptq, gptq_transform_pass, squared_error
+
+PLAIN = Method(0.01, order=False, scales=False, sweeps=0)
 
 FORMATS = [
     {"name": "fixed", "width": 4, "frac_width": 3},
@@ -57,7 +61,7 @@ def dense(weight, hessian, round_value):
 def test_rounding_is_the_dense_solution():
     weight, _, hessian = problem()
     number_format = make_format({"name": "fixed", "width": 4, "frac_width": 3})
-    found = gptq(weight, hessian, number_format, 0.0)
+    found = gptq(weight, hessian, number_format, replace(PLAIN, damping=0.0))
     expected = dense(weight, hessian, number_format.round_values)
     assert torch.equal(found.double(), expected)
 
@@ -67,9 +71,61 @@ def test_results_change_less_than_when_weights_are_rounded_to_nearest(descriptio
     number_format = make_format(description)
     for seed in range(4):
         weight, _, hessian = problem(seed)
-        found = number_format.round_values(gptq(weight, hessian, number_format, 0.01))
-        nearest = number_format.round_values(weight)
-        assert squared_error(weight - found, hessian) < squared_error(weight - nearest, hessian)
+        nearest = squared_error(weight - number_format.round_values(weight), hessian)
+        for method in (PLAIN, Method()):
+            found = number_format.round_values(gptq(weight, hessian, number_format, method))
+            assert squared_error(weight - found, hessian) < nearest
+
+
+@pytest.mark.parametrize("description", FORMATS, ids=IDS)
+def test_each_part_of_the_method_lessens_the_error(description):
+    """On average over problems; a sweep in every one, as it never takes a step that adds error."""
+    number_format = make_format(description)
+    methods = [PLAIN, replace(PLAIN, sweeps=1), replace(PLAIN, sweeps=4)]
+    methods += [replace(PLAIN, scales=True)]
+    methods = [replace(item, damping=0.0) for item in methods]
+    errors = []
+    for seed in range(6):
+        weight, _, hessian = problem(seed, features=40)
+        found = [gptq(weight.double(), hessian, number_format, method) for method in methods]
+        errors.append([squared_error(weight - item, hessian) for item in found])
+        assert errors[-1][2] <= errors[-1][1] * (1 + 1e-9) <= errors[-1][0] * (1 + 2e-9)
+    plain, _, swept, scaled = torch.tensor(errors).log().mean(0).tolist()
+    assert swept < plain
+    blocks = "block_size" in description and "axis" not in description
+    if blocks:
+        assert scaled < plain
+
+
+def test_large_inputs_first():
+    """Their columns are rounded while there are others to make up for them."""
+    number_format = make_format({"name": "fixed", "width": 4, "frac_width": 3})
+    gains = []
+    torch.manual_seed(0)
+    for seed in range(6):
+        weight, inputs, _ = problem(seed, features=40)
+        # Low-rank inputs of very different sizes.
+        mixed = torch.cat([inputs[:, :20], inputs[:, :20] @ torch.randn(20, 20)], 1)
+        inputs = (mixed + 0.1 * torch.randn(mixed.shape)) * torch.logspace(-1.5, 0, 40)
+        hessian = (inputs.T @ inputs).double()
+        found = [
+            gptq(weight, hessian, number_format, replace(PLAIN, order=order))
+            for order in (False, True)
+        ]
+        before, after = (squared_error(weight - item, hessian) for item in found)
+        gains.append(after / before)
+    assert sum(gains) / len(gains) < 0.8
+
+
+@pytest.mark.parametrize("size", [32, 48, 200])
+def test_blocks_are_whole_wherever_groups_of_columns_end(size):
+    weight, _, hessian = problem(features=300, samples=900)
+    number_format = make_format({"name": "mxint", "width": 4, "block_size": size})
+    for method in (PLAIN, Method()):
+        found = gptq(weight, hessian, number_format, method)
+        torch.testing.assert_close(number_format.round_values(found), found, rtol=0, atol=0)
+        nearest = squared_error(weight - number_format.round_values(weight), hessian)
+        assert squared_error(weight - found, hessian) < nearest
 
 
 @pytest.mark.parametrize("description", FORMATS, ids=IDS)
@@ -78,7 +134,7 @@ def test_inputs_that_do_not_depend_on_each_other_change_nothing(description):
     weight, _, _ = problem()
     hessian = torch.diag(torch.rand(20, dtype=torch.float64) + 0.1)
     hessian[3, 3] = 0.0  # an input that is always zero
-    found = gptq(weight, hessian, number_format, 0.01)
+    found = gptq(weight, hessian, number_format, replace(PLAIN, order=True, sweeps=2))
     # A scale that is taken from the data is one in binary64, another in binary32.
     torch.testing.assert_close(found, number_format.round_values(weight), rtol=1e-6, atol=0)
 
@@ -137,6 +193,22 @@ def test_later_layers_see_what_earlier_ones_have_become():
     assert not torch.equal(both.state_dict()[key], last.state_dict()[key])
 
 
+def test_what_layers_before_lost_is_made_up_for():
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 8)).eval()
+    x = torch.randn(600, 16) @ torch.randn(16, 16) * 0.3
+    mg = quantize(trace(model, x), CONFIG)
+    found = [
+        gptq_transform_pass(mg, {"data": x.split(100), "correction": share})[0]
+        for share in (0.0, 0.5, 1.0)
+    ]
+    with torch.no_grad():
+        without, half, whole = ((item(x) - model(x)).square().mean() for item in found)
+    assert whole < half < without
+    key = "0.weight"
+    assert torch.equal(found[0].state_dict()[key], found[2].state_dict()[key])
+
+
 def test_bad_arguments_are_named():
     model = nn.Sequential(nn.Linear(4, 4)).eval()
     x = torch.randn(3, 4)
@@ -147,6 +219,9 @@ def test_bad_arguments_are_named():
     for arguments, message in (
         ({"damp": 1}, "damping"),
         ({"damping": 2.0}, "from 0"),
+        ({"correction": 2}, "from 0 to 1"),
+        ({"sweeps": -1}, "sweeps is -1"),
+        ({"order": "yes"}, "order is 'yes'"),
         ({"nodes": ["relu"]}, "linear_0"),
     ):
         with pytest.raises(ConfigError, match=message):

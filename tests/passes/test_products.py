@@ -1,13 +1,18 @@
 """Products with constants become linear layers, and factors of sums products."""
 
+import copy
+
 import pytest
 import torch
+import transformers.integrations.moe  # noqa: F401
 from torch import nn
 from torch.nn.functional import linear
 
 import mase_hw
+from mase_hw.bench._architectures import model_and_inputs
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.emit.preflight import preflight
+from mase_hw.formats.mxint import MXInt
 from mase_hw.graph import common, metadata, trace, update
 
 
@@ -131,6 +136,61 @@ def test_the_fix_for_several_matrices_works():
     model, x = With(stacked, (2, 4, 5)), values(3, 2, 4)
     torch.testing.assert_close(model(x), x.unsqueeze(1) @ model.constants[0])
     assert preflight(quantize(trace(model, x))) == []
+
+
+EXPERT = {"name": "mxint", "data_in_width": 6, "weight_width": 4, "weight_block_size": 8}
+
+
+def test_products_of_experts_are_configured_as_linear_layers():
+    model, inputs = model_and_inputs("MixtralForCausalLM")
+    mg = canonicalize(trace(model, inputs))
+    experts = [node.name for node in mg.nodes if "grouped_linear" in str(node.target)]
+    assert len(experts) == 4
+    config = {"by": "type", "linear": {"config": EXPERT}}
+    with torch.no_grad():
+        torch.testing.assert_close(quantize(mg, {"by": "type"})(**inputs), mg(**inputs))
+        found = quantize(mg, config)
+        call = found.call(found.node(experts[0]))
+        formats = {name: str(spec.format) for name, spec in call.operands.items()}
+        assert formats == {"data_in_0": "mxint<6,32>", "weight": "mxint<4,8>", "ends": "None"}
+        # Rounding their weights by hand changes the logits as far as the graph does.
+        alone = {"by": "name"} | {
+            name: {"config": {"name": "none", "weight_name": "mxint", "weight_width": 4}}
+            for name in experts
+        }
+        rounded = copy.deepcopy(model)
+        number_format = MXInt(4, 32)
+        for name, weight in rounded.named_parameters():
+            if ".experts." in name:
+                weight.copy_(number_format.round_values(weight))
+        expected = rounded(**inputs).logits
+        assert not torch.allclose(expected, model(**inputs).logits, atol=1e-4)
+        torch.testing.assert_close(quantize(mg, alone)(**inputs)["logits"], expected)
+    (problem,) = [item for item in preflight(found) if item.node == experts[0]]
+    assert "4 matrices" in problem.reason
+
+
+def test_products_of_groups_are_differentiable():
+    torch.manual_seed(0)
+    ends = torch.tensor([2, 2, 5])
+    x, weight = torch.randn(5, 4, dtype=torch.float64), torch.randn(3, 6, 4, dtype=torch.float64)
+    x.requires_grad_()
+    weight.requires_grad_()
+    grouped = torch.ops.mase.grouped_linear
+    assert torch.autograd.gradcheck(lambda x, w: grouped(x, w, ends), (x, weight))
+    parts = [x[:2] @ weight[0].T, x[2:] @ weight[2].T]
+    torch.testing.assert_close(grouped(x, weight, ends), torch.cat(parts))
+
+
+def test_groups_are_linear_layers_where_their_matrices_are_constant():
+    def alike(x, w):
+        ends = torch.tensor([2, 4], dtype=torch.int32)
+        return torch.ops.transformers.grouped_mm_fallback(x, w, ends)
+
+    model, x = With(alike, (2, 8, 4)), values(4, 8)
+    assert operators_of(canonicalize(trace(model, x))) == ["linear"]
+    streams = trace(With(lambda x: alike(x, x.reshape(2, 8, 2).repeat(1, 1, 2))), values(4, 8))
+    assert "grouped_product" in operators_of(canonicalize(streams))
 
 
 SUMS = {

@@ -139,6 +139,16 @@ def test_bad_references_are_named(entry, message):
         proposals({"linear": {"shared": 3, "config": FIXED}}, count=1)
 
 
+def test_of_many_names_the_nearest_are_told():
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(3, 3), nn.ReLU()) for _ in range(30)])
+    mg = canonicalize(trace(model, torch.randn(4, 3)))
+    for name in ("linear_99", "zzz"):
+        with pytest.raises(ConfigError, match=r"'.*' selects nothing.* others") as found:
+            mase_hw.quantize(mg, {"by": "name", name: {"config": FIXED}})
+        assert len(str(found.value)) < 400
+        assert ("did you mean" in str(found.value)) == (name != "zzz")
+
+
 def test_what_no_hardware_takes_is_a_refused_trial_with_its_reason(tmp_path):
     widths, fractions = [8, 16, 32], [2, 4, 8]
     entry = {"name": "fixed"}

@@ -151,6 +151,29 @@ def test_sparsity_and_layers_are_searched(tmp_path):
         assert ("linear_2" in shares) != item.parameters["skip.linear_2"]
 
 
+@pytest.mark.parametrize(
+    "space", [{"prune": {"sparsity": [0.1, 0.5]}}, {"skip": ["linear_2"]}], ids=["prune", "skip"]
+)
+def test_what_is_searched_without_formats_is_emitted_in_those_of_emission(tmp_path, space):
+    config = {"space": space, "objectives": ["accuracy", "average_bits"], "trials": 2}
+    result = run(tmp_path, config)
+    best = result.best[0]
+    assert best.metrics["average_bits"] == 8
+    assert not best.without_hardware
+    (tmp_path / "front_0.mase").rename(tmp_path / "best.mase")
+    (tmp_path / "front_0.toml").rename(tmp_path / "best.toml")
+    assert_emitted_as_measured(tmp_path, best)
+
+
+def test_a_weight_without_a_format_takes_the_bits_of_a_float(tmp_path):
+    config = {
+        "space": {"quantize": {"by": "type", "linear": {"config": {"name": ["none"]}}}},
+        "objectives": ["average_bits"],
+        "trials": 1,
+    }
+    assert run(tmp_path, config).best[0].metrics["average_bits"] == 32
+
+
 def test_a_skipped_layer_leaves_its_operand():
     mg = canonicalize(problem()[0])
     assert skippable(mg) == ["linear_2"]

@@ -283,6 +283,24 @@ def test_bad_data_is_named():
         Trainer(task="regresion")
 
 
+def test_numbers_that_name_nothing_are_found_in_any_batch():
+    torch.manual_seed(0)
+    inputs, labels = samples()
+    wrong = torch.where(torch.arange(len(labels)) == 3, 7, labels)
+    with pytest.raises(DataError, match=r"outside the classes .*labels from 0 to 7"):
+        Trainer().fit(network(), [(inputs, labels), (inputs, wrong)])
+    words = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(8, 2))
+    ids, found = torch.tensor([[1, 2], [3, 30]]), torch.tensor([0, 1])
+    good = torch.tensor([[1, 2], [3, 4]])
+    for run in (
+        lambda: Trainer().fit(words, [(ids, found)]),
+        lambda: Trainer().fit(words, [(good, found), (ids, found)]),
+        lambda: evaluate(words, [(good, found), (ids, found)]),
+    ):
+        with pytest.raises(DataError, match=r"a token that the model does not have .*from 1 to 30"):
+            run()
+
+
 def test_a_compression_keeps_dropout_and_draws_its_epochs(tmp_path):
     inputs, labels = samples()
     split = Split(inputs, labels, inputs, labels).hold_out()
