@@ -107,7 +107,7 @@ def test_reference_is_the_fake_quantized_model(quantized):
         wrong = (decoded.reshape(output.shape) != output).nonzero()
         if len(wrong):
             missed = _difference(node, decoded.reshape(output.shape), output, wrong)
-            assert isinstance(operators()[common(node).operator], Unary), missed
+            assert operators()[common(node).operator].approximates, missed
             step = 2.0 ** -spec(node).quantized.frac_width
             distance = (decoded.reshape(output.shape) - output).abs().max()
             assert distance <= _slack(node, step), missed
@@ -125,8 +125,11 @@ def _operands(node):
 
 def _misses(node):
     """A table is right where float64 rounds a product to a tie, which is rare; wide inputs miss
-    often where a small negative value is rounded down.
+    often where a small negative value is rounded down. What is made of several tables is a small
+    part of a step off, and misses where that part has a boundary in it.
     """
+    if not isinstance(operators()[common(node).operator], Unary):
+        return 0.1
     return 1.0 if any(item.quantized.bits_per_element > 12 for item in _operands(node)) else 0.03
 
 

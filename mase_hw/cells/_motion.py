@@ -471,11 +471,12 @@ def stored(
     room: Cycles,
     latency: int = 1,
     start: int = 0,
+    delay: int = 1,
 ) -> Moves:
     """Return when beats move through a memory, and through what lies behind it.
 
-    A result is read the cycle after the last beat that it needs was stored, when there is room for
-    it behind: a register that its consumer empties, or a pipeline that never stops (`Steps`). A
+    A result is read `delay` cycles after the last beat that it needs was stored, when there is room
+    for it behind: a register that its consumer empties, or a pipeline that never stops (`Steps`). A
     place is free the cycle after its last read. As many beats enter as what has been read makes
     room for, then as much is read as what has entered allows, and so on.
 
@@ -486,6 +487,7 @@ def stored(
         room: the result that must have been read before each beat, in order; negative for none.
         latency: cycles from when a result is read to when it is offered; 1 for a register.
         start: the first cycle in which a result is read.
+        delay: cycles from when the last beat that a result needs is stored to when it may be read.
     """
     come = met(arrivals)
     free = behind(gone) if latency == 1 else behind(gone, Steps(latency).depth) + 1
@@ -499,7 +501,7 @@ def stored(
         place = np.where(waits < 0, come[entered], read[np.maximum(waits, 0)] + 1)
         taken[entered] = _following(taken, entered, np.maximum(come[entered], place))
         left = slice(left.stop, int(np.searchsorted(reach, entered.stop)))
-        ready = np.maximum(taken[needs[left]] + 1, free[left])
+        ready = np.maximum(taken[needs[left]] + delay, free[left])
         read[left] = _following(read, left, ready)
     offered = read + 1 if latency == 1 else np.maximum(read + latency, behind(gone) + 1)
     return Moves(dict.fromkeys(arrivals, taken), offered)
