@@ -328,23 +328,29 @@ class Reorder(Motion):
         last: for each result, the last beat that it needs.
         latency: cycles from when a result is read to when it is offered.
         start: the first cycle after reset in which one is read.
+        repeats: times that a tensor is sent.
     """
 
     inputs: int
     last: tuple[int, ...]
     latency: int = 8
     start: int = 2
+    repeats: int = 1
+
+    @property
+    def _last(self) -> Cycles:
+        return np.tile(np.array(self.last), self.repeats)
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """A result is read the cycle after the last of its elements entered."""
         entered = met(arrivals).reshape(-1, self.inputs)
-        ready = np.maximum(entered[:, np.array(self.last)] + 1, self.start)
+        ready = np.maximum(entered[:, self._last] + 1, self.start)
         left: Cycles = one_per_cycle(ready.reshape(-1)) + self.latency
         return left
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of its elements, and of those before."""
-        return np.maximum.accumulate(np.array(self.last))
+        return np.maximum.accumulate(self._last)
 
     def room(self, port: str, beats: int) -> Cycles:
         """Two whole tensors."""
@@ -352,11 +358,11 @@ class Reorder(Motion):
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A third tensor enters when the first has left."""
-        beats, results = met(arrivals).size, len(self.last)
+        beats, last = met(arrivals).size, self._last
         tensor = np.arange(beats) // self.inputs
         starts = np.arange(0, beats, self.inputs)[:, None]
-        needs = (starts + np.array(self.last)).reshape(-1)
-        room = (tensor - 1) * results - 1
+        needs = (starts + last).reshape(-1)
+        room = (tensor - 1) * last.size - 1
         return stored(arrivals, gone, needs, room, self.latency, self.start)
 
 
