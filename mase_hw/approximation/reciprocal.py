@@ -69,15 +69,15 @@ class Reciprocal:
         return (one, *rest)
 
     def evaluate(self, numbers: Tensor) -> Tensor:
-        """Return the reciprocals of int64 numbers below 2**53."""
-        places = torch.frexp(numbers.double()).exponent.long() - 1 - self.point
+        """Return the reciprocals of int64 numbers below 2**53; that of zero is one."""
+        places = (torch.frexp(numbers.double()).exponent.long() - 1 - self.point).clamp(min=0)
         top = self.point + self.growth
         scaled = numbers << (self.growth - places)
-        index = (scaled >> (top - self.index_bits)) - (1 << self.index_bits)
+        index = (scaled >> (top - self.index_bits)) & ((1 << self.index_bits) - 1)
         found = torch.tensor(self.words)[index]
         if not self.has_step:
             return found >> places
         word, mantissa = self.word_fraction, self.fraction + 1
-        leading = scaled >> (top - mantissa)
+        leading = (scaled >> (top - mantissa)) | (1 << mantissa)
         rest = ((2 << (mantissa + word)) - leading * found) >> word
         return (found * rest) >> (word + 1 + places)

@@ -27,6 +27,7 @@ class Softmax(Cell):
         fraction: fraction bits of the reciprocal of a sum.
         index_bits: binary logarithm of the words of the table of reciprocals.
         step: whether a step of Newton's iteration follows it.
+        masked: whether a bit comes with each element, one where it counts.
         fine: the first table.
         coarse: the second one, empty where there is none.
         reciprocal: the table of reciprocals.
@@ -44,6 +45,7 @@ class Softmax(Cell):
     fraction: int
     index_bits: int
     step: bool
+    masked: bool
     fine: Image
     coarse: Image
     reciprocal: Image
@@ -51,8 +53,9 @@ class Softmax(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The elements."""
-        return {"data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats)}
+        """The elements, and which of them count."""
+        mask = Port.elements(Encoding(1), self.lanes, self.beats if self.masked else 0)
+        return {"data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats), "mask": mask}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
@@ -89,16 +92,16 @@ class Softmax(Cell):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Rows of one beat and of several, a tail, halves, and a step."""
+        """Rows of one beat and of several, a tail, halves, a step, and a mask."""
         number, natural = Encoding(5, fraction=2), Encoding(4, fraction=1, signed=False)
         result = Encoding(6, fraction=5)
         fine, halves = Image(9, lambda: range(256, 0, -8)), Image(10, lambda: (512, 400, 311, 250))
         reciprocal = Image(9, lambda: range(256, 128, -1))
         long = Image(9, lambda: range(128, 64, -1))
-        sizes = (2, 8, 5, 8, 8, 7, False, fine, Image(1, tuple), reciprocal)
+        sizes = (2, 8, 5, 8, 8, 7, False, False, fine, Image(1, tuple), reciprocal)
         return (
             cls(number, result, 2, 3, *sizes, beats=4),
             cls(number, result, 1, 3, *sizes, beats=6),
             cls(number, result, 4, 4, *sizes, beats=2),
-            cls(natural, result, 2, 3, 2, 8, 2, 9, 8, 6, True, halves, halves, long, beats=4),
+            cls(natural, result, 2, 3, 2, 8, 2, 9, 8, 6, True, True, halves, halves, long, beats=4),
         )

@@ -3,6 +3,7 @@
 // exponentials of the differences from the exact maximum, times the reciprocal of their exact sum,
 // rounded once. Three passes over a row, each while the next rows go through those before: a store
 // for the elements until the maximum is known, and one for the exponentials until the sum is.
+// With MASKED a bit comes with each element, which is left out where that is zero.
 // FINE_BITS are the bits of a difference that the first table takes, COARSE_FILE takes the rest.
 // Throughput 1 beat per cycle, without gaps between rows.
 module mase_softmax
@@ -19,6 +20,7 @@ module mase_softmax
     parameter int unsigned FRACTION = 10,
     parameter int unsigned INDEX_BITS = 9,
     parameter bit STEP = 0,
+    parameter bit MASKED = 0,
     parameter string FINE_FILE = "",
     parameter string COARSE_FILE = "",
     parameter string RECIPROCAL_FILE = ""
@@ -29,6 +31,10 @@ module mase_softmax
     input  logic [LANES-1:0][DATA_IN_0.width-1:0] data_in_0,
     input  logic                                  data_in_0_valid,
     output logic                                  data_in_0_ready,
+
+    input  logic [LANES-1:0][0:0] mask,
+    input  logic                  mask_valid,
+    output logic                  mask_ready,
 
     output logic [LANES-1:0][DATA_OUT_0.width-1:0] data_out_0,
     output logic                                   data_out_0_valid,
@@ -46,6 +52,22 @@ module mase_softmax
   localparam int unsigned ExponentialWidth = EXPONENTIAL_FRACTION + 1;
   localparam int unsigned SumWidth = ExponentialWidth + GROWTH;
 
+  // With elements that are left out as small as they can be: whatever the maximum is, it stays.
+  localparam logic [InWidth-1:0] Least = InWidth'(DATA_IN_0.is_signed) << (InWidth - 1);
+  logic [LANES-1:0] kept;
+  logic [LANES-1:0][InWidth-1:0] counted;
+  logic met;
+  logic ready;
+
+  assign data_in_0_ready = ready && (mask_valid || !MASKED);
+  assign mask_ready = MASKED && ready && data_in_0_valid;
+  assign met = data_in_0_valid && (mask_valid || !MASKED);
+
+  for (genvar i = 0; i < LANES; i++) begin : gen_counted
+    assign kept[i] = mask[i][0] || !MASKED;
+    assign counted[i] = kept[i] ? data_in_0[i] : Least;
+  end
+
   // The maximum.
   logic last;
   logic [MaximumWidth-1:0] maximum;
@@ -53,6 +75,7 @@ module mase_softmax
   logic whole;
   logic whole_room;
   logic [LANES-1:0][InWidth-1:0] element;
+  logic [LANES-1:0] element_kept;
   logic [MaximumWidth-1:0] row_maximum;
 
   mase_row_fold #(
@@ -65,35 +88,50 @@ module mase_softmax
   ) u_maximum (
       .clk,
       .rst,
-      .data(data_in_0),
-      .take(data_in_0_valid && data_in_0_ready),
+      .data(counted),
+      .take(met && ready),
       .last,
       .reduced(maximum),
       .reduced_valid(maximum_valid)
   );
 
+  localparam int unsigned StoredWidth = LANES * (InWidth + (MASKED ? 1 : 0));
+  logic [StoredWidth-1:0] stored;
+  logic [StoredWidth-1:0] word;
+
+  if (MASKED) begin : gen_masked
+    assign stored = {kept, counted};
+    assign {element_kept, element} = word;
+  end else begin : gen_all
+    assign stored = counted;
+    assign element = word;
+    assign element_kept = '1;
+  end
+
   mase_row_store #(
-      .WIDTH(LANES * InWidth),
+      .WIDTH(StoredWidth),
       .ROW(Beats),
       .DELAY(FoldDelay),
       .VALUE_WIDTH(MaximumWidth)
   ) u_elements (
       .clk,
       .rst,
-      .data_in(data_in_0),
-      .data_in_valid(data_in_0_valid),
-      .data_in_ready(data_in_0_ready),
+      .data_in(stored),
+      .data_in_valid(met),
+      .data_in_ready(ready),
       .data_in_last(last),
       .value(maximum),
       .value_valid(maximum_valid),
       .there(whole),
       .room(whole_room),
-      .word(element),
+      .word,
       .word_value(row_maximum)
   );
 
   // The exponentials.
   logic [LANES-1:0][ExponentialWidth-1:0] exponential;
+  // From the store's word on.
+  logic [LANES-1:0] kept_q[ExponentialStages-2];
   logic [LANES-1:0][ExponentialWidth-1:0] entering;
   logic entering_valid;
   logic entering_ready;
@@ -101,7 +139,14 @@ module mase_softmax
   logic [WORD_FRACTION:0] fine_words[1<<FINE_BITS];
   initial $readmemh(FINE_FILE, fine_words);
 
+  always_ff @(posedge clk) begin
+    kept_q[0] <= element_kept;
+    for (int i = 1; i < int'(ExponentialStages) - 2; i++) kept_q[i] <= kept_q[i-1];
+  end
+
   for (genvar i = 0; i < LANES; i++) begin : gen_exponential
+    logic last_kept;
+    assign last_kept = kept_q[ExponentialStages-3][i];
     logic [InWidth-1:0] difference_q;
     logic [WORD_FRACTION:0] fine_1_q;
     logic [WORD_FRACTION:0] fine_2_q;
@@ -113,7 +158,7 @@ module mase_softmax
     end
 
     if (CoarseBits == 0) begin : gen_whole
-      assign exponential[i] = fine_2_q;
+      assign exponential[i] = last_kept ? fine_2_q : '0;
     end else begin : gen_halves
       localparam int unsigned Below = 2 * WORD_FRACTION - EXPONENTIAL_FRACTION;
       logic [WORD_FRACTION:0] coarse_words[1<<CoarseBits];
@@ -125,7 +170,7 @@ module mase_softmax
       logic [ExponentialWidth-1:0] exponential_q;
 
       assign rounded = product_q + ((2 * WORD_FRACTION + 1)'(1) << (Below - 1));
-      assign exponential[i] = exponential_q;
+      assign exponential[i] = last_kept ? exponential_q : '0;
 
       always_ff @(posedge clk) begin
         coarse_1_q <= coarse_words[difference_q[InWidth-1:FINE_BITS]];
