@@ -27,6 +27,7 @@ class RowNorm(Rows):
         centred: whether the mean is subtracted.
     """
 
+    takes_gain: ClassVar[bool] = True
     centred: ClassVar[bool]
 
     def dim(self, call: Call) -> int:
@@ -47,8 +48,8 @@ class RowNorm(Rows):
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Write rows of several dimensions as rows of one."""
-        size = call.attributes["normalized_shape"]
-        if len(size) == 1:
+        size = call.attributes.get("normalized_shape", ())
+        if len(size) < 2:
             return None
         shape = call.result.shape
         flat, row = [-1, *shape[1 : len(shape) - len(size)], prod(size)], [prod(size)]
