@@ -9,7 +9,7 @@ For codes `x` of `f` fraction bits in a row of `n`, in integers:
     y[i] = cast(t[i] weight[i] + bias[i]),  exact, rounded once.
 
 `E = max(1, round(2**(a + 2 f) n^2 eps))` is the constant below the root, whose fraction is
-`a` bits, an even number. `R` gives three bits and those of the largest weight below a step of the
+`a` bits, an even number. `R` gives five bits and those of the largest weight below a step of the
 result, and `P` gives two below that of the largest result, `n` elements of which one differs, or
 what the result's format holds: what comes before the last rounding is off by less than half a step.
 
@@ -160,7 +160,7 @@ class RowNorm:
     @property
     def term_fraction(self) -> int:
         """Fraction bits of a normalised element, `R`."""
-        return max(3, self.result.frac_width + 3 + self._weight_octaves)
+        return max(5, self.result.frac_width + 5 + self._weight_octaves)
 
     @property
     def term_width(self) -> int:

@@ -255,6 +255,10 @@ class Operator(ABC):
         """Return the result's format where the operator decides it, as for an index."""
         return None
 
+    def operand_format(self, call: Call, name: str) -> Format | None:
+        """Return an operand's format where the operator decides it, as for the number of a row."""
+        return None
+
     def block_axis(self, name: str) -> int | None:
         """Return the dimension along which blocks of an operand or a result lie by default.
 

@@ -12,7 +12,7 @@ multiplies elements with a scale before, which costs nothing, as it is in the ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -24,7 +24,15 @@ from mase_hw.cells import Image, Netlist, NetlistBuilder, Port, RomSource
 from mase_hw.cells.softmax import Softmax as SoftmaxCell
 from mase_hw.formats import StreamField
 from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops._base import (
+    ANY_NUMBER,
+    Apply,
+    Call,
+    Example,
+    Reference,
+    Spelling,
+    example_values,
+)
 from mase_hw.ops._library import define_masked
 from mase_hw.ops._one_cell import shortest_beats
 from mase_hw.ops._rows import Rows
@@ -48,9 +56,9 @@ class Softmax(Rows):
 
     name: ClassVar[str] = "softmax"
     targets: ClassVar[tuple[str, ...]] = (
+        "mase.masked_softmax.default",
         "aten.softmax.int",
         "aten._softmax.default",
-        "mase.masked_softmax.default",
     )
 
     def dim(self, call: Call) -> int:
@@ -139,6 +147,12 @@ class Softmax(Rows):
         return call.once(
             "arithmetic", lambda: SoftmaxArithmetic(fixed(data), fixed(call.result), size, scale)
         )
+
+    def patterns(self, x: Tensor) -> Iterable[Spelling]:
+        """Yield it behind a product with a number."""
+        for dtype in (None, torch.float32):
+            scaled = torch.softmax(x * ANY_NUMBER, -1, dtype=dtype)
+            yield scaled, {"mask": None, "dim": -1, "scale": ANY_NUMBER}
 
     def examples(self) -> list[Example]:
         """Over the last dimension, over another one, and scaled with a mask."""

@@ -49,6 +49,7 @@ SPELLINGS = {
         lambda x: ROW * (x / torch.sqrt((x**2).mean(-1, keepdim=True) + 1e-5)),
         "rms_norm",
     ),
+    "scaled softmax": (lambda x: torch.softmax(x * 0.35, -1), "softmax"),
     "gelu of BERT": (lambda x: x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0))), "gelu"),
     "gelu of GPT-2": (gelu_new, "gelu"),
     "gelu by x * x": (
