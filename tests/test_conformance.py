@@ -17,7 +17,8 @@ from mase_hw.emit.project import load_reference
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.formats._encoding import Family
 from mase_hw.graph import common
-from mase_hw.graph.reference import IntegerReference, output_nodes, spec
+from mase_hw.graph.quantized import GraphRun
+from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.ops import Unary, operator_for, operators
 from mase_hw.sim.simulate import ENGINES, measured_cycles
 from tests._conformance import (
@@ -89,28 +90,32 @@ def quantized(request):
 
 
 def test_reference_is_the_fake_quantized_model(quantized):
-    """In float64 the decoded codes are the quantised model's values, exactly."""
+    """In float64 the decoded codes of every node are what the quantised model makes of those
+    before, exactly.
+    """
     generator = torch.Generator().manual_seed(1)
     codes = [
         spec(node).quantized.random_codes((INFERENCES, *spec(node).shape), generator)
         for node in quantized.inputs
     ]
-    expected = IntegerReference(quantized)(codes)
-    values = [
-        spec(node).quantized.decode(item).reshape(INFERENCES, *spec(node).shape[1:])
-        for node, item in zip(quantized.inputs, codes, strict=True)
-    ]
-    with torch.no_grad():
-        outputs = quantized.copy().double()(*values)
-    for node, output in zip(output_nodes(quantized), outputs, strict=True):
-        decoded = spec(node).quantized.decode(expected[node.name])
-        wrong = (decoded.reshape(output.shape) != output).nonzero()
+    model = quantized.copy().double()
+    computed = [node for node in model.nodes if node.op == "call_function"]
+    found = IntegerReference(quantized)(codes, [node.name for node in computed])
+    values = {
+        node: spec(node).quantized.decode(item).reshape(INFERENCES, *spec(node).shape[1:])
+        for node, item in zip(model.inputs, codes, strict=True)
+    }
+    run = GraphRun(model)
+    for node in computed:
+        with torch.no_grad():
+            output = run.step(node, values)
+        decoded = values[node] = spec(node).quantized.decode(found[node.name]).reshape(output.shape)
+        wrong = (decoded != output).nonzero()
         if len(wrong):
-            missed = _difference(node, decoded.reshape(output.shape), output, wrong)
-            assert isinstance(operators()[common(node).operator], Unary), missed
+            missed = _difference(node, decoded, output, wrong)
+            assert operators()[common(node).operator].approximates, missed
             step = 2.0 ** -spec(node).quantized.frac_width
-            distance = (decoded.reshape(output.shape) - output).abs().max()
-            assert distance <= _slack(node, step), missed
+            assert (decoded - output).abs().max() <= _slack(node, step), missed
             assert len(wrong) <= output.numel() * _misses(node), missed
 
 
@@ -125,9 +130,13 @@ def _operands(node):
 
 def _misses(node):
     """A table is right where float64 rounds a product to a tie, which is rare; wide inputs miss
-    often where a small negative value is rounded down.
+    often where a small negative value is rounded down. What is made of several tables is a small
+    part of a step off, and misses where that part has a boundary in it.
     """
-    return 1.0 if any(item.quantized.bits_per_element > 12 for item in _operands(node)) else 0.03
+    wide = any(item.quantized.bits_per_element > 12 for item in _operands(node))
+    if wide or isinstance(operators()[common(node).operator], Unary):
+        return 1.0 if wide else 0.03
+    return 0.1
 
 
 def _slack(node, step):

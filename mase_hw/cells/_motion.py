@@ -328,23 +328,29 @@ class Reorder(Motion):
         last: for each result, the last beat that it needs.
         latency: cycles from when a result is read to when it is offered.
         start: the first cycle after reset in which one is read.
+        repeats: times that a tensor is sent.
     """
 
     inputs: int
     last: tuple[int, ...]
     latency: int = 8
     start: int = 2
+    repeats: int = 1
+
+    @property
+    def _last(self) -> Cycles:
+        return np.tile(np.array(self.last), self.repeats)
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """A result is read the cycle after the last of its elements entered."""
         entered = met(arrivals).reshape(-1, self.inputs)
-        ready = np.maximum(entered[:, np.array(self.last)] + 1, self.start)
+        ready = np.maximum(entered[:, self._last] + 1, self.start)
         left: Cycles = one_per_cycle(ready.reshape(-1)) + self.latency
         return left
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of its elements, and of those before."""
-        return np.maximum.accumulate(np.array(self.last))
+        return np.maximum.accumulate(self._last)
 
     def room(self, port: str, beats: int) -> Cycles:
         """Two whole tensors."""
@@ -352,11 +358,11 @@ class Reorder(Motion):
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A third tensor enters when the first has left."""
-        beats, results = met(arrivals).size, len(self.last)
+        beats, last = met(arrivals).size, self._last
         tensor = np.arange(beats) // self.inputs
         starts = np.arange(0, beats, self.inputs)[:, None]
-        needs = (starts + np.array(self.last)).reshape(-1)
-        room = (tensor - 1) * results - 1
+        needs = (starts + last).reshape(-1)
+        room = (tensor - 1) * last.size - 1
         return stored(arrivals, gone, needs, room, self.latency, self.start)
 
 
@@ -471,11 +477,12 @@ def stored(
     room: Cycles,
     latency: int = 1,
     start: int = 0,
+    delay: int = 1,
 ) -> Moves:
     """Return when beats move through a memory, and through what lies behind it.
 
-    A result is read the cycle after the last beat that it needs was stored, when there is room for
-    it behind: a register that its consumer empties, or a pipeline that never stops (`Steps`). A
+    A result is read `delay` cycles after the last beat that it needs was stored, when there is room
+    for it behind: a register that its consumer empties, or a pipeline that never stops (`Steps`). A
     place is free the cycle after its last read. As many beats enter as what has been read makes
     room for, then as much is read as what has entered allows, and so on.
 
@@ -486,6 +493,7 @@ def stored(
         room: the result that must have been read before each beat, in order; negative for none.
         latency: cycles from when a result is read to when it is offered; 1 for a register.
         start: the first cycle in which a result is read.
+        delay: cycles from when the last beat that a result needs is stored to when it may be read.
     """
     come = met(arrivals)
     free = behind(gone) if latency == 1 else behind(gone, Steps(latency).depth) + 1
@@ -499,7 +507,7 @@ def stored(
         place = np.where(waits < 0, come[entered], read[np.maximum(waits, 0)] + 1)
         taken[entered] = _following(taken, entered, np.maximum(come[entered], place))
         left = slice(left.stop, int(np.searchsorted(reach, entered.stop)))
-        ready = np.maximum(taken[needs[left]] + 1, free[left])
+        ready = np.maximum(taken[needs[left]] + delay, free[left])
         read[left] = _following(read, left, ready)
     offered = read + 1 if latency == 1 else np.maximum(read + latency, behind(gone) + 1)
     return Moves(dict.fromkeys(arrivals, taken), offered)

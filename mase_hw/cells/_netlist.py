@@ -167,6 +167,8 @@ class Netlist:
             for port, cycles in self._taken(name, given).items():
                 taken[self.links[name, port]] = cycles
             streams[Wire(name, next(iter(cell.outputs)))] = cell.motion.offered(given)
+        if self._joins_streams:
+            self._hold_up(streams, taken)
         by_operand = {Wire("", name): name for name in self.inputs}
         by_operand |= {
             Wire(name, next(iter(self.cells[name].outputs))): operand
@@ -176,6 +178,43 @@ class Netlist:
             {name: taken[wire] for wire, name in by_operand.items() if wire in taken},
             {name: streams[wire] for name, wire in self.outputs.items()},
         )
+
+    @cached_property
+    def _joins_streams(self) -> bool:
+        """Whether an input may wait inside for another one."""
+        joined = [owner for owner, _ in self.links]
+        made = {wire.cell for wire in self.links.values()} - {"", *self.constants.values()}
+        return len(self.inputs) > 1 and bool(made) and len(set(joined)) < len(joined)
+
+    def _hold_up(self, streams: dict[Wire, Cycles], taken: dict[Wire, Cycles]) -> None:
+        """Let cells that wait for one stream hold up the cells that send another, until all agree.
+
+        Args:
+            streams: when beats are offered to consumers that are always ready; brought up to date.
+            taken: when they are taken; brought up to date.
+        """
+        settled = False
+        while not settled:
+            settled = True
+            for name, cell in reversed(list(self.cells.items())):
+                made = Wire(name, next(iter(cell.outputs)))
+                ports = {
+                    port: wire
+                    for (owner, port), wire in self.links.items()
+                    if owner == name and wire in streams
+                }
+                if made not in streams or not ports:
+                    continue
+                given = {port: streams[wire] for port, wire in ports.items()}
+                gone = taken.get(made, np.full(streams[made].size, -1))
+                moves = cell.motion.moves(given, gone)
+                now = {made: moves.offered}
+                before = {made: streams[made]}
+                for port, wire in ports.items():
+                    now[wire], before[wire] = moves.taken[port], taken[wire]
+                    taken[wire] = moves.taken[port]
+                streams[made] = moves.offered
+                settled &= all(np.array_equal(now[wire], before[wire]) for wire in now)
 
     def _taken(self, name: str, given: Arrivals) -> dict[str, Cycles]:
         """Return when a cell takes its beats; constants, beat for beat with what comes."""

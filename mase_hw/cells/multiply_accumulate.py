@@ -22,10 +22,12 @@ class MultiplyAccumulate(Accumulator):
     Attributes:
         separate: whether each result has elements of its own.
         accumulator_width: bits of the sums.
+        tail: elements of a row that count in the last beat of a sum; 0 for all of them.
     """
 
     separate: bool = False
     accumulator_width: int = 20
+    tail: int = 0
 
     def _data_port(self) -> Port:
         lanes = self.in_lanes * (self.out_lanes if self.separate else 1)
@@ -47,8 +49,9 @@ class MultiplyAccumulate(Accumulator):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """With and without bias, one term, separate results."""
+        """With and without bias, one term, separate results, and a tail."""
         data, weight, bias = Encoding(6, fraction=3), Encoding(5, fraction=4), Encoding(7)
         plain = cls(data, weight, bias, Encoding(8, fraction=2), 3, 2, 3, 2, 12)
         single = replace(plain, terms=1, bias=None, in_lanes=1, data_in_0=Encoding(4, signed=False))
-        return (plain, single, replace(plain, rows=1, separate=True))
+        tail = replace(plain, bias=None, tail=1)
+        return (plain, single, replace(plain, rows=1, separate=True), tail)

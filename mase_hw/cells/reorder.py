@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 
 from mase_hw.cells import _motion
-from mase_hw.cells._base import Cell, Image, Port
+from mase_hw.cells._base import Cell, Image, Port, fact
 from mase_hw.cells._motion import Motion
 from mase_hw.formats import Encoding
 from mase_hw.geometry.reorder import Reordering
@@ -23,21 +23,26 @@ class Reorder(Cell):
     Attributes:
         width: bits of an element.
         moves: which element enters and leaves when.
+        repeats: times that a tensor is sent.
+        tensors: tensors of an inference.
     """
 
     width: int
     moves: Reordering
+    repeats: int = 1
+    tensors: int = fact(1)
 
     @property
     def inputs(self) -> Mapping[str, Port]:
         """A tensor."""
         beats, lanes = self.moves.beats_in.shape
-        return {"data_in_0": Port.elements(Encoding(self.width), lanes, beats)}
+        return {"data_in_0": Port.elements(Encoding(self.width), lanes, beats * self.tensors)}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
         """Its elements, in another order."""
         beats, lanes = self.moves.beats_out.shape
+        beats *= self.repeats * self.tensors
         return {"data_out_0": Port.elements(Encoding(self.width), lanes, beats)}
 
     @property
@@ -53,6 +58,7 @@ class Reorder(Cell):
             "BANKS": self.moves.plan.banks,
             "BANK_DEPTH": self.moves.plan.depth,
             "FIRST_NEED": self._last[0],
+            "REPEATS": self.repeats,
         }
 
     @property
@@ -78,7 +84,11 @@ class Reorder(Cell):
 
         def steps() -> list[int]:
             last = (*self._last, beats_in + self._last[0])
-            return [(now - later) % (1 << step_bits) for now, later in pairwise(last)]
+            found = [now - later for now, later in pairwise(last)]
+            if self.repeats > 1:
+                # From the last beat to the first one of the same tensor.
+                found.append(self._last[-1] - self._last[0])
+            return [step % (1 << step_bits) for step in found]
 
         return {
             "WRITE_FILE": ("writes", Image(plan.banks * (lane_bits + 1), writes)),
@@ -93,7 +103,7 @@ class Reorder(Cell):
     @property
     def motion(self) -> Motion:
         """A result follows the last of its elements."""
-        return _motion.Reorder(len(self.moves.beats_in), self._last)
+        return _motion.Reorder(len(self.moves.beats_in), self._last, repeats=self.repeats)
 
     @cached_property
     def _last(self) -> tuple[int, ...]:
@@ -102,12 +112,13 @@ class Reorder(Cell):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """A transpose of the same lanes, and fewer lanes with padding."""
+        """A transpose of the same lanes; fewer lanes with padding; sent three times, some twice."""
         order = torch.arange(12).reshape(3, 4)
         turned = torch.nn.functional.pad(order.t(), (0, 1), value=-1)
         return (
             cls(5, Reordering(order, order.t().reshape(3, 4))),
             cls(5, Reordering(order, turned.reshape(8, 2))),
+            cls(5, Reordering(order, torch.cat([order.t(), order.t()[:2]])), 3),
         )
 
 

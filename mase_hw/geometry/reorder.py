@@ -9,7 +9,7 @@ bank assignment is an edge colouring, and as many colours as the larger degree a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import torch
@@ -42,7 +42,8 @@ class Reordering:
 
     Args:
         beats_in: int64 `[beats in, lanes in]`, the element that enters in each lane, -1 for none.
-        beats_out: int64 `[beats out, lanes out]`, likewise; each element at most once.
+        beats_out: int64 `[beats out, lanes out]`, likewise; an element at most once, but for beats
+            that come again.
     """
 
     def __init__(self, beats_in: Tensor, beats_out: Tensor) -> None:
@@ -89,8 +90,13 @@ def plan_reorder(beats_in: Tensor, beats_out: Tensor) -> ReorderPlan:
 
     Args:
         beats_in: int64 `[beats in, lanes in]`, the element that enters in each lane, -1 for none.
-        beats_out: int64 `[beats out, lanes out]`, likewise; each element at most once.
+        beats_out: int64 `[beats out, lanes out]`, likewise; an element at most once, but for beats
+            that come again, which are read as the first time.
     """
+    once, again = torch.unique(beats_out, dim=0, return_inverse=True)
+    if len(once) < len(beats_out):
+        plan = plan_reorder(beats_in, once)
+        return replace(plan, reads=plan.reads[again], selects=plan.selects[again])
     banks = max(beats_in.shape[1], beats_out.shape[1])
     place = {
         element: (beat, lane)

@@ -19,6 +19,7 @@ from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mase_hw.errors import CaptureError
+from mase_hw.graph._attention import batch_first_attention
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
@@ -195,7 +196,8 @@ def _export(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
 ) -> ExportedProgram:
     try:
-        with quiet(), _uncollected(), capturing(), _exportable(model, args, kwargs):
+        exportable = _exportable(model, args, kwargs)
+        with quiet(), _uncollected(), capturing(), batch_first_attention(), exportable:
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise CaptureError(_refusal(error)) from error

@@ -8,6 +8,7 @@ from typing import Any
 from mase_hw._registry import discover
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
+    ANY_NUMBER,
     OPERAND_NAMES,
     Apply,
     Call,
@@ -20,6 +21,7 @@ from mase_hw.ops._base import (
 from mase_hw.ops._unary import Unary
 
 __all__ = [
+    "ANY_NUMBER",
     "OPERAND_NAMES",
     "Apply",
     "Call",

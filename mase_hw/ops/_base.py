@@ -107,6 +107,8 @@ class Apply(nn.Module):
 Example = tuple[nn.Module, tuple[Tensor, ...]]
 # What a composition computes, and the arguments of the operator that it means.
 Spelling = Tensor | tuple[Tensor, Mapping[str, Any]]
+# In a composition, any number, which arguments of the operator may be too.
+ANY_NUMBER = 0.123456789e-4
 
 
 class Operator(ABC):
@@ -132,6 +134,9 @@ class Operator(ABC):
         shares_format: true when all operands and results are in one format, fitted to the result.
         broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
         commutes: true when the first two arguments may change places.
+        takes_gain: true when what its results are multiplied with along the last dimension may
+            be folded into `weight` and `bias`, or become its `weight`.
+        approximates: true when a result may be the neighbour of the correctly rounded one.
         options: the keys of a configuration that are none of a number format's, and their values;
             a call has those that are given among its attributes.
     """
@@ -149,6 +154,8 @@ class Operator(ABC):
     shares_format: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
     commutes: ClassVar[bool] = False
+    takes_gain: ClassVar[bool] = False
+    approximates: ClassVar[bool] = False
     options: ClassVar[Mapping[str, range]] = {}
 
     @property
@@ -248,6 +255,10 @@ class Operator(ABC):
         """Return the result's format where the operator decides it, as for an index."""
         return None
 
+    def operand_format(self, call: Call, name: str) -> Format | None:
+        """Return an operand's format where the operator decides it, as for the number of a row."""
+        return None
+
     def block_axis(self, name: str) -> int | None:
         """Return the dimension along which blocks of an operand or a result lie by default.
 
@@ -316,7 +327,8 @@ class Operator(ABC):
         A pass raises what capture makes of them to `targets[0]`, with its default arguments or
         those that come with the result. Numbers may be whole or real, sums and products either
         way round, and what occurs twice be computed once or twice: one spelling is enough. Of
-        compositions that hold each other the largest counts.
+        compositions that hold each other the largest counts. `ANY_NUMBER` stands for whatever
+        number is there, as an argument too.
 
         Example:
             >>> def patterns(self, x):

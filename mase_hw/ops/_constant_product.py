@@ -40,8 +40,8 @@ def matrix_refusals(call: Call) -> list[str]:
     constant = _constant(call)
     if constant is None:
         return [
-            "both of its operands are computed by the model, and a product of two streams has no "
-            "hardware: make one of them constant, or compute the product outside"
+            "both factors are computed by the model: make one of them constant, or multiply them "
+            "with torch.matmul, which has hardware for two streams"
         ]
     shape = call.operands[constant].shape
     matrices = prod(shape[:-2])

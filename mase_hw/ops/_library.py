@@ -34,6 +34,20 @@ def define_joining(name: str, function: Callable[..., Tensor]) -> None:
     _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
 
+def define_masked(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, mask, dim, scale)`, `function` of all of them."""
+    signature = "(Tensor self, Tensor? mask, int dim, float scale=1.0) -> Tensor"
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def define_normalizing(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, weight, eps)`, `function` of all of them."""
+    signature = "(Tensor self, Tensor? weight=None, *, float eps) -> Tensor"
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
 def define_queue(name: str) -> None:
     """Register `torch.ops.mase.<name>(values, depth)`, which returns a copy."""
     _LIBRARY.define(f"{name}(Tensor self, int depth) -> Tensor")  # type: ignore[no-untyped-call]

@@ -45,15 +45,19 @@ def constant_memory(call: Call, name: str) -> RomSource:
 
     def shortest() -> tuple[Tensor, int]:
         codes = call.once(f"codes of {name}", lambda: call.constant_codes(name))
-        beats = spec.to_beats(codes.broadcast_to(spec.shape))
-        hold = max(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[::n, None]).all())
-        beats = beats[::hold]
-        period = min(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[:n]).all())
-        return beats[:period], hold if period > 1 else 1
+        return shortest_beats(spec.to_beats(codes.broadcast_to(spec.shape)))
 
     tiles = f"{spec.parallelism} {spec.order}"
     beats, hold = call.once(f"beats of {name}, {tiles}", shortest)
     return RomSource.of_beats(spec, len(beats), lambda: beats, hold=hold)
+
+
+def shortest_beats(beats: Tensor) -> tuple[Tensor, int]:
+    """Return the shortest period of beats, and for how many beats each of it stays."""
+    hold = max(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[::n, None]).all())
+    beats = beats[::hold]
+    period = min(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[:n]).all())
+    return beats[:period], hold if period > 1 else 1
 
 
 def _divisors(number: int) -> list[int]:

@@ -58,6 +58,7 @@ class Unary(Operator):
     """
 
     families: ClassVar[Families] = ELEMENTWISE
+    approximates: ClassVar[bool] = True
     required_attributes: ClassVar[Attributes] = {}
 
     def __init__(self) -> None:

@@ -148,7 +148,7 @@ def fold_into_producer_transform_pass(
         constants = call.operator.fold(call, before)
         if constants is None:
             continue
-        _set_constants(mg, producer, before, constants)
+        _set_constants(mg, producer, before, constants, node)
         node.replace_all_uses_with(producer)
         erase_node(mg, node)
         folded[node.name] = producer.name
@@ -172,9 +172,16 @@ def _foldable_producer(node: Node) -> Node | None:
     return producer
 
 
-def _set_constants(mg: MaseGraph, node: Node, call: Call, constants: Mapping[str, Tensor]) -> None:
-    """Give a node new constant operands, as parameters where its old ones were."""
-    old = [operand for operand in node.all_input_nodes if operand.op == "get_attr"]
+def _set_constants(
+    mg: MaseGraph, node: Node, call: Call, constants: Mapping[str, Tensor], folded: Node
+) -> None:
+    """Give a node new constant operands, as parameters where its old ones were, or the folded."""
+    old = [
+        operand
+        for item in (node, folded)
+        for operand in item.all_input_nodes
+        if operand.op == "get_attr"
+    ]
     trained = any(isinstance(mg.constant(operand), nn.Parameter) for operand in old)
     pruned = {
         name: metadata(value).pruned

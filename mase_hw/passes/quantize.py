@@ -313,8 +313,12 @@ def _set_operands(mg: MaseGraph, node: Node, entry: Mapping[str, Any]) -> None:
         one = _format(mg, node, "data_out_0", SHARED, entry)
         operands = {name: spec.with_format(one) for name, spec in known.operands.items()}
     else:
+        call = mg.call(node)
         operands = {
-            name: spec.with_format(_format(mg, node, name, words_for(name), entry))
+            name: spec.with_format(
+                call.operator.operand_format(call, name)
+                or _format(mg, node, name, words_for(name), entry)
+            )
             if _is_value(name, spec)
             else spec
             for name, spec in known.operands.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, metadata, update
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.encoding import decode_target
-from mase_hw.ops import Operator, operator_for, operators
+from mase_hw.ops import ANY_NUMBER, Operator, operator_for, operators
 from mase_hw.passes._insert import unique_name
 
 PROBE_SHAPE = (2, 3)
@@ -42,10 +42,15 @@ class _Composition:
 
 @dataclass(frozen=True)
 class _Match:
-    """Nodes that compute a composition, in any order, and the operand that they take."""
+    """Nodes that compute a composition, in any order, and the operand that they take.
+
+    Attributes:
+        number: what stands for any number, None where nothing does.
+    """
 
     operand: Node | None
     nodes: tuple[Node, ...]
+    number: float | None = None
 
 
 def raise_patterns_transform_pass(
@@ -155,9 +160,9 @@ def _matches(pattern: Any, value: Any, known: _Match) -> Iterator[_Match]:
             return
         if pattern.op == "placeholder":
             if known.operand in (None, value):
-                yield _Match(value, known.nodes)
+                yield replace(known, operand=value)
         elif value.op == "call_function" and value.target is pattern.target:
-            inside = _Match(known.operand, (*known.nodes, value))
+            inside = replace(known, nodes=(*known.nodes, value))
             expected, given = aten_arguments(pattern), aten_arguments(value)
             orders = [list(given.values())]
             if _commutes(value.target) and given.get("alpha", 1) == 1:
@@ -168,6 +173,9 @@ def _matches(pattern: Any, value: Any, known: _Match) -> Iterator[_Match]:
     elif isinstance(pattern, list | tuple):
         if isinstance(value, list | tuple) and len(pattern) == len(value):
             yield from _matches_all(pattern, value, known)
+    elif pattern == ANY_NUMBER and type(value) in (int, float):
+        if known.number in (None, value):
+            yield replace(known, number=value)
     elif _equal(pattern, value):
         yield known
 
@@ -206,7 +214,10 @@ def _replace(mg: MaseGraph, composition: _Composition, match: _Match, result: No
             "call_function",
             decode_target("call_function", operator.targets[0]),
             (match.operand,),
-            dict(composition.arguments),
+            {
+                name: match.number if value == ANY_NUMBER else value
+                for name, value in composition.arguments.items()
+            },
         )
     node.meta = dict(result.meta)
     update(node, module_path=known.module_path, source=known.source, common=None)

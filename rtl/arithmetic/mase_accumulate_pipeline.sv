@@ -74,9 +74,11 @@ module mase_accumulate_pipeline
 
   // Biases wait for their first part: as many as sums may begin until then.
   if (HAS_BIAS) begin : gen_bias
+    logic take_bias;
+    assign take_bias = bias_valid && bias_ready;
     localparam int unsigned Biases = ceil_div(PART_STAGES, TERMS);
     if (Biases == 1) begin : gen_register
-      always_ff @(posedge clk) if (bias_ready) part_bias <= bias;
+      always_ff @(posedge clk) if (take_bias) part_bias <= bias;
     end else begin : gen_memory
       localparam int unsigned AddressWidth = index_width(Biases);
       localparam logic [AddressWidth-1:0] Last = AddressWidth'(Biases - 1);
@@ -91,11 +93,11 @@ module mase_accumulate_pipeline
           write_q <= '0;
           read_q  <= '0;
         end else begin
-          if (bias_ready) write_q <= (write_q == Last) ? '0 : write_q + 1'b1;
+          if (take_bias) write_q <= (write_q == Last) ? '0 : write_q + 1'b1;
           if (read) read_q <= (read_q == Last) ? '0 : read_q + 1'b1;
         end
       end
-      always_ff @(posedge clk) if (bias_ready) memory[write_q] <= bias;
+      always_ff @(posedge clk) if (take_bias) memory[write_q] <= bias;
     end
   end else begin : gen_no_bias
     assign part_bias = '0;

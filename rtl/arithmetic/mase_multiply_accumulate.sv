@@ -3,10 +3,11 @@
 // fixed point, every product and sum exact, rounded once, for ROWS rows of OUT_LANES results.
 //
 // All results of a row share the row's IN_LANES elements; with SEPARATE each result has IN_LANES
-// elements of its own, which lie OUT_LANES apart. Weights come as [results, elements] beside the
-// data, a bias tile once per result tile. One beat per cycle without gaps; a result is offered
-// 7 + ceil(log2(IN_LANES)) cycles after its last operands met: operands, products, a tree of adders,
-// the sum, its rounding and its bounds each have a register.
+// elements of its own, which lie OUT_LANES apart. With TAIL, only so many elements of a row count in
+// the last beat of a sum. Weights come as [results, elements] beside the data, a bias tile once per
+// result tile. One beat per cycle without gaps; a result is offered 7 + ceil(log2(IN_LANES)) cycles
+// after its last operands met: operands, products, a tree of adders, the sum, its rounding and its
+// bounds each have a register.
 module mase_multiply_accumulate
   import mase_pkg::*;
 #(
@@ -21,6 +22,7 @@ module mase_multiply_accumulate
     parameter int unsigned OUT_LANES = 4,
     parameter bit SEPARATE = 0,
     parameter int unsigned ACCUMULATOR_WIDTH = 20,
+    parameter int unsigned TAIL = 0,
 
     localparam int unsigned DataLanes = ROWS * IN_LANES * (SEPARATE ? OUT_LANES : 1)
 ) (
@@ -61,9 +63,31 @@ module mase_multiply_accumulate
   logic [OUT_LANES*IN_LANES-1:0][WEIGHT.width-1:0] weight_q;
   logic [ROWS*OUT_LANES-1:0][DATA_OUT_0.width-1:0] result;
 
-  always_ff @(posedge clk) begin
-    data_q   <= data_in_0;
-    weight_q <= weight;
+  always_ff @(posedge clk) weight_q <= weight;
+
+  if (TAIL == 0) begin : gen_all
+    always_ff @(posedge clk) data_q <= data_in_0;
+  end else begin : gen_tail
+    localparam int unsigned TermWidth = index_width(TERMS);
+    logic [TermWidth-1:0] unused_term;
+    logic last;
+
+    mase_turn #(
+        .COUNT(TERMS),
+        .WIDTH(TermWidth)
+    ) u_term (
+        .clk,
+        .rst,
+        .enable(data_in_0_valid && data_in_0_ready),
+        .count(unused_term),
+        .last
+    );
+
+    for (genvar d = 0; d < DataLanes; d++) begin : gen_element
+      always_ff @(posedge clk) begin
+        data_q[d] <= (last && d % IN_LANES >= TAIL) ? '0 : data_in_0[d];
+      end
+    end
   end
 
   mase_accumulate_pipeline #(

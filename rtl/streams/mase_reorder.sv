@@ -3,7 +3,8 @@
 // tensors. WRITE_FILE says, for each beat in and each bank, whether and from which lane it is
 // written; READ_FILE, for each beat out, the address in each bank and the bank of each lane. No two
 // elements of a beat share a bank. The first beat out needs the beat FIRST_NEED; STEP_FILE says how
-// many beats more the next one needs, in two's complement, negated.
+// many beats more the next one needs, in two's complement, negated; with REPEATS, which is how often
+// a tensor is sent, one more word says so of the first beat after the last of the same tensor.
 // Throughput 1 beat per cycle on both sides; a beat is offered 9 cycles after its last element.
 module mase_reorder
   import mase_pkg::*;
@@ -16,6 +17,7 @@ module mase_reorder
     parameter int unsigned BANKS = 2,
     parameter int unsigned BANK_DEPTH = 4,
     parameter int unsigned FIRST_NEED = 0,
+    parameter int unsigned REPEATS = 1,
     parameter string WRITE_FILE = "",
     parameter string READ_FILE = "",
     parameter string STEP_FILE = ""
@@ -51,7 +53,10 @@ module mase_reorder
 
   write_entry_t [BANKS-1:0] write_table[BEATS_IN];
   read_entry_t read_table[BEATS_OUT];
-  logic [CountBits-1:0] step_table[BEATS_OUT];
+  localparam int unsigned Steps = BEATS_OUT + ((REPEATS > 1) ? 1 : 0);
+  localparam int unsigned StepBits = index_width(Steps);
+  localparam int unsigned RepeatBits = index_width(REPEATS);
+  logic [CountBits-1:0] step_table[Steps];
   initial $readmemh(WRITE_FILE, write_table);
   initial $readmemh(READ_FILE, read_table);
   initial $readmemh(STEP_FILE, step_table);
@@ -62,7 +67,10 @@ module mase_reorder
   logic write_half_q;
   logic read;
   logic [OutBits-1:0] read_beat;
+  logic read_last_beat;
+  logic read_last_repeat;
   logic read_last;
+  logic [RepeatBits-1:0] unused_read_repeat;
   logic read_half_q;
   logic room;
   // Tensors wholly stored and not wholly read. Both halves in use: no beat of a third one may enter.
@@ -91,8 +99,21 @@ module mase_reorder
       .rst,
       .enable(read),
       .count(read_beat),
-      .last(read_last)
+      .last(read_last_beat)
   );
+
+  mase_turn #(
+      .COUNT(REPEATS),
+      .WIDTH(RepeatBits)
+  ) u_repeat (
+      .clk,
+      .rst,
+      .enable(read && read_last_beat),
+      .count(unused_read_repeat),
+      .last(read_last_repeat)
+  );
+
+  assign read_last = read_last_beat && read_last_repeat;
 
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -112,7 +133,11 @@ module mase_reorder
   // is not negative. The steps from beat to beat are read ahead.
   logic [1:0] ahead_q;
   logic [OutBits-1:0] step_beat;
-  logic unused_step_last;
+  logic step;
+  logic step_last;
+  logic step_last_repeat;
+  logic [RepeatBits-1:0] unused_step_repeat;
+  logic [StepBits-1:0] step_place;
   logic [CountBits-1:0] step_1_q;
   logic [CountBits-1:0] step_2_q;
   logic signed [CountBits-1:0] beyond_q;
@@ -131,10 +156,25 @@ module mase_reorder
   ) u_step (
       .clk,
       .rst,
-      .enable(read || !ahead_q[1]),
+      .enable(step),
       .count(step_beat),
-      .last(unused_step_last)
+      .last(step_last)
   );
+
+  mase_turn #(
+      .COUNT(REPEATS),
+      .WIDTH(RepeatBits)
+  ) u_step_repeat (
+      .clk,
+      .rst,
+      .enable(step && step_last),
+      .count(unused_step_repeat),
+      .last(step_last_repeat)
+  );
+
+  assign step = read || !ahead_q[1];
+  assign step_place = (step_last && !step_last_repeat) ? StepBits'(BEATS_OUT)
+      : StepBits'(step_beat);
 
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -147,8 +187,8 @@ module mase_reorder
   end
 
   always_ff @(posedge clk) begin
-    if (read || !ahead_q[1]) begin
-      step_1_q <= step_table[step_beat];
+    if (step) begin
+      step_1_q <= step_table[step_place];
       step_2_q <= step_1_q;
     end
   end

@@ -106,7 +106,11 @@ def test_pruned_elements_stay_so_when_their_parameter_is_turned():
 
 
 REFUSED = {
-    "two streams": (lambda x: x @ x.mT, [], "compute the product outside"),
+    "a repeated stream": (
+        lambda x: x.unsqueeze(1) @ x.unsqueeze(-1),
+        [],
+        "repeated along a leading dimension to [1, 2, 2, 1]: expand it before",
+    ),
     "matrices": (lambda x, w: x.unsqueeze(1) @ w, [(2, 4, 5)], "2 matrices"),
     "dimensions": (lambda x, w: x @ w, [(1, 1, 4, 5)], "squeeze it before"),
     "einsum of streams": (lambda x: torch.einsum("bld,bmd->blm", x, x), [], "compute it outside"),

@@ -10,7 +10,7 @@ from mase_hw.emit.project import Project
 from mase_hw.models import models
 from tests.recorded import designs, record
 
-# Its matrices and softmax have no hardware.
+# Its embeddings have no hardware.
 WITHOUT_HARDWARE = {"bert-tiny"}
 
 

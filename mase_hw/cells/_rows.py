@@ -1,0 +1,53 @@
+"""How rows of beats move that wait in a store until something is known of the whole row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mase_hw.cells._motion import Arrivals, Motion, Moves, Steps, met, stored
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+
+
+@dataclass(frozen=True)
+class Rows(Motion):
+    """Beats are stored until their row is whole and its value known, then leave by a pipeline.
+
+    The store (`mase_row_store`) holds as many beats as come until the first of a row has left it,
+    so that rows follow each other without gaps.
+
+    Attributes:
+        row: beats of a row.
+        delay: cycles from a row's last beat to when its first one may leave the store.
+        latency: cycles from when a beat leaves the store to when its result is offered.
+    """
+
+    row: int
+    delay: int
+    latency: int
+
+    @property
+    def depth(self) -> int:
+        """Beats that the store holds."""
+        return self.row + self.delay
+
+    def offered(self, arrivals: Arrivals) -> Cycles:
+        """A row follows its last beat."""
+        come = met(arrivals)
+        return one_per_cycle(come[self.needs("", come.size)] + self.delay) + self.latency
+
+    def needs(self, port: str, beats: int) -> Cycles:
+        """The last of the row."""
+        needs: Cycles = (np.arange(beats) // self.row + 1) * self.row - 1
+        return needs
+
+    def room(self, port: str, beats: int) -> Cycles:
+        """What is stored, on its way, or waits."""
+        return np.arange(beats) - self.depth - Steps(self.latency).depth
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """A beat enters when one has left the store, which waits for room behind it."""
+        beats = met(arrivals).size
+        needs, room = self.needs("", beats), np.arange(beats) - self.depth
+        return stored(arrivals, gone, needs, room, self.latency, delay=self.delay)

@@ -1,0 +1,107 @@
+"""Softmax of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell, Image, Port, fact
+from mase_hw.cells._motion import Chain, Motion
+from mase_hw.cells._rows import Rows
+from mase_hw.formats import Encoding
+
+
+@dataclass(frozen=True)
+class Softmax(Cell):
+    """Exponentials of the differences from the maximum of a row, over their sum.
+
+    Attributes:
+        data_in_0: of the elements, integers.
+        data_out_0: of the results, integers.
+        lanes: elements of a beat.
+        row: elements of a row.
+        growth: bits by which a sum may exceed its largest term.
+        exponential_fraction: fraction bits of exponentials.
+        fine_bits: bits of a difference that the first table takes; the second takes the others.
+        word_fraction: fraction bits of the tables' words.
+        fraction: fraction bits of the reciprocal of a sum.
+        index_bits: binary logarithm of the words of the table of reciprocals.
+        step: whether a step of Newton's iteration follows it.
+        masked: whether a bit comes with each element, one where it counts.
+        fine: the first table.
+        coarse: the second one, empty where there is none.
+        reciprocal: the table of reciprocals.
+        beats: beats of one inference.
+    """
+
+    data_in_0: Encoding
+    data_out_0: Encoding
+    lanes: int
+    row: int
+    growth: int
+    exponential_fraction: int
+    fine_bits: int
+    word_fraction: int
+    fraction: int
+    index_bits: int
+    step: bool
+    masked: bool
+    fine: Image
+    coarse: Image
+    reciprocal: Image
+    beats: int = fact(1)
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """The elements, and which of them count."""
+        mask = Port.elements(Encoding(1), self.lanes, self.beats if self.masked else 0)
+        return {"data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats), "mask": mask}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """The results, beat for beat."""
+        return {"data_out_0": Port.elements(self.data_out_0, self.lanes, self.beats)}
+
+    @property
+    def images(self) -> Mapping[str, tuple[str, Image]]:
+        """The tables."""
+        tables = {
+            "FINE_FILE": ("fine", self.fine),
+            "COARSE_FILE": ("coarse", self.coarse),
+            "RECIPROCAL_FILE": ("reciprocal", self.reciprocal),
+        }
+        return {
+            name: item for name, item in tables.items() if name != "COARSE_FILE" or self._halves
+        }
+
+    @property
+    def _halves(self) -> bool:
+        return self.fine_bits < self.data_in_0.width
+
+    @property
+    def motion(self) -> Motion:
+        """Until the maximum, differences and exponentials; until the sum's reciprocal, products."""
+        row, fold = -(-self.row // self.lanes), 4 + (self.lanes - 1).bit_length()
+        first = Rows(row, fold, 9 if self._halves else 7)
+        return Chain((first, Rows(row, fold + (8 if self.step else 5), 7)))
+
+    @property
+    def multipliers(self) -> int:
+        """One a lane, another one for halves, and two for a step."""
+        return (1 + self._halves) * self.lanes + 2 * self.step
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Rows of one beat and of several, a tail, halves, a step, and a mask."""
+        number, natural = Encoding(5, fraction=2), Encoding(4, fraction=1, signed=False)
+        result = Encoding(6, fraction=5)
+        fine, halves = Image(9, lambda: range(256, 0, -8)), Image(10, lambda: (512, 400, 311, 250))
+        reciprocal = Image(9, lambda: range(256, 128, -1))
+        long = Image(9, lambda: range(128, 64, -1))
+        sizes = (2, 8, 5, 8, 8, 7, False, False, fine, Image(1, tuple), reciprocal)
+        return (
+            cls(number, result, 2, 3, *sizes, beats=4),
+            cls(number, result, 1, 3, *sizes, beats=6),
+            cls(number, result, 4, 4, *sizes, beats=2),
+            cls(natural, result, 2, 3, 2, 8, 2, 9, 8, 6, True, True, halves, halves, long, beats=4),
+        )

@@ -1,0 +1,42 @@
+"""What operators share that need the whole of a row before they give its first result."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from mase_hw.geometry.runs import stream_axes
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import Call, Operator
+
+
+class Rows(Operator):
+    """An operator along one dimension, which streams innermost: a row after the other."""
+
+    approximates: ClassVar[bool] = True
+
+    @abstractmethod
+    def dim(self, call: Call) -> int:
+        """Return the dimension of the rows, counted from the front."""
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse rows along the batch."""
+        found = super().problems(call)
+        if self.dim(call) == 0:
+            found.append("its rows lie along dimension 0, the batch; name another dimension")
+        return found
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """The order that is offered, with the dimension of the rows innermost."""
+        data, dim = call.operands["data_in_0"], self.dim(call)
+        axes = stream_axes(data) or tuple(range(len(data.shape)))
+        inner = (*(axis for axis in axes if axis != dim), dim)
+        return dict.fromkeys(("data_in_0", "data_out_0"), Order.permuted(data.shape, inner))
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """Elements stay in their lanes."""
+        return [[("data_in_0", dim), ("data_out_0", dim)] for dim in (0, 1)]
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        """One row at a time."""
+        return {("data_in_0", 1): 1, ("data_out_0", 1): 1}

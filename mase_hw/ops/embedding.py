@@ -1,0 +1,125 @@
+"""Rows of a table by their numbers (torch.nn.functional.embedding).
+
+The elements of the table are rounded to the result's format once, when the memory is made. A number
+beyond the last row, such as a token outside of the vocabulary, gives the last row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.cells import Image, Netlist, NetlistBuilder
+from mase_hw.cells.lookup import Lookup
+from mase_hw.cells.stream_replay import StreamReplay
+from mase_hw.formats import Format, make_format
+from mase_hw.formats.fixed import MIN_WIDTH_BITS
+from mase_hw.geometry.tensor import Order, TensorSpec
+from mase_hw.ops._base import Call, Example, Operator, Reference
+
+
+class Embedding(Operator):
+    """`y[i] = weight[x[i]]`."""
+
+    name: ClassVar[str] = "embedding"
+    targets: ClassVar[tuple[str, ...]] = ("aten.embedding.default",)
+    operand_names: ClassVar[Mapping[str, str]] = {"weight": "weight", "indices": "data_in_0"}
+
+    def operand_format(self, call: Call, name: str) -> Format | None:
+        """Numbers are whole, without sign, and have the bits of the last row's."""
+        if name != "data_in_0":
+            return None
+        width = max(MIN_WIDTH_BITS, (call.operands["weight"].shape[0] - 1).bit_length())
+        return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Look up, the last row for a number beyond it."""
+        table = operands["weight"]
+        return table[operands["data_in_0"].long().clamp(0, len(table) - 1)]
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse a table that is computed, and numbers that are not."""
+        found = super().problems(call)
+        if "weight" not in call.constants:
+            found.append("its table is computed by the model; it must be constant")
+        if "data_in_0" in call.constants:
+            found.append("its numbers are constant: run fold_constants_transform_pass first")
+        return found
+
+    def reference(self, call: Call) -> Reference:
+        """Return numbers -> codes."""
+        table = self._table(call)
+        return lambda codes: table[codes.clamp(0, len(table) - 1)]
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return a number for each beat of its row, and the table."""
+        numbers, result = call.operands["data_in_0"], call.result
+        tiles, rows = result.tiles[1], call.operands["weight"].shape[0]
+        net = NetlistBuilder(call.ports)
+        wire = net.input("data_in_0")
+        if tiles > 1:
+            wire = net.add(StreamReplay(net.port(wire), 1, tiles), "repeat", data_in=wire)
+        cell = Lookup(
+            numbers.quantized.encoding,
+            result.quantized.encoding,
+            result.lanes,
+            tiles,
+            rows,
+            self._image(call),
+            result.beats,
+        )
+        return net.netlist(data_out_0=net.add(cell, data_in_0=wire))
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Rows as their numbers come in torch's order."""
+        return {"data_in_0": None, "data_out_0": None}
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """None: elements are free."""
+        return []
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        """One number at a time."""
+        return {("data_in_0", 0): 1, ("data_in_0", 1): 1, ("data_out_0", 1): 1}
+
+    def operations(self, call: Call) -> int:
+        """None."""
+        return 0
+
+    @staticmethod
+    def _table(call: Call) -> Tensor:
+        """Return the codes of the results, a row for each number."""
+        weight = fixed(call.operands["weight"])
+        return call.result.quantized.from_fixed(call.constant_codes("weight"), weight.frac_width)
+
+    def _image(self, call: Call) -> Image:
+        """Return the memory: rows of beats, a power of two apart."""
+        result, (rows, size) = call.result, call.operands["weight"].shape
+        tiles, width = result.tiles[1], result.quantized.encoding.width
+        row = TensorSpec((rows, size), parallelism=(1, result.lanes))
+
+        def words() -> list[int]:
+            beats = row.to_beats(self._table(call)) & ((1 << width) - 1)
+            packed = [
+                sum(code << (lane * width) for lane, code in enumerate(beat))
+                for beat in beats.tolist()
+            ]
+            apart = 1 << (tiles - 1).bit_length()
+            found = [0] * (rows * apart)
+            for place, word in enumerate(packed):
+                found[place // tiles * apart + place % tiles] = word
+            return found
+
+        return Image(result.lanes * width, words)
+
+    def examples(self) -> list[Example]:
+        """A vocabulary that is no power of two."""
+        generator = torch.Generator().manual_seed(0)
+        numbers = torch.randint(0, 11, (3, 4), generator=generator)
+        return [(nn.Embedding(11, 5), (numbers,))]

@@ -1,0 +1,139 @@
+"""Attention, `softmax(q k^T scale + mask) v` (torch.nn.functional.scaled_dot_product_attention).
+
+It is written as a product, a softmax that is scaled and masked, and another product, each with a
+number format of its own. Heads stay where they stream: a split of the features into heads and the
+transposition behind it are a change of shape alone, so that rows of queries, weights and results
+come token by token, in each all heads. Keys and values are kept whole, as every token needs them.
+Heads that share keys and values read the same ones again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+# What is added to a score to leave it out: libraries take the least number of a dtype, or -1e9.
+EXCLUDED = -1e4
+
+
+class ScaledDotProductAttention(Composite):
+    """Attention of queries to keys and values."""
+
+    name: ClassVar[str] = "scaled_dot_product_attention"
+    targets: ClassVar[tuple[str, ...]] = ("aten.scaled_dot_product_attention.default",)
+    operand_names: ClassVar[Mapping[str, str]] = {
+        "query": "data_in_0",
+        "key": "data_in_1",
+        "value": "data_in_2",
+        "attn_mask": "mask",
+    }
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the products and the softmax; None where `problems` says why not."""
+        if self.refusals(call):
+            return None
+        query, key, value = (operands[f"data_in_{number}"] for number in range(3))
+        heads, shared = (call.operands[f"data_in_{number}"].shape[-3] for number in (0, 1))
+        grouped = heads != shared
+        if grouped:
+            # Heads that share keys come together: [batch, groups, heads of a group, tokens, size].
+            query = _aten.unflatten.int(query, -3, [shared, heads // shared])
+            key, value = (_aten.unsqueeze.default(item, -3) for item in (key, value))
+        scores = _aten.matmul.default(query, _aten.transpose.int(key, -2, -1))
+        mask, bias = self._mask(call), self._bias(call)
+        if grouped:
+            mask, bias = (_grouped(item, shared, heads // shared) for item in (mask, bias))
+        scale = self._scale(call)
+        if bias is not None:
+            scores = _aten.add.Tensor(_aten.mul.Tensor(scores, scale), bias)
+            scale = 1.0
+        weights = torch.ops.mase.masked_softmax.default(scores, mask, -1, scale)
+        result = _aten.matmul.default(weights, value)
+        return [_aten.flatten.using_ints(result, -4, -3) if grouped else result]
+
+    def problems(self, call: Call) -> list[str]:
+        """Return why it cannot be taken apart."""
+        return self.refusals(call) or super().problems(call)
+
+    def refusals(self, call: Call) -> list[str]:
+        """Return why it is no product, softmax and product, with the fix; empty when it is."""
+        found = []
+        if call.attributes.get("dropout_p", 0.0):
+            found.append(
+                f"it drops {call.attributes['dropout_p']} of its weights: pass dropout_p=0.0 when "
+                "the model does not train"
+            )
+        if "mask" in call.operands and "mask" not in call.constants:
+            found.append("its mask is computed by the model; it must be constant")
+        if any(name in call.constants for name in ("data_in_0", "data_in_1", "data_in_2")):
+            found.append("queries, keys and values must be computed by the model, not constant")
+        if not 0 < self._scale(call) < float("inf"):
+            found.append(f"its scale is {self._scale(call)}; it must be more than zero")
+        return found
+
+    @staticmethod
+    def _scale(call: Call) -> float:
+        given = call.attributes.get("scale")
+        return 1 / sqrt(call.operands["data_in_0"].shape[-1]) if given is None else float(given)
+
+    @staticmethod
+    def _mask(call: Call) -> Tensor | None:
+        """Return which keys each query sees; None for all."""
+        queries, keys = (call.operands[f"data_in_{number}"].shape[-2] for number in (0, 1))
+        given, kept = call.constants.get("mask"), None
+        if call.attributes.get("is_causal"):
+            kept = torch.ones(queries, keys, dtype=torch.bool).tril()
+        if given is not None:
+            boolean = call.operands["mask"].dtype == "bool"
+            seen = given.bool() if boolean else given > EXCLUDED
+            kept = seen if kept is None else kept & seen
+        return None if kept is None or bool(kept.all()) else kept
+
+    @staticmethod
+    def _bias(call: Call) -> Tensor | None:
+        """Return what is added to the scores that are seen; None for nothing."""
+        given = call.constants.get("mask")
+        if given is None or call.operands["mask"].dtype == "bool":
+            return None
+        bias = torch.where(given > EXCLUDED, given, 0.0)
+        return bias.float() if bool(bias.any()) else None
+
+    def examples(self) -> list[Example]:
+        """Heads as they come from a layer, with a causal mask, a mask and a bias, shared keys."""
+        attention = nn.functional.scaled_dot_product_attention
+        mask = torch.zeros(3, 3).masked_fill(~torch.ones(3, 3, dtype=torch.bool).tril(), -1e9)
+        bias = mask + example_values(3, 3, seed=3).clamp(-1, 1)
+
+        def heads(x: Tensor, count: int) -> Tensor:
+            return x.reshape(*x.shape[:2], count, -1).transpose(1, 2)
+
+        def attend(x: Tensor, y: Tensor, z: Tensor, *masks: Tensor, shared: int = 2) -> Tensor:
+            key, value = heads(y, shared), heads(z, shared)
+            more: dict[str, Any] = {"attn_mask": masks[0]} if masks else {"is_causal": True}
+            result = attention(heads(x, 2), key, value, enable_gqa=shared < 2, **more)
+            return result.transpose(1, 2).flatten(-2)
+
+        streams = tuple(example_values(3, 3, 4, seed=number) for number in range(3))
+        narrow = (streams[0], *(item[..., :2] for item in streams[1:]))
+        return [
+            (Apply(attend), streams),
+            (Apply(attend, bias), streams),
+            (Apply(lambda x, y, z: attend(x, y, z, shared=1)), narrow),
+        ]
+
+
+def _grouped(item: Tensor | None, groups: int, heads: int) -> Tensor | None:
+    """Return a mask or a bias with the heads of a group apart."""
+    if item is None or item.dim() < 3:
+        return item
+    if item.shape[-3] == 1:
+        return item.unsqueeze(-3)
+    return item.reshape(*item.shape[:-3], groups, heads, *item.shape[-2:])

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of ROW beats wait here until a value of the whole row is known, which comes DELAY - 1 cycles
+// after the row's last beat moved; then they leave in order, with it. A beat leaves where `there` and
+// `room` meet; it and its row's value come 2 cycles later.
+// Throughput 1 beat per cycle, without gaps between rows.
+module mase_row_store
+  import mase_pkg::*;
+#(
+    parameter int unsigned WIDTH = 8,
+    parameter int unsigned ROW = 4,
+    parameter int unsigned DELAY = 2,
+    parameter int unsigned VALUE_WIDTH = 8
+) (
+    input  logic             clk,
+    input  logic             rst,
+    input  logic [WIDTH-1:0] data_in,
+    input  logic             data_in_valid,
+    output logic             data_in_ready,
+    // Whether the beat that may enter now is the last of its row.
+    output logic             data_in_last,
+
+    input logic [VALUE_WIDTH-1:0] value,
+    input logic                   value_valid,
+
+    output logic                   there,
+    input  logic                   room,
+    output logic [      WIDTH-1:0] word,
+    output logic [VALUE_WIDTH-1:0] word_value
+);
+
+  // As many as come until the first beat of a row has left.
+  localparam int unsigned Depth = ROW + DELAY;
+  localparam int unsigned Rows = (Depth - 1) / ROW + 1;
+  localparam int unsigned PointerWidth = index_width(Depth);
+  localparam int unsigned RowWidth = index_width(Rows);
+  localparam int unsigned BeatWidth = index_width(ROW);
+
+  // No place is read in the cycle in which it is written, but for words that nobody looks at.
+  (* no_rw_check *)
+  logic [WIDTH-1:0] memory[Depth];
+  (* no_rw_check *)
+  logic [VALUE_WIDTH-1:0] values[Rows];
+
+  logic write;
+  logic read;
+  logic read_last;
+  logic [PointerWidth-1:0] write_place;
+  logic [PointerWidth-1:0] read_place;
+  logic [RowWidth-1:0] write_row;
+  logic [RowWidth-1:0] read_row;
+  logic [BeatWidth-1:0] unused_write_beat;
+  logic [BeatWidth-1:0] unused_read_beat;
+  logic unused_room;
+  logic unused_there;
+  logic unused_write_wrap;
+  logic unused_read_wrap;
+  logic unused_write_row_wrap;
+  logic unused_read_row_wrap;
+
+  assign write = data_in_valid && data_in_ready;
+  assign read  = there && room;
+
+  mase_credits #(
+      .DEPTH(Depth)
+  ) u_places (
+      .clk,
+      .rst,
+      .take(write),
+      .give(read),
+      .room(data_in_ready),
+      .room_next(unused_room)
+  );
+
+  mase_level #(
+      .MOST(Rows)
+  ) u_rows (
+      .clk,
+      .rst,
+      .more(value_valid),
+      .less(read && read_last),
+      .some(there),
+      .some_next(unused_there)
+  );
+
+  mase_turn #(
+      .COUNT(ROW),
+      .WIDTH(BeatWidth)
+  ) u_write_beat (
+      .clk,
+      .rst,
+      .enable(write),
+      .count(unused_write_beat),
+      .last(data_in_last)
+  );
+
+  mase_turn #(
+      .COUNT(ROW),
+      .WIDTH(BeatWidth)
+  ) u_read_beat (
+      .clk,
+      .rst,
+      .enable(read),
+      .count(unused_read_beat),
+      .last(read_last)
+  );
+
+  mase_turn #(
+      .COUNT(Depth),
+      .WIDTH(PointerWidth)
+  ) u_write_place (
+      .clk,
+      .rst,
+      .enable(write),
+      .count(write_place),
+      .last(unused_write_wrap)
+  );
+
+  mase_turn #(
+      .COUNT(Depth),
+      .WIDTH(PointerWidth)
+  ) u_read_place (
+      .clk,
+      .rst,
+      .enable(read),
+      .count(read_place),
+      .last(unused_read_wrap)
+  );
+
+  mase_turn #(
+      .COUNT(Rows),
+      .WIDTH(RowWidth)
+  ) u_write_row (
+      .clk,
+      .rst,
+      .enable(value_valid),
+      .count(write_row),
+      .last(unused_write_row_wrap)
+  );
+
+  mase_turn #(
+      .COUNT(Rows),
+      .WIDTH(RowWidth)
+  ) u_read_row (
+      .clk,
+      .rst,
+      .enable(read && read_last),
+      .count(read_row),
+      .last(unused_read_row_wrap)
+  );
+
+  logic [WIDTH-1:0] word_q;
+  logic [VALUE_WIDTH-1:0] value_q;
+
+  always_ff @(posedge clk) begin
+    if (write) memory[write_place] <= data_in;
+    if (value_valid) values[write_row] <= value;
+    word_q <= memory[read_place];
+    value_q <= values[read_row];
+    word <= word_q;
+    word_value <= value_q;
+  end
+
+endmodule
