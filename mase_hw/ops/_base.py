@@ -132,6 +132,7 @@ class Operator(ABC):
         shares_format: true when all operands and results are in one format, fitted to the result.
         broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
         commutes: true when the first two arguments may change places.
+        weighs: true when a constant operand is a matrix of weights although it is not called so.
         options: the keys of a configuration that are none of a number format's, and their values;
             a call has those that are given among its attributes.
     """
@@ -149,6 +150,7 @@ class Operator(ABC):
     shares_format: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
     commutes: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False
     options: ClassVar[Mapping[str, range]] = {}
 
     @property
