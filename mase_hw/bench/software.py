@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import resource
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mase_hw._registry import nearest
 from mase_hw.bench._architectures import ARCHITECTURES, model_and_inputs
-from mase_hw.bench._base import Benchmark, Row, timed
+from mase_hw.bench._base import Benchmark, Row
 from mase_hw.bench._killed import killed_rows
 from mase_hw.bench._random_spaces import random_space_rows
 from mase_hw.bench._workflow import MODELS, workflow_rows
@@ -260,8 +262,13 @@ def language_model() -> Iterator[Row]:
     from mase_hw.experiments.perplexity import NEAREST, Scope, measure
 
     runs = [(name, method) for name in ("mxint 3", "mxint 4") for method in (NEAREST, "gptq")]
-    with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder, timed() as elapsed:
-        outcome = measure(Path(folder), Scope(runs, 8, 128, 32), lambda *_: None)
+    moments = []
+    with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
+        outcome = measure(
+            Path(folder), Scope(runs, 8, 128, 32), lambda *_: moments.append(time.perf_counter())
+        )
+    # The first moment is that of the model as it is.
+    taken = [end - start for start, end in pairwise(moments)]
     for name, method, _, perplexity, error, closed in outcome.rows:
         row = f"smollm2-135m, {name}, {method}: perplexity, 8 x 128 tokens"
         if not closed:
@@ -270,12 +277,13 @@ def language_model() -> Iterator[Row]:
         share = float(str(closed).split()[0])
         measured = f"{perplexity:.2f} ± {error:.2f}, closes {closed} % of the gap"
         yield Row(row, measured, ">= 50 %", share >= 50)
+    slower = max(item for item, (_, method) in zip(taken, runs, strict=True) if method == "gptq")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     yield Row(
-        "all five figures of smollm2-135m, two of GPTQ",
-        f"{elapsed.wall / 60:.1f} min, {peak:.1f} GiB",
-        "<= 30 min, <= 8 GiB each",
-        elapsed.wall < 2 * 30 * 60 and peak <= 8,
+        "GPTQ of smollm2-135m with its evaluation, the slower of two",
+        f"{slower / 60:.1f} min, {peak:.1f} GiB",
+        "<= 30 min, <= 8 GiB",
+        slower < 30 * 60 and peak <= 8,
     )
 
 

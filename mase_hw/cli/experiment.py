@@ -23,6 +23,7 @@ def experiment(
     quick: Annotated[
         bool, typer.Option("--quick", help="Less than three minutes on two cores.")
     ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn, trained and searched.")] = 0,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Folder. [default: build/experiments/NAME]"),
@@ -48,9 +49,10 @@ def experiment(
             typer.echo(json.dumps(entries, indent=2))
         return
     found = find(name)
-    folder = output or Path("build/experiments") / (f"{name}-quick" if quick else name)
+    title = f"{name}-quick" if quick else name
+    folder = output or Path("build/experiments") / (f"{title}-seed{seed}" if seed else title)
     with display.progress(name) as advance:
-        outcome = run_experiment(found, folder, quick=quick, progress=advance)
+        outcome = run_experiment(found, folder, quick=quick, progress=advance, seed=seed)
     table = Table(*outcome.columns, title=found.title)
     for row in outcome.rows:
         table.add_row(*(text(cell) for cell in row))

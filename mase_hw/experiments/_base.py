@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -39,10 +40,12 @@ class Experiment(ABC):
     Attributes:
         name: the word a command uses.
         title: what it shows.
+        seed: added to the seeds of what is drawn, trained and searched.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
+    seed: int = 0
 
     @abstractmethod
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
@@ -56,10 +59,13 @@ class Experiment(ABC):
 
 
 def run_experiment(
-    experiment: Experiment, folder: Path, *, quick: bool, progress: Progress
+    experiment: Experiment, folder: Path, *, quick: bool, progress: Progress, seed: int = 0
 ) -> Outcome:
     """Run an experiment and write its table (CSV) and figure (PNG and SVG) into a folder."""
     import matplotlib as mpl
+
+    experiment = copy(experiment)
+    experiment.seed = seed
 
     folder.mkdir(parents=True, exist_ok=True)
     outcome = experiment.run(folder, quick=quick, progress=progress)

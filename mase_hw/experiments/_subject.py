@@ -25,20 +25,30 @@ class Subject:
         name: of the registered model.
         mg: the captured model.
         split: its data, cut to the number of samples that was asked for.
+        seed: of what is trained and searched; the registered model has a seed of its own.
     """
 
     name: str
     mg: MaseGraph
     split: Split
+    seed: int = 0
 
     @classmethod
-    def load(cls, name: str, *, train: int | None = None, validation: int | None = None) -> Subject:
+    def load(
+        cls,
+        name: str,
+        *,
+        train: int | None = None,
+        validation: int | None = None,
+        seed: int = 0,
+    ) -> Subject:
         """Return a registered model.
 
         Args:
             name: of the model.
             train: samples to train on; all when not given.
             validation: samples to choose by; all when not given.
+            seed: see the attribute.
         """
         trained = models()[name].load()
         split = trained.split
@@ -54,6 +64,7 @@ class Subject:
                 split.validation_inputs[:validation],
                 split.validation_labels[:validation],
             ),
+            seed,
         )
 
     @property
@@ -84,9 +95,13 @@ class Subject:
                 done += 1
                 advance()
 
+        seeded = {**config, "seed": config.get("seed", 0) + self.seed}
+        for key in ("training", "finetuning"):
+            if key in seeded:
+                seeded[key] = {**seeded[key], "seed": seeded[key].get("seed", 0) + self.seed}
         result = search(
             self.mg,
-            config,
+            seeded,
             output=folder,
             samples=self.samples,
             builder=self.name,

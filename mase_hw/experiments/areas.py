@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -36,7 +37,7 @@ class Areas(Experiment):
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it."""
-        subject = Subject.load(MODEL)
+        subject = Subject.load(MODEL, seed=self.seed)
         chosen = {name: entry for name, entry in designs() if not quick or name in QUICK}
         advance = steps(progress, len(chosen))
         rows: list[Area] = []
@@ -102,5 +103,5 @@ def trained(subject: Subject, entry: Mapping[str, Any]) -> tuple[float, float]:
     }
     split = subject.split
     mg = quantize(subject.mg, config, data=[split.train_inputs[:256]])
-    TRAINER.fit(mg, split.train_inputs, split.train_labels)
+    replace(TRAINER, seed=subject.seed).fit(mg, split.train_inputs, split.train_labels)
     return storage(mg)["average_weight_bits"], evaluate(mg, split.test_inputs, split.test_labels)

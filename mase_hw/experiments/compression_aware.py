@@ -38,7 +38,7 @@ class CompressionAware(Experiment):
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it."""
-        subject = Subject.load("digits-mlp" if quick else "bert-tiny")
+        subject = Subject.load("digits-mlp" if quick else "bert-tiny", seed=self.seed)
         settings = (QUICK if quick else FULL) | SAMPLER
         space = settings["space"] | {
             "quantize": FOUR_BITS,

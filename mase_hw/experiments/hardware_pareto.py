@@ -36,7 +36,7 @@ class HardwarePareto(Experiment):
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it."""
-        subject = Subject.load(MODEL)
+        subject = Subject.load(MODEL, seed=self.seed)
         trials, points = (40, 3) if quick else (300, 6)
         advance = steps(progress, trials + points)
         config = {

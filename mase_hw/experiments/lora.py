@@ -49,13 +49,13 @@ class Lora(Experiment):
         total = sum(item.numel() for item in start.model.parameters())
         epochs = QUICK_EPOCHS if quick else EPOCHS
         whole = start.copy()
-        Trainer(epochs, RATE).fit(whole, inputs, labels)
+        Trainer(epochs, RATE, seed=self.seed).fit(whole, inputs, labels)
         share = 100 * trainable(whole) / total
         rows.append(("all weights", trainable(whole), share, 100 * evaluate(whole, *tests), ""))
         advance()
         head = output_nodes(start)[0].name
         adapted, info = insert_lora_adapter_transform_pass(start, {"rank": RANK, "whole": [head]})
-        Trainer(epochs, ADAPTER_RATE).fit(adapted, inputs, labels)
+        Trainer(epochs, ADAPTER_RATE, seed=self.seed).fit(adapted, inputs, labels)
         advance()
         fused, _ = fuse_lora_weights_transform_pass(adapted)
         with torch.no_grad():

@@ -40,7 +40,9 @@ class MixedPrecision(Experiment):
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it."""
-        subject = Subject.load("bert-tiny", validation=QUICK_SAMPLES if quick else None)
+        subject = Subject.load(
+            "bert-tiny", validation=QUICK_SAMPLES if quick else None, seed=self.seed
+        )
         trials = 12 if quick else 60
         advance = steps(progress, len(SAMPLERS) * trials)
         curves, rows = {}, []

@@ -37,10 +37,10 @@ class Precisions(Experiment):
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it."""
         if quick:
-            subject = Subject.load("digits-mlp")
+            subject = Subject.load("digits-mlp", seed=self.seed)
             trials, training = 4, {"epochs": 3, "learning_rate": 1e-3}
         else:
-            subject = Subject.load("bert-tiny")
+            subject = Subject.load("bert-tiny", seed=self.seed)
             trials, training = 20, {"epochs": 1, "learning_rate": 1e-4}
         advance = steps(progress, len(formats()) * trials)
         found: dict[str, Curve] = {}

@@ -30,7 +30,7 @@ class Pruning(Experiment):
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it."""
-        subject = Subject.load(QUICK_MODEL if quick else MODEL)
+        subject = Subject.load(QUICK_MODEL if quick else MODEL, seed=self.seed)
         graph = canonicalize(subject.mg)
         trainer = QUICK_TRAINER if quick else TRAINER
         advance = steps(progress, len(SPARSITIES) * len(CRITERIA) * len(SEEDS))
@@ -39,7 +39,7 @@ class Pruning(Experiment):
             row = []
             for criterion in CRITERIA:
                 before, after = [], []
-                for seed in SEEDS:
+                for seed in (self.seed + step for step in SEEDS):
                     pair = prune_and_retrain(
                         subject, graph, sparsity, criterion, replace(trainer, seed=seed)
                     )

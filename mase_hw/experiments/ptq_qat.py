@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +26,9 @@ class PtqQat(Experiment):
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it."""
-        subject = Subject.load(MODEL, train=QUICK_TRAINING_SAMPLES if quick else None)
+        subject = Subject.load(
+            MODEL, train=QUICK_TRAINING_SAMPLES if quick else None, seed=self.seed
+        )
         count = QUICK_TEST_SAMPLES if quick else len(subject.split.test_labels)
         inputs, labels = subject.split.test_inputs[:count], subject.split.test_labels[:count]
         widths = QUICK_WIDTHS if quick else WIDTHS
@@ -37,7 +40,9 @@ class PtqQat(Experiment):
             mg = quantize(subject.mg, linear_layers(width), data=[subject.split.train_inputs[:256]])
             quantized.append(evaluate(mg, inputs, labels))
             advance()
-            TRAINER.fit(mg, subject.split.train_inputs, subject.split.train_labels)
+            replace(TRAINER, seed=self.seed).fit(
+                mg, subject.split.train_inputs, subject.split.train_labels
+            )
             trained.append(evaluate(mg, inputs, labels))
             advance()
             rows.append((width, 100 * quantized[-1], 100 * trained[-1]))

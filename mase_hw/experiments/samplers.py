@@ -41,7 +41,7 @@ class Samplers(Experiment):
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it."""
-        subject = Subject.load("digits-mlp" if quick else "bert-tiny")
+        subject = Subject.load("digits-mlp" if quick else "bert-tiny", seed=self.seed)
         settings = QUICK if quick else FULL
         advance = steps(progress, len(SAMPLERS) * settings["trials"])
         curves, rows = {}, []

@@ -137,6 +137,7 @@ class Operator(ABC):
         takes_gain: true when what its results are multiplied with along the last dimension may
             be folded into `weight` and `bias`, or become its `weight`.
         approximates: true when a result may be the neighbour of the correctly rounded one.
+        weighs: true when a constant operand is a matrix of weights although it is not called so.
         options: the keys of a configuration that are none of a number format's, and their values;
             a call has those that are given among its attributes.
     """
@@ -156,6 +157,7 @@ class Operator(ABC):
     commutes: ClassVar[bool] = False
     takes_gain: ClassVar[bool] = False
     approximates: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False
     options: ClassVar[Mapping[str, range]] = {}
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -17,6 +17,8 @@ _aten = torch.ops.aten
 
 class ConstantProduct(Composite):
     """A product that is a linear layer where one of its operands is constant."""
+
+    weighs: ClassVar[bool] = True
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Return the linear layer; None where there is none."""

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.fx import Node, Proxy
 from torch.fx.node import map_aggregate
 from torch.fx.proxy import GraphAppendingTracer
@@ -18,6 +18,7 @@ from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Call, Operator, operator_for
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.fold import fold_constants_transform_pass
 
 
 def decompose_transform_pass(
@@ -46,6 +47,27 @@ def decompose_transform_pass(
         mg.recompile()
         mg, _ = add_common_metadata_analysis_pass(mg)
     return mg, {"decomposed": decomposed}
+
+
+def with_layers(mg: MaseGraph) -> MaseGraph:
+    """Return a graph whose products with constant matrices are layers, which have weights.
+
+    A captured graph may hold both; one that has layers alone is returned as it is.
+    """
+    if not any(_weighs(mg, node) for node in mg.nodes):
+        return mg
+    mg, _ = add_common_metadata_analysis_pass(mg.copy(), {})
+    mg, _ = decompose_transform_pass(mg)
+    mg, _ = fold_constants_transform_pass(mg)
+    return add_common_metadata_analysis_pass(mg, {})[0]
+
+
+def _weighs(mg: MaseGraph, node: Node) -> bool:
+    found = operator_for(node.target) if node.op == "call_function" else None
+    if found is None or not found.weighs:
+        return False
+    constants = [mg.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
+    return any(item.dim() >= 2 and isinstance(item, nn.Parameter) for item in constants)
 
 
 def _decompose(mg: MaseGraph, node: Node) -> bool:

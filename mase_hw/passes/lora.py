@@ -23,6 +23,7 @@ from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import operator_for
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.decompose import with_layers
 
 ARGUMENTS = ("rank", "alpha", "drop_rate", "nodes", "whole", "seed")
 FOLDER = "adapted"
@@ -73,7 +74,7 @@ def insert_lora_adapter_transform_pass(
     _check(given)
     if mg.is_quantized:
         raise ConfigError("adapters: the graph is quantized; insert, train and fuse, then quantize")
-    mg = mg.copy()
+    mg = with_layers(mg).copy()
     if not all(metadata(node).common for node in mg.nodes):
         mg, _ = add_common_metadata_analysis_pass(mg, {})
     before = trainable(mg)

@@ -23,6 +23,7 @@ from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import update
 from mase_hw.graph.shapes import run_with
 from mase_hw.ops import operator_for
+from mase_hw.passes.decompose import with_layers
 from mase_hw.passes.software_metadata import batch_inputs
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "n", "m", "seed", "nodes")
@@ -51,7 +52,7 @@ def prune_transform_pass(
     """
     given = own_words(pass_args or {})
     check_pruning(given, ARGUMENTS)
-    mg = mg.copy()
+    mg = with_layers(mg).copy()
     weights = _selected(mg, given.get("nodes"))
     generator = torch.Generator().manual_seed(int(given.get("seed", 0)))
     scores = {

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import MaseGraph
+from mase_hw.graph.mase_graph import batch_size
 from mase_hw.training.batches import Batch, Samples, in_order
 from mase_hw.training.history import Epoch, History
 from mase_hw.training.tasks import IGNORED, TASKS, Metric, Task, scores_of, task_of
@@ -281,13 +282,16 @@ def check_data(module: nn.Module, data: Any, labels: Tensor | None, task: Task) 
             raise DataError("the data set is empty; give at least one sample")
         if len(data) != len(labels):
             raise DataError(f"the data set has {len(data)} samples and {len(labels)} labels")
-        first = Batch((data[:2],), {}, labels[:2])
+        rows = _fixed_rows(module) or 2
+        first = Batch((data[:rows],), {}, labels[:rows])
     try:
         with torch.no_grad(), _mode(module, training=False), _in_range(first):
             scores = scores_of(_outputs(module, first))
     except (RuntimeError, TypeError) as error:
+        fixed = _fixed_rows(module)
+        told = f"; its code fixes the batch: give batches of {fixed} samples" if fixed else ""
         raise DataError(
-            f"samples of shape {_shapes(first)} do not fit the model: {error}"
+            f"samples of shape {_shapes(first)} do not fit the model: {error}{told}"
         ) from error
     wanted = first.labels if labels is None else labels
     if wanted is None or not task.classes:
@@ -300,6 +304,13 @@ def check_data(module: nn.Module, data: Any, labels: Tensor | None, task: Task) 
     if low < 0 or high >= classes:
         outside = low if low < 0 else high
         raise DataError(f"label {outside} is outside the classes 0 to {classes - 1} of the model")
+
+
+def _fixed_rows(module: Any) -> int | None:
+    """Return the only size that a batch of a graph may have; None where any will do."""
+    if not isinstance(module, MaseGraph) or module.batched:
+        return None
+    return batch_size(module.example_inputs)
 
 
 def _outputs(module: Any, batch: Batch) -> Any:

@@ -1,5 +1,7 @@
 """The figures of the software half: what they count, and that they can fail."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -77,3 +79,23 @@ def test_workers_of_a_killed_search_are_counted():
     assert workers.met, workers.measured
     assert workers.measured.startswith("0 of 2")
     assert folders.met
+
+
+def test_the_slower_method_and_the_closed_gap_are_told(monkeypatch):
+    times = iter([0.0, 60.0, 660.0, 700.0, 3_000.0])
+
+    def measured(folder, scope, progress):
+        for done in range(len(scope.runs) + 1):
+            progress(done + 1, 5)
+        rows = [("float", "nearest", 32.0, 60.0, 5.0, "")]
+        for (name, method), closed in zip(scope.runs, ["", "82 ± 3", "", "40 ± 3"], strict=True):
+            rows.append((name, method, 3.25, 90.0, 7.0, closed))
+        return SimpleNamespace(rows=rows)
+
+    monkeypatch.setattr("mase_hw.experiments.perplexity.measure", measured)
+    monkeypatch.setattr("mase_hw.bench.software.time.perf_counter", lambda: next(times))
+    rows = list(PARTS["language-model"](False))
+    assert [row.met for row in rows[:-1]] == [None, None, True, None, False]
+    # From the third figure to the last one: 2,300 s.
+    assert rows[-1].measured.startswith("38.3 min")
+    assert not rows[-1].met

@@ -40,6 +40,24 @@ class Toy(Experiment):
         return Outcome(("curve", "best, %"), [("one", 50.0), ("two", 100 / 3)], figure, "a note")
 
 
+def test_a_seed_reaches_what_is_searched_and_trained(tmp_path, monkeypatch):
+    seen = []
+
+    class StopError(Exception):
+        pass
+
+    def stop(mg, config, **options):
+        seen.append((config["seed"], config["training"]["seed"]))
+        raise StopError
+
+    monkeypatch.setattr("mase_hw.experiments._subject.search", stop)
+    for seed in (0, 5):
+        with pytest.raises(StopError):
+            run_experiment(experiment("samplers"), tmp_path, quick=True, progress=print, seed=seed)
+    assert seen == [(0, 0), (5, 5)]
+    assert experiment("samplers").seed == 0
+
+
 def rows(path):
     with path.open() as file:
         return list(csv.reader(file))

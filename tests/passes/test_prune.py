@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from mase_hw.emit.flow import quantize
+from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.passes.prune import prune_transform_pass, report_sparsity_analysis_pass
@@ -100,3 +100,27 @@ def test_the_natural_sparsity_of_activations_is_reported():
         report_sparsity_analysis_pass(mg, {"data": []})
     with pytest.raises(ConfigError, match="has no 'dta'"):
         report_sparsity_analysis_pass(mg, {"dta": batches})
+
+
+def test_products_of_a_captured_graph_are_layers_too():
+    """As in GPT-2, whose layers hold their weights the other way round."""
+    from mase_hw.passes import insert_lora_adapter_transform_pass
+
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.bias = nn.Parameter(torch.randn(6, 8)), nn.Parameter(torch.randn(8))
+            self.last = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.last(torch.relu(torch.addmm(self.bias, x, self.weight)))
+
+    torch.manual_seed(0)
+    model, x = Turned().eval(), torch.randn(5, 6)
+    mg = trace(model, x)
+    pruned, info = prune_transform_pass(mg, {"sparsity": 0.5})
+    assert list(info["nodes"].values()) == [0.5, 0.5]
+    assert report_sparsity_analysis_pass(canonicalize(pruned))[1]["sparsity"] == 0.5
+    _, info = insert_lora_adapter_transform_pass(mg, {"rank": 2})
+    assert len(info["nodes"]) == 2
+    assert torch.allclose(insert_lora_adapter_transform_pass(mg, {"rank": 2})[0](x), model(x))

@@ -301,6 +301,23 @@ def test_numbers_that_name_nothing_are_found_in_any_batch():
             run()
 
 
+def test_a_batch_that_the_model_fixes_is_told():
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(6, 3)
+
+        def forward(self, x):
+            return self.layer(x.reshape(4, 6))
+
+    torch.manual_seed(0)
+    mg = trace(Fixed(), torch.randn(4, 6))
+    inputs, labels = torch.randn(8, 6), torch.randint(0, 3, (8,))
+    assert len(Trainer(epochs=1, batch_size=4).fit(mg, inputs, labels).epochs) == 1
+    with pytest.raises(DataError, match="its code fixes the batch: give batches of 4 samples"):
+        Trainer(epochs=1).fit(mg, [(inputs[:5], labels[:5])])
+
+
 def test_a_compression_keeps_dropout_and_draws_its_epochs(tmp_path):
     inputs, labels = samples()
     split = Split(inputs, labels, inputs, labels).hold_out()
