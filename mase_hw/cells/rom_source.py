@@ -15,6 +15,8 @@ from mase_hw.geometry.tensor import TensorSpec
 
 # Up to here look-up tables hold a memory; eight kilobits would take more than 500 of them.
 LOGIC_BITS = 1024
+# The first cycle after reset in which a word is on offer.
+FIRST_CYCLE = 2
 
 
 @dataclass(frozen=True)

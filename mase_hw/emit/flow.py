@@ -12,7 +12,10 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import ON_CHIP
 from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.decompose import decompose_transform_pass
+from mase_hw.passes.decompose import (
+    decompose_fused_transform_pass,
+    decompose_transform_pass,
+)
 from mase_hw.passes.fold import (
     fold_constants_transform_pass,
     fold_into_producer_transform_pass,
@@ -74,9 +77,10 @@ def quantize(
             "quantize(trace(model, example_inputs)); layers of a module are replaced by "
             "mase_hw.nn.quantize_layers"
         )
-    mg = canonicalize(mg)
+    config = config if config is not None else DEFAULT_CONFIG
+    mg, _ = decompose_fused_transform_pass(canonicalize(mg), config)
     mg, _ = add_software_metadata_analysis_pass(mg, {"data": data} if data is not None else {})
-    mg, _ = quantize_transform_pass(mg, config if config is not None else DEFAULT_CONFIG)
+    mg, _ = quantize_transform_pass(mg, config)
     return mg
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch.fx import Node
 
-from mase_hw.cells import Motion, Netlist, Steps, Wire
+from mase_hw.cells import Cell, Motion, Netlist, RomSource, Steps, Wire
+from mase_hw.cells.rom_source import FIRST_CYCLE
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import spec
@@ -103,6 +104,7 @@ class Network:
         self._left = MOVES
         for node in mg.inputs:
             self._results[node] = self._add(Steps(0), {"": _Stream(np.arange(spec(node).beats))})
+        self._inputs = {id(stream) for stream in self._results.values()}
         for node, netlist in netlists.items():
             netlist = netlist.flat
             streams = {
@@ -127,12 +129,32 @@ class Network:
                 if owner == name and wire in streams
             }
             if given:
+                given |= self._first_words(netlist, name, cell, given)
                 first, *others = cell.motion.stages
                 stream = self._add(first, given)
                 for motion in others:
                     stream = self._add(motion, {"": stream})
                 streams[Wire(name, next(iter(cell.outputs)))] = stream
         return streams[netlist.outputs["data_out_0"]]
+
+    def _first_words(
+        self, netlist: Netlist, name: str, cell: Cell, given: Mapping[str, _Stream]
+    ) -> dict[str, _Stream]:
+        """Return the words that a cell takes with its beats, where those come from an input.
+
+        Elsewhere words have come when beats do.
+        """
+        beats = cell.inputs[next(iter(given))].beats
+        if not {id(stream) for stream in given.values()} & self._inputs:
+            return {}
+        return {
+            port: _Stream(np.full(beats, FIRST_CYCLE))
+            for (owner, port), wire in netlist.links.items()
+            if owner == name
+            and port not in given
+            and isinstance(netlist.cells.get(wire.cell), RomSource)
+            and cell.inputs[port].beats == beats
+        }
 
     def _add(self, motion: Motion, inputs: Mapping[str, _Stream]) -> _Stream:
         """Add a stage; return its result."""

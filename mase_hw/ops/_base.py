@@ -134,6 +134,7 @@ class Operator(ABC):
         shares_format: true when all operands and results are in one format, fitted to the result.
         broadcasts: true when streams of smaller shapes are expanded to the result's on the way.
         commutes: true when the first two arguments may change places.
+        fused: true when `expression` is for number formats: without them the operator stays whole.
         takes_gain: true when what its results are multiplied with along the last dimension may
             be folded into `weight` and `bias`, or become its `weight`.
         approximates: true when a result may be the neighbour of the correctly rounded one.
@@ -155,6 +156,7 @@ class Operator(ABC):
     shares_format: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
     commutes: ClassVar[bool] = False
+    fused: ClassVar[bool] = False
     takes_gain: ClassVar[bool] = False
     approximates: ClassVar[bool] = False
     weighs: ClassVar[bool] = False

@@ -1,10 +1,10 @@
 """Attention, `softmax(q k^T scale + mask) v` (torch.nn.functional.scaled_dot_product_attention).
 
 It is written as a product, a softmax that is scaled and masked, and another product, each with a
-number format of its own. Heads stay where they stream: a split of the features into heads and the
-transposition behind it are a change of shape alone, so that rows of queries, weights and results
-come token by token, in each all heads. Keys and values are kept whole, as every token needs them.
-Heads that share keys and values read the same ones again.
+number format of its own; a graph without formats keeps it whole. Heads stay where they stream: a
+split of the features into heads and the transposition behind it are a change of shape alone, so
+that rows of queries, weights and results come token by token, in each all heads. Keys and values
+are kept whole, as every token needs them. Heads that share them read the same ones again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class ScaledDotProductAttention(Composite):
 
     name: ClassVar[str] = "scaled_dot_product_attention"
     targets: ClassVar[tuple[str, ...]] = ("aten.scaled_dot_product_attention.default",)
+    fused: ClassVar[bool] = True
     operand_names: ClassVar[Mapping[str, str]] = {
         "query": "data_in_0",
         "key": "data_in_1",

@@ -11,6 +11,7 @@ from torch.fx import Node, Proxy
 from torch.fx.node import map_aggregate
 from torch.fx.proxy import GraphAppendingTracer
 
+from mase_hw.formats import family_of, format_class
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadata, update
@@ -18,6 +19,7 @@ from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Call, Operator, operator_for
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.fold import fold_constants_transform_pass
 
 
@@ -26,8 +28,9 @@ def decompose_transform_pass(
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Replace nodes by `Operator.expression`, until every node has hardware or no operator.
 
-    A result keeps the name of the node it replaces: the node itself, or of several results the
-    `getitem` that reads it. Results that nobody reads are not made.
+    Operators that are fused stay: `decompose_fused_transform_pass` takes them apart. A result keeps
+    the name of the node it replaces: the node itself, or of several results the `getitem` that
+    reads it. Results that nobody reads are not made.
 
     Args:
         mg: a graph with common metadata.
@@ -36,10 +39,43 @@ def decompose_transform_pass(
     Returns:
         The graph, with common metadata, and `{"decomposed": names of the replaced nodes}`.
     """
+    return _decomposed(mg, fused=False)
+
+
+def decompose_fused_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Replace fused operators by their `expression`, where a part of one would have a format.
+
+    Args:
+        mg: a graph with common metadata.
+        pass_args: the configuration of the formats, see `Configuration.parse`.
+
+    Returns:
+        The graph, with common metadata, and `{"decomposed": names of the replaced nodes}`.
+    """
+    fused = [
+        node
+        for node in mg.nodes
+        if node.op == "call_function" and (kind := operator_for(node.target)) and kind.fused
+    ]
+    if not fused:
+        return mg, {"decomposed": []}
+    apart, info = _decomposed(mg, fused=True)
+    known = {node.name for node in mg.nodes} - {node.name for node in fused}
+    parts = [node for node in apart.nodes if node.op == "call_function" and node.name not in known]
+    config = Configuration.parse(pass_args or {}, [node.name for node in apart.nodes])
+    names = [config.for_node(node.name, common(node).operator).get("name") for node in parts]
+    if all(name is None or family_of(format_class(str(name))) is None for name in names):
+        return mg, {"decomposed": []}
+    return apart, info
+
+
+def _decomposed(mg: MaseGraph, *, fused: bool) -> tuple[MaseGraph, dict[str, Any]]:
     mg = mg.copy()
     decomposed: list[str] = []
     while True:
-        replaced = [node.name for node in mg.nodes if _decompose(mg, node)]
+        replaced = [node.name for node in mg.nodes if _decompose(mg, node, fused)]
         if not replaced:
             break
         decomposed += replaced
@@ -70,9 +106,11 @@ def _weighs(mg: MaseGraph, node: Node) -> bool:
     return any(item.dim() >= 2 and isinstance(item, nn.Parameter) for item in constants)
 
 
-def _decompose(mg: MaseGraph, node: Node) -> bool:
+def _decompose(mg: MaseGraph, node: Node, fused: bool) -> bool:
     found = operator_for(node.target) if node.op == "call_function" else None
-    if found is None or type(found).expression is Operator.expression:
+    if found is None or (found.fused and not fused):
+        return False
+    if type(found).expression is Operator.expression:
         return False
     if common(node).operator is None:
         return False

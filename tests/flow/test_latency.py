@@ -150,6 +150,24 @@ def _parameters():
             yield pytest.param(name, parallelism, marks=marks, id=f"{name}-{parallelism}")
 
 
+class Beside(nn.Module):
+    """A layer that takes its weights with its first beat, beside what has none."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 1)
+
+    def forward(self, x, y):
+        return torch.relu(x), self.layer(y)
+
+
+def test_the_first_words_of_a_memory_come_later_than_the_first_beats(tmp_path):
+    inputs = (torch.randn(2, 4), torch.randn(2, 3, 8))
+    project = mase_hw.emit_verilog(quantize(trace(Beside(), inputs)), output=tmp_path)
+    report = mase_hw.simulate(project, samples=3)
+    assert report.latency_cycles == report.predicted_latency_cycles
+
+
 @pytest.mark.parametrize(("name", "parallelism"), list(_parameters()))
 def test_branches_hold_each_other_up(name, parallelism, tmp_path):
     torch.manual_seed(0)

@@ -1,0 +1,81 @@
+"""Whole models of transformers, from tokens or pixels on, exact and in the predicted cycles."""
+
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.emit.preflight import preflight
+
+TOKENS, WIDTH, HEADS = 4, 8, 2
+SIZES = {
+    "hidden_size": WIDTH,
+    "num_attention_heads": HEADS,
+    "num_hidden_layers": 1,
+    "intermediate_size": 2 * WIDTH,
+    "vocab_size": 20,
+    "max_position_embeddings": 8,
+}
+GROUPED = {**SIZES, "num_key_value_heads": 1}
+IMAGES = {
+    key: SIZES[key]
+    for key in ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size")
+}
+GPT2 = {"n_embd": WIDTH, "n_head": HEADS, "n_layer": 1, "vocab_size": 20, "n_positions": 8}
+# Names of a configuration and a model, and their arguments.
+MODELS = {
+    "bert": ("BertConfig", SIZES, "BertModel", {"add_pooling_layer": False}),
+    "gpt2": ("GPT2Config", {**GPT2, "bos_token_id": 0, "eos_token_id": 0}, "GPT2LMHeadModel", {}),
+    "llama": ("LlamaConfig", GROUPED, "LlamaForCausalLM", {}),
+    "qwen3": ("Qwen3Config", {**GROUPED, "head_dim": 4}, "Qwen3ForCausalLM", {}),
+    "vit": (
+        "ViTConfig",
+        {**IMAGES, "image_size": 8, "patch_size": 4},
+        "ViTModel",
+        {"add_pooling_layer": False},
+    ),
+}
+
+
+class Model(nn.Module):
+    """The first result of a model."""
+
+    def __init__(self, name):
+        super().__init__()
+        transformers = pytest.importorskip("transformers")
+        config, fields, model, options = MODELS[name]
+        self.model = getattr(transformers, model)(
+            getattr(transformers, config)(**fields), **options
+        )
+        self.images = name == "vit"
+
+    def forward(self, x):
+        if self.images:
+            return self.model(pixel_values=x).last_hidden_state
+        causal = getattr(self.model.config, "use_cache", None) is not None
+        result = self.model(input_ids=x, **({"use_cache": False} if causal else {}))
+        return result.logits if hasattr(result, "logits") else result.last_hidden_state
+
+
+def captured(name):
+    torch.manual_seed(0)
+    model = Model(name).eval()
+    inputs = torch.randn(2, 3, 8, 8) if name == "vit" else torch.randint(0, 20, (2, TOKENS))
+    return mase_hw.quantize(mase_hw.trace(model, inputs))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_has_hardware(name):
+    assert preflight(captured(name)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_exact_and_takes_the_cycles_that_are_predicted(name, tmp_path):
+    project = mase_hw.emit_verilog(captured(name), output=tmp_path, parallelism=2)
+    report = mase_hw.simulate(project, samples=4, seed=1)
+    assert report.bit_exact, report.first_mismatch or report.violations
+    assert report.interval_cycles == report.predicted_interval_cycles
+    assert report.latency_cycles == report.predicted_latency_cycles
+    pressed = mase_hw.simulate(project, samples=4, seed=1, stall=0.4)
+    assert pressed.bit_exact, pressed.first_mismatch or pressed.violations
