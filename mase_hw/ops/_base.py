@@ -139,6 +139,7 @@ class Operator(ABC):
             be folded into `weight` and `bias`, or become its `weight`.
         approximates: true when a result may be the neighbour of the correctly rounded one.
         weighs: true when a constant operand is a matrix of weights although it is not called so.
+        prunable: whether zeros among its weights save work.
         options: the keys of a configuration that are none of a number format's, and their values;
             a call has those that are given among its attributes.
     """
@@ -160,6 +161,7 @@ class Operator(ABC):
     takes_gain: ClassVar[bool] = False
     approximates: ClassVar[bool] = False
     weighs: ClassVar[bool] = False
+    prunable: ClassVar[bool] = True
     options: ClassVar[Mapping[str, range]] = {}
 
     @property

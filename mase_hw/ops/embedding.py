@@ -26,6 +26,7 @@ class Embedding(Operator):
     """`y[i] = weight[x[i]]`."""
 
     name: ClassVar[str] = "embedding"
+    prunable: ClassVar[bool] = False
     targets: ClassVar[tuple[str, ...]] = ("aten.embedding.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"weight": "weight", "indices": "data_in_0"}
 

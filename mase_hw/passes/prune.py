@@ -171,7 +171,9 @@ def prunable_weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
     found = {}
     for node in mg.nodes:
         operator = operator_for(node.target) if node.op == "call_function" else None
-        for name, value in tensor_arguments(node, operator.operand_names) if operator else ():
+        if operator is None or not operator.prunable:
+            continue
+        for name, value in tensor_arguments(node, operator.operand_names):
             if name == OPERAND and isinstance(value, Node) and value.op == "get_attr":
                 constant = mg.constant(value)
                 if isinstance(constant, nn.Parameter) and constant.dim() >= 2:
