@@ -6,7 +6,7 @@ in `mase_hw.hardware.estimate`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -285,9 +285,9 @@ class Memory(Part):
     small: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Parts:
-    """Parts with their numbers.
+    """Parts with their numbers, in the order in which they were said.
 
     Example:
         >>> lane = Parts.of(Register(8), (Register(1, 3), 2))
@@ -295,31 +295,47 @@ class Parts:
         8
     """
 
-    counts: dict[Part, int]
+    items: tuple[tuple[Part, int], ...]
 
     @classmethod
     def of(cls, *items: Part | tuple[Part, int] | Parts) -> Parts:
         """Return the sum of parts, of parts with a number, and of sums."""
-        counts: dict[Part, int] = {}
+        found: list[tuple[Part, int]] = []
         for item in items:
-            for part, number in _pairs(item):
-                if number:
-                    counts[part] = counts.get(part, 0) + number
-        return cls(counts)
+            if isinstance(item, Parts):
+                found += item.items
+            elif isinstance(item, tuple):
+                if item[1]:
+                    found.append(item)
+            else:
+                found.append((item, 1))
+        return cls(tuple(found))
+
+    @property
+    def counts(self) -> dict[Part, int]:
+        """The number of each part."""
+        found: dict[Part, int] = {}
+        for part, number in self.items:
+            found[part] = found.get(part, 0) + number
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are made of the same parts."""
+        return isinstance(other, Parts) and self.counts == other.counts
+
+    def __hash__(self) -> int:
+        """Return a hash of what is counted."""
+        return hash(frozenset(self.counts.items()))
 
     def __add__(self, other: Parts) -> Parts:
         """Return the sum."""
-        return Parts.of(self, other)
+        return Parts(self.items + other.items)
 
     def __mul__(self, number: int) -> Parts:
         """Return `number` times these parts."""
-        return Parts({part: count * number for part, count in self.counts.items() if number})
+        if not number:
+            return NOTHING
+        return Parts(tuple([(part, count * number) for part, count in self.items]))
 
 
-NOTHING = Parts({})
-
-
-def _pairs(item: Part | tuple[Part, int] | Parts) -> Iterable[tuple[Part, int]]:
-    if isinstance(item, Parts):
-        return item.counts.items()
-    return [item] if isinstance(item, tuple) else [(item, 1)]
+NOTHING = Parts(())

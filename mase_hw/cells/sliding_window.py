@@ -191,11 +191,10 @@ class SlidingWindow(Cell):
         )
         element = Parts.of(Register(address + lanes * width), Gates(lanes * width))
         out = elements * lanes * (width + self.mark)
-        return self._walk() + control + buffers + element * elements + stream_pipeline(out, 3)
+        return self._walk(given) + control + buffers + element * elements + stream_pipeline(out, 3)
 
-    def _walk(self) -> Parts:
-        """Return the parts of `mase_window_walk`."""
-        given = self.parameters
+    def _walk(self, given: Mapping[str, int]) -> Parts:
+        """Return the parts of `mase_window_walk`, whose parameters are those of this module."""
         tiles, elements, depth = given["TILES"], given["ELEMENTS"], given["DEPTH"]
         rows, columns = given["KERNEL_ROWS"], given["KERNEL_COLUMNS"]
         block = given["BLOCK_TILES"]
@@ -240,8 +239,8 @@ class SlidingWindow(Cell):
         modulo = Parts.of(
             Adder(address), Register(2 * address + 1), Offset(address + 2, 2), Mux(2, address)
         )
-        row, column, moved = self._moves()
-        element = modulo * 3 + self._counter()
+        row, column, moved = moves = self._moves(given)
+        element = modulo * 3 + self._counter(given, moves)
         element += Parts.of(
             Register(index_bits(rows) * row + index_bits(columns) * column + tile * moved, 2),
             Register(int(row), 2),
@@ -265,9 +264,9 @@ class SlidingWindow(Cell):
         ends = credits(stages + 5) + result_queue(beat, stages + 5)
         return counters + tables + shared + element * elements + most + ends
 
-    def _moves(self) -> tuple[bool, bool, bool]:
+    @staticmethod
+    def _moves(given: Mapping[str, int]) -> tuple[bool, bool, bool]:
         """Return whether an element of a beat changes its row, column and tile of the window."""
-        given = self.parameters
         step, tiles, columns = given["ELEMENTS"], given["BLOCK_TILES"], given["KERNEL_COLUMNS"]
         rows = given["KERNEL_ROWS"]
         if rows * columns * tiles <= step:
@@ -277,13 +276,13 @@ class SlidingWindow(Cell):
         row = rows > 1 and (column or step // tiles // columns > 0)
         return row, column, tile
 
-    def _counter(self) -> Parts:
+    @staticmethod
+    def _counter(given: Mapping[str, int], moves: Sequence[bool]) -> Parts:
         """Return the parts of `mase_window_element`."""
-        given = self.parameters
         sizes = given["KERNEL_ROWS"], given["KERNEL_COLUMNS"], given["BLOCK_TILES"]
         parts = Parts.of()
-        for size, moves in zip(sizes, self._moves(), strict=True):
-            bits = (2 * size - 1).bit_length() * moves
+        for size, moved in zip(sizes, moves, strict=True):
+            bits = (2 * size - 1).bit_length() * moved
             parts += Parts.of(Register(bits), (Gates(bits), 2))
         return parts
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -279,10 +279,12 @@ RULES: Mapping[type[Part], Callable[[Any], Taken]] = {
 }
 
 
-def taken(part: Part) -> Taken:
-    """Return what a part takes."""
-    # Tables are all different.
-    return _table(part) if isinstance(part, kinds.Table) else _known(part)
+def taken(part: Part, *, contents: bool = True) -> Taken:
+    """Return what a part takes; without contents, tables whose words may be anything."""
+    if isinstance(part, kinds.Table):
+        # Tables are all different.
+        return _table(part if contents else replace(part, image=None))
+    return _known(part)
 
 
 @cache

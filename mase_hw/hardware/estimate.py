@@ -201,13 +201,18 @@ def of_cell(cell: Cell) -> Estimate:
     return of_parts(cell.parts)
 
 
-def of_parts(parts: Parts) -> Estimate:
-    """Return what parts take."""
+def of_parts(parts: Parts, *, contents: bool = True) -> Estimate:
+    """Return what parts take.
+
+    Args:
+        parts: the parts.
+        contents: whether the words of tables count; else every bit of them is taken to vary.
+    """
     by_name = coefficients()
     lut = bram = 0.0
     ff = carry = dsp = bits = 0
-    for part, number in parts.counts.items():
-        item = taken(part)
+    for part, number in parts.items:
+        item = taken(part, contents=contents)
         ff += item.ff * number
         carry += item.carry * number
         dsp += item.dsp * number
@@ -221,7 +226,7 @@ def of_parts(parts: Parts) -> Estimate:
 def terms_of(parts: Parts) -> dict[str, float]:
     """Return the amounts by coefficient of parts, for a fit."""
     found: dict[str, float] = {}
-    for part, number in parts.counts.items():
+    for part, number in parts.items:
         for name, amount in taken(part).terms.items():
             if amount:
                 found[name] = found.get(name, 0.0) + amount * number
