@@ -29,6 +29,25 @@ def estimate(
         str | None, typer.Option(help="Elements per beat: a number, auto, or a TOML file.")
     ] = None,
     multipliers: Annotated[int, typer.Option(min=1, help="Budget of --parallelism auto.")] = 64,
+    target_interval: Annotated[
+        int | None, typer.Option(help="With --parallelism auto: cycles an inference, at most.")
+    ] = None,
+    target_fps: Annotated[
+        float | None,
+        typer.Option(help="With --parallelism auto and --clock: inferences a second, at least."),
+    ] = None,
+    clock: Annotated[
+        float | None, typer.Option(help="With --target-fps: the clock.", metavar="MHZ")
+    ] = None,
+    max_lut: Annotated[
+        int | None, typer.Option(help="With --parallelism auto: look-up tables, at most.")
+    ] = None,
+    max_dsp: Annotated[
+        int | None, typer.Option(help="With --parallelism auto: DSP blocks, at most.")
+    ] = None,
+    max_bram: Annotated[
+        float | None, typer.Option(help="With --parallelism auto: block RAMs, at most.")
+    ] = None,
     memory: Annotated[
         str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
     ] = None,
@@ -44,7 +63,12 @@ def estimate(
     ] = False,
 ) -> None:
     """Estimate LUT, FF, carry, DSP and BRAM of MODEL on UltraScale+, per node and in all."""
-    from mase_hw.cli._model import load_subject, read_config, read_parallelism
+    from mase_hw.cli._model import (
+        load_subject,
+        read_config,
+        read_parallelism,
+        with_targets,
+    )
     from mase_hw.emit.flow import quantize, to_hardware
     from mase_hw.errors import ConfigError
     from mase_hw.hardware.estimate import estimate_nodes
@@ -55,13 +79,21 @@ def estimate(
     if model is None:
         _fit(display, json_output)
         return
+    targets = {
+        "target_interval": target_interval,
+        "target_fps": target_fps,
+        "clock": clock,
+        "max_lut": max_lut,
+        "max_dsp": max_dsp,
+        "max_bram": max_bram,
+    }
     subject = load_subject(model, display)
     asked = None if parallelism is None else read_parallelism(parallelism)
     settings = read_config(config).settle(subject, asked, memory)
     mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
     mg = to_hardware(
         mg,
-        parallelism=settings.parallelism,
+        parallelism=with_targets(settings.parallelism, targets),
         multipliers=multipliers,
         memory=settings.memory,
         queues=settings.queues,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -192,18 +192,39 @@ class Plan:
         """The weighed resources."""
         return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, with the table."""
+        names = ("interval", "lut", "dsp", "bram", "gap", "slowest")
+        return {**{name: getattr(self, name) for name in names}, "parallelism": self.table}
 
-@dataclass
+    def to_toml(self, name: str) -> str:
+        """Return the table as text that a configuration file may hold."""
+        lines = [
+            f"# Parallelism of {name}: {self.interval} cycles an inference; nodes alone are",
+            f"# estimated at {self.lut} LUT, {self.dsp} DSP, {self.bram:g} BRAM.",
+            "[parallelism]",
+            f"default = {self.table['default']}",
+        ]
+        for node, entry in self.table.items():
+            if isinstance(entry, Mapping):
+                lines += ["", f"[parallelism.{node}]"]
+                lines += [f"{key} = {value}" for key, value in entry.items()]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
 class Explorer:
     """Candidates of a graph, and the choice among them.
 
     Attributes:
         space: the parallelisms of the graph.
-        candidates: of each node.
+        candidates: of each node, less those that others are never worse than.
+        count: candidates of all nodes that were built.
     """
 
     space: Space
-    candidates: list[list[Candidate]] = field(default_factory=list)
+    candidates: Sequence[Sequence[Candidate]]
+    count: int
 
     @classmethod
     def of(cls, mg: MaseGraph, fixed: Mapping[str, Any] | None = None) -> Explorer:
@@ -220,12 +241,7 @@ class Explorer:
             thin = replace(space, candidates=[_thinned(item, growth) for item in space.candidates])
             if _count(thin) <= MOST_CANDIDATES:
                 break
-        return cls(thin, _measured(thin))
-
-    @property
-    def count(self) -> int:
-        """Candidates of all nodes."""
-        return sum(map(len, self.candidates))
+        return cls(thin, *_measured(thin))
 
     def best(self, targets: Targets, spared: Mapping[str, float] | None = None) -> Plan:
         """Return the plan of least cost for a rate, or of the best rate.
@@ -379,24 +395,37 @@ def _count(space: Space) -> int:
     return sum(sizes.values())
 
 
-def _measured(space: Space) -> list[list[Candidate]]:
-    """Return the candidates of every node."""
-    known: dict[Hashable, list[Candidate]] = {}
-    found = []
+def _measured(space: Space) -> tuple[list[list[Candidate]], int]:
+    """Return the candidates of every node that are worth having, and how many there were."""
+    known: dict[Hashable, tuple[list[Candidate], int]] = {}
+    found, count = [], 0
     for choice in space.choices:
         lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
         key = choice.likeness, lists
         if key not in known:
-            known[key] = [item for lanes in product(*lists) for item in _worth(choice, lanes)]
-        found.append(known[key])
-    return found
+            known[key] = _worth(choice, lists)
+        found.append(known[key][0])
+        count += known[key][1]
+    return found, count
 
 
-def _worth(choice: Choice, lanes: tuple[int, ...]) -> Iterator[Candidate]:
+def _worth(choice: Choice, lists: Sequence[Sequence[int]]) -> tuple[list[Candidate], int]:
+    """Return the candidates of a node, and how many were built."""
+    kept: list[Candidate] = []
+    count = 0
+    for lanes in product(*lists):
+        made = sorted(
+            choice.netlists(lanes), key=lambda item: (item[1].busy_cycles, item[1].multipliers)
+        )
+        count += len(made)
+        kept += _fewer(lanes, made)
+    return kept, count
+
+
+def _fewer(
+    lanes: tuple[int, ...], made: Sequence[tuple[Mapping[str, int], Netlist]]
+) -> Iterator[Candidate]:
     """Yield the candidates at given lanes, less those with more multipliers and no fewer cycles."""
-    made = sorted(
-        choice.netlists(lanes), key=lambda item: (item[1].busy_cycles, item[1].multipliers)
-    )
     fewest = math.inf
     for unrolled, netlist in made:
         if netlist.multipliers < fewest or not netlist.multipliers:
@@ -425,8 +454,8 @@ def _solve(
 
     model = cp_model.CpModel()
     values = [{value: model.new_bool_var("") for value in items} for items in space.candidates]
-    for literals in values:
-        model.add_exactly_one(literals.values())
+    for by_value in values:
+        model.add_exactly_one(by_value.values())
     picked = []
     for choice, items in zip(space.choices, candidates, strict=True):
         kept = _undominated(items, cost, budgets)
@@ -460,8 +489,8 @@ def _solve(
         next(item for literal, item in zip(literals, kept, strict=True) if solver.value(literal))
         for literals, kept in picked
     ]
-    value, bound = solver.objective_value, solver.best_objective_bound
-    return chosen, (value - bound) / value if value else 0.0
+    reached, bound = solver.objective_value, solver.best_objective_bound
+    return chosen, (reached - bound) / reached if reached else 0.0
 
 
 def _undominated(
@@ -495,7 +524,13 @@ def chosen_parallelism(
     Raises:
         ParallelismError: where no plan meets the targets.
     """
-    explorer = Explorer.of(mg, fixed)
+    return fitting(Explorer.of(mg, fixed), targets, whole)
+
+
+def fitting(
+    explorer: Explorer, targets: Targets, whole: Callable[[Mapping[str, Any]], Estimate]
+) -> Plan:
+    """Return the plan of an explorer whose whole design meets the targets, as above."""
     spared: dict[str, float] = {}
     for _ in range(ROUNDS):
         plan = explorer.best(targets, spared)
@@ -509,8 +544,8 @@ def chosen_parallelism(
         }
         if not beyond:
             return plan
-        for name, amount in beyond.items():
-            spared[name] = spared.get(name, 0.0) + amount
+        for name, more in beyond.items():
+            spared[name] = spared.get(name, 0.0) + more
     raise ParallelismError(
         f"no parallelism was found whose whole design fits within {_named(targets.budgets)}: "
         f"queues and splitters take {', '.join(f'{v:.0f} {k}' for k, v in spared.items())} "
