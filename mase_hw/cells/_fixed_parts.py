@@ -83,19 +83,36 @@ def bounded(number: Rounded, result: Encoding) -> Parts:
     return Parts.of(Saturation(result.width, above), Register(result.width))
 
 
-def cast(width: int, fraction: int, result: Encoding, *, unsigned: bool = False) -> Parts:
-    """Return a rounding, a bound, and a register behind each."""
+def cast(
+    width: int, fraction: int, result: Encoding, *, unsigned: bool = False, before: int = 0
+) -> Parts:
+    """Return a rounding, a bound, and a register behind each.
+
+    Args:
+        width: bits of the number that is rounded, in two's complement.
+        fraction: its fraction bits.
+        result: encoding of the result.
+        unsigned: whether its sign is a zero.
+        before: registers of the number that nothing holds, and that nobody else counts.
+    """
     number = rounded(width, fraction, result, unsigned=unsigned)
-    return number.parts + Parts.of(Register(number.stored)) + bounded(number, result)
+    ends = bounded(number, result)
+    plain = not number.parts.items and len(ends.items) == 1
+    if plain:
+        # Nothing happens from register to register.
+        lost = max(number.stored - result.width, 0)
+        return Parts.of(Register(number.stored - lost, 2 + before), Register(lost, before))
+    return Parts.of(number.parts, Register(width, before), Register(number.stored), ends)
 
 
-def clip(result: Encoding, low: int, high: int) -> Parts:
+def clip(result: Encoding, low: int, high: int, *, shared: bool = False) -> Parts:
     """Return `mase_fixed_clip`.
 
     Args:
         result: encoding of the codes.
         low: the lower bound.
         high: the upper one.
+        shared: whether the tables of a saturation choose the bound too.
     """
     width, mask = result.width, (1 << result.width) - 1
     flip = (1 << (width - 1)) if result.signed else 0
@@ -106,7 +123,9 @@ def clip(result: Encoding, low: int, high: int) -> Parts:
         parts += NOTHING if zero else Parts.of(Compare(width, constant=True))
     if top != mask:
         parts += Parts.of(Compare(width, constant=True))
-    return parts + (Parts.of(Mux(2, width)) if bottom or top != mask else NOTHING)
+    # A zero is chosen by the reset of a register.
+    chosen = top != mask or (bottom and low & mask)
+    return parts + (Parts.of(Mux(2, width)) if chosen and not shared else NOTHING)
 
 
 def tree(lanes: int, width: int, *, grows: bool = True) -> Parts:

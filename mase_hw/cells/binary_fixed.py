@@ -43,9 +43,9 @@ class BinaryFixed(Elementwise):
         first, second, out = self.data_in_0, self.data_in_1, self.data_out_0
         left, right = first.width + (not first.signed), second.width + (not second.signed)
         if self.operation is Operation.MULTIPLY:
-            lane = Parts.of(Register(first.width + second.width + left + right))
+            lane = Parts.of(Register(first.width + second.width))
             lane += Parts.of(Product(left, right))
-            lane += cast(left + right, first.fraction + second.fraction, out)
+            lane += cast(left + right, first.fraction + second.fraction, out, before=1)
         else:
             fraction = max(first.fraction, second.fraction)
             left, right = left + fraction - first.fraction, right + fraction - second.fraction

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
 from mase_hw.cells._fixed_parts import bounded, clip, rounded
-from mase_hw.cells._parts import Parts, Register
+from mase_hw.cells._parts import Parts, Register, Saturation
 from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.formats import Encoding, Overflow
 
@@ -35,7 +35,8 @@ class ClampFixed(Elementwise):
         number = rounded(width, data.fraction, out, unsigned=not data.signed)
         if self.bounds_on_result:
             registers = Parts.of(Register(number.stored))
-            clipped = clip(out, self.low, self.high)
+            saturated = any(isinstance(part, Saturation) for part, _ in bounded(number, out).items)
+            clipped = clip(out, self.low, self.high, shared=saturated)
         else:
             registers = Parts.of(Register(data.width))
             clipped = clip(data, self.low, self.high)

@@ -143,7 +143,8 @@ class Reduce(Cell):
             Product(numerator + 1, reciprocal),
             Register(product),
             Offset(quotient + 1, quotient // 2),
-            Compare(numerator + bits, constant=True),
+            Offset(numerator + bits, (numerator + bits) // 2),
+            Gates(3),
         )
         return parts + cast(quotient + 2, fraction + shift + 1, out)
 

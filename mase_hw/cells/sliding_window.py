@@ -211,11 +211,15 @@ class SlidingWindow(Cell):
             + turn(given["ROWS"])
         )
         images = {name: image for name, (_, image) in self.images.items()}
+        row_words, column_words = images["ROW_FILE"], images["COLUMN_FILE"]
+        rest = row_words.width_bits - offset
+        low = Image(rest, lambda: [word % (1 << rest) for word in row_words.words])
+        # What later rows read first passes a register more, the third in a row.
+        later = Image(offset, lambda: [word >> rest for word in row_words.words])
         tables = Parts.of(
-            Table(given["ROWS"], images["ROW_FILE"].width_bits, images["ROW_FILE"], stages=2),
-            Table(
-                given["COLUMNS"], images["COLUMN_FILE"].width_bits, images["COLUMN_FILE"], stages=2
-            ),
+            Table(given["ROWS"], rest, low, stages=2),
+            Table(given["ROWS"], offset, later, stages=3),
+            Table(given["COLUMNS"], column_words.width_bits, column_words, stages=2),
             Register(tile, 2),
         )
         shared = Parts.of(
@@ -227,7 +231,7 @@ class SlidingWindow(Cell):
             (Register(1), stages),
             Register(1, stages),
             Adder(offset + 1),
-            Register(2 * offset + 1),
+            Register(offset + 1),
             Compare(offset + 1),
             Mux(2, offset),
             Register(offset, stages - 3),
@@ -240,13 +244,15 @@ class SlidingWindow(Cell):
             Adder(address), Register(2 * address + 1), Offset(address + 2, 2), Mux(2, address)
         )
         row, column, moved = moves = self._moves(given)
+        # A single row of positions of a single row of pixels is known.
+        has_rows = given["ROWS"] > 1 or rows > 1
         element = modulo * 3 + self._counter(given, moves)
         element += Parts.of(
             Register(index_bits(rows) * row + index_bits(columns) * column + tile * moved, 2),
             Register(int(row), 2),
             Mux(rows if row else 1, address + offset + 1),
             Mux(columns if column else 1, address + offset + 1),
-            Register(2 * address + 2 * offset + tile),
+            Register((address + offset) * (1 + has_rows) + tile),
             Register(2),
             Register(1, stages - 4),
             Adder(offset),

@@ -66,9 +66,10 @@ def carries(bits: int) -> int:
     return -(-bits // CARRY_BITS) if bits >= CARRY_LEAST_BITS else 0
 
 
-def block_halves(words: int, bits: int) -> int:
-    """Return the 18-kbit blocks of a memory."""
-    return min(math.ceil(bits / width) * math.ceil(words / depth) for width, depth in BLOCK_SHAPES)
+def block_halves(words: int, bits: int, ports: int = 1) -> int:
+    """Return the 18-kbit blocks of a memory; with two ports that read, words are narrower."""
+    shapes = BLOCK_SHAPES if ports == 1 else BLOCK_SHAPES[:-1]
+    return min(math.ceil(bits / width) * math.ceil(words / depth) for width, depth in shapes)
 
 
 def ways_cost(ways: int) -> float:
@@ -180,40 +181,55 @@ def _product(part: kinds.Product) -> Taken:
 
 
 def _table(part: kinds.Table) -> Taken:
-    bits = part.words * part.bits
-    halves = block_halves(part.words, part.bits)
-    if part.block or halves * BLOCK_COST < bits * LOGIC_COST_PER_BIT:
-        pairs = -(-part.readers // 2)
-        held = part.bits * (part.stages - 1) * part.readers
-        return Taken(ff=held, bram=halves * pairs / 2, memory_bits=bits * pairs)
-    tables, varying = constant_tables(part)
-    held = int(varying) * part.stages * part.readers
-    address = max((part.words - 1).bit_length(), SMALL_ADDRESS)
-    size = 1 << max(address - LARGE_ADDRESS, 0)
-    name = f"table of {1 << min(address, LARGE_ADDRESS)}"
-    terms = {name: tables * size * part.readers}
+    varying = part.bits if part.image is None else _varying(tuple(part.image.words))
+    bits = part.words * varying
+    halves = block_halves(part.words, varying, part.readers)
+    pairs = -(-part.readers // 2)
+    if part.block or halves * pairs * BLOCK_COST < bits * LOGIC_COST_PER_BIT:
+        held = varying * (part.stages - 1) * part.readers
+        return Taken(ff=held, bram=halves * pairs / 2, memory_bits=part.words * part.bits * pairs)
+    sizes, varying = constant_tables(part)
+    held = varying * part.stages * part.readers
+    terms: dict[str, float] = {}
+    for inputs, number in sizes.items():
+        size = 1 << max(inputs - LARGE_ADDRESS, 0)
+        name = f"table of {1 << min(max(inputs, SMALL_ADDRESS), LARGE_ADDRESS)}"
+        terms[name] = terms.get(name, 0.0) + number * size * part.readers
     if part.stages >= SHIFT_REGISTER_STAGES:
-        terms[EXACT] = int(varying) * part.readers
+        terms[EXACT] = varying * part.readers
         held = 0
-    return Taken(ff=held, memory_bits=bits, terms=terms)
+    return Taken(ff=held, memory_bits=part.words * part.bits, terms=terms)
 
 
-def constant_tables(part: kinds.Table) -> tuple[float, int]:
+@lru_cache(1024)
+def _varying(words: tuple[int, ...]) -> int:
+    """Return the bits of a word that are not the same in all words."""
+    some, every = 0, -1
+    for word in words:
+        some |= word
+        every &= word
+    return (some & ~every).bit_count()
+
+
+def constant_tables(part: kinds.Table) -> tuple[Mapping[int, int], int]:
     """Return the functions of the address that constant words are, and the bits that vary.
 
-    A bit of a word is a function of the address. What is constant, a bit of the address, equal to
-    another or its opposite takes no logic; equal bits share a register.
+    A bit of a word is a function of the address, counted by the bits on which it depends. What is
+    constant, a bit of the address, equal to another or its opposite takes no logic; equal bits
+    share a register.
     """
     if part.image is None:
-        return float(part.bits * (part.words > 2)), part.bits * (part.words > 1)
+        address = max(1, (part.words - 1).bit_length())
+        return {address: part.bits * (part.words > 2)}, part.bits * (part.words > 1)
     return _functions(tuple(part.image.words), part.words, part.bits)
 
 
 @lru_cache(1024)
-def _functions(words: tuple[int, ...], depth: int, bits: int) -> tuple[float, int]:
+def _functions(words: tuple[int, ...], depth: int, bits: int) -> tuple[dict[int, int], int]:
     mask = (1 << depth) - 1
     plain = {0, mask}
-    for bit in range(max(1, (depth - 1).bit_length())):
+    address = max(1, (depth - 1).bit_length())
+    for bit in range(address):
         column = sum(1 << place for place in range(depth) if place >> bit & 1)
         plain |= {column, mask & ~column}
     functions: set[int] = set()
@@ -223,7 +239,18 @@ def _functions(words: tuple[int, ...], depth: int, bits: int) -> tuple[float, in
         varying.add(column)
         if column not in plain and mask & ~column not in functions:
             functions.add(column)
-    return float(len(functions)), len(varying - {0, mask})
+    sizes: dict[int, int] = {}
+    for column in functions:
+        inputs = sum(_depends(column, bit, depth) for bit in range(address))
+        sizes[inputs] = sizes.get(inputs, 0) + 1
+    return sizes, len(varying - {0, mask})
+
+
+def _depends(column: int, bit: int, depth: int) -> bool:
+    """Return whether a function of places below `depth` depends on a bit of the place."""
+    step = 1 << bit
+    low = sum(1 << place for place in range(depth - step) if not place & step)
+    return bool((column ^ column >> step) & low)
 
 
 def _memory(part: kinds.Memory) -> Taken:
