@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
@@ -147,8 +147,3 @@ def _instance(name: str, cell: Cell, folder: Path) -> tuple[list[str], str]:
         values[parameter] = f'"mem/{file.name}"'
     given_values = ", ".join(f".{key}({value})" for key, value in values.items())
     return ports, f"  {cell.module} #({given_values}) {name} (\n    {', '.join(nets)}\n  );\n"
-
-
-def errors(found: Iterable[tuple[float, float]]) -> list[float]:
-    """Return relative errors of pairs of an estimate and a count, by size."""
-    return sorted(abs(guess - true) / max(true, 1.0) for guess, true in found)

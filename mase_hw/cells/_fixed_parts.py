@@ -140,7 +140,7 @@ def tree(lanes: int, width: int, *, grows: bool = True) -> Parts:
     while inputs > 1:
         out = width + grows
         pairs, single = divmod(inputs, 2)
-        parts += Parts.of((Adder(out), pairs), (Register(out), pairs))
+        parts += Parts.of((Adder(out, full=True), pairs), (Register(out), pairs))
         # A number without a partner has a copy of its sign on top.
         parts += Parts.of((Register(width), single))
         inputs, width = pairs + single, out

@@ -90,10 +90,12 @@ class Adder(Part):
     Attributes:
         bits: of the result.
         gated: whether one of them may be zero or another instead, chosen by a bit.
+        full: whether every bit of both varies, as in a tree of sums.
     """
 
     bits: int
     gated: bool = False
+    full: bool = False
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class MultiplyAccumulate(Accumulator):
         shifted = left + right + self._levels + fraction - data.fraction - weight.fraction
         width = self.accumulator_width if self.terms > 1 or bias else shifted
         if self.terms > 1 or bias:
-            sums += Parts.of(Adder(width, gated=True))
+            sums += Parts.of(Adder(width, gated=True, full=True))
         sums += Parts.of(Register(width)) + cast(width, fraction, out)
         operands = self._data_port().width_bits + self.inputs["weight"].width_bits
         pipeline = accumulate_pipeline(

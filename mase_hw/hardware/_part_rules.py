@@ -34,6 +34,7 @@ CARRY_BITS, CARRY_LEAST_BITS = 4, 3
 DISTRIBUTED_SHAPES = ((32, 14), (64, 7))
 DISTRIBUTED_LUT = 8
 LUT_INPUTS = 6
+TABLE_PLACES = 1 << LUT_INPUTS
 # Tables of constants have a coefficient for each number of words from 16 to 256.
 SMALL_ADDRESS, LARGE_ADDRESS = 4, 8
 # Terms without a coefficient: what is known exactly.
@@ -103,7 +104,8 @@ def _pointer(part: kinds.Pointer) -> Taken:
 
 
 def _adder(part: kinds.Adder) -> Taken:
-    terms = {"sum bit": part.bits, "gated sum bit": part.bits * part.gated}
+    plain, gated = ("full sum bit", "sum bit kept") if part.full else ("sum bit", "gated sum bit")
+    terms = {plain: part.bits, gated: part.bits * part.gated}
     return Taken(carry=carries(part.bits), terms=terms)
 
 
@@ -211,7 +213,7 @@ def _varying(words: tuple[int, ...]) -> int:
     return (some & ~every).bit_count()
 
 
-def constant_tables(part: kinds.Table) -> tuple[Mapping[int, int], int]:
+def constant_tables(part: kinds.Table) -> tuple[Mapping[int, float], int]:
     """Return the functions of the address that constant words are, and the bits that vary.
 
     A bit of a word is a function of the address, counted by the bits on which it depends. What is
@@ -225,7 +227,7 @@ def constant_tables(part: kinds.Table) -> tuple[Mapping[int, int], int]:
 
 
 @lru_cache(1024)
-def _functions(words: tuple[int, ...], depth: int, bits: int) -> tuple[dict[int, int], int]:
+def _functions(words: tuple[int, ...], depth: int, bits: int) -> tuple[dict[int, float], int]:
     mask = (1 << depth) - 1
     plain = {0, mask}
     address = max(1, (depth - 1).bit_length())
@@ -239,11 +241,21 @@ def _functions(words: tuple[int, ...], depth: int, bits: int) -> tuple[dict[int,
         varying.add(column)
         if column not in plain and mask & ~column not in functions:
             functions.add(column)
-    sizes: dict[int, int] = {}
+    sizes: dict[int, float] = {}
     for column in functions:
         inputs = sum(_depends(column, bit, depth) for bit in range(address))
-        sizes[inputs] = sizes.get(inputs, 0) + 1
+        sizes[inputs] = sizes.get(inputs, 0.0) + _share(column, depth)
     return sizes, len(varying - {0, mask})
+
+
+def _share(column: int, depth: int) -> float:
+    """Return how many of the parts of 64 places of a function are neither constant nor alike."""
+    parts = -(-depth // TABLE_PLACES)
+    if parts <= 1:
+        return 1.0
+    full = (1 << TABLE_PLACES) - 1
+    found = {column >> part * TABLE_PLACES & full for part in range(parts)}
+    return max(len(found - {0, full}), 1) / parts
 
 
 def _depends(column: int, bit: int, depth: int) -> bool:
