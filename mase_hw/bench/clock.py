@@ -203,7 +203,8 @@ def estimator_rows(folder: Path, seeds: int) -> Iterator[Row]:
 def exploration_rows(folder: Path, seeds: int) -> Iterator[Row]:
     """Compare the search for a parallelism with enumeration, and time it on a network."""
     from mase_hw.bench._explorations import largest_gap
-    from mase_hw.emit.flow import explored, quantize
+    from mase_hw.emit.exploration import explored
+    from mase_hw.emit.flow import quantize
     from mase_hw.graph import trace
     from mase_hw.models import models
 

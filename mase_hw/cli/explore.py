@@ -57,7 +57,8 @@ def explore(
     from rich.table import Table
 
     from mase_hw.cli._model import load_subject, read_config, with_targets
-    from mase_hw.emit.flow import explored, quantize
+    from mase_hw.emit.exploration import explored
+    from mase_hw.emit.flow import quantize
 
     display = Display(quiet=json_output)
     targets = {

@@ -13,13 +13,7 @@ from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate
-from mase_hw.hardware.explore import (
-    Explorer,
-    Plan,
-    chosen_parallelism,
-    fitting,
-    split_targets,
-)
+from mase_hw.hardware.explore import chosen_parallelism, split_targets
 from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.decompose import decompose_transform_pass
@@ -119,52 +113,16 @@ def to_hardware(
     check(mg)
     mg, _ = bridge_formats_transform_pass(mg, {})
     arguments = {"multipliers": multipliers, "memory": memory, "queues": queues}
-
-    def parallel(asked: int | str | Mapping[str, Any]) -> MaseGraph:
-        return add_hardware_metadata_analysis_pass(mg, {"parallelism": asked, **arguments})[0]
-
     asked, targets = split_targets(parallelism)
     if targets is not None:
-        asked = chosen_parallelism(mg, asked, targets, lambda t: estimate(parallel(t))).table
-    mg = parallel(asked)
+        nodes = mg
+
+        def whole(table: Mapping[str, Any]) -> Estimate:
+            given = {"parallelism": table, **arguments}
+            return estimate(add_hardware_metadata_analysis_pass(nodes, given)[0])
+
+        asked = chosen_parallelism(mg, asked, targets, whole).table
+    mg, _ = add_hardware_metadata_analysis_pass(mg, {"parallelism": asked, **arguments})
     mg, _ = verify_analysis_pass(mg, {})
     mg, _ = verify_progress_analysis_pass(mg, {})
     return mg
-
-
-def explored(
-    mg: MaseGraph,
-    *,
-    parallelism: int | str | Mapping[str, Any] = "auto",
-    memory: Memory = ON_CHIP,
-    queues: Mapping[str, int] | None = None,
-    points: int = 12,
-) -> tuple[Plan, list[Plan], int]:
-    """Return the parallelism for a target, the front of what is possible, and the candidates.
-
-    Args:
-        mg: a quantised graph.
-        parallelism: `auto`, or a table with targets and with what is fixed; see `to_hardware`.
-            Without a target, the least resources.
-        memory: where weights lie.
-        queues: depths of queues by name.
-        points: of the front.
-
-    Raises:
-        ParallelismError: for a target that contradicts itself or cannot be met.
-    """
-    mg, _ = remove_identity_transform_pass(mg, {})
-    check(mg)
-    mg, _ = bridge_formats_transform_pass(mg, {})
-    table = parallelism if isinstance(parallelism, Mapping) else {}
-    fixed, targets = split_targets(table)
-    explorer = Explorer.of(mg, fixed)
-    front = explorer.front(points)
-    if targets is None:
-        return front[0], front, explorer.count
-
-    def whole(asked: Mapping[str, Any]) -> Estimate:
-        given = {"parallelism": asked, "memory": memory, "queues": queues}
-        return estimate(add_hardware_metadata_analysis_pass(mg, given)[0])
-
-    return fitting(explorer, targets, whole), front, explorer.count

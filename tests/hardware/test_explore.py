@@ -10,7 +10,8 @@ import torch
 from typer.testing import CliRunner
 
 from mase_hw.cli import build_app
-from mase_hw.emit.flow import explored, quantize, to_hardware
+from mase_hw.emit.exploration import explored
+from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.errors import ConfigError, ParallelismError
 from mase_hw.graph import trace
 from mase_hw.hardware.estimate import estimate, estimate_nodes
