@@ -34,6 +34,11 @@ AREAS: Mapping[int, tuple[int, int, int] | None] = {
 # LUT times interval to stay below, by parallelism.
 PRODUCTS: Mapping[int, float] = {1: 3.38e6, 2: 0.92e6, 4: 0.46e6, 8: 0.18e6, 16: 0.11e6}
 WITHOUT_DSP, WITHOUT_DSP_INTERVAL, WITHOUT_DSP_LUT = 4, 300, 3_500
+# Designs whose estimate is compared with Yosys, and the relative errors to stay within.
+ESTIMATED, QUICK_ESTIMATED = 42, 6
+MEDIAN_ERROR, WORST_ERROR = 0.03, 0.10
+EXPLORED, CANDIDATES, EXPLORE_SECONDS = "fashion-resnet8", 10_000, 10.0
+EXPLORED_INTERVAL, OPTIMUM_GAP = 20_384, 0.05
 
 Measure = Callable[[Path, int], Iterator[Row]]
 
@@ -80,6 +85,8 @@ def figures() -> dict[str, Measure]:
         "bitstream": bitstream_rows,
         **{f"area-p{parallelism}": partial(area_rows, parallelism) for parallelism in AREAS},
         "area-without-dsp": area_without_dsp_rows,
+        "estimator": estimator_rows,
+        "exploration": exploration_rows,
     }
 
 
@@ -165,6 +172,60 @@ def area_without_dsp_rows(folder: Path, seeds: int) -> Iterator[Row]:
         f"{total.lut:,} ({total.bram:g}, {total.ff:,}; {interval:,} cycles)",
         f"<= {WITHOUT_DSP_LUT:,} at <= {WITHOUT_DSP_INTERVAL} cycles",
         total.dsp == 0 and total.lut <= WITHOUT_DSP_LUT and interval <= WITHOUT_DSP_INTERVAL,
+    )
+
+
+def estimator_rows(folder: Path, seeds: int) -> Iterator[Row]:
+    """Compare estimates with Yosys on designs that nothing was fitted on; some of them quickly."""
+    from mase_hw.bench._estimates import compared, held_out, spread
+
+    count = ESTIMATED if seeds == SEEDS else QUICK_ESTIMATED
+    found = [compared(name, cells) for name, cells in held_out(count)]
+    for place, what in enumerate(("LUT", "FF")):
+        median, worst = spread(found, place)
+        far = max(found, key=lambda item: abs(item.error(place)))
+        yield Row(
+            f"estimator against Yosys on {len(found)} designs that are not in the fit: {what}",
+            f"median error {median:.1%}, worst {worst:.1%} ({far.name})",
+            f"median <= {MEDIAN_ERROR:.0%}, worst <= {WORST_ERROR:.0%}",
+            median <= MEDIAN_ERROR and worst <= WORST_ERROR,
+        )
+    for place, what in ((2, "DSP"), (3, "BRAM")):
+        exact = sum(item.counted[place] == item.guessed[place] for item in found)
+        yield Row(
+            f"estimator against Yosys: designs with exact {what}",
+            f"{exact} of {len(found)}",
+            "all",
+            exact == len(found),
+        )
+
+
+def exploration_rows(folder: Path, seeds: int) -> Iterator[Row]:
+    """Compare the search for a parallelism with enumeration, and time it on a network."""
+    from mase_hw.bench._explorations import largest_gap
+    from mase_hw.emit.exploration import explored
+    from mase_hw.emit.flow import quantize
+    from mase_hw.graph import trace
+    from mase_hw.models import models
+
+    gap, spaces, designs = largest_gap()
+    yield Row(
+        f"exploration: gap to the exhaustive optimum, {spaces} questions to {designs:,} designs",
+        f"{gap:.2%}",
+        f"<= {OPTIMUM_GAP:.0%}",
+        gap <= OPTIMUM_GAP,
+    )
+    model = models()[EXPLORED]
+    trained = model.load()
+    graph = quantize(trace(trained.module, trained.example_inputs, name="explored"), model.config)
+    with timed() as elapsed:
+        plan, front, count = explored(graph, parallelism={"target_interval": EXPLORED_INTERVAL})
+    yield Row(
+        f"exploration: {EXPLORED}, a target and a front of {len(front)} points",
+        f"{count:,} candidates of nodes in {elapsed.cpu:.1f} CPU-s ({elapsed.wall:.1f} s); "
+        f"{plan.interval:,} cycles, {plan.lut:,} LUT, {plan.dsp} DSP",
+        f">= {CANDIDATES:,} in <= {EXPLORE_SECONDS:g} s",
+        count >= CANDIDATES and elapsed.wall <= EXPLORE_SECONDS,
     )
 
 

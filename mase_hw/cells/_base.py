@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mase_hw.cells._motion import Motion
+from mase_hw.cells._parts import Parts
 from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry.tensor import TensorSpec
 
@@ -155,6 +156,11 @@ class Cell(ABC):
     @abstractmethod
     def motion(self) -> Motion:
         """How beats move from the inputs to the first output."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> Parts:
+        """What the module is made of."""
 
     @property
     def multipliers(self) -> int:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port, fact
 from mase_hw.cells._motion import Fold, Motion
+from mase_hw.cells._parts import Adder, Compare, Gates, Mux, Parts, Register, Turn
+from mase_hw.cells._pipeline import round_pipeline, round_store, turn
 from mase_hw.formats import Encoding
 
 
@@ -49,6 +51,36 @@ class Argmax(Cell):
         """A result follows its last beat, whose lanes a tree compares."""
         levels = (self.lanes - 1).bit_length() if self.row else 0
         return Fold(self.terms, 5 + levels, self.inner)
+
+    @property
+    def parts(self) -> Parts:
+        """A tree of comparisons, the best until now, and a pipeline of rounds."""
+        width, index = self.data_in_0.width, self.index_width
+        elements = self.lanes if self.row else 1
+        lanes_out = 1 if self.row else self.lanes
+        levels = (elements - 1).bit_length()
+        lane = Parts.of(Register(2 * width * elements))
+        if self.row and self.row - (self.terms - 1) * elements < elements:
+            tail = elements - (self.row - (self.terms - 1) * elements)
+            lane += Parts.of(Gates(tail * width), Register(1))
+        inputs, place = elements, 0
+        while inputs > 1:
+            pairs, single = divmod(inputs, 2)
+            place += 1
+            best = width + place
+            lane += Parts.of((Compare(width), pairs), (Mux(2, best), pairs))
+            lane += Parts.of(Register(best * pairs), Register((best - 1) * single))
+            inputs = pairs + single
+        best = width + index
+        lane += Parts.of(Compare(width), Mux(2, best))
+        if levels:
+            lane += Parts.of(Adder(index))
+        rounds = round_pipeline(self.terms, 2 + levels, 1, lanes_out * index, self.inner) + turn(
+            self.inner
+        )
+        if self.terms > 1:
+            rounds += Parts.of(Turn(max(index - levels, 1)))
+        return lane * lanes_out + rounds + round_store(lanes_out * best, self.inner)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from mase_hw.cells._base import Cell, Port, Value
 from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._parts import Gates, Mux, Offset, Parts, Register, Turn
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,20 @@ class AxiReadPort(Cell):
             **{name: f"external_{name}" for name in (*lanes, "beat_valid")},
             **{name: name for name in outside},
         }
+
+    @property
+    def parts(self) -> Parts:
+        """Whose turn it is, the address of a burst, and how many are on their way."""
+        address, count = self.address_width, self.outstanding.bit_length()
+        request = address + 8 + self.id_width
+        return Parts.of(
+            Register(request + self.sources + 2),
+            Turn(count),
+            (Gates(4), self.sources),
+            Mux(self.sources, request),
+            Offset(address, 0),
+            Gates(4),
+        )
 
     @property
     def motion(self) -> Motion:

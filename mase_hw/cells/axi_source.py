@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import gcd
 
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._parts import Adder, Compare, Gates, Mux, Parts, Register, Turn
+from mase_hw.cells._pipeline import index_bits, result_queue
+from mase_hw.cells.stream_replay import StreamReplay
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,38 @@ class AxiSource(Cell):
             "beat": "external_beat",
             "beat_valid": f"external_beat_valid{lane}",
         }
+
+    @property
+    def parts(self) -> Parts:
+        """What asks for bursts, the buffer, what cuts beats into words, and a replay."""
+        width, given = self.port.width_bits, self.data_width
+        beats = -(-self.words * width // given)
+        bursts = -(-beats // self.burst_beats)
+        places, count = self.buffer_beats + 1, index_bits(bursts)
+        credit = places.bit_length()
+        asks = Parts.of(
+            (Adder(credit, gated=True), 2),
+            Compare(credit),
+            Turn(count),
+            Gates(4),
+            Register(credit - 1),
+        )
+        unit = gcd(given, width)
+        enter, leave = given // unit, width // unit
+        capacity = enter + leave - 1
+        level = capacity.bit_length()
+        gearbox = Parts.of(
+            Register(capacity * unit + level),
+            Turn(index_bits(self.words)),
+            (Adder(level, gated=True), 2),
+            Gates(level + 4 + leave),
+            Mux(min(leave, 4) + 2, capacity * unit),
+        )
+        parts = asks + gearbox + result_queue(given, places)
+        if self.repeats > 1:
+            port = replace(self.port, beats=self.words)
+            parts += StreamReplay(port, self.words, self.repeats).parts
+        return parts
 
     @property
     def motion(self) -> Motion:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Encoded
+from mase_hw.cells._encoder import EXPONENT, encode, scaled_arithmetic
 from mase_hw.cells._operation import Operation
+from mase_hw.cells._parts import Offset, Parts, Register
+from mase_hw.cells._pipeline import join
 from mase_hw.formats import Encoding
 
 
@@ -34,6 +37,24 @@ class BinaryBlocks(Encoded):
     def multipliers(self) -> int:
         """One for each lane of products."""
         return self.rows * self.lanes if self.operation is Operation.MULTIPLY else 0
+
+    @property
+    def parts(self) -> Parts:
+        """For each lane exponents and what is computed; an encoder of blocks."""
+        first, second = self.data_in_0, self.data_in_1
+        left, right = first.width, second.width
+        product = self.operation is Operation.MULTIPLY
+        subtracts = self.operation is Operation.SUBTRACT
+        exponent = min(EXPONENT, max(first.scale_width, second.scale_width) + 2)
+        lane = Parts.of(Register(left + right + 2 * exponent), (Offset(exponent, 4), 2))
+        lane += scaled_arithmetic(
+            product, left, right, self.guard_bits, negated=subtracts, exponent=exponent
+        )
+        width = left + right if product else max(left, right) + self.guard_bits + 1
+        count, out = self.rows * self.lanes, self.data_out_0
+        shape = self.rows, self.lanes, self.size
+        codes = encode(width, out, self.stages, *shape)
+        return lane * count + join(2) + codes
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
+from mase_hw.cells._fixed_parts import cast
 from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._operation import Operation
+from mase_hw.cells._parts import Adder, Parts, Product, Register
+from mase_hw.cells._pipeline import join, stream_pipeline
 from mase_hw.formats import Encoding, Overflow
 
 
@@ -33,6 +36,23 @@ class BinaryFixed(Elementwise):
     def motion(self) -> Motion:
         """Rounding and bounds, before them operands and products, and a queue."""
         return Steps(6 if self.operation is Operation.MULTIPLY else 4)
+
+    @property
+    def parts(self) -> Parts:
+        """A sum or a product and its cast for each lane, and a pipeline."""
+        first, second, out = self.data_in_0, self.data_in_1, self.data_out_0
+        left, right = first.width + (not first.signed), second.width + (not second.signed)
+        if self.operation is Operation.MULTIPLY:
+            lane = Parts.of(Register(first.width + second.width))
+            lane += Parts.of(Product(left, right))
+            lane += cast(left + right, first.fraction + second.fraction, out, before=1)
+        else:
+            fraction = max(first.fraction, second.fraction)
+            left, right = left + fraction - first.fraction, right + fraction - second.fraction
+            width = 1 + max(left, right)
+            lane = Parts.of(Adder(width)) + cast(width, fraction, out)
+        stages = 4 if self.operation is Operation.MULTIPLY else 2
+        return lane * self.lanes + join(2) + stream_pipeline(self.lanes * out.width, stages)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

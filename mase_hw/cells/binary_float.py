@@ -7,9 +7,19 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._encoder import encoder
+from mase_hw.cells._encoder import (
+    EXPONENT,
+    cast_stages,
+    encoder,
+    scalar_cast,
+    scalar_decode,
+    scaled_arithmetic,
+    significand_bits,
+)
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._operation import Operation
+from mase_hw.cells._parts import Compare, Gates, Offset, Parts, Register
+from mase_hw.cells._pipeline import join, stream_pipeline
 from mase_hw.formats import Encoding, Kind
 
 
@@ -44,6 +54,39 @@ class BinaryFloat(Elementwise):
     def motion(self) -> Motion:
         """Decoded operands, what is computed, its rounding."""
         return encoder(1 + self.operation.stages, self.data_out_0, self.lanes, self.lanes)
+
+    @property
+    def parts(self) -> Parts:
+        """For each lane decoded operands, what is computed, its code; a pipeline."""
+        first, second, out = self.data_in_0, self.data_in_1, self.data_out_0
+        left, right = significand_bits(first), significand_bits(second)
+        product = self.operation is Operation.MULTIPLY
+        subtracts = self.operation is Operation.SUBTRACT
+        stages = self.operation.stages
+        infinite = self.data_in_0_infinity or self.data_in_1_infinity
+        most = max(code.exponent_width for code in (first, second)) + 2
+        exponent = EXPONENT if infinite else min(EXPONENT, most)
+        floats = (first.kind is Kind.FLOAT) + (second.kind is Kind.FLOAT)
+        lane = (
+            scalar_decode(first)
+            + scalar_decode(second)
+            + Parts.of(
+                Register(left + right + exponent * floats),
+                (Offset(exponent, 4), floats),
+                (Compare(first.width - 1, constant=True), floats),
+                Register(1, stages + 1 + cast_stages(out)),
+                Register(1, stages + 1),
+                Register(1, cast_stages(out)),
+                Gates(out.width + 4),
+            )
+        )
+        lane += scaled_arithmetic(
+            product, left, right, self.guard_bits, negated=subtracts, exponent=exponent
+        )
+        width = left + right if product else max(left, right) + self.guard_bits + 1
+        lane += scalar_cast(width, out, stages=1)
+        pipeline = stream_pipeline(self.lanes * out.width, 1 + stages + cast_stages(out))
+        return lane * self.lanes + join(2) + pipeline
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

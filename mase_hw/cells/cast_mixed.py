@@ -7,6 +7,15 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Encoded
+from mase_hw.cells._encoder import (
+    EXPONENT,
+    encode,
+    scalar_decode,
+    shift_bits,
+    significand_bits,
+    varying_bits,
+)
+from mase_hw.cells._parts import Adder, Offset, Parts, Product, Register
 from mase_hw.formats import Encoding, Kind
 
 
@@ -28,6 +37,34 @@ class CastMixed(Encoded):
     def stages(self) -> int:
         """Decoded codes, times a float scale, less the zero point, times the multiplier."""
         return 2 + self.data_in_0.scale_is_float + (self.multiplier_width > 0)
+
+    @property
+    def parts(self) -> Parts:
+        """For each lane a decoded code, its exponent and its multiple; an encoder."""
+        code, out = self.data_in_0, self.data_out_0
+        bits, shift = significand_bits(code), shift_bits(code)
+        count = self.rows * self.lanes
+        scale = code.scale_width
+        # A scale, and a shift beside it, with a sign.
+        exponent = min(EXPONENT, max(scale, shift + (shift > 0)) + 2)
+        lane = scalar_decode(code) + Parts.of(Register(varying_bits(code) + shift))
+        row = Parts.of(Register(scale))
+        wide = bits
+        if code.scale_is_float:
+            factor = Encoding(8, Kind.FLOAT, exponent_width=4)
+            wide = bits + significand_bits(factor)
+            row += scalar_decode(factor) + Parts.of(Register(significand_bits(factor) + 4))
+            lane += Parts.of(Register(bits + shift), Product(bits, significand_bits(factor)))
+        if code.zero_point:
+            lane += Parts.of(Offset(wide, code.zero_point.bit_count()))
+        lane += Parts.of(Register(exponent), Adder(exponent))
+        if self.multiplier_width:
+            lane += Parts.of(Register(wide), Product(wide, self.multiplier_width + 1))
+            wide += self.multiplier_width + 1
+            lane += Parts.of(Register(exponent))
+        shape = self.rows, self.lanes, self.size
+        codes = encode(wide, out, self.stages, *shape)
+        return lane * count + row * self.rows + codes
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -9,6 +9,8 @@ import numpy as np
 
 from mase_hw.cells._base import Cell, Port, fact
 from mase_hw.cells._motion import Arrivals, Motion, Moves, behind
+from mase_hw.cells._parts import Compare, Gates, Mux, Parts, Pointer, Register
+from mase_hw.cells._pipeline import stream_register
 from mase_hw.formats import Encoding
 from mase_hw.geometry.beats import Cycles, one_per_cycle
 
@@ -127,6 +129,15 @@ class Cat(Cell):
             "data_in_1": range(first, first + self.beats_1),
         }
         return Merge(places, self.beats, "data_in_1" if self.wait else "")
+
+    @property
+    def parts(self) -> Parts:
+        """A choice of the streams, what counts beats, and a register of a stream."""
+        bits = self.width * self.lanes
+        count = (self.beats_0 + self.beats_1).bit_length()
+        control = Parts.of(Pointer(count), (Compare(count, constant=True), 4), Gates(5))
+        joined = Parts.of(Mux(3 if self.shift else 2, bits), Register(self.shift * self.width))
+        return control + joined + stream_register(bits)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

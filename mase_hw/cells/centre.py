@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Port, fact
 from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._parts import Offset, Parts
 from mase_hw.formats import Encoding, Kind
 
 
@@ -38,6 +39,13 @@ class Centre(Cell):
     def result(self) -> Encoding:
         """The encoding of the integers."""
         return Encoding(self.data_in_0.width + 1)
+
+    @property
+    def parts(self) -> Parts:
+        """A sum with a constant for each lane."""
+        width = self.data_in_0.width + 1
+        ones = (-self.data_in_0.zero_point % (1 << width)).bit_count()
+        return Parts.of((Offset(width, ones), self.lanes))
 
     @property
     def motion(self) -> Motion:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
+from mase_hw.cells._fixed_parts import bounded, clip, rounded
+from mase_hw.cells._parts import Parts, Register, Saturation
+from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.formats import Encoding, Overflow
 
 
@@ -23,6 +26,22 @@ class ClampFixed(Elementwise):
     low: int
     high: int
     bounds_on_result: bool
+
+    @property
+    def parts(self) -> Parts:
+        """For each lane a clip, a rounding and a bound; a pipeline of two stages."""
+        data, out = self.data_in_0, self.data_out_0
+        width = data.width + (not data.signed)
+        number = rounded(width, data.fraction, out, unsigned=not data.signed)
+        if self.bounds_on_result:
+            registers = Parts.of(Register(number.stored))
+            saturated = any(isinstance(part, Saturation) for part, _ in bounded(number, out).items)
+            clipped = clip(out, self.low, self.high, shared=saturated)
+        else:
+            registers = Parts.of(Register(data.width))
+            clipped = clip(data, self.low, self.high)
+        lane = number.parts + registers + clipped + bounded(number, out)
+        return lane * self.lanes + stream_pipeline(self.lanes * out.width, 2)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

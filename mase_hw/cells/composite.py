@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from mase_hw.cells._base import PARAMETER, Cell, Image, Port, Value, fact
 from mase_hw.cells._motion import Chain, Motion
 from mase_hw.cells._netlist import INSTANCE, Netlist, NetlistBuilder, Wire
+from mase_hw.cells._parts import Parts
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.formats import Encoding
 
@@ -72,6 +73,11 @@ class Composite(Cell):
         """From its first input through all cells; netlists around it look inside."""
         path = self.netlist.path(next(iter(self.inputs)))
         return Chain(tuple(cell.motion for cell, _ in path))
+
+    @property
+    def parts(self) -> Parts:
+        """Those of all cells."""
+        return Parts.of(*(cell.parts for cell in self.netlist.cells.values()))
 
     @property
     def multipliers(self) -> int:

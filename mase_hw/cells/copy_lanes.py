@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port, fact
 from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._parts import NOTHING, Parts
 from mase_hw.formats import Encoding
 
 
@@ -41,6 +42,11 @@ class CopyLanes(Cell):
         """The copies."""
         lanes = self.rows_out * self.columns_out
         return {"data_out_0": Port.elements(Encoding(self.width), lanes, self.beats)}
+
+    @property
+    def parts(self) -> Parts:
+        """Wires."""
+        return NOTHING
 
     @property
     def motion(self) -> Motion:

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator
 from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._fixed_parts import cast, dot_product
 from mase_hw.cells._motion import Fold, Motion
+from mase_hw.cells._parts import Adder, Parts, Register
+from mase_hw.cells._pipeline import accumulate_pipeline
 from mase_hw.formats import Encoding
 
 # From here on the code of all lanes outgrows the caches of a processor: a simulation calls the code
@@ -41,6 +44,26 @@ class MultiplyAccumulate(Accumulator):
     def motion(self) -> Motion:
         """Operands, products, a tree of adders, the sum, its rounding, a queue."""
         return Fold(self.terms, 7 + self._levels)
+
+    @property
+    def parts(self) -> Parts:
+        """Dot products, sums and their casts, and a pipeline of rounds."""
+        data, weight, out = self.data_in_0, self.weight, self.data_out_0
+        results, bias = self.rows * self.out_lanes, self.bias.width if self.bias else 0
+        left, right = data.width + (not data.signed), weight.width + (not weight.signed)
+        fraction = data.fraction + weight.fraction
+        fraction = max(fraction, self.bias.fraction) if self.bias else fraction
+        sums = dot_product(self.in_lanes, left, right)
+        shifted = left + right + self._levels + fraction - data.fraction - weight.fraction
+        width = self.accumulator_width if self.terms > 1 or bias else shifted
+        if self.terms > 1 or bias:
+            sums += Parts.of(Adder(width, gated=True, full=True))
+        sums += Parts.of(Register(width)) + cast(width, fraction, out)
+        operands = self._data_port().width_bits + self.inputs["weight"].width_bits
+        pipeline = accumulate_pipeline(
+            self.terms, 2 + self._levels, 3, self.out_lanes * bias, results * out.width
+        )
+        return sums * results + Parts.of(Register(operands)) + pipeline
 
     @property
     def repeated(self) -> tuple[str, ...]:

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import NO_STREAM, Cell, Port, fact
+from mase_hw.cells._fixed_parts import cast, tree
 from mase_hw.cells._motion import Chain, Fold, Motion, Steps
+from mase_hw.cells._parts import Adder, Compare, Gates, Mux, Offset, Parts, Product, Register
+from mase_hw.cells._pipeline import (
+    join,
+    round_pipeline,
+    round_store,
+    stream_pipeline,
+    turn,
+)
 from mase_hw.formats import Encoding, Rounding
 
 
@@ -70,6 +79,74 @@ class Reduce(Cell):
     def multipliers(self) -> int:
         """One a lane for the factor, and for the reciprocal of the divisor."""
         return ((self.factor_width > 0) + (self.divisor > 1)) * self._lanes_out
+
+    @property
+    def parts(self) -> Parts:
+        """Sums or maxima over lanes and beats, a factor, a quotient, and its pipeline."""
+        out, lanes = self.data_out_0, self._lanes_out
+        wide = self.sum_width
+        part = 2 + ((self.lanes - 1).bit_length() if self.row else 0)
+        parts = self._lane_parts()
+        if self.terms > 1:
+            one = (
+                Parts.of(Compare(wide), Mux(2, wide))
+                if self.maximum
+                else Parts.of(Adder(wide, gated=True))
+            )
+            parts += one * lanes
+        parts += round_store(wide * lanes, self.inner)
+        product = wide + self.factor_width
+        behind = 4 if self.divisor > 1 else 2
+        parts += self._quotient(product) * lanes
+        if not self.factor_width:
+            return parts + round_pipeline(
+                self.terms, part, 1 + behind, lanes * out.width, self.inner
+            )
+        factor = Parts.of(Register(self.factor_width), (Register(wide + product), lanes))
+        factor += Parts.of((Product(wide, self.factor_width + 1), lanes)) + join(2)
+        rounds = round_pipeline(self.terms, part, 1, lanes * wide, self.inner)
+        return parts + factor + rounds + stream_pipeline(lanes * out.width, 2 + behind)
+
+    def _lane_parts(self) -> Parts:
+        """Return what brings a beat to one number for each lane that leaves."""
+        width = self.data_in_0.width
+        if not self.row:
+            return Parts.of((Register(2 * width), self.lanes))
+        tiles = -(-self.row // self.lanes)
+        outside = self.lanes - (self.row - (tiles - 1) * self.lanes)
+        parts = turn(tiles) + Parts.of((Register(2 * width), self.lanes))
+        parts += Parts.of(Register(1 if outside else 0), (Gates(width), outside))
+        if not self.maximum:
+            return parts + tree(self.lanes, width + (not self.data_in_0.signed))
+        inputs = self.lanes
+        while inputs > 1:
+            pairs = inputs // 2
+            parts += Parts.of((Compare(width), pairs), (Mux(2, width), pairs))
+            inputs -= pairs
+            parts += Parts.of(Register(width * inputs))
+        return parts
+
+    def _quotient(self, width: int) -> Parts:
+        """Return `mase_fixed_divide` of numbers of so many bits, less the register of results."""
+        out, fraction = self.data_out_0, self.data_in_0.fraction + self.shift
+        if self.divisor == 1:
+            return cast(width, fraction, out)
+        shift = max(out.fraction + 1 - fraction, 0)
+        numerator = width + shift + 2
+        bits = (self.divisor - 1).bit_length()
+        reciprocal = numerator + 1
+        product = 2 * numerator + 2
+        quotient = product - numerator - bits
+        parts = Parts.of(
+            Offset(numerator, numerator // 2),
+            Register(numerator - shift),
+            Product(numerator + 1, reciprocal),
+            Register(product),
+            Offset(quotient + 1, quotient // 2),
+            Offset(numerator + bits, (numerator + bits) // 2),
+            Gates(3),
+        )
+        return parts + cast(quotient + 2, fraction + shift + 1, out)
 
     @property
     def _lanes_out(self) -> int:

@@ -12,6 +12,8 @@ import torch
 from mase_hw.cells import _motion
 from mase_hw.cells._base import Cell, Image, Port, fact
 from mase_hw.cells._motion import Motion
+from mase_hw.cells._parts import Adder, Gates, Memory, Mux, Parts, Pointer, Register, Table
+from mase_hw.cells._pipeline import index_bits, stream_pipeline, turn
 from mase_hw.formats import Encoding
 from mase_hw.geometry.reorder import Reordering
 
@@ -95,6 +97,43 @@ class Reorder(Cell):
             "READ_FILE": ("reads", Image(sum(read_widths), reads)),
             "STEP_FILE": ("steps", Image(step_bits, steps)),
         }
+
+    @property
+    def parts(self) -> Parts:
+        """Banks with tables of addresses, what counts beats, choices of lanes; a pipeline."""
+        (beats_in, lanes_in), (beats_out, lanes_out) = self._shapes
+        plan, width = self.moves.plan, self.width
+        banks, address = plan.banks, index_bits(plan.depth)
+        images = {name: image for name, (_, image) in self.images.items()}
+        count = beats_in.bit_length() + 2
+        writes, reads, steps = (
+            Table(beats, images[name].width_bits, images[name], stages=stages)
+            for name, beats, stages in (
+                ("WRITE_FILE", beats_in, 2),
+                ("READ_FILE", beats_out, 3),
+                ("STEP_FILE", beats_out + (self.repeats > 1), 2),
+            )
+        )
+        bank_bits = index_bits(banks)
+        counters = turn(beats_in) + turn(beats_out) * 2 + turn(self.repeats)
+        control = Parts.of(
+            Register(2 + 2 + 1 + 2 + count + 2 + 3),
+            Gates(12),
+            Adder(count, gated=True),
+            (Register(1, 3), 2),
+            Register(width * lanes_in, 2),
+            Register(bank_bits * lanes_out * (banks > 1), 2),
+        )
+        bank = Parts.of(
+            Memory(2 * plan.depth, width, registered=True),
+            Pointer(address),
+            Gates(2),
+            Register(1 + 2 * width),
+            Mux(lanes_in, width),
+        )
+        out = Parts.of(Mux(banks, width), Register(width))
+        words = counters + control + Parts.of(writes, reads, steps)
+        return words + bank * banks + out * lanes_out + stream_pipeline(lanes_out * width, 6)
 
     @property
     def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Port, fact
-from mase_hw.cells._encoder import QUEUE, cast_stages
+from mase_hw.cells._encoder import QUEUE, cast_stages, scalar_cast
 from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._parts import Offset, Parts, Product, Register
+from mase_hw.cells._pipeline import join, stream_pipeline
 from mase_hw.formats import Encoding, Kind
 
 
@@ -51,6 +53,22 @@ class Requantize(Cell):
     def motion(self) -> Motion:
         """A product, and a cast."""
         return Steps(2 + cast_stages(self.data_out_0) + QUEUE)
+
+    @property
+    def parts(self) -> Parts:
+        """For each row and lane a product and its cast; a pipeline."""
+        data, out = self.data_in_0, self.data_out_0
+        factor = self.multiplier_width
+        shift = self.multiplier.width - factor
+        product = data.width + factor + 1
+        lane = Parts.of(Register(shift + factor + shift))
+        cell = Parts.of(
+            Register(data.width), Product(data.width, factor + 1), Offset(shift + 1, shift)
+        )
+        cell += scalar_cast(product, replace(out, fraction=0), shift + 1, stages=1)
+        stages = 2 + cast_stages(out)
+        pipeline = stream_pipeline(self.rows * self.lanes * out.width, stages)
+        return lane * self.lanes + cell * (self.rows * self.lanes) + join(2) + pipeline
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mase_hw.cells._base import Cell, Image, Port
 from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._parts import Gates, Parts, Pointer, Register, Table
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import TensorSpec
 
@@ -82,6 +83,20 @@ class RomSource(Cell):
     def images(self) -> Mapping[str, tuple[str, Image]]:
         """The words."""
         return {"INIT_FILE": ("", self.image)}
+
+    @property
+    def parts(self) -> Parts:
+        """The words, a register behind them, and what counts them."""
+        width = self.image.width_bits
+        address = self.depth if self.depth > 1 else 1
+        counters = Parts.of(Pointer((address - 1).bit_length()), Gates(2))
+        if self.depth == 1:
+            return Parts.of(Gates(1), Register(2))
+        if self.hold > 1:
+            counters += Parts.of(Pointer((self.hold - 1).bit_length()), Gates(1))
+        block = self.depth * width > LOGIC_BITS
+        words = Table(self.depth, width, self.image, block, stages=2)
+        return counters + Parts.of(words, Register(2))
 
     @property
     def motion(self) -> Motion:

@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Image, Port, fact
+from mase_hw.cells._encoder import shift_right
+from mase_hw.cells._fixed_parts import cast
 from mase_hw.cells._motion import Motion
+from mase_hw.cells._parts import Adder, Offset, Parts, Product, Register, Table
+from mase_hw.cells._pipeline import stream_pipeline, turn
+from mase_hw.cells._row_parts import reciprocal_root, row_fold, row_store
 from mase_hw.cells._rows import Rows
 from mase_hw.formats import Encoding
 
@@ -80,6 +85,83 @@ class RowNorm(Cell):
         """Until squares, sums and root are known; then products, a shift, sum and rounding."""
         levels = (self.lanes - 1).bit_length()
         return Rows(-(-self.row // self.lanes), 8 + levels + (12 if self.step else 8), 13)
+
+    @property
+    def parts(self) -> Parts:
+        """Squares, two sums, a root, and what each element is turned into; a store."""
+        lanes, beats = self.lanes, -(-self.row // self.lanes)
+        code, out = self.data_in_0.width, self.data_out_0
+        width, grown = code + (not self.data_in_0.signed), (self.row - 1).bit_length()
+        total, squares = width + grown, 2 * width - 1 + grown
+        stages = (12 if self.step else 8) + 2
+        half = ((self.square_width + 1) // 2 - 1).bit_length()
+        value = total + self.root_fraction + 1 + half
+        sums = Parts.of(
+            Register(lanes * code, 2),
+            (Register(1), 2),
+            Register(1, 2),
+            (Product(width, width), lanes),
+            Register(lanes * (2 * width - 1)),
+        )
+        sums += row_fold(lanes, self.row, code, total, signed=self.data_in_0.signed)
+        sums += row_fold(lanes, self.row, 2 * width - 1, squares, signed=False)
+        square = self.square_width
+        sums += Parts.of(
+            (Product(squares + 1, self.row.bit_length() + 1, self.row), self._multiplies),
+            (Product(total, total), int(self.centred)),
+            Register(square * (1 + self.centred)),
+            (Adder(square), int(self.centred)),
+            Offset(square, (self.constant_high << 31 | self.constant_low).bit_count()),
+            Register(square),
+            Register(total * self.centred, stages),
+            (Register(1), stages),
+        )
+        root = reciprocal_root(
+            square, self.root_fraction, self.index_bits, self.table, step=self.step
+        )
+        fold = 6 + (lanes - 1).bit_length()
+        store = row_store(lanes * code, beats, fold + stages, value)
+        later = Parts.of(
+            Register(total * self.centred),
+            Register(self.root_fraction + 1, 2),
+            Register(half + 1, 3),
+        )
+        if self.affine:
+            word = lanes * (self.weight.width + self.bias.width)
+            later += Parts.of(Table(beats, word, self.weights, stages=3), (Register(1), 5))
+            later += turn(beats)
+        lanes_parts = self._lane_parts(total) * lanes
+        return sums + root + store + later + lanes_parts + stream_pipeline(lanes * out.width, 11)
+
+    @property
+    def _multiplies(self) -> int:
+        """One where a product with the size of a row is more than a shift."""
+        return int(self.row & (self.row - 1) > 0)
+
+    def _lane_parts(self, total: int) -> Parts:
+        """Return what turns an element into a result."""
+        width = self.data_in_0.width + (not self.data_in_0.signed)
+        difference, root = total + 1, self.root_fraction + 1
+        product = difference + root
+        drop = max(0, self.root_fraction - self.term_fraction - self.below_bits // 2)
+        shifts = ((self.square_width + 1) // 2 + drop).bit_length()
+        parts = Parts.of(
+            (Product(width, self.row.bit_length() + 1, self.row), self._multiplies),
+            Register(difference, 2),
+            (Adder(difference), int(self.centred)),
+            Product(difference, root + 1),
+            Register(product),
+        )
+        parts += shift_right(product, shifts, lost=False)
+        fraction, term = self.term_fraction, self.term_width
+        if not self.affine:
+            return parts + Parts.of(Register(term, 2)) + cast(term + 1, fraction, self.data_out_0)
+        weighted = fraction + self.weight.fraction
+        whole = max(weighted, self.bias.fraction)
+        left = term + self.weight.width + 1 + whole - weighted
+        bits = 1 + max(left, self.bias.width + 1 + whole - self.bias.fraction)
+        parts += Parts.of(Product(term, self.weight.width + 1), Register(left), Adder(bits))
+        return parts + Parts.of(Register(bits)) + cast(bits, whole, self.data_out_0)
 
     @property
     def multipliers(self) -> int:

@@ -10,6 +10,25 @@ import numpy as np
 
 from mase_hw.cells._base import Cell, Image, Port
 from mase_hw.cells._motion import Arrivals, Motion, Moves, Steps, met, stored
+from mase_hw.cells._parts import (
+    Adder,
+    Compare,
+    Gates,
+    Memory,
+    Mux,
+    Offset,
+    Parts,
+    Register,
+    Table,
+    Turn,
+)
+from mase_hw.cells._pipeline import (
+    credits,
+    index_bits,
+    result_queue,
+    stream_pipeline,
+    turn,
+)
 from mase_hw.formats import StreamField
 from mase_hw.geometry.beats import Cycles
 from mase_hw.geometry.window import Axis, Window, shared
@@ -149,6 +168,129 @@ class SlidingWindow(Cell):
     def motion(self) -> Motion:
         """A beat a cycle where the window moves no faster than its input."""
         return Sliding(self._shown)
+
+    @property
+    def parts(self) -> Parts:
+        """The walk of the window, the buffer with its ports, padding, and a pipeline."""
+        given = self.parameters
+        lanes, width = given["LANES"], given["LANE_WIDTH"]
+        elements, depth = given["ELEMENTS"], given["DEPTH"]
+        address = index_bits(depth)
+        count = (2 * given["INPUTS"] + depth).bit_length() + 1
+        control = Parts.of(
+            (Adder(count, gated=True), 2),
+            Register(2 * count + 1),
+            Turn(address),
+            Gates(3),
+            Register(address + lanes * width),
+            Register(elements, 3),
+        )
+        copies = [min(8, elements - first) for first in range(0, elements, 8)]
+        buffers = Parts.of(
+            *(Memory(depth, lanes * width, ports, registered=True) for ports in copies)
+        )
+        element = Parts.of(Register(address + lanes * width), Gates(lanes * width))
+        out = elements * lanes * (width + self.mark)
+        return self._walk(given) + control + buffers + element * elements + stream_pipeline(out, 3)
+
+    def _walk(self, given: Mapping[str, int]) -> Parts:
+        """Return the parts of `mase_window_walk`, whose parameters are those of this module."""
+        tiles, elements, depth = given["TILES"], given["ELEMENTS"], given["DEPTH"]
+        rows, columns = given["KERNEL_ROWS"], given["KERNEL_COLUMNS"]
+        block = given["BLOCK_TILES"]
+        offset, address = given["INPUTS"].bit_length(), index_bits(depth)
+        tile, step = index_bits(tiles) * (tiles > 1), given["INPUTS"].bit_length() + 2
+        levels = (elements - 1).bit_length()
+        stages = max(7, 5 + levels)
+        beats = -(-rows * columns * block // elements)
+        counters = (
+            turn(beats)
+            + turn(given["BLOCK_REPEATS"])
+            + turn(tiles // block)
+            + turn(given["COLUMNS"])
+            + turn(given["ROWS"])
+        )
+        images = {name: image for name, (_, image) in self.images.items()}
+        row_words, column_words = images["ROW_FILE"], images["COLUMN_FILE"]
+        rest = row_words.width_bits - offset
+        low = Image(rest, lambda: [word % (1 << rest) for word in row_words.words])
+        # What later rows read first passes a register more, the third in a row.
+        later = Image(offset, lambda: [word >> rest for word in row_words.words])
+        tables = Parts.of(
+            Table(given["ROWS"], rest, low, stages=2),
+            Table(given["ROWS"], offset, later, stages=3),
+            Table(given["COLUMNS"], column_words.width_bits, column_words, stages=2),
+            Register(tile, 2),
+        )
+        shared = Parts.of(
+            Register(address),
+            Offset(address + 1, 2),
+            Mux(2, address),
+            Offset(address, 2),
+            Register(address, 3),
+            (Register(1), stages),
+            Register(1, stages),
+            Adder(offset + 1),
+            Register(offset + 1),
+            Compare(offset + 1),
+            Mux(2, offset),
+            Register(offset, stages - 3),
+            Gates(10),
+            (Adder(step), 4),
+            Register(4 * step + 2),
+            Register((address + 1) * elements, 2),
+        )
+        modulo = Parts.of(
+            Adder(address), Register(2 * address + 1), Offset(address + 2, 2), Mux(2, address)
+        )
+        row, column, moved = moves = self._moves(given)
+        # A single row of positions of a single row of pixels is known.
+        has_rows = given["ROWS"] > 1 or rows > 1
+        element = modulo * 3 + self._counter(given, moves)
+        element += Parts.of(
+            Register(index_bits(rows) * row + index_bits(columns) * column + tile * moved, 2),
+            Register(int(row), 2),
+            Mux(rows if row else 1, address + offset + 1),
+            Mux(columns if column else 1, address + offset + 1),
+            Register((address + offset) * (1 + has_rows) + tile),
+            Register(2),
+            Register(1, stages - 4),
+            Adder(offset),
+            Register(offset + tile + offset),
+            Adder(offset, gated=True),
+            Register(address, stages - 7),
+        )
+        most = Parts.of((Compare(offset), elements - 1), (Mux(2, offset), elements - 1))
+        inputs = elements
+        while inputs > 1:
+            inputs = -(-inputs // 2)
+            most += Parts.of(Register(offset * inputs))
+        most += Parts.of(Register(offset, stages - 5 - levels))
+        beat = elements * (address + 1) + 2 * step
+        ends = credits(stages + 5) + result_queue(beat, stages + 5)
+        return counters + tables + shared + element * elements + most + ends
+
+    @staticmethod
+    def _moves(given: Mapping[str, int]) -> tuple[bool, bool, bool]:
+        """Return whether an element of a beat changes its row, column and tile of the window."""
+        step, tiles, columns = given["ELEMENTS"], given["BLOCK_TILES"], given["KERNEL_COLUMNS"]
+        rows = given["KERNEL_ROWS"]
+        if rows * columns * tiles <= step:
+            return False, False, False
+        tile = step % tiles > 0
+        column = columns > 1 and (tile or step // tiles % columns > 0)
+        row = rows > 1 and (column or step // tiles // columns > 0)
+        return row, column, tile
+
+    @staticmethod
+    def _counter(given: Mapping[str, int], moves: Sequence[bool]) -> Parts:
+        """Return the parts of `mase_window_element`."""
+        sizes = given["KERNEL_ROWS"], given["KERNEL_COLUMNS"], given["BLOCK_TILES"]
+        parts = Parts.of()
+        for size, moved in zip(sizes, moves, strict=True):
+            bits = (2 * size - 1).bit_length() * moved
+            parts += Parts.of(Register(bits), (Gates(bits), 2))
+        return parts
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

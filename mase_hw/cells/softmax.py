@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Image, Port, fact
+from mase_hw.cells._fixed_parts import cast
 from mase_hw.cells._motion import Chain, Motion
+from mase_hw.cells._parts import Adder, Gates, Parts, Product, Register, Rounding, Table
+from mase_hw.cells._pipeline import stream_pipeline
+from mase_hw.cells._row_parts import reciprocal, row_fold, row_store
 from mase_hw.cells._rows import Rows
 from mase_hw.formats import Encoding
 
@@ -84,6 +88,44 @@ class Softmax(Cell):
         row, fold = -(-self.row // self.lanes), 4 + (self.lanes - 1).bit_length()
         first = Rows(row, fold, 9 if self._halves else 7)
         return Chain((first, Rows(row, fold + (8 if self.step else 5), 7)))
+
+    @property
+    def parts(self) -> Parts:
+        """A maximum, exponentials by table, their sum and its reciprocal, products; two stores."""
+        lanes, width, words = self.lanes, self.data_in_0.width, self.word_fraction + 1
+        maximum, beats = width + (not self.data_in_0.signed), -(-self.row // lanes)
+        exponential = self.exponential_fraction + 1
+        fold, stages = 4 + (lanes - 1).bit_length(), 7 if self._halves else 5
+        stored = lanes * (width + self.masked)
+        first = row_fold(lanes, self.row, width, maximum, maximum=True)
+        first += row_store(stored, beats, fold, maximum)
+        first += Parts.of(Gates((lanes * width + 2) * self.masked))
+        first += Parts.of(Register(lanes * self.masked, stages - 2))
+        fine = Table(1 << self.fine_bits, words, self.fine, stages=2, readers=lanes)
+        lane = Parts.of(Adder(width), Register(width), Gates(exponential * self.masked))
+        if self._halves:
+            coarse = Table(1 << (width - self.fine_bits), words, self.coarse, stages=2)
+            below = 2 * self.word_fraction - self.exponential_fraction
+            lane += Parts.of(coarse, Product(words + 1, words + 1), Register(2 * words - 1))
+            lane += Parts.of(Rounding(exponential, below), Register(exponential))
+        second = Parts.of(fine) + lane * lanes + stream_pipeline(lanes * exponential, stages)
+        sums = exponential + self.growth
+        second += row_fold(lanes, self.row, exponential, sums, signed=False)
+        second += reciprocal(
+            *(self.exponential_fraction, self.growth, self.fraction, self.index_bits),
+            self.reciprocal,
+            step=self.step,
+        )
+        delay = 8 if self.step else 5
+        second += Parts.of((Register(1), delay))
+        second += row_store(lanes * exponential, beats, fold + delay, self.fraction + 1)
+        product, fraction = (
+            exponential + self.fraction + 1,
+            self.exponential_fraction + self.fraction,
+        )
+        result = Parts.of(Product(exponential + 1, self.fraction + 2), Register(product))
+        result += cast(product + 1, fraction, self.data_out_0, unsigned=True)
+        return first + second + result * lanes + stream_pipeline(lanes * self.data_out_0.width, 5)
 
     @property
     def multipliers(self) -> int:

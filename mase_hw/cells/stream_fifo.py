@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._motion import Queue
+from mase_hw.cells._parts import Gates, Mux, Parts, Register
+from mase_hw.cells._pipeline import credits, level, queue_memory
 from mase_hw.formats import StreamField
 
 
@@ -41,6 +43,15 @@ class StreamFifo(Cell):
     def motion(self) -> Queue:
         """A beat a cycle, the cycle after it entered; every other cycle with a single place."""
         return Queue(self.depth)
+
+    @property
+    def parts(self) -> Parts:
+        """A memory, what counts its words, and the register behind it."""
+        width = self.port.width_bits
+        if self.depth == 1:
+            return credits(1) + Parts.of(Register(width + 1), Gates(1))
+        words = queue_memory(width, self.depth) + Parts.of(Mux(2, width), Gates(6))
+        return words + credits(self.depth) + level(self.depth - 1)
 
     @property
     def busy_cycles(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._parts import Gates, Parts, Register
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class StreamFork(Cell):
     def parameters(self) -> Mapping[str, int]:
         """The number of consumers."""
         return {"COUNT": self.count}
+
+    @property
+    def parts(self) -> Parts:
+        """A bit for each consumer."""
+        return Parts.of((Register(1), self.count), Gates(2 * self.count + 1))
 
     @property
     def motion(self) -> Motion:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._motion import Motion, Replay
+from mase_hw.cells._parts import Adder, Gates, Memory, Parts, Register
+from mase_hw.cells._pipeline import level, stream_pipeline, turn
 from mase_hw.formats import StreamField
 
 
@@ -38,6 +40,17 @@ class StreamReplay(Cell):
     def parameters(self) -> Mapping[str, int]:
         """Bits of a beat, beats of a block, and how often."""
         return {"WIDTH": self.port.width_bits, "BLOCK": self.block, "REPEATS": self.repeats}
+
+    @property
+    def parts(self) -> Parts:
+        """A memory of two blocks, what counts their beats, and a pipeline of two stages."""
+        width, depth = self.port.width_bits, 2 * self.block
+        bits = (depth + 1 - 1).bit_length() + 1
+        counters = turn(self.block) * 2 + turn(self.repeats) + level(depth)
+        control = Parts.of(Adder(bits, gated=True), Register(bits + 4), Gates(6))
+        words = Memory(2 << (self.block - 1).bit_length(), width, registered=True)
+        stored = Parts.of(words, Register(width))
+        return stored + counters + control + stream_pipeline(width, 2)
 
     @property
     def motion(self) -> Motion:

@@ -7,6 +7,20 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Image
 from mase_hw.cells._elementwise import Encoded
+from mase_hw.cells._encoder import EXPONENT, encode
+from mase_hw.cells._parts import (
+    Adder,
+    Compare,
+    Gates,
+    Mux,
+    Negation,
+    Offset,
+    Parts,
+    Register,
+    Shifter,
+    Table,
+    Zeros,
+)
 from mase_hw.formats import Encoding
 
 
@@ -45,6 +59,41 @@ class UnaryBlocks(Encoded):
     def images(self) -> Mapping[str, tuple[str, Image]]:
         """The results."""
         return {"TABLE_FILE": ("table", self.table)}
+
+    @property
+    def parts(self) -> Parts:
+        """For each lane the place of its element in the table, and the word; an encoder."""
+        data, out = self.data_in_0, self.data_out_0
+        width, scale = data.width, data.scale_width
+        fraction, count = max(width - 2, 0), self.rows * self.lanes
+        leading, row = (width - 1).bit_length(), (2 * self.octaves - 1).bit_length()
+        depth = (2 * self.octaves << fraction) + 1
+        address, word = (depth - 1).bit_length(), self.word_width + self.word_exponent_width
+        octave = min(EXPONENT, scale + 2)
+        lane = Parts.of(
+            Register(1, 4),
+            Negation(width),
+            Register(width + leading + octave + row + octave + 3 + address),
+            Zeros(width, width),
+            Shifter(fraction, width - 1),
+            Register(fraction, 3),
+            Register(1, 3),
+            Adder(octave),
+            (Offset(octave, 4), 2),
+            (Compare(octave, constant=True), 2),
+            (Mux(2, octave), 2),
+            Gates(row + address),
+            Adder(row),
+            (Mux(3, octave), 1),
+            Register(EXPONENT, 3),
+            Adder(EXPONENT),
+            Register(EXPONENT),
+        )
+        words = Table(depth, word, self.table, stages=2, readers=count)
+        shape = self.rows, self.lanes, self.size
+        codes = encode(self.word_width, out, self.stages, *shape)
+        scales = Parts.of((Register(scale, 2), self.rows))
+        return lane * count + scales + Parts.of(words) + codes
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

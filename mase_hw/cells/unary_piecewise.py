@@ -7,7 +7,21 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Image, Value
 from mase_hw.cells._elementwise import Elementwise
+from mase_hw.cells._fixed_parts import cast
 from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._parts import (
+    Adder,
+    Compare,
+    Mux,
+    Offset,
+    Parts,
+    Product,
+    Register,
+    Shifter,
+    Table,
+    Zeros,
+)
+from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.formats import Encoding
 
 
@@ -72,6 +86,45 @@ class UnaryPiecewise(Elementwise):
     def multipliers(self) -> int:
         """Two for each lane."""
         return 2 * self.lanes
+
+    @property
+    def parts(self) -> Parts:
+        """For each lane its segment, the coefficients, two products and a cast; a pipeline."""
+        data, out = self.data_in_0, self.data_out_0
+        offset = self.distance_width - 1 - self.index_bits
+        address = (self.segments - 1).bit_length()
+        octaves = self.distance_width - self.base_exponent
+        c0, c1, c2 = self.c0_width, self.c1_width, self.c2_width
+        bend, rise = c2 + offset + 1, self.slope_width + offset + 1
+        wide = data.width + 1
+        lane = Parts.of(
+            # The region, the distance in it, the octave, the address.
+            (Compare(wide, constant=True), self.regions - 1),
+            (Offset(wide, wide // 2), self.regions),
+            Mux(self.regions, wide),
+            Zeros(octaves, octaves),
+            Shifter(self.distance_width, octaves),
+            Adder(address),
+            Register(address),
+            # The word, and what runs beside the products.
+            Register(offset, 3),
+            Register(offset, 2),
+            Register(c0, 4),
+            Register(c1, 2),
+            Register(c2),
+            Product(c2, offset + 1),
+            Register(bend),
+            Adder(self.slope_width),
+            Register(self.slope_width),
+            Product(self.slope_width, offset + 1),
+            Register(rise),
+            Adder(self.sum_width),
+            Register(self.sum_width),
+        )
+        lane += cast(self.sum_width, out.fraction + self.guard_bits, out)
+        words = Table(self.segments, c0 + c1 + c2, self.table, readers=self.lanes)
+        pipeline = stream_pipeline(self.lanes * out.width, 9)
+        return lane * self.lanes + Parts.of(words) + pipeline
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Image
 from mase_hw.cells._elementwise import Elementwise
+from mase_hw.cells._parts import Parts, Table
+from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.formats import Encoding, Kind
 
 
@@ -24,6 +26,13 @@ class UnaryTable(Elementwise):
     def images(self) -> Mapping[str, tuple[str, Image]]:
         """The results."""
         return {"TABLE_FILE": ("table", self.table)}
+
+    @property
+    def parts(self) -> Parts:
+        """The words, which all lanes read, a register, and a pipeline of two stages."""
+        width = self.data_out_0.width
+        words = Table(1 << self.data_in_0.width, width, self.table, stages=2, readers=self.lanes)
+        return Parts.of(words) + stream_pipeline(self.lanes * width, 2)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -201,3 +201,25 @@ def read_parallelism(value: str) -> int | str | Mapping[str, Any]:
         inner: Mapping[str, Any] = tables.get("parallelism", tables)
         return inner
     raise ConfigError(f"--parallelism is {value!r}; allowed: a number, auto, or a .toml file")
+
+
+def with_targets(
+    parallelism: int | str | Mapping[str, Any], targets: Mapping[str, float | None]
+) -> int | str | Mapping[str, Any]:
+    """Return a parallelism that asks for targets too.
+
+    Raises:
+        ConfigError: for targets of a parallelism that is a number.
+    """
+    given = {key: value for key, value in targets.items() if value is not None}
+    if not given:
+        return parallelism
+    if isinstance(parallelism, Mapping):
+        return {**parallelism, **given}
+    if parallelism != "auto":
+        option = next(iter(given)).replace("_", "-")
+        raise ConfigError(
+            f"--{option} chooses the parallelism, and --parallelism is {parallelism}; allowed "
+            "beside it: auto, or a table"
+        )
+    return {"default": "auto", **given}

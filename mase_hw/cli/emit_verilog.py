@@ -38,6 +38,25 @@ def emit_verilog(
         str | None, typer.Option(help="Elements per beat: a number, auto, or a TOML file.")
     ] = None,
     multipliers: Annotated[int, typer.Option(min=1, help="Budget of --parallelism auto.")] = 64,
+    target_interval: Annotated[
+        int | None, typer.Option(help="With --parallelism auto: cycles an inference, at most.")
+    ] = None,
+    target_fps: Annotated[
+        float | None,
+        typer.Option(help="With --parallelism auto and --clock: inferences a second, at least."),
+    ] = None,
+    clock: Annotated[
+        float | None, typer.Option(help="With --target-fps: the clock.", metavar="MHZ")
+    ] = None,
+    max_lut: Annotated[
+        int | None, typer.Option(help="With --parallelism auto: look-up tables, at most.")
+    ] = None,
+    max_dsp: Annotated[
+        int | None, typer.Option(help="With --parallelism auto: DSP blocks, at most.")
+    ] = None,
+    max_bram: Annotated[
+        float | None, typer.Option(help="With --parallelism auto: block RAMs, at most.")
+    ] = None,
     memory: Annotated[
         str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
     ] = None,
@@ -60,12 +79,25 @@ def emit_verilog(
 ) -> None:
     """Write MODEL as SystemVerilog; with --simulate, prove it equal to the model bit for bit."""
     from mase_hw.api import emit_verilog as emit
-    from mase_hw.cli._model import load_subject, read_config, read_parallelism
+    from mase_hw.cli._model import (
+        load_subject,
+        read_config,
+        read_parallelism,
+        with_targets,
+    )
     from mase_hw.cli._report import check_tools, evaluate, print_report
     from mase_hw.emit.project import check_folder
 
     display = Display(quiet=json_output)
     given = read_config(config)
+    targets = {
+        "target_interval": target_interval,
+        "target_fps": target_fps,
+        "clock": clock,
+        "max_lut": max_lut,
+        "max_dsp": max_dsp,
+        "max_bram": max_bram,
+    }
     asked = None if parallelism is None else read_parallelism(parallelism)
     if output is not None:
         check_folder(output.absolute())
@@ -76,7 +108,7 @@ def emit_verilog(
         subject.mg,
         output=output or Path("build") / subject.mg.name,
         config=settings.quantize,
-        parallelism=settings.parallelism,
+        parallelism=with_targets(settings.parallelism, targets),
         multipliers=multipliers,
         memory=settings.memory,
         queues=settings.queues,

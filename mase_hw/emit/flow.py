@@ -10,6 +10,8 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import ON_CHIP
+from mase_hw.hardware.estimate import Estimate, estimate
+from mase_hw.hardware.explore import chosen_parallelism, split_targets
 from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.decompose import (
@@ -94,23 +96,35 @@ def to_hardware(
 ) -> MaseGraph:
     """Return a quantised graph with parallelism and hardware metadata, checked.
 
+    Args:
+        mg: a quantised graph.
+        parallelism: elements per beat: a number, `auto`, or a table per node. A table may ask for
+            a target instead (`mase_hw.hardware.explore`): `target_interval`, `target_fps` with
+            `clock`, `max_lut`, `max_dsp`, `max_bram`.
+        multipliers: the budget of `auto` without a target.
+        memory: where weights lie.
+        queues: depths of queues by name.
+
     Raises:
         UnsupportedError: with everything that has no hardware.
         EmissionError: when the design would deadlock.
+        ParallelismError: for a target that contradicts itself or cannot be met.
     """
     # What acts in training alone.
     mg, _ = remove_identity_transform_pass(mg, {})
     check(mg)
     mg, _ = bridge_formats_transform_pass(mg, {})
-    mg, _ = add_hardware_metadata_analysis_pass(
-        mg,
-        {
-            "parallelism": parallelism,
-            "multipliers": multipliers,
-            "memory": memory,
-            "queues": queues,
-        },
-    )
+    arguments = {"multipliers": multipliers, "memory": memory, "queues": queues}
+    asked, targets = split_targets(parallelism)
+    if targets is not None:
+        nodes = mg
+
+        def whole(table: Mapping[str, Any]) -> Estimate:
+            given = {"parallelism": table, **arguments}
+            return estimate(add_hardware_metadata_analysis_pass(nodes, given)[0])
+
+        asked = chosen_parallelism(mg, asked, targets, whole).table
+    mg, _ = add_hardware_metadata_analysis_pass(mg, {"parallelism": asked, **arguments})
     mg, _ = verify_analysis_pass(mg, {})
     mg, _ = verify_progress_analysis_pass(mg, {})
     return mg

@@ -1,15 +1,11 @@
-"""Estimated resources and energy of a graph with parallelism, in microseconds, for searches.
+"""Estimated resources and energy of a graph with parallelism, for searches and a first look.
 
-The rules are those of Yosys' `synth_xilinx -family xcup`, which `mase_hw.hardware.synth` runs:
+Every cell says what it is made of (`Cell.parts`). Flip-flops, carry chains, DSP blocks, block RAMs
+and memory bits of a part follow from rules (`mase_hw.hardware._part_rules`); its look-up tables are
+a few amounts times coefficients that `mase-hw estimate --fit` finds by least squares on what Yosys
+counted of single cells. The target is that of `synth_xilinx -family xcup`.
 
-- A product of two operands takes DSP blocks of 27 x 18 bits where it has 9 bits or more, else
-  look-up tables, about one per bit of the one operand times a bit of the other.
-- A memory takes block RAM where its count of 18-kbit blocks times 129 is less than its bits over 64
-  (the costs of the memory mapper), else look-up tables.
-- The other coefficients are what `synthesize` counted, divided by lanes, bits and multipliers, on
-  multilayer perceptrons of 4 to 8 bits at parallelism 1 to 4: logic of a node with multipliers is
-  `LUT_PER_UNIT` and `LUT_PER_PRODUCT_BIT` for each bit of a product, that of another node
-  `LUT_PER_STREAM_BIT` for each bit of its beats.
+No clock rate is estimated: place and route says it, and nothing on PyPI places this family.
 
 Energy is a proxy: the arithmetic and the reads of constants of one inference, at the costs that
 M. Horowitz gives for 45 nm and 0.9 V ("Computing's energy problem", ISSCC 2014): 3.1 pJ for a
@@ -19,23 +15,33 @@ width; 10 pJ for 64 bits read from a memory of 8 KiB.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache, reduce
+from operator import add
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mase_hw.cells import Netlist, RomSource
+from torch.fx import Node
+
+from mase_hw.cells import Cell, Netlist, Parts, RomSource
+from mase_hw.cells.axi_read_port import AxiReadPort
+from mase_hw.cells.axi_source import AxiSource
 from mase_hw.cells.stream_fifo import StreamFifo
+from mase_hw.cells.stream_fork import StreamFork
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.ops import Call, TensorSpec
+from mase_hw.graph.reference import output_nodes, spec
+from mase_hw.graph.streams import consumers
+from mase_hw.hardware._part_rules import EXACT, taken
+from mase_hw.hardware.memory import ExternalMemory, external_memory
+from mase_hw.ops import Call
 
-DSP_BITS = (27, 18)
-DSP_LEAST_PRODUCT_BITS = 9
-BLOCK_SHAPES = ((1, 16384), (2, 8192), (4, 4096), (9, 2048), (18, 1024), (36, 512))
-BLOCK_COST, LOGIC_COST_PER_BIT = 129, 1 / 64
-LUT_PER_ROM_BIT = 0.058
-LUT_PER_UNIT, LUT_PER_PRODUCT_BIT = 120, 0.78
-LUT_PER_STREAM_BIT = 0.4
-QUEUE_DEPTH_PER_LUT = 32
+if TYPE_CHECKING:
+    from rich.table import Table
+
+COEFFICIENTS = Path(__file__).with_name("coefficients.json")
+EXTERNAL_NODE = "external_memory"
 PRODUCT_PICOJOULES, SUM_PICOJOULES, READ_PICOJOULES = 3.1, 0.1, 10.0
 PRODUCT_BITS, SUM_BITS, READ_BITS = 32 * 32, 32, 64
 
@@ -46,97 +52,201 @@ class Estimate:
 
     Attributes:
         lut: look-up tables.
+        ff: flip-flops.
+        carry: blocks of four bits of a carry chain.
         dsp: DSP blocks.
         bram: block RAMs of 36 kbit; halves count.
+        memory_bits: bits of memories, wherever they lie.
         energy_pj: proxy of the energy of one inference, picojoules.
     """
 
     lut: float = 0.0
-    dsp: float = 0.0
+    ff: int = 0
+    carry: int = 0
+    dsp: int = 0
     bram: float = 0.0
+    memory_bits: int = 0
     energy_pj: float = 0.0
 
     def __add__(self, other: Estimate) -> Estimate:
         """Return the sum."""
         return Estimate(
-            self.lut + other.lut,
-            self.dsp + other.dsp,
-            self.bram + other.bram,
-            self.energy_pj + other.energy_pj,
+            *(getattr(self, item.name) + getattr(other, item.name) for item in fields(self))
         )
+
+
+@dataclass(frozen=True)
+class EstimateReport:
+    """Estimates by node.
+
+    Attributes:
+        nodes: by graph node.
+        interval_cycles: cycles from one inference to the next.
+    """
+
+    nodes: Mapping[str, Estimate] = field(default_factory=dict)
+    interval_cycles: int = 0
+
+    @property
+    def total(self) -> Estimate:
+        """The sum over nodes."""
+        return reduce(add, self.nodes.values(), Estimate())
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the totals, the interval, and `nodes` with the same keys."""
+        return {
+            **_rounded(self.total),
+            "interval_cycles": self.interval_cycles,
+            "nodes": {name: _rounded(item) for name, item in self.nodes.items()},
+        }
+
+    def table(self) -> Table:
+        """Return a table with a row per node, for rich."""
+        from rich.table import Table
+
+        table = Table(title="Estimated resources on xcup", show_footer=True)
+        names = [item.name for item in fields(Estimate) if item.name != "energy_pj"]
+        total = _rounded(self.total)
+        table.add_column("node", footer="total")
+        for name in names:
+            title = name.replace("_", " ") if "_" in name else name.upper()
+            table.add_column(title, footer=f"{total[name]:,g}", justify="right")
+        for node, item in self.nodes.items():
+            row = _rounded(item)
+            table.add_row(node, *(f"{row[name]:,g}" for name in names))
+        return table
+
+
+def _rounded(item: Estimate) -> dict[str, float]:
+    """Return an estimate with whole look-up tables."""
+    return {**asdict(item), "lut": round(item.lut), "energy_pj": round(item.energy_pj, 1)}
+
+
+@cache
+def coefficients() -> Mapping[str, float]:
+    """Return the look-up tables of each unit of a part, by its name."""
+    found: dict[str, float] = json.loads(COEFFICIENTS.read_text())
+    return found
 
 
 def estimate(mg: MaseGraph) -> Estimate:
     """Return the estimate of a graph that went through the hardware metadata pass."""
-    total = Estimate()
+    return estimate_nodes(mg).total
+
+
+def estimate_nodes(mg: MaseGraph) -> EstimateReport:
+    """Return the estimate of every node of such a graph, splitters of its result included."""
+    external = external_memory(mg)
+    found: dict[str, Estimate] = {}
+    interval = external.cycles if external else 0
+    outputs = output_nodes(mg)
     for node in mg.nodes:
+        item = Estimate()
         if node.op == "call_function":
-            total += _node(mg.call(node), mg.netlist(node))
-    return total
+            netlist = mg.netlist(node)
+            cells = _placed(node, netlist, external)
+            item = reduce(add, map(of_cell, cells), Estimate())
+            item += Estimate(energy_pj=_energy(mg.call(node), netlist))
+            interval = max(interval, netlist.busy_cycles)
+        elif node.op != "placeholder":
+            continue
+        uses = sum(1 for _ in consumers(node)) + outputs.count(node)
+        if uses > 1:
+            item += of_cell(StreamFork(uses, spec(node).beats))
+        if item != Estimate():
+            found[node.name] = item
+    if external is not None:
+        port = external.port
+        found[EXTERNAL_NODE] = of_cell(
+            AxiReadPort(
+                len(external.regions),
+                port.address_width,
+                port.data_width,
+                external.id_width,
+                port.outstanding,
+            )
+        )
+    return EstimateReport(found, interval)
 
 
-def _node(call: Call, netlist: Netlist) -> Estimate:
-    if netlist.is_wire:
-        return Estimate()
-    if isinstance(netlist.main, StreamFifo):
-        queue = netlist.main
-        return Estimate(queue.port.width_bits * -(-queue.depth // QUEUE_DEPTH_PER_LUT))
-    total = Estimate()
-    for depth, width in _memories(netlist):
-        total += memory(depth, width)
-    multipliers = netlist.multipliers
-    if not multipliers:
-        specs = [*call.streams.values(), *call.results.values()]
-        return total + Estimate(LUT_PER_STREAM_BIT * sum(map(_beat_bits, specs)))
+def _placed(node: Node, netlist: Netlist, external: ExternalMemory | None) -> Iterator[Cell]:
+    """Yield the cells of a node, with sources of constants where they lie."""
+    regions = external.regions if external else ()
+    outside = {
+        netlist.constants[region.operand]: (number, region)
+        for number, region in enumerate(regions)
+        if region.node == node.name
+    }
+    for name, cell in netlist.cells.items():
+        if name in outside and isinstance(cell, RomSource) and external is not None:
+            number, region = outside[name]
+            port = external.port
+            yield AxiSource(
+                cell.port,
+                number,
+                region.words,
+                region.repeats,
+                port.data_width,
+                port.address_width,
+                region.offset,
+                region.burst_beats,
+                region.buffer_beats,
+            )
+        else:
+            yield cell
+
+
+def of_cell(cell: Cell) -> Estimate:
+    """Return what a cell takes."""
+    return of_parts(cell.parts)
+
+
+def of_parts(parts: Parts, *, contents: bool = True) -> Estimate:
+    """Return what parts take.
+
+    Args:
+        parts: the parts.
+        contents: whether the words of tables count; else every bit of them is taken to vary.
+    """
+    by_name = coefficients()
+    lut = bram = 0.0
+    ff = carry = dsp = bits = 0
+    for part, number in parts.items:
+        item = taken(part, contents=contents)
+        ff += item.ff * number
+        carry += item.carry * number
+        dsp += item.dsp * number
+        bram += item.bram * number
+        bits += item.memory_bits * number
+        for name, amount in item.terms.items():
+            lut += number * amount * (1.0 if name == EXACT else by_name.get(name, 0.0))
+    return Estimate(lut, ff, carry, dsp, bram, bits)
+
+
+def terms_of(parts: Parts) -> dict[str, float]:
+    """Return the amounts by coefficient of parts, for a fit."""
+    found: dict[str, float] = {}
+    for part, number in parts.items:
+        for name, amount in taken(part).terms.items():
+            if amount:
+                found[name] = found.get(name, 0.0) + amount * number
+    return found
+
+
+def _energy(call: Call, netlist: Netlist) -> float:
+    """Return the energy of an inference."""
+    if netlist.is_wire or isinstance(netlist.main, StreamFifo) or not netlist.multipliers:
+        return 0.0
     first, second = _operand_bits(call)
-    product = first + second
-    blocks = min(
-        math.ceil(wide / DSP_BITS[0]) * math.ceil(narrow / DSP_BITS[1])
-        for wide, narrow in ((first, second), (second, first))
-    )
-    in_dsp = product >= DSP_LEAST_PRODUCT_BITS
-    logic = LUT_PER_PRODUCT_BIT * product + (0.0 if in_dsp else first * second)
-    work = multipliers * netlist.busy_cycles
     energy = (
         PRODUCT_PICOJOULES * first * second / PRODUCT_BITS
-        + SUM_PICOJOULES * product / SUM_BITS
+        + SUM_PICOJOULES * (first + second) / SUM_BITS
         + READ_PICOJOULES * second / READ_BITS * bool(call.constants)
     )
-    return total + Estimate(
-        LUT_PER_UNIT + multipliers * logic,
-        multipliers * blocks * in_dsp,
-        0.0,
-        work * energy,
-    )
-
-
-def memory(depth: int, width_bits: int) -> Estimate:
-    """Return what a read-only memory takes."""
-    bits = depth * width_bits
-    halves = min(
-        math.ceil(width_bits / width) * math.ceil(depth / words) for width, words in BLOCK_SHAPES
-    )
-    if halves * BLOCK_COST < bits * LOGIC_COST_PER_BIT:
-        return Estimate(bram=halves / 2)
-    return Estimate(lut=LUT_PER_ROM_BIT * bits)
-
-
-def _memories(netlist: Netlist) -> Iterator[tuple[int, int]]:
-    """Yield words and bits of a word of every memory of a node."""
-    for cell in netlist.cells.values():
-        if isinstance(cell, RomSource):
-            yield cell.depth, cell.image.width_bits
-        else:
-            for _, image in cell.images.values():
-                yield len(image.words), image.width_bits
-
-
-def _beat_bits(spec: TensorSpec) -> int:
-    fields = spec.quantized.stream_fields(spec.lanes, spec.parallelism[0])
-    return sum(item.lanes * item.width_bits for item in fields)
+    return netlist.multipliers * netlist.busy_cycles * energy
 
 
 def _operand_bits(call: Call) -> tuple[float, float]:
     """Return the bits of an element of the first two operands, or the first one's twice."""
-    bits = [spec.quantized.bits_per_element for spec in call.operands.values()]
+    bits = [item.quantized.bits_per_element for item in call.operands.values()]
     return bits[0], bits[1] if len(bits) > 1 else bits[0]

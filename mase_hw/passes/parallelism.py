@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 
 from mase_hw._registry import nearest
+from mase_hw.cells import Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
@@ -130,19 +131,8 @@ def assign_parallelism_transform_pass(
     """
     mg = mg.copy()
     asked = (pass_args or {}).get("parallelism", 1)
-    nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
-    groups = Groups()
-    for node in nodes:
-        limits = _limits(mg, node)
-        for name, spec in _streams(mg, node).items():
-            for dim in (0, 1):
-                size = spec.size[1 - dim]
-                formats = [spec.format] if dim == 0 and spec.format is not None else []
-                groups.add((node, name, dim), min(size, limits.get((name, dim), size)), formats)
     table = asked if isinstance(asked, Mapping) else {"default": asked}
-    unrolls = _fix(mg, groups, nodes, table)
-    _tie(mg, groups, nodes)
-    split = _join_edges(groups, nodes)
+    groups, nodes, unrolls, split = _grouped(mg, table)
     default = table.get("default", 1)
     if default == "auto":
         unrolls = _balance(mg, groups, unrolls, int((pass_args or {}).get("multipliers", 64)))
@@ -156,6 +146,25 @@ def assign_parallelism_transform_pass(
     refresh_output(mg)
     mg.recompile()
     return mg, {"retiles": [node.name for node in retiles]}
+
+
+def _grouped(
+    mg: MaseGraph, table: Mapping[str, Any]
+) -> tuple[Groups, list[Node], dict[Slot, int], list[tuple[Node, str, Node]]]:
+    """Return the groups of lanes, the nodes, unrolled constants, and edges to be cut anew."""
+    nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+    groups = Groups()
+    for node in nodes:
+        limits = _limits(mg, node)
+        for name, spec in _streams(mg, node).items():
+            for dim in (0, 1):
+                size = spec.size[1 - dim]
+                formats = [spec.format] if dim == 0 and spec.format is not None else []
+                groups.add((node, name, dim), min(size, limits.get((name, dim), size)), formats)
+    unrolls = _fix(mg, groups, nodes, table)
+    _tie(mg, groups, nodes)
+    split = _join_edges(groups, nodes)
+    return groups, nodes, unrolls, split
 
 
 def _streams(mg: MaseGraph, node: Node) -> dict[str, TensorSpec]:
@@ -185,6 +194,12 @@ def _fix(
     unrolls: dict[Slot, int] = {}
     problems: list[str] = []
     by_name = {node.name: node for node in nodes}
+    named = [name for name in table if name != "default"]
+    if len(named) > 1 and not any(name in by_name for name in named):
+        raise ParallelismError(
+            f"the parallelism was made for another model: it names {', '.join(named[:3])}, ...; "
+            f"this one has {', '.join(list(by_name)[:3])}, ..."
+        )
     for name, entry in table.items():
         if name == "default":
             continue
@@ -336,34 +351,135 @@ def _unit(
         _check_unroll(narrow, node, name, value)
 
     def measure(lanes: Lanes) -> Iterator[Option]:
-        values = dict(zip(seen, lanes, strict=True))
-        sized = _sized(call, {s: values[p] for s, p in zip(slots, places, strict=True)})
-        legal = sized.operator.unrolling(sized)
-        tried = [
-            [asked[name]]
-            if name in asked
-            else [allowed[count - 1] for count in tile_sizes(len(allowed))]
-            for name, allowed in legal.items()
-        ]
-        for chosen in product(*tried):
-            unrolled = dict(zip(legal, chosen, strict=True))
-            if all(value in legal[name] for name, value in unrolled.items()):
-                whole = _unrolled(sized, unrolled)
-                try:
-                    netlist = whole.operator.hardware(whole)
-                except ParallelismError:
-                    # Lanes that do not divide its blocks.
-                    continue
-                elements = sum(value // legal[name].step for name, value in unrolled.items())
-                yield Option(
-                    netlist.busy_cycles,
-                    netlist.multipliers,
-                    sum(lanes) + ELEMENT_WIDTH * elements,
-                    unrolled,
-                )
+        for unrolled, netlist, elements in _netlists(call, slots, places, seen, asked, lanes):
+            yield Option(
+                netlist.busy_cycles,
+                netlist.multipliers,
+                sum(lanes) + ELEMENT_WIDTH * elements,
+                unrolled,
+            )
 
     likeness = _likeness(call), tuple(map(seen.index, places)), *sorted(asked.items())
     return alike.setdefault(likeness, Unit(seen, measure)).like(seen)
+
+
+def _netlists(
+    call: Call,
+    slots: Sequence[tuple[str, int]],
+    places: Sequence[int],
+    seen: Sequence[int],
+    asked: Mapping[str, int],
+    lanes: Lanes,
+) -> Iterator[tuple[dict[str, int], Netlist, int]]:
+    """Yield what a node may be at the lanes of the groups that it sees.
+
+    With each netlist come the elements of its constants that a cycle takes, and how many steps.
+    """
+    values = dict(zip(seen, lanes, strict=True))
+    sized = _sized(call, {s: values[p] for s, p in zip(slots, places, strict=True)})
+    legal = sized.operator.unrolling(sized)
+    tried = [
+        [asked[name]]
+        if name in asked
+        else [allowed[count - 1] for count in tile_sizes(len(allowed))]
+        for name, allowed in legal.items()
+    ]
+    for chosen in product(*tried):
+        unrolled = dict(zip(legal, chosen, strict=True))
+        if all(value in legal[name] for name, value in unrolled.items()):
+            whole = _unrolled(sized, unrolled)
+            try:
+                netlist = whole.operator.hardware(whole)
+            except ParallelismError:
+                # Lanes that do not divide its blocks.
+                continue
+            steps = sum(value // legal[name].step for name, value in unrolled.items())
+            yield unrolled, netlist, steps
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a node may be, for a search over designs.
+
+    Attributes:
+        node: its name.
+        groups: places of the groups of lanes that it sees.
+        netlists: from their values to what the node may be: elements of its constants that a cycle
+            takes, and its netlist.
+        likeness: equal for nodes that are alike at equal lanes.
+    """
+
+    node: str
+    groups: tuple[int, ...]
+    netlists: Callable[[Lanes], Iterator[tuple[Mapping[str, int], Netlist]]]
+    likeness: Hashable
+
+
+@dataclass(frozen=True)
+class Space:
+    """All parallelisms of a graph.
+
+    Attributes:
+        candidates: for each group of lanes, the values that it may take.
+        choices: for each node with hardware, what it may be.
+        slots: the keys of a table that each group of lanes decides, by node.
+    """
+
+    candidates: Sequence[Sequence[int]]
+    choices: Sequence[Choice]
+    slots: Sequence[Sequence[tuple[str, str]]]
+
+    def table(
+        self, values: Sequence[int], unrolled: Mapping[str, Mapping[str, int]]
+    ) -> dict[str, Any]:
+        """Return the table of `parallelism` that says these lanes and unrolled constants."""
+        found: dict[str, Any] = {"default": 1}
+        for slots, value in zip(self.slots, values, strict=True):
+            for node, key in slots:
+                found.setdefault(node, {})[key] = value
+        for node, elements in unrolled.items():
+            for name, value in elements.items():
+                found.setdefault(node, {})[f"{name}_dim_0"] = value
+        return found
+
+
+def parallelism_space(mg: MaseGraph, table: Mapping[str, Any] | None = None) -> Space:
+    """Return the parallelisms that `assign_parallelism_transform_pass` may be asked for.
+
+    Args:
+        mg: a graph with common metadata and formats.
+        table: what is fixed, see there.
+    """
+    mg = mg.copy()
+    groups, nodes, unrolls, _ = _grouped(mg, {**(table or {}), "default": "auto"})
+    order = list(groups.all())
+    index = {id(group): number for number, group in enumerate(order)}
+    choices = [
+        _choice(mg, node, groups, index, unrolls) for node in nodes if node.op == "call_function"
+    ]
+    slots = [[(node.name, f"{name}_dim_{dim}") for node, name, dim in g.slots] for g in order]
+    return Space([group.candidates() for group in order], choices, slots)
+
+
+def _choice(
+    mg: MaseGraph,
+    node: Node,
+    groups: Groups,
+    index: Mapping[int, int],
+    unrolls: Mapping[Slot, int],
+) -> Choice:
+    call = mg.call(node)
+    slots = [(name, dim) for name in _streams(mg, node) for dim in (0, 1)]
+    places = [index[id(groups.find((node, name, dim)))] for name, dim in slots]
+    seen = tuple(dict.fromkeys(places))
+    asked = {name: value for (owner, name, _), value in unrolls.items() if owner is node}
+
+    def netlists(lanes: Lanes) -> Iterator[tuple[Mapping[str, int], Netlist]]:
+        for unrolled, netlist, _ in _netlists(call, slots, places, seen, asked, lanes):
+            yield unrolled, netlist
+
+    likeness = _likeness(call), tuple(map(seen.index, places)), *sorted(asked.items())
+    return Choice(node.name, seen, netlists, likeness)
 
 
 def _likeness(call: Call) -> Hashable:

@@ -1,0 +1,343 @@
+"""What cells are made of: a small vocabulary of parts, which an estimator turns into resources.
+
+A cell counts parts, and nothing of a device: what a part takes of one is said once for all cells,
+in `mase_hw.hardware.estimate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Words(Protocol):
+    """What holds the words of a memory; they are computed when asked for."""
+
+    width_bits: int
+
+    @property
+    def words(self) -> Sequence[int]:
+        """The bit patterns, in address order."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something of which cells are made; a subclass is one kind."""
+
+
+@dataclass(frozen=True)
+class Register(Part):
+    """Flip-flops in `stages` rows of `bits`.
+
+    Attributes:
+        bits: of a row.
+        stages: rows that nothing reads but the next, and that nothing resets or holds.
+    """
+
+    bits: int
+    stages: int = 1
+
+
+@dataclass(frozen=True)
+class Gates(Part):
+    """Logic of a handshake or a flag.
+
+    Attributes:
+        outputs: functions of a few bits.
+    """
+
+    outputs: int = 1
+
+
+@dataclass(frozen=True)
+class Turn(Part):
+    """A counter that begins again after its last number, and says when it is there.
+
+    Attributes:
+        bits: of the number; 0 for a single number.
+    """
+
+    bits: int
+
+
+@dataclass(frozen=True)
+class Level(Part):
+    """A count of what is there, up and down by one, and whether there is any.
+
+    Attributes:
+        bits: of the count.
+    """
+
+    bits: int
+
+
+@dataclass(frozen=True)
+class Pointer(Part):
+    """A counter that wraps by itself.
+
+    Attributes:
+        bits: of the number.
+    """
+
+    bits: int
+
+
+@dataclass(frozen=True)
+class Adder(Part):
+    """A sum or a difference of two numbers.
+
+    Attributes:
+        bits: of the result.
+        gated: whether one of them may be zero or another instead, chosen by a bit.
+        full: whether every bit of both varies, as in a tree of sums.
+    """
+
+    bits: int
+    gated: bool = False
+    full: bool = False
+
+
+@dataclass(frozen=True)
+class Offset(Part):
+    """A number plus a constant or a carry.
+
+    Attributes:
+        bits: of the result.
+        ones: bits that are set in the constant.
+    """
+
+    bits: int
+    ones: int = 0
+
+
+@dataclass(frozen=True)
+class Negation(Part):
+    """A number or its negative, as a bit says.
+
+    Attributes:
+        bits: of the number.
+        chosen: whether a bit chooses; else always the negative.
+    """
+
+    bits: int
+    chosen: bool = True
+
+
+@dataclass(frozen=True)
+class Compare(Part):
+    """Whether one number is larger than another.
+
+    Attributes:
+        bits: of the numbers.
+        constant: whether one of them is.
+    """
+
+    bits: int
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Mux(Part):
+    """One of some words.
+
+    Attributes:
+        ways: number of words.
+        bits: of a word.
+    """
+
+    ways: int
+    bits: int
+
+
+@dataclass(frozen=True)
+class Fold(Part):
+    """One bit from many: whether any, or all, of them are set.
+
+    Attributes:
+        bits: that enter.
+    """
+
+    bits: int
+
+
+@dataclass(frozen=True)
+class Rounding(Part):
+    """What is shifted out of a number, as a carry for the rest.
+
+    Attributes:
+        bits: of the rest.
+        lost: bits shifted out.
+    """
+
+    bits: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class Saturation(Part):
+    """A number between the ends of a range of powers of two.
+
+    Attributes:
+        bits: of the result.
+        above: bits that must repeat its sign.
+    """
+
+    bits: int
+    above: int
+
+
+@dataclass(frozen=True)
+class Zeros(Part):
+    """How many groups of bits on top of a number are zero.
+
+    Attributes:
+        bits: that are looked at.
+        ways: number of answers.
+    """
+
+    bits: int
+    ways: int
+
+
+@dataclass(frozen=True)
+class Shifter(Part):
+    """A shift by multiples of a distance.
+
+    Attributes:
+        bits: of the number.
+        ways: number of distances.
+        step: the distance.
+        filled: whether a sign fills what becomes free; else zeros.
+        empty: bits at the end of the number that are zero.
+        left: bits of the number where it is shifted to the left into more of them; else 0.
+    """
+
+    bits: int
+    ways: int
+    step: int = 1
+    filled: bool = False
+    empty: int = 0
+    left: int = 0
+
+
+@dataclass(frozen=True)
+class Sticky(Part):
+    """Whether a shift by one of many distances loses a one.
+
+    Attributes:
+        bits: of what is shifted.
+    """
+
+    bits: int
+
+
+@dataclass(frozen=True)
+class Product(Part):
+    """A product of two signed numbers.
+
+    Attributes:
+        left: bits of the one.
+        right: bits of the other.
+        constant: the other's value where it is known; 0 for a variable.
+    """
+
+    left: int
+    right: int
+    constant: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Part):
+    """Constant words behind an address; no table equals another, so that no words are compared.
+
+    Attributes:
+        words: number of words.
+        bits: of a word.
+        image: the words; None where they are not known.
+        block: whether it must lie in block memory.
+        stages: registers behind it, the first of which may be its own.
+        readers: how many read it.
+    """
+
+    words: int
+    bits: int
+    image: Words | None = None
+    block: bool = False
+    stages: int = 1
+    readers: int = 1
+
+
+@dataclass(frozen=True)
+class Memory(Part):
+    """A memory with a port that writes.
+
+    Attributes:
+        words: number of words.
+        bits: of a word.
+        readers: ports that read.
+        registered: whether a word is kept in a register as it is read.
+        small: whether registers may hold the words where they are few.
+    """
+
+    words: int
+    bits: int
+    readers: int = 1
+    registered: bool = False
+    small: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Parts with their numbers, in the order in which they were said.
+
+    Example:
+        >>> lane = Parts.of(Register(8), (Register(1, 3), 2))
+        >>> (lane * 4).counts[Register(1, 3)]
+        8
+    """
+
+    items: tuple[tuple[Part, int], ...]
+
+    @classmethod
+    def of(cls, *items: Part | tuple[Part, int] | Parts) -> Parts:
+        """Return the sum of parts, of parts with a number, and of sums."""
+        found: list[tuple[Part, int]] = []
+        for item in items:
+            if isinstance(item, Parts):
+                found += item.items
+            elif isinstance(item, tuple):
+                if item[1]:
+                    found.append(item)
+            else:
+                found.append((item, 1))
+        return cls(tuple(found))
+
+    @property
+    def counts(self) -> dict[Part, int]:
+        """The number of each part."""
+        found: dict[Part, int] = {}
+        for part, number in self.items:
+            found[part] = found.get(part, 0) + number
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are made of the same parts."""
+        return isinstance(other, Parts) and self.counts == other.counts
+
+    def __hash__(self) -> int:
+        """Return a hash of what is counted."""
+        return hash(frozenset(self.counts.items()))
+
+    def __add__(self, other: Parts) -> Parts:
+        """Return the sum."""
+        return Parts(self.items + other.items)
+
+    def __mul__(self, number: int) -> Parts:
+        """Return `number` times these parts."""
+        if not number:
+            return NOTHING
+        return Parts(tuple([(part, count * number) for part, count in self.items]))
+
+
+NOTHING = Parts(())

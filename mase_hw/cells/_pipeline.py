@@ -1,0 +1,115 @@
+"""What the handshakes of pipelines are made of: `rtl/streams` and `mase_accumulate_pipeline`."""
+
+from __future__ import annotations
+
+from mase_hw.cells._parts import (
+    NOTHING,
+    Gates,
+    Level,
+    Memory,
+    Mux,
+    Parts,
+    Pointer,
+    Register,
+    Turn,
+)
+
+
+def index_bits(count: int) -> int:
+    """Return the bits of an index below `count`, at least one."""
+    return max(1, (count - 1).bit_length())
+
+
+def turn(count: int) -> Parts:
+    """Return the parts of `mase_turn`."""
+    return Parts.of(Turn(index_bits(count))) if count > 1 else NOTHING
+
+
+def level(most: int) -> Parts:
+    """Return the parts of `mase_level`."""
+    return Parts.of(Level(most.bit_length()))
+
+
+def credits(depth: int) -> Parts:
+    """Return the parts of `mase_credits`."""
+    return level(depth)
+
+
+def queue_memory(width: int, depth: int) -> Parts:
+    """Return the memory of a queue, what counts its words, and the register behind it."""
+    bits = index_bits(depth - 1)
+    return Parts.of(Memory(1 << bits, width), (Pointer(bits), 2), Register(width + 2))
+
+
+def result_queue(width: int, depth: int) -> Parts:
+    """Return the parts of `mase_result_queue`."""
+    return queue_memory(width, depth) + level(1 << index_bits(depth - 1)) + Parts.of(Gates(3))
+
+
+def stream_pipeline(width: int, stages: int) -> Parts:
+    """Return the parts of `mase_stream_pipeline`."""
+    depth = stages + 3
+    flags = Parts.of((Register(1), stages), Gates(1))
+    return flags + credits(depth) + result_queue(width, depth)
+
+
+def join(count: int) -> Parts:
+    """Return the parts of `mase_stream_join`."""
+    return Parts.of(Gates(count))
+
+
+def round_pipeline(terms: int, part: int, result: int, width: int, inner: int = 1) -> Parts:
+    """Return the parts of `mase_round_pipeline`.
+
+    Args:
+        terms: rounds that become one.
+        part: cycles until a beat is reduced.
+        result: cycles from there to a result.
+        width: bits of a result.
+        inner: beats of a round.
+    """
+    cycles, beats = part + result + 3, terms * inner
+    depth = cycles // beats * inner + min(cycles % beats, inner) + 1
+    flags = Parts.of((Register(1), part + result), Gates(3))
+    if terms > 1:
+        flags += Parts.of((Register(1), 1 + part), Register(1, part), Gates(2))
+    return flags + turn(inner) + turn(terms) + credits(depth) + result_queue(width, depth)
+
+
+def accumulate_pipeline(terms: int, part: int, result: int, bias: int, width: int) -> Parts:
+    """Return the parts of `mase_accumulate_pipeline`.
+
+    Args:
+        terms: beats of a sum.
+        part: cycles until a beat is summed up.
+        result: cycles from there to a result.
+        bias: bits of a bias; 0 for none.
+        width: bits of a result.
+    """
+    rounds = round_pipeline(terms, part, result, width) + Parts.of(Gates(2))
+    if not bias:
+        return rounds
+    rounds += Parts.of(Gates(3), Register(int(terms > 1)))
+    biases = -(-part // terms)
+    if biases == 1:
+        return rounds + Parts.of(Register(bias))
+    words = Parts.of(Memory(biases, bias, small=True))
+    return rounds + words + Parts.of((Pointer(index_bits(biases)), 2), Register(1))
+
+
+def round_store(width: int, inner: int) -> Parts:
+    """Return the parts of `mase_round_store`, which keeps `inner` parts of `width` bits."""
+    if inner <= 2:
+        return Parts.of((Register(width), inner))
+    kept = Parts.of(Memory(inner, width, registered=True), (Register(width), 2))
+    return kept + turn(inner) * 2
+
+
+def stream_register(width: int) -> Parts:
+    """Return the parts of `mase_stream_register`."""
+    return stream_pipeline(width, 0)
+
+
+def chosen(ways: int, bits: int) -> Parts:
+    """Return one of some words of `bits`."""
+    return Parts.of(Mux(ways, bits)) if ways > 1 else NOTHING

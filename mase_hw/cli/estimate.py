@@ -1,0 +1,118 @@
+"""`estimate`: resources of a model per node, without synthesis."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mase_hw.cli._progress import Display
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("estimate")(estimate)
+
+
+def estimate(
+    model: Annotated[
+        str | None,
+        typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of number formats, parallelism, memory and queues."),
+    ] = None,
+    parallelism: Annotated[
+        str | None, typer.Option(help="Elements per beat: a number, auto, or a TOML file.")
+    ] = None,
+    multipliers: Annotated[int, typer.Option(min=1, help="Budget of --parallelism auto.")] = 64,
+    target_interval: Annotated[
+        int | None, typer.Option(help="With --parallelism auto: cycles an inference, at most.")
+    ] = None,
+    target_fps: Annotated[
+        float | None,
+        typer.Option(help="With --parallelism auto and --clock: inferences a second, at least."),
+    ] = None,
+    clock: Annotated[
+        float | None, typer.Option(help="With --target-fps: the clock.", metavar="MHZ")
+    ] = None,
+    max_lut: Annotated[
+        int | None, typer.Option(help="With --parallelism auto: look-up tables, at most.")
+    ] = None,
+    max_dsp: Annotated[
+        int | None, typer.Option(help="With --parallelism auto: DSP blocks, at most.")
+    ] = None,
+    max_bram: Annotated[
+        float | None, typer.Option(help="With --parallelism auto: block RAMs, at most.")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
+    ] = None,
+    fit: Annotated[
+        bool,
+        typer.Option(
+            "--fit",
+            help="Make the coefficients again from Yosys' counts of single cells; no MODEL.",
+        ),
+    ] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Estimate LUT, FF, carry, DSP and BRAM of MODEL on UltraScale+, per node and in all."""
+    from mase_hw.cli._model import (
+        load_subject,
+        read_config,
+        read_parallelism,
+        with_targets,
+    )
+    from mase_hw.emit.flow import quantize, to_hardware
+    from mase_hw.errors import ConfigError
+    from mase_hw.hardware.estimate import estimate_nodes
+
+    display = Display(quiet=json_output)
+    if fit != (model is None):
+        raise ConfigError("estimate takes a MODEL, or --fit and none")
+    if model is None:
+        _fit(display, json_output)
+        return
+    targets = {
+        "target_interval": target_interval,
+        "target_fps": target_fps,
+        "clock": clock,
+        "max_lut": max_lut,
+        "max_dsp": max_dsp,
+        "max_bram": max_bram,
+    }
+    subject = load_subject(model, display)
+    asked = None if parallelism is None else read_parallelism(parallelism)
+    settings = read_config(config).settle(subject, asked, memory)
+    mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
+    mg = to_hardware(
+        mg,
+        parallelism=with_targets(settings.parallelism, targets),
+        multipliers=multipliers,
+        memory=settings.memory,
+        queues=settings.queues,
+    )
+    report = estimate_nodes(mg)
+    if json_output:
+        typer.echo(json.dumps(report.to_dict()))
+        return
+    display.console.print(report.table())
+    display.console.print(f"interval {report.interval_cycles:,} cycles")
+
+
+def _fit(display: Display, json_output: bool) -> None:
+    """Count what was not counted, and write the coefficients."""
+    from mase_hw.bench import refit
+
+    found = refit(display.status)
+    if json_output:
+        typer.echo(json.dumps(found))
+        return
+    for name, value in found.items():
+        display.console.print(f"{name}: {value:g}", highlight=False)

@@ -1,0 +1,131 @@
+"""`explore`: a parallelism for a target, as a table, and the front of what is possible."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mase_hw.cli._progress import Display
+
+if TYPE_CHECKING:
+    from mase_hw.hardware.explore import Plan
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("explore")(explore)
+
+
+def explore(
+    model: Annotated[
+        str, typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to write. [default: build/NAME-explore]"),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of number formats, parallelism, memory and queues."),
+    ] = None,
+    target_interval: Annotated[
+        int | None, typer.Option(help="Cycles an inference, at most.")
+    ] = None,
+    target_fps: Annotated[
+        float | None,
+        typer.Option(help="With --clock: inferences a second, at least."),
+    ] = None,
+    clock: Annotated[
+        float | None, typer.Option(help="With --target-fps: the clock.", metavar="MHZ")
+    ] = None,
+    max_lut: Annotated[int | None, typer.Option(help="Look-up tables, at most.")] = None,
+    max_dsp: Annotated[int | None, typer.Option(help="DSP blocks, at most.")] = None,
+    max_bram: Annotated[float | None, typer.Option(help="Block RAMs, at most.")] = None,
+    points: Annotated[int, typer.Option(min=2, help="Points of the front.")] = 12,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Choose a parallelism of MODEL for a target; write it and the front of interval and cost.
+
+    Writes parallelism.toml, a table that --parallelism and a configuration file take, and
+    front.svg.
+    """
+    from rich.table import Table
+
+    from mase_hw.cli._model import load_subject, read_config, with_targets
+    from mase_hw.emit.exploration import explored
+    from mase_hw.emit.flow import quantize
+
+    display = Display(quiet=json_output)
+    targets = {
+        "target_interval": target_interval,
+        "target_fps": target_fps,
+        "clock": clock,
+        "max_lut": max_lut,
+        "max_dsp": max_dsp,
+        "max_bram": max_bram,
+    }
+    subject = load_subject(model, display)
+    settings = read_config(config).settle(subject)
+    fixed = settings.parallelism if isinstance(settings.parallelism, dict) else "auto"
+    mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
+    asked = with_targets(fixed, targets)
+    plan, front, considered = explored(
+        mg, parallelism=asked, memory=settings.memory, queues=settings.queues, points=points
+    )
+    folder = output or Path("build") / f"{mg.name}-explore"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "parallelism.toml").write_text(plan.to_toml(mg.name))
+    _draw(folder / "front.svg", mg.name, front, plan)
+    if json_output:
+        found = {
+            **plan.to_dict(),
+            "candidates": considered,
+            "front": [item.to_dict() for item in front],
+            "folder": str(folder),
+        }
+        typer.echo(json.dumps(found))
+        return
+    table = Table("interval", "LUT", "DSP", "BRAM", "slowest node", title=f"Front of {mg.name}")
+    for item in [*front, plan]:
+        if item is plan:
+            table.add_section()
+        table.add_row(
+            f"{item.interval:,}", f"{item.lut:,}", f"{item.dsp:,}", f"{item.bram:g}", item.slowest
+        )
+    display.console.print(table)
+    gap = f"within {plan.gap:.1%} of the least" if plan.gap else "proved least"
+    display.console.print(
+        f"chosen, in the last row: {gap} of {considered:,} candidates; {folder}/parallelism.toml, "
+        f"{folder}/front.svg",
+        soft_wrap=True,
+    )
+
+
+def _draw(path: Path, name: str, front: list[Plan], plan: Plan) -> None:
+    """Draw interval against LUT and DSP."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    FigureCanvasSVG(figure)
+    for axes, what, unit in zip(
+        figure.subplots(1, 2), ("lut", "dsp"), ("LUT", "DSP blocks"), strict=True
+    ):
+        axes.plot(
+            [item.interval for item in front],
+            [getattr(item, what) for item in front],
+            marker="o",
+            markersize=4,
+            label="least cost",
+        )
+        axes.plot([plan.interval], [getattr(plan, what)], "D", color="C3", label="chosen")
+        axes.set(xscale="log", yscale="log", xlabel="cycles an inference", ylabel=unit)
+        axes.grid(alpha=0.3, which="both")
+        axes.legend()
+    figure.suptitle(f"{name}: nodes alone, estimated")
+    figure.savefig(path, format="svg", metadata={"Date": None})

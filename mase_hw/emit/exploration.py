@@ -1,0 +1,54 @@
+"""A parallelism for a target, and the front of what is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mase_hw.emit.preflight import check
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.memory import ON_CHIP
+from mase_hw.hardware.estimate import Estimate, estimate
+from mase_hw.hardware.explore import Explorer, Plan, fitting, split_targets
+from mase_hw.passes.bridge import bridge_formats_transform_pass
+from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
+from mase_hw.passes.memory import Memory
+from mase_hw.passes.remove_identity import remove_identity_transform_pass
+
+
+def explored(
+    mg: MaseGraph,
+    *,
+    parallelism: int | str | Mapping[str, Any] = "auto",
+    memory: Memory = ON_CHIP,
+    queues: Mapping[str, int] | None = None,
+    points: int = 12,
+) -> tuple[Plan, list[Plan], int]:
+    """Return the parallelism for a target, the front of what is possible, and the candidates.
+
+    Args:
+        mg: a quantised graph.
+        parallelism: `auto`, or a table with targets and with what is fixed; see `to_hardware`.
+            Without a target, the least resources.
+        memory: where weights lie.
+        queues: depths of queues by name.
+        points: of the front.
+
+    Raises:
+        ParallelismError: for a target that contradicts itself or cannot be met.
+    """
+    mg, _ = remove_identity_transform_pass(mg, {})
+    check(mg)
+    mg, _ = bridge_formats_transform_pass(mg, {})
+    table = parallelism if isinstance(parallelism, Mapping) else {}
+    fixed, targets = split_targets(table)
+    explorer = Explorer.of(mg, fixed)
+    front = explorer.front(points)
+    if targets is None:
+        return front[0], front, explorer.count
+
+    def whole(asked: Mapping[str, Any]) -> Estimate:
+        given = {"parallelism": asked, "memory": memory, "queues": queues}
+        return estimate(add_hardware_metadata_analysis_pass(mg, given)[0])
+
+    return fitting(explorer, targets, whole), front, explorer.count

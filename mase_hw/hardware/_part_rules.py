@@ -1,0 +1,331 @@
+"""What a part takes of an FPGA by the rules of Yosys' `synth_xilinx -family xcup`.
+
+Flip-flops, carry chains, DSP blocks and block memories follow from the part. Look-up tables are
+sums of a few terms for each kind of part, whose coefficients `mase_hw.hardware.fit` finds.
+
+- A chain of three or more registers without reset is a shift register in look-up tables, one for
+  each 32 stages of a bit.
+- A sum of more than two bits takes a `CARRY4` for every four.
+- A product of nine or more bits takes DSP blocks of 27 x 18 bits.
+- A memory that is written lies in look-up tables as 32 x 14 or 64 x 7 bits, or in block memory
+  where that costs less and its words are read through a register.
+- Constant words without a request for block memory lie there where the count of 18-kbit blocks
+  times 129 is less than their bits over 64: the costs of the memory mapper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from typing import Any
+
+from mase_hw import cells as kinds
+from mase_hw.cells import Part
+
+DSP_BITS = (27, 18)
+DSP_LEAST_PRODUCT_BITS = 9
+BLOCK_SHAPES = ((1, 16384), (2, 8192), (4, 4096), (9, 2048), (18, 1024), (36, 512))
+BLOCK_COST, LOGIC_COST_PER_BIT, DISTRIBUTED_COST = 129, 1 / 64, 16
+SHIFT_REGISTER_STAGES, SHIFT_REGISTER_BITS = 3, 32
+CARRY_BITS, CARRY_LEAST_BITS = 4, 3
+# A distributed memory of eight tables: words, and bits of one.
+DISTRIBUTED_SHAPES = ((32, 14), (64, 7))
+DISTRIBUTED_LUT = 8
+LUT_INPUTS = 6
+TABLE_PLACES = 1 << LUT_INPUTS
+# Tables of constants have a coefficient for each number of words from 16 to 256.
+SMALL_ADDRESS, LARGE_ADDRESS = 4, 8
+# Terms without a coefficient: what is known exactly.
+EXACT = "exact"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a part takes.
+
+    Attributes:
+        ff: flip-flops.
+        carry: `CARRY4`.
+        dsp: DSP blocks.
+        bram: blocks of 36 kbit.
+        memory_bits: bits of memories.
+        terms: amounts by coefficient, whose products add up to look-up tables.
+    """
+
+    ff: int = 0
+    carry: int = 0
+    dsp: int = 0
+    bram: float = 0.0
+    memory_bits: int = 0
+    terms: Mapping[str, float] = field(default_factory=dict)
+
+
+def carries(bits: int) -> int:
+    """Return the carry blocks of a sum."""
+    return -(-bits // CARRY_BITS) if bits >= CARRY_LEAST_BITS else 0
+
+
+def block_halves(words: int, bits: int, ports: int = 1) -> int:
+    """Return the 18-kbit blocks of a memory; with two ports that read, words are narrower."""
+    shapes = BLOCK_SHAPES if ports == 1 else BLOCK_SHAPES[:-1]
+    return min(math.ceil(bits / width) * math.ceil(words / depth) for width, depth in shapes)
+
+
+def ways_cost(ways: int) -> float:
+    """Return the look-up tables of one bit out of some words: four to one each."""
+    return float(math.ceil((ways - 1) / 3))
+
+
+def _register(part: kinds.Register) -> Taken:
+    if part.stages < SHIFT_REGISTER_STAGES:
+        return Taken(ff=part.bits * part.stages)
+    return Taken(terms={EXACT: part.bits * -(-part.stages // SHIFT_REGISTER_BITS)})
+
+
+def _gates(part: kinds.Gates) -> Taken:
+    return Taken(terms={"gate": part.outputs})
+
+
+def _turn(part: kinds.Turn) -> Taken:
+    terms = {"turn": 1.0, "turn bit": part.bits, "turn carry": carries(part.bits)}
+    return Taken(ff=part.bits + 1, carry=carries(part.bits), terms=terms)
+
+
+def _level(part: kinds.Level) -> Taken:
+    terms = {"level": 1.0, "level bit": part.bits}
+    return Taken(ff=part.bits + 1, carry=carries(part.bits), terms=terms)
+
+
+def _pointer(part: kinds.Pointer) -> Taken:
+    terms = {"pointer": 1.0, "pointer bit": part.bits}
+    return Taken(ff=part.bits, carry=carries(part.bits), terms=terms)
+
+
+def _adder(part: kinds.Adder) -> Taken:
+    plain, gated = ("full sum bit", "sum bit kept") if part.full else ("sum bit", "gated sum bit")
+    terms = {plain: part.bits, gated: part.bits * part.gated}
+    return Taken(carry=carries(part.bits), terms=terms)
+
+
+def _offset(part: kinds.Offset) -> Taken:
+    return Taken(carry=carries(part.bits), terms={"inverted bit": part.ones})
+
+
+def _negation(part: kinds.Negation) -> Taken:
+    terms = {"inverted bit": part.bits, "choice bit": part.bits * part.chosen}
+    return Taken(carry=carries(part.bits), terms=terms)
+
+
+def _compare(part: kinds.Compare) -> Taken:
+    word = "constant comparison" if part.constant else "comparison"
+    return Taken(carry=0, terms={f"{word}": 1.0, f"{word} bit": part.bits})
+
+
+def _mux(part: kinds.Mux) -> Taken:
+    if part.ways <= 2:
+        return Taken(terms={"choice bit": part.bits * (part.ways - 1)})
+    return Taken(terms={"multiplexer": ways_cost(part.ways) * part.bits})
+
+
+def _fold(part: kinds.Fold) -> Taken:
+    return Taken(terms={"fold": math.ceil(max(part.bits - 1, 0) / (LUT_INPUTS - 1))})
+
+
+def _rounding(part: kinds.Rounding) -> Taken:
+    tables = math.ceil((part.lost + 1) / LUT_INPUTS)
+    return Taken(carry=carries(part.bits), terms={"rounding": tables})
+
+
+def _saturation(part: kinds.Saturation) -> Taken:
+    tables = math.ceil(part.above / (LUT_INPUTS - 1))
+    return Taken(terms={"saturated bit": part.bits, "saturation": tables})
+
+
+def _zeros(part: kinds.Zeros) -> Taken:
+    return Taken(terms={"zeros": 1.0, "zeros bit": part.bits * (part.ways > 3)})
+
+
+def _shifter(part: kinds.Shifter) -> Taken:
+    full, some = 0.0, 0.0
+    for bit in range(part.bits):
+        if part.left:
+            places = [bit - way * part.step for way in range(part.ways)]
+            sources = sum(0 <= place < part.left for place in places)
+            sources += any(place >= part.left for place in places)
+        elif part.filled:
+            sources = min(part.ways, (part.bits - 1 - bit) // part.step + 1)
+            hidden = max(0, -(-(part.empty - bit) // part.step))
+            sources = max(sources - hidden, 0) + (sources < part.ways)
+        else:
+            sources = part.ways
+        if sources > 4:
+            some += ways_cost(sources)
+        elif sources:
+            full += 1
+    return Taken(terms={"shifted bit": full, "wide shift": some})
+
+
+def _sticky(part: kinds.Sticky) -> Taken:
+    return Taken(terms={"sticky": 1.0, "sticky bit": part.bits})
+
+
+def _product(part: kinds.Product) -> Taken:
+    wide, narrow = max(part.left, part.right), min(part.left, part.right)
+    if part.left + part.right >= DSP_LEAST_PRODUCT_BITS and narrow > 1:
+        blocks = min(
+            math.ceil(one / DSP_BITS[0]) * math.ceil(other / DSP_BITS[1])
+            for one, other in ((wide, narrow), (narrow, wide))
+        )
+        return Taken(dsp=blocks)
+    return Taken(terms={"product bit": part.left * part.right})
+
+
+def _table(part: kinds.Table) -> Taken:
+    varying = part.bits if part.image is None else _varying(tuple(part.image.words))
+    bits = part.words * varying
+    halves = block_halves(part.words, varying, part.readers)
+    pairs = -(-part.readers // 2)
+    if part.block or halves * pairs * BLOCK_COST < bits * LOGIC_COST_PER_BIT:
+        held = varying * (part.stages - 1) * part.readers
+        return Taken(ff=held, bram=halves * pairs / 2, memory_bits=part.words * part.bits * pairs)
+    sizes, varying = constant_tables(part)
+    held = varying * part.stages * part.readers
+    terms: dict[str, float] = {}
+    for inputs, number in sizes.items():
+        size = 1 << max(inputs - LARGE_ADDRESS, 0)
+        name = f"table of {1 << min(max(inputs, SMALL_ADDRESS), LARGE_ADDRESS)}"
+        terms[name] = terms.get(name, 0.0) + number * size * part.readers
+    if part.stages >= SHIFT_REGISTER_STAGES:
+        terms[EXACT] = varying * part.readers
+        held = 0
+    return Taken(ff=held, memory_bits=part.words * part.bits, terms=terms)
+
+
+@lru_cache(1024)
+def _varying(words: tuple[int, ...]) -> int:
+    """Return the bits of a word that are not the same in all words."""
+    some, every = 0, -1
+    for word in words:
+        some |= word
+        every &= word
+    return (some & ~every).bit_count()
+
+
+def constant_tables(part: kinds.Table) -> tuple[Mapping[int, float], int]:
+    """Return the functions of the address that constant words are, and the bits that vary.
+
+    A bit of a word is a function of the address, counted by the bits on which it depends. What is
+    constant, a bit of the address, equal to another or its opposite takes no logic; equal bits
+    share a register.
+    """
+    if part.image is None:
+        address = max(1, (part.words - 1).bit_length())
+        return {address: part.bits * (part.words > 2)}, part.bits * (part.words > 1)
+    return _functions(tuple(part.image.words), part.words, part.bits)
+
+
+@lru_cache(1024)
+def _functions(words: tuple[int, ...], depth: int, bits: int) -> tuple[dict[int, float], int]:
+    mask = (1 << depth) - 1
+    plain = {0, mask}
+    address = max(1, (depth - 1).bit_length())
+    for bit in range(address):
+        column = sum(1 << place for place in range(depth) if place >> bit & 1)
+        plain |= {column, mask & ~column}
+    functions: set[int] = set()
+    varying: set[int] = set()
+    for bit in range(bits):
+        column = sum((word >> bit & 1) << place for place, word in enumerate(words[:depth]))
+        varying.add(column)
+        if column not in plain and mask & ~column not in functions:
+            functions.add(column)
+    sizes: dict[int, float] = {}
+    for column in functions:
+        inputs = sum(_depends(column, bit, depth) for bit in range(address))
+        sizes[inputs] = sizes.get(inputs, 0.0) + _share(column, depth)
+    return sizes, len(varying - {0, mask})
+
+
+def _share(column: int, depth: int) -> float:
+    """Return how many of the parts of 64 places of a function are neither constant nor alike."""
+    parts = -(-depth // TABLE_PLACES)
+    if parts <= 1:
+        return 1.0
+    full = (1 << TABLE_PLACES) - 1
+    found = {column >> part * TABLE_PLACES & full for part in range(parts)}
+    return max(len(found - {0, full}), 1) / parts
+
+
+def _depends(column: int, bit: int, depth: int) -> bool:
+    """Return whether a function of places below `depth` depends on a bit of the place."""
+    step = 1 << bit
+    low = sum(1 << place for place in range(depth - step) if not place & step)
+    return bool((column ^ column >> step) & low)
+
+
+def _memory(part: kinds.Memory) -> Taken:
+    bits = part.words * part.bits
+    if part.small and bits <= DISTRIBUTED_COST:
+        terms = {"choice bit": float((part.words - 1) * part.bits), "gate": float(part.words)}
+        return Taken(ff=bits, memory_bits=bits, terms=terms)
+    words, width = next(
+        (shape for shape in DISTRIBUTED_SHAPES if part.words <= shape[0]), DISTRIBUTED_SHAPES[-1]
+    )
+    banks = math.ceil(part.words / words)
+    ports = max(1, part.readers)
+    # Two tables more hold a port more: as many ports as there are bits less.
+    units = banks * math.ceil(part.bits / width)
+    if ports > 1:
+        shapes = ((32, {3: 4, 7: 2}), (64, {3: 2, 7: 1}))
+        reach = next((s for s in shapes if part.words <= s[0]), shapes[-1])
+        units = min(
+            math.ceil(ports / count) * math.ceil(part.bits / lanes)
+            for count, lanes in reach[1].items()
+        ) * math.ceil(part.words / reach[0])
+    cost = DISTRIBUTED_COST * banks * part.bits / width * ports
+    halves = block_halves(part.words, part.bits)
+    if part.registered and halves * BLOCK_COST * ports < cost:
+        return Taken(bram=halves * ports / 2, memory_bits=bits)
+    terms = {EXACT: units * DISTRIBUTED_LUT}
+    if banks > 1:
+        terms["bank bit"] = ways_cost(banks) * part.bits * ports
+        terms["bank"] = banks
+    return Taken(ff=part.bits * part.registered * ports, memory_bits=bits, terms=terms)
+
+
+RULES: Mapping[type[Part], Callable[[Any], Taken]] = {
+    kinds.Register: _register,
+    kinds.Gates: _gates,
+    kinds.Turn: _turn,
+    kinds.Level: _level,
+    kinds.Pointer: _pointer,
+    kinds.Adder: _adder,
+    kinds.Offset: _offset,
+    kinds.Negation: _negation,
+    kinds.Compare: _compare,
+    kinds.Mux: _mux,
+    kinds.Fold: _fold,
+    kinds.Rounding: _rounding,
+    kinds.Saturation: _saturation,
+    kinds.Zeros: _zeros,
+    kinds.Shifter: _shifter,
+    kinds.Sticky: _sticky,
+    kinds.Product: _product,
+    kinds.Table: _table,
+    kinds.Memory: _memory,
+}
+
+
+def taken(part: Part, *, contents: bool = True) -> Taken:
+    """Return what a part takes; without contents, tables whose words may be anything."""
+    if isinstance(part, kinds.Table):
+        # Tables are all different.
+        return _table(part if contents else replace(part, image=None))
+    return _known(part)
+
+
+@cache
+def _known(part: Part) -> Taken:
+    return RULES[type(part)](part)

@@ -1,0 +1,553 @@
+"""Parallelism for a target: the least resources for a rate, or the best rate for resources.
+
+Every node has candidates: a parallelism of each of its streams, and elements of its constants a
+cycle, with the cycles of their netlist and what they are estimated to take. Streams that meet have
+one parallelism. CP-SAT of OR-tools chooses a candidate of each node, with a fixed seed and one
+worker, so that equal questions have equal answers.
+
+Resources are weighed by `Estimate`: look-up tables, DSP blocks at `DSP_LUT` and block RAMs at
+`BRAM_LUT` tables each, about their shares of the larger devices of the family. What is put between
+nodes afterwards, such as queues, is not among the candidates: budgets are checked against the whole
+design, and where it takes more, candidates are chosen anew for as much less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from mase_hw.cells import Netlist
+from mase_hw.errors import ParallelismError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.hardware.estimate import Estimate, of_parts
+from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
+from mase_hw.passes.orders import assign_orders_transform_pass
+from mase_hw.passes.parallelism import Choice, Space, parallelism_space
+
+DSP_LUT, BRAM_LUT = 100, 300
+SEED, EFFORT = 1, 20.0
+# Costs are whole numbers for the solver: block RAMs are counted by halves.
+HALVES = 2
+# Of many sizes those are tried that are so much larger than the one before.
+GROWTHS = (1.0, 1.3, 1.7, 2.2, 3.0)
+MOST_CANDIDATES = 60_000
+# How often candidates are chosen anew where the whole design takes more than a budget.
+ROUNDS = 6
+
+
+# The keys of a table `parallelism`, and what they are called here.
+KEYS: Mapping[str, str] = {
+    "target_interval": "interval",
+    "target_fps": "fps",
+    "clock": "clock",
+    "max_lut": "max_lut",
+    "max_dsp": "max_dsp",
+    "max_bram": "max_bram",
+}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is asked of a design.
+
+    Attributes:
+        interval: cycles from one inference to the next, at most.
+        fps: inferences a second, at least, at `clock`.
+        clock: MHz.
+        max_lut: look-up tables at most.
+        max_dsp: DSP blocks at most.
+        max_bram: block RAMs at most.
+    """
+
+    interval: int | None = None
+    fps: float | None = None
+    clock: float | None = None
+    max_lut: int | None = None
+    max_dsp: int | None = None
+    max_bram: float | None = None
+
+    def check(self) -> None:
+        """Refuse targets that contradict each other.
+
+        Raises:
+            ParallelismError: for a number that is none, or a rate without its clock.
+        """
+        for key, name in KEYS.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            least = 0 if name.startswith("max") else 1e-9
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+                raise ParallelismError(f"{key} is {value!r}; allowed: a positive number")
+        if (self.fps is None) != (self.clock is None):
+            given, missing = (
+                ("clock", "target_fps") if self.fps is None else ("target_fps", "clock")
+            )
+            raise ParallelismError(f"{given} is given without {missing}: a rate needs both")
+        from_rate = self.cycles_of_rate
+        if self.interval is not None and from_rate is not None and from_rate != self.interval:
+            raise ParallelismError(
+                f"target_interval {self.interval} and target_fps {self.fps:g} at {self.clock:g} "
+                f"MHz, which is {from_rate} cycles, contradict each other: give one of them"
+            )
+
+    @property
+    def cycles_of_rate(self) -> int | None:
+        """The interval that the rate asks for."""
+        if self.fps is None or self.clock is None:
+            return None
+        return math.floor(self.clock * 1e6 / self.fps)
+
+    @property
+    def cycles(self) -> int | None:
+        """The largest interval that is allowed."""
+        return self.interval if self.interval is not None else self.cycles_of_rate
+
+    @property
+    def budgets(self) -> dict[str, float]:
+        """The most of each resource, by its name."""
+        found = {"lut": self.max_lut, "dsp": self.max_dsp, "bram": self.max_bram}
+        return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def split_targets(asked: Any) -> tuple[Any, Targets | None]:
+    """Return a parallelism without its targets, and the targets; None where it has none.
+
+    Raises:
+        ParallelismError: for targets of a parallelism that is not `auto`.
+    """
+    if not isinstance(asked, Mapping):
+        return asked, None
+    given = {key: value for key, value in asked.items() if key in KEYS}
+    if not given:
+        return asked, None
+    rest = {key: value for key, value in asked.items() if key not in KEYS}
+    if rest.get("default", "auto") != "auto":
+        raise ParallelismError(
+            f"{next(iter(given))} chooses the parallelism, and default is {rest['default']!r}; "
+            "allowed beside it: auto"
+        )
+    targets = Targets(**{KEYS[key]: value for key, value in given.items()})
+    targets.check()
+    return {**rest, "default": "auto"}, targets
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to make a node.
+
+    Attributes:
+        lanes: values of the groups of lanes that it sees.
+        unrolled: elements of its constants a cycle.
+        cycles: of an inference.
+        lut: look-up tables.
+        dsp: DSP blocks.
+        halves: block RAMs, times two.
+    """
+
+    lanes: tuple[int, ...]
+    unrolled: Mapping[str, int]
+    cycles: int
+    lut: int
+    dsp: int
+    halves: int
+
+    @property
+    def cost(self) -> int:
+        """The weighed resources."""
+        return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.halves // HALVES
+
+    def amount(self, name: str) -> int:
+        """Return how much it takes of a resource, block RAMs in halves."""
+        return self.halves if name == "bram" else int(getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A parallelism of every node.
+
+    Attributes:
+        table: the table of `parallelism`.
+        interval: cycles from one inference to the next.
+        lut: look-up tables of all nodes, estimated.
+        dsp: DSP blocks.
+        bram: block RAMs.
+        gap: how much less may be possible at most, of the cost; 0 where this is proved best.
+        slowest: the node that decides the interval.
+    """
+
+    table: Mapping[str, Any]
+    interval: int
+    lut: int
+    dsp: int
+    bram: float
+    gap: float = 0.0
+    slowest: str = ""
+
+    @property
+    def cost(self) -> float:
+        """The weighed resources."""
+        return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything, with the table."""
+        names = ("interval", "lut", "dsp", "bram", "gap", "slowest")
+        return {**{name: getattr(self, name) for name in names}, "parallelism": self.table}
+
+    def to_toml(self, name: str) -> str:
+        """Return the table as text that a configuration file may hold."""
+        lines = [
+            f"# Parallelism of {name}: {self.interval} cycles an inference; nodes alone are",
+            f"# estimated at {self.lut} LUT, {self.dsp} DSP, {self.bram:g} BRAM.",
+            "[parallelism]",
+            f"default = {self.table['default']}",
+        ]
+        for node, entry in self.table.items():
+            if isinstance(entry, Mapping):
+                lines += ["", f"[parallelism.{node}]"]
+                lines += [f"{key} = {value}" for key, value in entry.items()]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """Candidates of a graph, and the choice among them.
+
+    Attributes:
+        space: the parallelisms of the graph.
+        candidates: of each node, less those that others are never worse than.
+        count: candidates of all nodes that were built.
+    """
+
+    space: Space
+    candidates: Sequence[Sequence[Candidate]]
+    count: int
+
+    @classmethod
+    def of(cls, mg: MaseGraph, fixed: Mapping[str, Any] | None = None) -> Explorer:
+        """Return the explorer of a graph with common metadata and formats.
+
+        Args:
+            mg: the graph.
+            fixed: a table of what is fixed.
+        """
+        mg, _ = assign_orders_transform_pass(mg)
+        mg, _ = insert_broadcasts_transform_pass(mg)
+        space = parallelism_space(mg, fixed)
+        for growth in GROWTHS:
+            thin = replace(space, candidates=[_thinned(item, growth) for item in space.candidates])
+            if _count(thin) <= MOST_CANDIDATES:
+                break
+        return cls(thin, *_measured(thin))
+
+    def best(self, targets: Targets, spared: Mapping[str, float] | None = None) -> Plan:
+        """Return the plan of least cost for a rate, or of the best rate.
+
+        Args:
+            targets: what is asked for.
+            spared: of each budget, what is left for other things than nodes.
+
+        Raises:
+            ParallelismError: where no plan meets the targets; it names what binds, and the nearest.
+        """
+        budgets = {
+            name: math.floor(
+                (most - (spared or {}).get(name, 0.0)) * (HALVES if name == "bram" else 1)
+            )
+            for name, most in targets.budgets.items()
+        }
+        if targets.cycles is not None:
+            self._check_cycles(targets.cycles)
+            plan = self._least(targets.cycles, budgets)
+            if plan is not None:
+                return plan
+        fastest = self._fastest(budgets)
+        if fastest is None:
+            raise ParallelismError(self._too_little(budgets))
+        if targets.cycles is not None:
+            raise ParallelismError(
+                f"an interval of {targets.cycles:,} cycles does not fit within "
+                f"{_named(targets.budgets)}: the nearest is {fastest.interval:,} cycles, where "
+                f"{fastest.slowest} binds, with {fastest.lut:,} LUT, {fastest.dsp} DSP and "
+                f"{fastest.bram:g} BRAM"
+            )
+        return fastest
+
+    def front(self, points: int = 12) -> list[Plan]:
+        """Return plans of least cost from the slowest to the fastest interval."""
+        least = self._least(None, {})
+        fastest = max(min(c.cycles for c in item) for item in self.candidates)
+        if least is None:
+            return []
+        found = [least]
+        ratio = (fastest / least.interval) ** (1 / max(points - 1, 1))
+        for step in range(1, points):
+            wanted = max(fastest, math.floor(least.interval * ratio**step))
+            plan = self._least(wanted, {})
+            if plan is not None and plan.interval < found[-1].interval:
+                found.append(plan)
+        return found
+
+    def _check_cycles(self, cycles: int) -> None:
+        """Raise where a node cannot keep an interval whatever it takes."""
+        fastest = [min(c.cycles for c in item) for item in self.candidates]
+        if max(fastest, default=0) > cycles:
+            place = fastest.index(max(fastest))
+            raise ParallelismError(
+                f"an interval of {cycles:,} cycles cannot be met: "
+                f"{self.space.choices[place].node} binds, which takes {fastest[place]:,} cycles "
+                f"at its largest parallelism; the nearest is {fastest[place]:,}"
+            )
+
+    def _too_little(self, budgets: Mapping[str, int]) -> str:
+        """Return why budgets allow no design."""
+        for name, most in budgets.items():
+            amounts = [min(c.amount(name) for c in item) for item in self.candidates]
+            scale = _scale(name)
+            plan = self._smallest(name)
+            needed = plan if plan is not None else sum(amounts)
+            if needed > most:
+                place = amounts.index(max(amounts))
+                return (
+                    f"max_{name} {most / scale:g} is too little: this model takes at least "
+                    f"{needed / scale:g}, of which {self.space.choices[place].node} binds with "
+                    f"{amounts[place] / scale:g}; the nearest is max_{name} {needed / scale:g}"
+                )
+        return f"no parallelism fits within {_named(budgets)} at once; raise one of them"
+
+    def _smallest(self, name: str) -> int | None:
+        """Return the least of a resource that any design takes."""
+        solved = _solve(self.space, self.candidates, lambda c: c.amount(name), {})
+        return None if solved is None else sum(c.amount(name) for c in solved[0])
+
+    def _least(self, cycles: int | None, budgets: Mapping[str, int]) -> Plan | None:
+        """Return the plan of least cost within an interval and budgets."""
+        kept = [
+            [c for c in item if cycles is None or c.cycles <= cycles] for item in self.candidates
+        ]
+        if not all(kept):
+            return None
+        solved = _solve(self.space, kept, lambda c: c.cost, budgets)
+        return None if solved is None else self._plan(*solved)
+
+    def _fastest(self, budgets: Mapping[str, int]) -> Plan | None:
+        """Return the plan of the smallest interval within budgets, and of least cost there."""
+        steps = sorted({c.cycles for item in self.candidates for c in item})
+        low = max(min(c.cycles for c in item) for item in self.candidates)
+        steps = [step for step in steps if step >= low]
+        first, last, found = 0, len(steps) - 1, None
+        while first <= last:
+            middle = (first + last) // 2
+            plan = self._least(steps[middle], budgets)
+            if plan is None:
+                first = middle + 1
+            else:
+                found, last = plan, middle - 1
+        return found
+
+    def _plan(self, chosen: Sequence[Candidate], gap: float) -> Plan:
+        values = [items[0] for items in self.space.candidates]
+        for choice, item in zip(self.space.choices, chosen, strict=True):
+            for group, value in zip(choice.groups, item.lanes, strict=True):
+                values[group] = value
+        unrolled = {
+            choice.node: item.unrolled
+            for choice, item in zip(self.space.choices, chosen, strict=True)
+        }
+        cycles = [item.cycles for item in chosen]
+        return Plan(
+            self.space.table(values, unrolled),
+            max(cycles, default=0),
+            sum(item.lut for item in chosen),
+            sum(item.dsp for item in chosen),
+            sum(item.halves for item in chosen) / HALVES,
+            gap,
+            self.space.choices[cycles.index(max(cycles))].node if cycles else "",
+        )
+
+
+def _scale(name: str) -> int:
+    """Return how many whole numbers stand for one of a resource."""
+    return HALVES if name == "bram" else 1
+
+
+def _named(budgets: Mapping[str, float]) -> str:
+    return ", ".join(f"max_{name} {value:g}" for name, value in budgets.items()) or "no budget"
+
+
+def _thinned(values: Sequence[int], growth: float) -> list[int]:
+    kept: list[int] = []
+    for value in values:
+        if not kept or value >= kept[-1] * growth or value == values[-1]:
+            kept.append(value)
+    return kept
+
+
+def _count(space: Space) -> int:
+    """Return how many lanes nodes may have, those that are alike counted once."""
+    sizes: dict[Hashable, int] = {}
+    for choice in space.choices:
+        lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
+        sizes[choice.likeness, lists] = math.prod(map(len, lists))
+    return sum(sizes.values())
+
+
+def _measured(space: Space) -> tuple[list[list[Candidate]], int]:
+    """Return the candidates of every node that are worth having, and how many there were."""
+    known: dict[Hashable, tuple[list[Candidate], int]] = {}
+    found, count = [], 0
+    for choice in space.choices:
+        lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
+        key = choice.likeness, lists
+        if key not in known:
+            known[key] = _worth(choice, lists)
+        found.append(known[key][0])
+        count += known[key][1]
+    return found, count
+
+
+def _worth(choice: Choice, lists: Sequence[Sequence[int]]) -> tuple[list[Candidate], int]:
+    """Return the candidates of a node, and how many were built."""
+    kept: list[Candidate] = []
+    count = 0
+    for lanes in product(*lists):
+        made = sorted(
+            choice.netlists(lanes), key=lambda item: (item[1].busy_cycles, item[1].multipliers)
+        )
+        count += len(made)
+        kept += _fewer(lanes, made)
+    return kept, count
+
+
+def _fewer(
+    lanes: tuple[int, ...], made: Sequence[tuple[Mapping[str, int], Netlist]]
+) -> Iterator[Candidate]:
+    """Yield the candidates at given lanes, less those with more multipliers and no fewer cycles."""
+    fewest = math.inf
+    for unrolled, netlist in made:
+        if netlist.multipliers < fewest or not netlist.multipliers:
+            fewest = netlist.multipliers
+            yield _candidate(lanes, unrolled, netlist)
+
+
+def _candidate(lanes: tuple[int, ...], unrolled: Mapping[str, int], netlist: Netlist) -> Candidate:
+    lut = bram = 0.0
+    dsp = 0
+    for cell in netlist.cells.values():
+        # The words of memories would take long to compute and change little.
+        item = of_parts(cell.parts, contents=False)
+        lut, dsp, bram = lut + item.lut, dsp + item.dsp, bram + item.bram
+    return Candidate(lanes, unrolled, netlist.busy_cycles, round(lut), dsp, round(bram * HALVES))
+
+
+def _solve(
+    space: Space,
+    candidates: Sequence[Sequence[Candidate]],
+    cost: Callable[[Candidate], int],
+    budgets: Mapping[str, int],
+) -> tuple[list[Candidate], float] | None:
+    """Return the candidates of least cost within budgets, and the gap that is not proved."""
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    values = [{value: model.new_bool_var("") for value in items} for items in space.candidates]
+    for by_value in values:
+        model.add_exactly_one(by_value.values())
+    picked = []
+    for choice, items in zip(space.choices, candidates, strict=True):
+        kept = _undominated(items, cost, budgets)
+        literals = [model.new_bool_var("") for _ in kept]
+        model.add_exactly_one(literals)
+        for place, group in enumerate(choice.groups):
+            for value, literal in values[group].items():
+                using = [
+                    chosen
+                    for chosen, item in zip(literals, kept, strict=True)
+                    if item.lanes[place] == value
+                ]
+                model.add(sum(using) == literal)
+        picked.append((literals, kept))
+    everything = [
+        (literal, item)
+        for literals, kept in picked
+        for literal, item in zip(literals, kept, strict=True)
+    ]
+    for name, most in budgets.items():
+        model.add(sum(item.amount(name) * literal for literal, item in everything) <= most)
+    model.minimize(sum(cost(item) * literal for literal, item in everything))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = SEED
+    solver.parameters.max_deterministic_time = EFFORT
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None
+    chosen = [
+        next(item for literal, item in zip(literals, kept, strict=True) if solver.value(literal))
+        for literals, kept in picked
+    ]
+    reached, bound = solver.objective_value, solver.best_objective_bound
+    return chosen, (reached - bound) / reached if reached else 0.0
+
+
+def _undominated(
+    items: Sequence[Candidate], cost: Callable[[Candidate], int], budgets: Mapping[str, int]
+) -> list[Candidate]:
+    """Return the candidates that none with the same lanes beats in cost and what has a budget."""
+    best: dict[tuple[int, ...], list[Candidate]] = {}
+    for item in sorted(items, key=cost):
+        kept = best.setdefault(item.lanes, [])
+        if not any(
+            all(other.amount(name) <= item.amount(name) for name in budgets) for other in kept
+        ):
+            kept.append(item)
+    return [item for kept in best.values() for item in kept]
+
+
+def chosen_parallelism(
+    mg: MaseGraph,
+    fixed: Mapping[str, Any],
+    targets: Targets,
+    whole: Callable[[Mapping[str, Any]], Estimate],
+) -> Plan:
+    """Return the plan of a graph whose whole design meets the targets.
+
+    Args:
+        mg: a graph with common metadata and formats.
+        fixed: a table of what is fixed.
+        targets: what is asked for.
+        whole: returns the estimate of the design of a table, queues and splitters included.
+
+    Raises:
+        ParallelismError: where no plan meets the targets.
+    """
+    return fitting(Explorer.of(mg, fixed), targets, whole)
+
+
+def fitting(
+    explorer: Explorer, targets: Targets, whole: Callable[[Mapping[str, Any]], Estimate]
+) -> Plan:
+    """Return the plan of an explorer whose whole design meets the targets, as above."""
+    spared: dict[str, float] = {}
+    for _ in range(ROUNDS):
+        plan = explorer.best(targets, spared)
+        if not targets.budgets:
+            return plan
+        total = whole(plan.table)
+        beyond = {
+            name: getattr(total, name) - most
+            for name, most in targets.budgets.items()
+            if getattr(total, name) > most
+        }
+        if not beyond:
+            return plan
+        for name, more in beyond.items():
+            spared[name] = spared.get(name, 0.0) + more
+    raise ParallelismError(
+        f"no parallelism was found whose whole design fits within {_named(targets.budgets)}: "
+        f"queues and splitters take {', '.join(f'{v:.0f} {k}' for k, v in spared.items())} "
+        "beside the nodes; raise the budget"
+    )

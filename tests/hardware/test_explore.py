@@ -1,0 +1,202 @@
+"""A parallelism for a target: least cost, targets met, and what is said of those that cannot be."""
+
+import itertools
+import json
+import tomllib
+from types import SimpleNamespace
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from mase_hw.cli import build_app
+from mase_hw.emit.exploration import explored
+from mase_hw.emit.flow import quantize, to_hardware
+from mase_hw.errors import ConfigError, ParallelismError
+from mase_hw.graph import trace
+from mase_hw.hardware.estimate import estimate, estimate_nodes
+from mase_hw.hardware.explore import Explorer, Targets, split_targets
+from mase_hw.models import perceptron
+
+
+class Residual(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
+
+    def forward(self, x):
+        return x + self.second(torch.relu(self.first(x)))
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    torch.manual_seed(0)
+    modules = {
+        "chain": (perceptron(8, 6, 4), 8),
+        "deep": (perceptron(12, 10, 9, 6), 12),
+        "residual": (Residual(), 6),
+    }
+    return SimpleNamespace(
+        **{
+            name: quantize(trace(module.eval(), torch.randn(16, size), name=name))
+            for name, (module, size) in modules.items()
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def explorers(graphs):
+    return {name: Explorer.of(mg) for name, mg in vars(graphs).items()}
+
+
+def everything(explorer):
+    """Yield (interval, cost, dsp) of every design of an explorer, by enumeration."""
+    space = explorer.space
+    for values in itertools.product(*space.candidates):
+        options = [
+            [c for c in items if c.lanes == tuple(values[g] for g in choice.groups)]
+            for choice, items in zip(space.choices, explorer.candidates, strict=True)
+        ]
+        for chosen in itertools.product(*options):
+            yield (
+                max(c.cycles for c in chosen),
+                sum(c.cost for c in chosen),
+                sum(c.dsp for c in chosen),
+            )
+
+
+@pytest.mark.parametrize("name", ["chain", "deep", "residual"])
+def test_the_choice_is_the_exhaustive_optimum(name, explorers):
+    explorer = explorers[name]
+    designs = list(everything(explorer))
+    assert len(designs) > (500 if name == "deep" else 10)
+    for interval in (12, 18, 36, 48):
+        least = min(cost for cycles, cost, _ in designs if cycles <= interval)
+        plan = explorer.best(Targets(interval=interval))
+        assert plan.interval <= interval
+        assert plan.cost == pytest.approx(least, abs=len(explorer.candidates))
+        assert plan.gap == 0
+    for budget in (3, 5, 9):
+        fastest = min(cycles for cycles, _, dsp in designs if dsp <= budget)
+        assert explorer.best(Targets(max_dsp=budget)).interval == fastest
+
+
+def test_the_design_of_a_target_keeps_it(graphs):
+    mg = to_hardware(graphs.chain, parallelism={"default": "auto", "target_interval": 12})
+    assert estimate_nodes(mg).interval_cycles <= 12
+    rate = {"default": "auto", "target_fps": 4e6, "clock": 100}
+    assert estimate_nodes(to_hardware(graphs.chain, parallelism=rate)).interval_cycles <= 25
+    both = {"default": "auto", "max_lut": 700, "max_dsp": 6}
+    found = estimate(to_hardware(graphs.residual, parallelism=both))
+    assert found.lut <= 700
+    assert found.dsp <= 6
+
+
+def test_more_resources_are_never_slower(explorers):
+    intervals = [explorers["chain"].best(Targets(max_dsp=most)).interval for most in (2, 4, 8, 16)]
+    assert intervals == sorted(intervals, reverse=True)
+    assert intervals[0] > intervals[-1]
+
+
+def test_the_same_question_has_the_same_answer(graphs):
+    asked = Targets(interval=14)
+    tables = [Explorer.of(graphs.residual).best(asked).table for _ in range(2)]
+    assert tables[0] == tables[1]
+
+
+def test_the_front_falls(explorers):
+    front = explorers["residual"].front(6)
+    assert [p.interval for p in front] == sorted((p.interval for p in front), reverse=True)
+    assert [p.cost for p in front] == sorted(p.cost for p in front)
+
+
+def test_the_table_is_fed_back(graphs):
+    plan, _, count = explored(graphs.chain, parallelism={"target_interval": 18}, points=2)
+    table = tomllib.loads(plan.to_toml("chain"))["parallelism"]
+    assert table == plan.table
+    again = to_hardware(graphs.chain, parallelism=table)
+    assert estimate_nodes(again).interval_cycles == plan.interval
+    assert count > 30
+
+
+def test_what_is_fixed_stays(graphs):
+    fixed = {"linear_0": {"data_out_0_dim_0": 3}, "target_interval": 24}
+    plan, _, _ = explored(graphs.chain, parallelism=fixed, points=2)
+    assert plan.table["linear_0"]["data_out_0_dim_0"] == 3
+
+
+def test_an_interval_below_every_design_names_what_binds(graphs):
+    narrow = {"linear_0": {"data_in_0_dim_0": 1, "data_out_0_dim_0": 1}}
+    with pytest.raises(ParallelismError, match=r"cannot be met: linear_0 binds, .* nearest is 48"):
+        Explorer.of(graphs.chain, narrow).best(Targets(interval=5))
+
+
+def test_a_rate_beyond_a_budget_names_the_nearest(explorers):
+    with pytest.raises(ParallelismError, match=r"nearest is .* cycles, where linear_0 binds"):
+        explorers["chain"].best(Targets(interval=4, max_dsp=2))
+
+
+def test_a_budget_below_every_design_says_the_least(explorers):
+    with pytest.raises(ParallelismError, match=r"max_lut 10 is too little: .* at least \d+"):
+        explorers["chain"].best(Targets(max_lut=10))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"target_fps": 10}, "target_fps is given without clock"),
+        ({"clock": 100}, "clock is given without target_fps"),
+        ({"target_interval": 10, "target_fps": 1e6, "clock": 100}, "contradict"),
+        ({"target_interval": 0}, "positive"),
+        ({"max_lut": -1}, "positive"),
+        ({"max_dsp": "many"}, "positive"),
+        ({"default": 4, "target_interval": 10}, "allowed beside it: auto"),
+    ],
+)
+def test_targets_that_make_no_sense_are_refused(asked, says):
+    with pytest.raises(ParallelismError, match=says):
+        split_targets(asked)
+
+
+def test_a_table_without_targets_is_left_alone():
+    assert split_targets(8) == (8, None)
+    assert split_targets({"default": 2}) == ({"default": 2}, None)
+
+
+def test_a_table_of_another_model_is_refused(graphs):
+    other = {"default": 1, "conv_1": {"data_in_0_dim_0": 2}, "conv_2": {"data_in_0_dim_0": 2}}
+    with pytest.raises(ParallelismError, match="made for another model"):
+        to_hardware(graphs.chain, parallelism=other)
+
+
+@pytest.fixture
+def factory(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(
+        "import torch\n"
+        "def factory():\n"
+        "    torch.manual_seed(0)\n"
+        "    return torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.ReLU()), "
+        "(torch.randn(16, 8),)\n"
+    )
+    return f"{path}:factory"
+
+
+def test_the_command_writes_a_table_and_a_figure(factory, tmp_path):
+    runner, folder = CliRunner(), tmp_path / "out"
+    options = ["--target-interval", "8", "-o", str(folder), "--json", "--points", "4"]
+    done = runner.invoke(build_app(), ["explore", factory, *options])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["interval"] <= 8
+    assert (folder / "front.svg").read_text().startswith("<?xml")
+    table = str(folder / "parallelism.toml")
+    again = runner.invoke(build_app(), ["estimate", factory, "--json", "--parallelism", table])
+    assert json.loads(again.stdout)["interval_cycles"] == found["interval"]
+
+
+def test_targets_of_the_command_line_need_auto(factory):
+    options = ["--parallelism", "4", "--max-lut", "100"]
+    done = CliRunner().invoke(build_app(), ["estimate", factory, *options])
+    assert isinstance(done.exception, ConfigError)
+    assert "--max-lut chooses the parallelism" in str(done.exception)
