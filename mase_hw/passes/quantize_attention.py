@@ -8,8 +8,8 @@ arXiv:2104.09864) are constants, which are replaced by the nearest numbers of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -33,35 +33,12 @@ QUERY, KEY, VALUE = "query", "key", "value"
 REACH = 10
 # Dimensions of a table: batch and heads, positions, and features of a head.
 TABLE_DIMENSIONS = (3, 4)
-# Operators of attention that is written out, and what may stand around and between them.
-PRODUCT, SOFTMAX = "matmul", "softmax"
-AROUND = ("reshape", "transpose", "expand", "cast")
-BETWEEN = (*AROUND, "add", "mul", "div")
-
-
-class Attention(NamedTuple):
-    """Attention in a graph.
-
-    Attributes:
-        name: of the node that gives its result.
-        query: what computes queries.
-        key: the node that takes keys, and what computes them.
-        value: the node that takes values, and what computes them.
-    """
-
-    name: str
-    query: Node
-    key: tuple[Node, Node]
-    value: tuple[Node, Node]
 
 
 def quantize_attention_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Give keys, values and rotary tables of attention number formats.
-
-    Attention is a fused node, or a product of a softmax of a product, as models write it out and as
-    the canonical graph has it; it is called after the node that gives its result.
+    """Give keys, values and rotary tables of fused attention number formats.
 
     Args:
         mg: a graph with common metadata.
@@ -73,7 +50,7 @@ def quantize_attention_transform_pass(
         A new graph, and the formats by node and operand: `key`, `value`, and `rotary` by table.
 
     Raises:
-        ConfigError: for an argument that is not legal, or a graph without attention.
+        ConfigError: for an argument that is not legal, or a graph without fused attention.
         FormatError: for a value that the format does not allow.
     """
     given = dict(pass_args or {})
@@ -90,65 +67,34 @@ def quantize_attention_transform_pass(
     if given.get("rotary"):
         for table in _tables(mg, chosen):
             report["rotary"][table.name] = str(_round_table(mg, table, given["rotary"]))
-    for attention in chosen:
-        for operand, (user, producer) in ((KEY, attention.key), (VALUE, attention.value)):
+    for node in chosen:
+        for operand in (KEY, VALUE):
             if given.get(operand):
-                found = _round_operand(mg, user, producer, given[operand])
-                report[operand][attention.name] = str(found)
+                found = _round_operand(mg, node, operand, given[operand])
+                report[operand][node.name] = str(found)
     refresh_output(mg)
     mg.recompile()
     return mg, report
 
 
-def _attention(mg: MaseGraph, names: Any) -> list[Attention]:
-    """Return the attention of a graph, all or those of some names."""
-    nodes = [node for node in mg.nodes if node.op == "call_function"]
-    found = [item for item in map(_attention_at, nodes) if item is not None]
+def _attention(mg: MaseGraph, names: Any) -> list[Node]:
+    """Return the nodes whose operator takes a query, a key and a value."""
+    found = [
+        node
+        for node in mg.nodes
+        if node.op == "call_function" and {QUERY, KEY, VALUE} <= set(aten_arguments(node))
+    ]
     if not found:
-        raise ConfigError(f"{mg.name} has no attention: no product of a softmax of a product")
+        raise ConfigError(
+            f"{mg.name} has no fused attention; capture the model with attn_implementation='sdpa'"
+        )
     if names is None:
         return found
-    known = {item.name: item for item in found}
+    known = {node.name: node for node in found}
     for name in names:
         if name not in known:
             raise ConfigError(f"attention: {name!r} is none; {nearest(name, known)}")
     return [known[name] for name in names]
-
-
-def _attention_at(node: Node) -> Attention | None:
-    """Return the attention whose result a node gives."""
-    given = aten_arguments(node)
-    if {QUERY, KEY, VALUE} <= set(given):
-        return Attention(node.name, given[QUERY], (node, given[KEY]), (node, given[VALUE]))
-    softmax = _behind(node, PRODUCT, SOFTMAX, AROUND)
-    product = _behind(softmax, SOFTMAX, PRODUCT, BETWEEN) if softmax else None
-    if product is None:
-        return None
-    query, key = product.args[:2]
-    value = node.args[1]
-    if not (isinstance(query, Node) and isinstance(key, Node) and isinstance(value, Node)):
-        return None
-    user = product
-    while common(key).operator in AROUND and isinstance(key.args[0], Node):
-        user, key = key, key.args[0]
-        if user.target is torch.ops.aten.transpose.int:
-            break
-    return Attention(node.name, query, (user, key), (node, value))
-
-
-def _behind(node: Node, own: str, wanted: str, passed: Collection[str]) -> Node | None:
-    """Return the node of an operator behind the first operand, through some others."""
-    if node.op != "call_function" or common(node).operator != own:
-        return None
-    found = node.args[0]
-    while isinstance(found, Node) and found.op == "call_function":
-        name = common(found).operator
-        if name == wanted:
-            return found
-        if name not in passed:
-            return None
-        found = found.args[0]
-    return None
 
 
 def _fitted(entry: Mapping[str, Any], node: Node, result: str) -> Format:
@@ -157,20 +103,21 @@ def _fitted(entry: Mapping[str, Any], node: Node, result: str) -> Format:
     return cls.fit(*observed_range(node, result), **fields)
 
 
-def _round_operand(mg: MaseGraph, user: Node, producer: Node, entry: Mapping[str, Any]) -> Format:
-    """Insert a cast between a node and what an operand of it is computed by."""
+def _round_operand(mg: MaseGraph, node: Node, operand: str, entry: Mapping[str, Any]) -> Format:
+    """Insert a cast behind what an operand of attention is computed by."""
+    producer = aten_arguments(node)[operand]
     spec = common(producer).results["data_out_0"]
     number_format = _fitted(entry, producer, "data_out_0")
     result = spec.with_format(number_format)
     cast = insert_after(mg, producer, ROLE, spec, result)
-    user.replace_input_with(producer, cast)
+    node.replace_input_with(producer, cast)
     return number_format
 
 
-def _tables(mg: MaseGraph, attention: list[Attention]) -> Iterator[Node]:
+def _tables(mg: MaseGraph, attention: list[Node]) -> Iterator[Node]:
     """Yield the constants that queries and keys are multiplied with, by position and feature."""
     seen: set[Node] = set()
-    waiting = [(node, 0) for item in attention for node in (item.query, item.key[1])]
+    waiting = [(aten_arguments(node)[operand], 0) for node in attention for operand in (QUERY, KEY)]
     while waiting:
         node, distance = waiting.pop()
         if node in seen or distance > REACH:
