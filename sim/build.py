@@ -252,11 +252,11 @@ def _sources(project: Path) -> list[str]:
 
 def _check_memories(project: Path, summary: DesignSummary) -> None:
     """Refuse a memory image that is cut off, or not there: its words would be unknown."""
-    for name, size in summary.memories.items():
+    for name, words in summary.memories.items():
         path = project / name
-        found = path.stat().st_size if path.is_file() else None
-        if found != size:
-            what = "is no file" if found is None else f"has {found} bytes in place of {size}"
+        found = len(path.read_bytes().split()) if path.is_file() else None
+        if found != words:
+            what = "is no file" if found is None else f"has {found} words in place of {words}"
             raise SimulationError(f"{path} {what}; emit the project again")
 
 

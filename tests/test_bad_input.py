@@ -447,7 +447,7 @@ def test_folders_that_cannot_be_made(run: Run, here: Path, name: str, word: str)
         ("design.json", b'{"inputs": []}', "is damaged (ValueError: no inputs)"),
         ("design.json", b'{"outputs": []}', "is damaged (ValueError: no outputs)"),
         ("design.json", b'{"name": "other"}', "is the graph of another design"),
-        ("mem/linear_0_weight_source_0.mem", b"", "has 0 bytes in place of"),
+        ("mem/linear_0_weight_source_0.mem", b"", "has 0 words in place of"),
         ("mem/linear_0_weight_source_0.mem", None, "is no file"),
         ("top.sv", b"module other; endmodule", "top.sv changed since emission"),
         ("top.sv", b"module top; endmodule", "top.sv changed since emission"),

@@ -392,7 +392,7 @@ class DesignSummary:
 
     Attributes:
         owners: graph node by instance of the top.
-        memories: bytes of each memory image.
+        memories: words of each memory image.
     """
 
     name: str
@@ -455,8 +455,5 @@ class DesignSummary:
             ExternalMemory.from_dict(external) if external else None,
             tuple(Repeated(item["module"], tuple(item["ports"])) for item in entry["repeated"]),
             {item["name"]: item["node"] for item in entry["instances"]},
-            {
-                item["file"]: item["depth"] * (-(-item["width_bits"] // 4) + 1)
-                for item in entry["memories"]
-            },
+            {item["file"]: item["depth"] for item in entry["memories"]},
         )
