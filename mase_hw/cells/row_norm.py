@@ -100,8 +100,8 @@ class RowNorm(Cell):
             Register(lanes * code, 2),
             (Register(1), 2),
             Register(1, 2),
+            # The registers of products, and sums with them, lie in their blocks.
             (Product(width, width), lanes),
-            Register(lanes * (2 * width - 1)),
         )
         sums += row_fold(lanes, self.row, code, total, signed=self.data_in_0.signed)
         sums += row_fold(lanes, self.row, 2 * width - 1, squares, signed=False)
@@ -109,8 +109,7 @@ class RowNorm(Cell):
         sums += Parts.of(
             (Product(squares + 1, self.row.bit_length() + 1, self.row), self._multiplies),
             (Product(total, total), int(self.centred)),
-            Register(square * (1 + self.centred)),
-            (Adder(square), int(self.centred)),
+            Register(square * (not self.centred)),
             Offset(square, (self.constant_high << 31 | self.constant_low).bit_count()),
             Register(square),
             Register(total * self.centred, stages),
@@ -150,7 +149,6 @@ class RowNorm(Cell):
             Register(difference, 2),
             (Adder(difference), int(self.centred)),
             Product(difference, root + 1),
-            Register(product),
         )
         parts += shift_right(product, shifts, lost=False)
         fraction, term = self.term_fraction, self.term_width
@@ -160,8 +158,8 @@ class RowNorm(Cell):
         whole = max(weighted, self.bias.fraction)
         left = term + self.weight.width + 1 + whole - weighted
         bits = 1 + max(left, self.bias.width + 1 + whole - self.bias.fraction)
-        parts += Parts.of(Product(term, self.weight.width + 1), Register(left), Adder(bits))
-        return parts + Parts.of(Register(bits)) + cast(bits, whole, self.data_out_0)
+        parts += Parts.of(Product(term, self.weight.width + 1))
+        return parts + cast(bits, whole, self.data_out_0)
 
     @property
     def multipliers(self) -> int:
