@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mase_hw.cli._options import Model
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from mase_hw.pipelines.compression import CompressionResult
 
-MODEL_HELP = "A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
-ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
 DataOption = Annotated[
     str | None,
     typer.Option(help="Samples: a data set's name, an .npz file or file.py:factory."),
@@ -37,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def compress(
-    model: ModelArgument,
+    model: Model,
     config: Annotated[Path, typer.Option(help="TOML file: seed, steps, parallelism.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-compressed]")
@@ -69,7 +68,7 @@ def compress(
 
 
 def sweep(
-    model: ModelArgument,
+    model: Model,
     config: Annotated[Path, typer.Option(help="TOML file: a compression, and lists by key.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-sweep]")

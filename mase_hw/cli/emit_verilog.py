@@ -8,6 +8,19 @@ from typing import Annotated
 
 import typer
 
+from mase_hw.cli._options import (
+    Clock,
+    Config,
+    MaxBram,
+    MaxDsp,
+    MaxLut,
+    Memory,
+    Model,
+    Multipliers,
+    Parallelism,
+    TargetFps,
+    TargetInterval,
+)
 from mase_hw.cli._progress import Display
 
 
@@ -17,49 +30,24 @@ def register(app: typer.Typer) -> None:
 
 
 def emit_verilog(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
-        ),
-    ],
+    model: Model,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write. [default: build/NAME]")
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="TOML file of number formats, parallelism, memory and queues."),
-    ] = None,
+    config: Config = None,
     weights: Annotated[
         Path | None,
         typer.Option(help="Weights for MODEL: .mase (a whole graph), .safetensors or .pt."),
     ] = None,
-    parallelism: Annotated[
-        str | None, typer.Option(help="Elements per beat: a number, auto, or a TOML file.")
-    ] = None,
-    multipliers: Annotated[int, typer.Option(min=1, help="Budget of --parallelism auto.")] = 64,
-    target_interval: Annotated[
-        int | None, typer.Option(help="With --parallelism auto: cycles an inference, at most.")
-    ] = None,
-    target_fps: Annotated[
-        float | None,
-        typer.Option(help="With --parallelism auto and --clock: inferences a second, at least."),
-    ] = None,
-    clock: Annotated[
-        float | None, typer.Option(help="With --target-fps: the clock.", metavar="MHZ")
-    ] = None,
-    max_lut: Annotated[
-        int | None, typer.Option(help="With --parallelism auto: look-up tables, at most.")
-    ] = None,
-    max_dsp: Annotated[
-        int | None, typer.Option(help="With --parallelism auto: DSP blocks, at most.")
-    ] = None,
-    max_bram: Annotated[
-        float | None, typer.Option(help="With --parallelism auto: block RAMs, at most.")
-    ] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
-    ] = None,
+    parallelism: Parallelism = None,
+    multipliers: Multipliers = 64,
+    target_interval: TargetInterval = None,
+    target_fps: TargetFps = None,
+    clock: Clock = None,
+    max_lut: MaxLut = None,
+    max_dsp: MaxDsp = None,
+    max_bram: MaxBram = None,
+    memory: Memory = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,

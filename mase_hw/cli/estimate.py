@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mase_hw.cli._options import (
+    MODEL_HELP,
+    Clock,
+    Config,
+    MaxBram,
+    MaxDsp,
+    MaxLut,
+    Memory,
+    Multipliers,
+    Parallelism,
+    TargetFps,
+    TargetInterval,
+)
 from mase_hw.cli._progress import Display
 
 
@@ -19,38 +31,18 @@ def register(app: typer.Typer) -> None:
 def estimate(
     model: Annotated[
         str | None,
-        typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file."),
+        typer.Argument(help=MODEL_HELP),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="TOML file of number formats, parallelism, memory and queues."),
-    ] = None,
-    parallelism: Annotated[
-        str | None, typer.Option(help="Elements per beat: a number, auto, or a TOML file.")
-    ] = None,
-    multipliers: Annotated[int, typer.Option(min=1, help="Budget of --parallelism auto.")] = 64,
-    target_interval: Annotated[
-        int | None, typer.Option(help="With --parallelism auto: cycles an inference, at most.")
-    ] = None,
-    target_fps: Annotated[
-        float | None,
-        typer.Option(help="With --parallelism auto and --clock: inferences a second, at least."),
-    ] = None,
-    clock: Annotated[
-        float | None, typer.Option(help="With --target-fps: the clock.", metavar="MHZ")
-    ] = None,
-    max_lut: Annotated[
-        int | None, typer.Option(help="With --parallelism auto: look-up tables, at most.")
-    ] = None,
-    max_dsp: Annotated[
-        int | None, typer.Option(help="With --parallelism auto: DSP blocks, at most.")
-    ] = None,
-    max_bram: Annotated[
-        float | None, typer.Option(help="With --parallelism auto: block RAMs, at most.")
-    ] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
-    ] = None,
+    config: Config = None,
+    parallelism: Parallelism = None,
+    multipliers: Multipliers = 64,
+    target_interval: TargetInterval = None,
+    target_fps: TargetFps = None,
+    clock: Clock = None,
+    max_lut: MaxLut = None,
+    max_dsp: MaxDsp = None,
+    max_bram: MaxBram = None,
+    memory: Memory = None,
     fit: Annotated[
         bool,
         typer.Option(

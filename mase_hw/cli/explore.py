@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mase_hw.cli._options import Clock, Config, Model
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -20,17 +21,12 @@ def register(app: typer.Typer) -> None:
 
 
 def explore(
-    model: Annotated[
-        str, typer.Argument(help="A registered name, file.py:factory, a .pt2 or a .mase file.")
-    ],
+    model: Model,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Folder to write. [default: build/NAME-explore]"),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="TOML file of number formats, parallelism, memory and queues."),
-    ] = None,
+    config: Config = None,
     target_interval: Annotated[
         int | None, typer.Option(help="Cycles an inference, at most.")
     ] = None,
@@ -38,9 +34,7 @@ def explore(
         float | None,
         typer.Option(help="With --clock: inferences a second, at least."),
     ] = None,
-    clock: Annotated[
-        float | None, typer.Option(help="With --target-fps: the clock.", metavar="MHZ")
-    ] = None,
+    clock: Clock = None,
     max_lut: Annotated[int | None, typer.Option(help="Look-up tables, at most.")] = None,
     max_dsp: Annotated[int | None, typer.Option(help="DSP blocks, at most.")] = None,
     max_bram: Annotated[float | None, typer.Option(help="Block RAMs, at most.")] = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mase_hw.cli._options import Model
 from mase_hw.cli._progress import Display
 
 
@@ -17,12 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def preflight(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
-        ),
-    ],
+    model: Model,
     config: Annotated[
         Path | None,
         typer.Option(help="TOML file of number formats, parallelism, memory and queues."),

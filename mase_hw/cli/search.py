@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mase_hw.cli._options import Model
 from mase_hw.cli._progress import Display
 from mase_hw.cli.compress import DataOption, WeightsOption
 
@@ -24,12 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def search(
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
-        ),
-    ],
+    model: Model,
     config: Annotated[Path, typer.Option(help="TOML file: space, objectives, sampler, trials.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-search]")

@@ -8,6 +8,7 @@ arithmetic, and nothing is unpickled.
 
 from __future__ import annotations
 
+import json
 import keyword
 import operator
 import os
@@ -168,8 +169,6 @@ def _records(file: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _check_json(file: Path, content: bytes) -> None:
-    import json
-
     try:
         open_ = [json.loads(content)]
     except (ValueError, RecursionError) as error:

@@ -1,0 +1,37 @@
+"""Options that several commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+MODEL_HELP = "A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
+
+Model = Annotated[str, typer.Argument(help=MODEL_HELP)]
+Config = Annotated[
+    Path | None, typer.Option(help="TOML file of number formats, parallelism, memory and queues.")
+]
+Parallelism = Annotated[
+    str | None, typer.Option(help="Elements per beat: a number, auto, or a TOML file.")
+]
+Multipliers = Annotated[int, typer.Option(min=1, help="Budget of --parallelism auto.")]
+TargetInterval = Annotated[
+    int | None, typer.Option(help="With --parallelism auto: cycles an inference, at most.")
+]
+TargetFps = Annotated[
+    float | None,
+    typer.Option(help="With --parallelism auto and --clock: inferences a second, at least."),
+]
+Clock = Annotated[float | None, typer.Option(help="With --target-fps: the clock.", metavar="MHZ")]
+MaxLut = Annotated[
+    int | None, typer.Option(help="With --parallelism auto: look-up tables, at most.")
+]
+MaxDsp = Annotated[int | None, typer.Option(help="With --parallelism auto: DSP blocks, at most.")]
+MaxBram = Annotated[
+    float | None, typer.Option(help="With --parallelism auto: block RAMs, at most.")
+]
+Memory = Annotated[
+    str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
+]
