@@ -167,7 +167,22 @@ def model_and_inputs(name: str, attention: str = "sdpa") -> tuple[nn.Module, dic
         model = kind._from_config(config, attn_implementation=attention)
     except ValueError:
         model = kind._from_config(config, attn_implementation="eager")
+    spread_weights(model)
     return model.eval(), _inputs(name, model)
+
+
+def spread_weights(model: nn.Module) -> None:
+    """Give matrices, in place, weights of a trained model's size.
+
+    With the small ones that transformers initialises, most of a model adds little to its result,
+    and an error there does not show.
+    """
+    import torch
+
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=1.5 / parameter[0].numel() ** 0.5)
 
 
 def _inputs(name: str, model: Any) -> dict[str, Tensor]:

@@ -31,7 +31,7 @@ SPACES, QUICK_SPACES = 200, 8
 # What only a whole run measures, or one that names it.
 LONG = ("reviews", "language-model")
 ODD_SHAPES = ((5, 45), (7,), (3, 33, 17))
-TOLERANCE = 1e-6
+TOLERANCE = 1e-5
 SEED = 0
 
 
@@ -170,11 +170,13 @@ def _tensors(outputs: Any) -> list[Tensor]:
 
 
 def _equal(found: list[Tensor], expected: list[Tensor]) -> bool:
-    """Return whether tensors are equal but for the order of sums."""
+    """Return whether tensors are equal but for the order of sums, by each one's largest element."""
     return len(found) == len(expected) and all(
         left.shape == right.shape
-        and float((left - right).abs().max() if left.numel() else 0)
-        <= TOLERANCE * max(1.0, float(right.abs().max()) if right.numel() else 0.0)
+        and (
+            left.numel() == 0
+            or float((left - right).abs().max()) <= TOLERANCE * float(right.abs().max())
+        )
         for left, right in zip(found, expected, strict=True)
     )
 

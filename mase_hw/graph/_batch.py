@@ -21,6 +21,15 @@ _REPETITIONS = (_aten.expand.default, _aten.repeat.default)
 _JOINS = (_aten.cat.default, _aten.concat.default)
 _COUNTERS = (_aten.arange.default, _aten.arange.start, _aten.arange.start_step)
 _INDEX_PUTS = (_aten.index_put.default, _aten.index_put_.default)
+# What takes tensors of as many rows, and does not broadcast a tensor of one.
+_ROW_BY_ROW = (
+    _aten.bmm.default,
+    _aten.gather.default,
+    _aten.scatter.src,
+    _aten.scatter.value,
+    _aten.scatter_add.default,
+    _aten.scatter_reduce.two,
+)
 _ORIGIN = ("nn_module_stack", "stack_trace", "val")
 # What a count of rows passes through without change.
 _CARRIERS = (
@@ -52,6 +61,8 @@ def free_batch(module: GraphModule) -> None:
                 node = _index_rows(module, node)
             elif node.target is _aten.gather.default:
                 node = _look_up_shared(module, node, constants)
+            if node.target in _ROW_BY_ROW:
+                _give_rows(module, node, constants)
         inputs = node.all_input_nodes
         if node.op == "get_attr" or (
             node.op == "call_function" and all(item in constants for item in inputs)
@@ -127,6 +138,19 @@ def _repeat_like(module: GraphModule, node: Node) -> Node | None:
         target = torch_target("mase.rows_like.default")
         repeated = module.graph.call_function(target, (first, found[0]))
     return _replace(module, node, repeated)
+
+
+def _give_rows(module: GraphModule, node: Node, constants: set[Node]) -> None:
+    """Repeat constants, of which one row is left, for the rows of what they are taken with."""
+    operands = node.all_input_nodes
+    given = [item for item in operands if item not in constants and _shape(item)]
+    for item in operands:
+        if given and item in constants and _shape(item) and _is_symbolic(_shape(item)[0]):
+            with module.graph.inserting_before(node):
+                target: Any = torch_target("mase.rows_like.default")
+                rows = module.graph.call_function(target, (item, given[0]))
+            rows.meta["val"] = item.meta["val"]
+            node.replace_input_with(item, rows)
 
 
 def _counts(node: Node, rows: torch.SymInt) -> bool:

@@ -428,6 +428,42 @@ def test_arguments_without_names_of_their_own_leave_the_batch_free():
     assert "forward" not in vars(model)
 
 
+class SharedIndex(nn.Module):
+    """Picks the same elements of every head of every row, and puts them elsewhere."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.form = form
+        self.register_buffer("index", torch.tensor([[2, 0, 1], [1, 1, 3]]))
+        self.register_buffer("matrix", torch.randn(4, 4))
+
+    def forward(self, x):
+        rows = x.size(0)
+        x = x.reshape(-1, 2, 4)
+        return self.picked(x).reshape(rows, 3, 2, -1)
+
+    def picked(self, x):
+        index = self.index.unsqueeze(0).expand(x.size(0), 2, 3)
+        if self.form == "gather":
+            return torch.gather(x, -1, index)
+        if self.form == "scatter":
+            return torch.scatter(x, -1, index, x[..., :3] * 2)
+        if self.form == "scatter_add":
+            return torch.scatter_add(x, -1, index, x[..., :3])
+        return torch.bmm(x, self.matrix.expand(x.size(0), 4, 4))
+
+
+@pytest.mark.parametrize("form", ["gather", "scatter", "scatter_add", "bmm"])
+def test_a_shared_constant_keeps_its_rows_where_it_does_not_broadcast(form):
+    torch.manual_seed(0)
+    model = SharedIndex(form)
+    mg = trace(model, torch.randn(2, 3, 2, 4))
+    assert mg.batched
+    for count in (1, 2, 5):
+        x = torch.randn(count, 3, 2, 4)
+        torch.testing.assert_close(mg(x), model(x), rtol=0, atol=0)
+
+
 class Boxes(nn.Module):
     """Looks up the width of boxes, which is never negative."""
 
