@@ -146,7 +146,9 @@ def _gradients_equal(model: Any, inputs: dict[str, Tensor]) -> bool:
     if not pairs or len(pairs) != sum(item.grad is not None for item in own.values()):
         return False
     # All as one: some of them, as of a bias of keys, are zero but for rounding.
-    left, right = (torch.cat([item.flatten() for item in side]) for side in zip(*pairs, strict=True))
+    left, right = (
+        torch.cat([item.flatten() for item in side]) for side in zip(*pairs, strict=True)
+    )
     return _equal([losses[0], left], [losses[1], right])
 
 

@@ -32,6 +32,8 @@ class Softmax(Cell):
         index_bits: binary logarithm of the words of the table of reciprocals.
         step: whether a step of Newton's iteration follows it.
         masked: whether a bit comes with each element, one where it counts.
+        padded: whether a number comes with each element, zero where it does not count.
+        data_in_1: of those numbers.
         fine: the first table.
         coarse: the second one, empty where there is none.
         reciprocal: the table of reciprocals.
@@ -50,6 +52,8 @@ class Softmax(Cell):
     index_bits: int
     step: bool
     masked: bool
+    padded: bool
+    data_in_1: Encoding
     fine: Image
     coarse: Image
     reciprocal: Image
@@ -59,7 +63,12 @@ class Softmax(Cell):
     def inputs(self) -> Mapping[str, Port]:
         """The elements, and which of them count."""
         mask = Port.elements(Encoding(1), self.lanes, self.beats if self.masked else 0)
-        return {"data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats), "mask": mask}
+        kept = self.beats if self.padded else 0
+        return {
+            "data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats),
+            "data_in_1": Port.elements(self.data_in_1, self.lanes, kept),
+            "mask": mask,
+        }
 
     @property
     def outputs(self) -> Mapping[str, Port]:
@@ -79,6 +88,10 @@ class Softmax(Cell):
         }
 
     @property
+    def _leaves_out(self) -> bool:
+        return self.masked or self.padded
+
+    @property
     def _halves(self) -> bool:
         return self.fine_bits < self.data_in_0.width
 
@@ -96,13 +109,13 @@ class Softmax(Cell):
         maximum, beats = width + (not self.data_in_0.signed), -(-self.row // lanes)
         exponential = self.exponential_fraction + 1
         fold, stages = 4 + (lanes - 1).bit_length(), 7 if self._halves else 5
-        stored = lanes * (width + self.masked)
+        stored = lanes * (width + self._leaves_out)
         first = row_fold(lanes, self.row, width, maximum, maximum=True)
         first += row_store(stored, beats, fold, maximum)
-        first += Parts.of(Gates((lanes * width + 2) * self.masked))
-        first += Parts.of(Register(lanes * self.masked, stages - 2))
+        first += Parts.of(Gates((lanes * width + 2) * self._leaves_out))
+        first += Parts.of(Register(lanes * self._leaves_out, stages - 2))
         fine = Table(1 << self.fine_bits, words, self.fine, stages=2, readers=lanes)
-        lane = Parts.of(Adder(width), Register(width), Gates(exponential * self.masked))
+        lane = Parts.of(Adder(width), Register(width), Gates(exponential * self._leaves_out))
         if self._halves:
             coarse = Table(1 << (width - self.fine_bits), words, self.coarse, stages=2)
             below = 2 * self.word_fraction - self.exponential_fraction
@@ -134,16 +147,30 @@ class Softmax(Cell):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Rows of one beat and of several, a tail, halves, a step, and a mask."""
+        """Rows of one beat and of several, a tail, halves, a step, masks of both kinds."""
         number, natural = Encoding(5, fraction=2), Encoding(4, fraction=1, signed=False)
         result = Encoding(6, fraction=5)
         fine, halves = Image(9, lambda: range(256, 0, -8)), Image(10, lambda: (512, 400, 311, 250))
         reciprocal = Image(9, lambda: range(256, 128, -1))
         long = Image(9, lambda: range(128, 64, -1))
-        sizes = (2, 8, 5, 8, 8, 7, False, False, fine, Image(1, tuple), reciprocal)
+        none, padding = Encoding(1), Encoding(2, signed=False)
+        tables = (fine, Image(1, tuple), reciprocal)
+
+        def rows(
+            lanes: int, row: int, beats: int, *, masked: bool = False, padded: bool = False
+        ) -> Softmax:
+            kinds = (masked, padded, padding if padded else none)
+            return cls(
+                number, result, lanes, row, 2, 8, 5, 8, 8, 7, False, *kinds, *tables, beats=beats
+            )
+
         return (
-            cls(number, result, 2, 3, *sizes, beats=4),
-            cls(number, result, 1, 3, *sizes, beats=6),
-            cls(number, result, 4, 4, *sizes, beats=2),
-            cls(natural, result, 2, 3, 2, 8, 2, 9, 8, 6, True, True, halves, halves, long, beats=4),
+            rows(2, 3, 4),
+            rows(1, 3, 6, padded=True),
+            rows(4, 4, 2, masked=True, padded=True),
+            cls(
+                *(natural, result, 2, 3, 2, 8, 2, 9, 8, 6, True, True, False, none),
+                *(halves, halves, long),
+                beats=4,
+            ),
         )

@@ -27,6 +27,7 @@ from mase_hw.passes.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.memory import Memory
 from mase_hw.passes.progress import verify_progress_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.raise_masks import raise_masks_transform_pass
 from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
 from mase_hw.passes.remove_identity import remove_identity_transform_pass
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
@@ -48,6 +49,7 @@ def canonicalize(mg: MaseGraph) -> MaseGraph:
     # Operators are bound to constants, not to how they were computed.
     mg, _ = fold_constants_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
+    mg, _ = raise_masks_transform_pass(mg, {})
     mg, _ = decompose_transform_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {"training": True})
     mg, _ = fold_constants_transform_pass(mg, {})
@@ -113,6 +115,9 @@ def to_hardware(
     # What acts in training alone.
     mg, _ = remove_identity_transform_pass(mg, {})
     check(mg)
+    if any(node.op == "get_attr" for node in mg.outputs):
+        mg = mg.copy()
+        mg.drop_constant_results()
     mg, _ = bridge_formats_transform_pass(mg, {})
     arguments = {"multipliers": multipliers, "memory": memory, "queues": queues}
     asked, targets = split_targets(parallelism)

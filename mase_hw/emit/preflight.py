@@ -79,10 +79,15 @@ def notes(mg: MaseGraph) -> list[Note]:
     """Return what is worth knowing of the arithmetic of a quantised graph without problems."""
     mg, _ = bridge_formats_transform_pass(mg, {})
     calls = [(node, mg.call(node)) for node in mg.nodes if _operator_of(node) is not None]
-    return [
+    found = [
         Note(node.name, metadata(node).module_path, location(node), text)
         for node, call in calls
         for text in call.operator.notes(call)
+    ]
+    return found + [
+        Note("output", "", "the model's code", f"result {name} is a constant: it has no port")
+        for name, leaf in mg.returned()
+        if isinstance(leaf, Node) and leaf.op == "get_attr"
     ]
 
 
@@ -130,13 +135,17 @@ def _input_reasons(mg: MaseGraph, node: Node) -> list[str]:
 
 
 def _output_reasons(mg: MaseGraph) -> list[str]:
-    """Return why what the model returns cannot be ports; None is left out of them."""
+    """Return why what the model returns cannot be ports; None is left out of them.
+
+    So is a constant beside what is computed, such as the size of a cache.
+    """
     found = []
     for name, leaf in mg.returned():
         if isinstance(leaf, Node) and leaf.op == "get_attr":
-            found.append(
-                f"result {name} is a constant ({leaf.target}): return only what depends on an input"
-            )
+            if all(item.op == "get_attr" for item in mg.outputs):
+                found.append(
+                    f"result {name} is a constant ({leaf.target}): return what depends on an input"
+                )
         elif leaf is not None and not isinstance(leaf, Node):
             found.append(
                 f"result {name} is the {type(leaf).__name__} {leaf!r}: return tensors only"

@@ -11,6 +11,7 @@ from typing import Any, Self
 from rich.table import Table
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_aggregate
 from torch.utils._pytree import MappingKey, SequenceKey, tree_flatten_with_path, tree_leaves
 
 from mase_hw._registry import nearest
@@ -161,6 +162,16 @@ class MaseGraph(nn.Module):
         """Return what the graph returns, by name: nodes, None, and Python constants."""
         (output,) = (node for node in self.nodes if node.op == "output")
         return returned(output)
+
+    def drop_constant_results(self) -> None:
+        """Return None, in place, for every result that depends on no input."""
+        (output,) = (node for node in self.nodes if node.op == "output")
+        output.args = map_aggregate(
+            output.args,
+            lambda leaf: None if isinstance(leaf, Node) and leaf.op == "get_attr" else leaf,
+        )
+        self.fx_graph.eliminate_dead_code()
+        self.recompile()
 
     @property
     def is_quantized(self) -> bool:

@@ -18,23 +18,29 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
+from mase_hw.ops._masking import EXCLUDED, Mask, Masking, maskings, scaling
 from mase_hw.ops._unary import Unary
 
 __all__ = [
     "ANY_NUMBER",
+    "EXCLUDED",
     "OPERAND_NAMES",
     "Apply",
     "Call",
     "Example",
+    "Mask",
+    "Masking",
     "Operator",
     "Order",
     "Reference",
     "TensorSpec",
     "Unary",
     "example_values",
+    "maskings",
     "operator_for",
     "operator_for_role",
     "operators",
+    "scaling",
     "torch_target",
     "unary_operators",
 ]

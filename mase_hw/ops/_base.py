@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from mase_hw.cells import Netlist, Port
 from mase_hw.formats import FIXED_POINT, Families, Format, names_in
 from mase_hw.geometry.tensor import Order, TensorSpec
+from mase_hw.ops._masking import Mask
 
 Reference = Callable[..., Tensor]
 T = TypeVar("T")
@@ -140,6 +141,8 @@ class Operator(ABC):
         approximates: true when a result may be the neighbour of the correctly rounded one.
         weighs: true when a constant operand is a matrix of weights although it is not called so.
         prunable: whether zeros among its weights save work.
+        mask_argument: the ATen argument that is a mask, computed for all queries and keys.
+        masked_argument: the one whose elements are left out where a mask is on them.
         options: the keys of a configuration that are none of a number format's, and their values;
             a call has those that are given among its attributes.
     """
@@ -162,6 +165,8 @@ class Operator(ABC):
     approximates: ClassVar[bool] = False
     weighs: ClassVar[bool] = False
     prunable: ClassVar[bool] = True
+    mask_argument: ClassVar[str | None] = None
+    masked_argument: ClassVar[str | None] = None
     options: ClassVar[Mapping[str, range]] = {}
 
     @property
@@ -350,6 +355,19 @@ class Operator(ABC):
             call: the call, with shapes; formats are not known yet.
             operands: what stands for each tensor operand; torch operators called on it are
                 recorded.
+        """
+        return None
+
+    def masked(self, call: Call, operands: Mapping[str, Any], mask: Mask, scale: float) -> Any:
+        """Return the result with a mask; None where there is no such result.
+
+        It is for operators that name a `mask_argument` or a `masked_argument`.
+
+        Args:
+            call: the call, with shapes.
+            operands: what stands for each tensor operand, as in `expression`, without its mask.
+            mask: what is left out; `kept` stands for a tensor.
+            scale: what the masked operand is to be multiplied with before.
         """
         return None
 

@@ -35,8 +35,18 @@ def define_joining(name: str, function: Callable[..., Tensor]) -> None:
 
 
 def define_masked(name: str, function: Callable[..., Tensor]) -> None:
-    """Register `torch.ops.mase.<name>(values, mask, dim, scale)`, `function` of all of them."""
-    signature = "(Tensor self, Tensor? mask, int dim, float scale=1.0) -> Tensor"
+    """Register `torch.ops.mase.<name>(values, mask, dim, scale, kept)`, `function` of them."""
+    signature = "(Tensor self, Tensor? mask, int dim, float scale=1.0, Tensor? kept=None) -> Tensor"
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def define_attention(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(query, key, value, kept, attn_mask, ...)`, `function`."""
+    signature = (
+        "(Tensor query, Tensor key, Tensor value, Tensor kept, Tensor? attn_mask=None, "
+        "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"
+    )
     _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
     _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 

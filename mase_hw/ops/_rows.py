@@ -35,8 +35,9 @@ class Rows(Operator):
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
         """Elements stay in their lanes."""
-        return [[("data_in_0", dim), ("data_out_0", dim)] for dim in (0, 1)]
+        names = [*call.streams, "data_out_0"]
+        return [[(name, dim) for name in names] for dim in (0, 1)]
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
         """One row at a time."""
-        return {("data_in_0", 1): 1, ("data_out_0", 1): 1}
+        return {(name, 1): 1 for name in (*call.streams, "data_out_0")}

@@ -28,6 +28,7 @@ class Identity(Wire):
         "aten.to.device",
         "aten.to.dtype",
         "aten.to.dtype_layout",
+        "aten.type_as.default",
     )
 
     def is_identity(self, call: Call) -> bool:

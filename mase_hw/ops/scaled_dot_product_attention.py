@@ -5,6 +5,8 @@ number format of its own; a graph without formats keeps it whole. Heads stay whe
 split of the features into heads and the transposition behind it are a change of shape alone, so
 that rows of queries, weights and results come token by token, in each all heads. Keys and values
 are kept whole, as every token needs them. Heads that share them read the same ones again.
+
+`mase.padded_attention` leaves out the keys, too, for which what streams beside them is zero.
 """
 
 from __future__ import annotations
@@ -18,23 +20,54 @@ from torch import Tensor, nn
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
+from mase_hw.ops._library import define_attention
+from mase_hw.ops._masking import EXCLUDED, Mask, for_scores
 
 _aten = torch.ops.aten
-# What is added to a score to leave it out: libraries take the least number of a dtype, or -1e9.
-EXCLUDED = -1e4
+
+
+def padded_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    kept: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return attention to the keys that are not zero in `kept`, `[batch, 1, 1, keys]`."""
+    mask: Tensor = kept != 0
+    if is_causal:
+        mask = mask & torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        mask = mask & attn_mask
+    elif attn_mask is not None:
+        mask = torch.where(mask, attn_mask, torch.finfo(attn_mask.dtype).min)
+    return nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, scale=scale, enable_gqa=enable_gqa
+    )
+
+
+define_attention("padded_attention", padded_attention)
 
 
 class ScaledDotProductAttention(Composite):
     """Attention of queries to keys and values."""
 
     name: ClassVar[str] = "scaled_dot_product_attention"
-    targets: ClassVar[tuple[str, ...]] = ("aten.scaled_dot_product_attention.default",)
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.scaled_dot_product_attention.default",
+        "mase.padded_attention.default",
+    )
     fused: ClassVar[bool] = True
+    mask_argument: ClassVar[str | None] = "attn_mask"
     operand_names: ClassVar[Mapping[str, str]] = {
         "query": "data_in_0",
         "key": "data_in_1",
         "value": "data_in_2",
         "attn_mask": "mask",
+        "kept": "kept",
     }
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
@@ -56,9 +89,31 @@ class ScaledDotProductAttention(Composite):
         if bias is not None:
             scores = _aten.add.Tensor(_aten.mul.Tensor(scores, scale), bias)
             scale = 1.0
-        weights = torch.ops.mase.masked_softmax.default(scores, mask, -1, scale)
+        kept = operands.get("kept")
+        if kept is not None and grouped:
+            kept = _aten.unsqueeze.default(kept, 1)
+        weights = torch.ops.mase.masked_softmax.default(scores, mask, -1, scale, kept)
         result = _aten.matmul.default(weights, value)
         return [_aten.flatten.using_ints(result, -4, -3) if grouped else result]
+
+    def masked(self, call: Call, operands: Mapping[str, Any], mask: Mask, scale: float) -> Any:
+        """Return it with a mask; None where it drops some weights."""
+        if call.attributes.get("dropout_p"):
+            return None
+        constant = mask.seen
+        if mask.bias is not None:
+            seen = torch.ones((), dtype=torch.bool) if constant is None else constant
+            constant = torch.where(seen, mask.bias, torch.finfo(mask.bias.dtype).min)
+        inputs = [operands[f"data_in_{number}"] for number in range(3)]
+        options = {name: call.attributes.get(name) for name in ("scale", "enable_gqa")}
+        causal = call.attributes.get("is_causal", False)
+        if mask.kept is None:
+            return _aten.scaled_dot_product_attention.default(
+                *inputs, constant, 0.0, causal, **options
+            )
+        shape = call.operands["data_in_1"].shape
+        kept = for_scores(mask.kept, len(shape), shape[-2])
+        return torch.ops.mase.padded_attention.default(*inputs, kept, constant, causal, **options)
 
     def problems(self, call: Call) -> list[str]:
         """Return why it cannot be taken apart."""
@@ -73,7 +128,10 @@ class ScaledDotProductAttention(Composite):
                 "the model does not train"
             )
         if "mask" in call.operands and "mask" not in call.constants:
-            found.append("its mask is computed by the model; it must be constant")
+            found.append(
+                "its mask is computed by the model for every query and key: it must be constant, "
+                "or leave out the keys of a row that are zero in an input [batch, keys]"
+            )
         if any(name in call.constants for name in ("data_in_0", "data_in_1", "data_in_2")):
             found.append("queries, keys and values must be computed by the model, not constant")
         if not 0 < self._scale(call) < float("inf"):

@@ -6,8 +6,9 @@ sum is exact, and each is multiplied with its reciprocal and rounded once: see
 one.
 
 `mase.masked_softmax` is what attention is made of. It leaves out the elements where a constant mask
-is false, as if they were minus infinity; of a row that is left out whole, all results are zero. It
-multiplies elements with a scale before, which costs nothing, as it is in the table.
+is false, as if they were minus infinity, and those where what streams beside them is zero, such as
+the keys of padding; of a row that is left out whole, all results are zero. It multiplies elements
+with a scale before, which costs nothing, as it is in the table.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from mase_hw.approximation.softmax import Softmax as SoftmaxArithmetic
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Image, Netlist, NetlistBuilder, Port, RomSource
 from mase_hw.cells.softmax import Softmax as SoftmaxCell
-from mase_hw.formats import StreamField
-from mase_hw.geometry.tensor import TensorSpec
+from mase_hw.formats import Encoding, Format, StreamField, make_format
+from mase_hw.formats.fixed import MIN_WIDTH_BITS
+from mase_hw.geometry.runs import stream_axes
+from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
     ANY_NUMBER,
+    OPERAND_NAMES,
     Apply,
     Call,
     Example,
@@ -33,19 +37,33 @@ from mase_hw.ops._base import (
     Spelling,
     example_values,
 )
+from mase_hw.ops._broadcast import aligned_order
 from mase_hw.ops._library import define_masked
+from mase_hw.ops._masking import Mask, for_scores
 from mase_hw.ops._one_cell import shortest_beats
 from mase_hw.ops._rows import Rows
 
 
-def masked_softmax(values: Tensor, mask: Tensor | None, dim: int, scale: float = 1.0) -> Tensor:
-    """Return the softmax of scaled values where a mask is true, zero elsewhere."""
+def masked_softmax(
+    values: Tensor,
+    mask: Tensor | None,
+    dim: int,
+    scale: float = 1.0,
+    kept: Tensor | None = None,
+) -> Tensor:
+    """Return the softmax of scaled values where a mask is true and others are kept, else zero."""
     scaled = values * scale
-    if mask is None:
+    seen = _both(mask, kept)
+    if seen is None:
         return torch.softmax(scaled, dim)
-    kept = mask.to(torch.bool)
-    result = torch.softmax(scaled.masked_fill(~kept, float("-inf")), dim)
-    return torch.where(kept, result, torch.zeros_like(result))
+    result = torch.softmax(scaled.masked_fill(~seen, float("-inf")), dim)
+    return torch.where(seen, result, torch.zeros_like(result))
+
+
+def _both(mask: Tensor | None, kept: Tensor | None) -> Tensor | None:
+    """Return where neither is zero; None where all elements count."""
+    given = [item != 0 for item in (mask, kept) if item is not None]
+    return given[0] & given[-1] if given else None
 
 
 define_masked("masked_softmax", masked_softmax)
@@ -60,6 +78,9 @@ class Softmax(Rows):
         "aten.softmax.int",
         "aten._softmax.default",
     )
+    operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "kept": "data_in_1"}
+    broadcasts: ClassVar[bool] = True
+    masked_argument: ClassVar[str | None] = "self"
 
     def dim(self, call: Call) -> int:
         """Return the dimension of the rows."""
@@ -87,21 +108,56 @@ class Softmax(Rows):
             {**arguments, "mask": mask.to(torch.bool)},
         )
 
+    def operand_format(self, call: Call, name: str) -> Format | None:
+        """What is kept is a number without sign: zero, or not."""
+        if name != "data_in_1":
+            return None
+        fields = {"name": "fixed", "width": MIN_WIDTH_BITS, "frac_width": 0, "signed": False}
+        return make_format(fields)
+
     def problems(self, call: Call) -> list[str]:
         """Also refuse a mask that streams, and formats that its tables are too small for."""
         found = super().problems(call)
         if "mask" in call.operands:
-            found.append("its mask is computed by the model; it must be constant")
+            found.append(
+                "its mask is computed by the model for every query and key: it must be constant, "
+                "or leave out the keys of a row that are zero in an input [batch, keys]"
+            )
         return found or self._arithmetic(call).problems
+
+    def masked(self, call: Call, operands: Mapping[str, Any], mask: Mask, scale: float) -> Any:
+        """Return it with a mask and a scale; a bias is added before."""
+        data, shape = operands["data_in_0"], call.result.shape
+        if self.dim(call) != len(shape) - 1 or call.attributes.get("mask") is not None:
+            return None
+        if mask.bias is not None:
+            scaled = data if scale == 1 else torch.ops.aten.mul.Tensor(data, scale)
+            data, scale = torch.ops.aten.add.Tensor(scaled, mask.bias), 1.0
+        kept = None if mask.kept is None else for_scores(mask.kept, len(shape), shape[-1])
+        scale *= float(call.attributes.get("scale", 1.0))
+        return torch.ops.mase.masked_softmax.default(data, mask.seen, -1, scale, kept)
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """As other rows; what is kept streams as the elements do."""
+        found = super().orders(call)
+        if "data_in_1" in call.operands:
+            data = call.operands["data_in_0"].with_order(found["data_in_0"])
+            axes = stream_axes(data)
+            assert axes is not None
+            kept = call.operands["data_in_1"]
+            found["data_in_1"] = aligned_order(kept, len(data.shape), axes)
+        return found
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes."""
         dim, arithmetic = self.dim(call), self._arithmetic(call)
         mask = self._mask(call)
-        kept = None if mask is None else mask.movedim(dim, -1)
 
-        def compute(codes: Tensor) -> Tensor:
-            return arithmetic.evaluate(codes.movedim(dim, -1), kept).movedim(-1, dim)
+        def compute(codes: Tensor, kept: Tensor | None = None) -> Tensor:
+            seen = _both(mask, kept)
+            if seen is not None:
+                seen = seen.expand(codes.shape).movedim(dim, -1)
+            return arithmetic.evaluate(codes.movedim(dim, -1), seen).movedim(-1, dim)
 
         return compute
 
@@ -110,6 +166,7 @@ class Softmax(Rows):
         data, arithmetic = call.operands["data_in_0"], self._arithmetic(call)
         reciprocal, width = arithmetic.reciprocal, arithmetic.word_fraction + 1
         net, mask = NetlistBuilder(call.ports), self._mask(call)
+        padding = call.operands.get("data_in_1")
         cell = SoftmaxCell(
             data.quantized.encoding,
             call.result.quantized.encoding,
@@ -123,13 +180,16 @@ class Softmax(Rows):
             reciprocal.index_bits,
             reciprocal.has_step,
             mask is not None,
+            padding is not None,
+            Encoding(1) if padding is None else padding.quantized.encoding,
             Image(width, lambda: arithmetic.fine),
             Image(width, lambda: arithmetic.coarse),
             Image(reciprocal.word_fraction + 1, lambda: reciprocal.words),
             data.beats,
         )
+        wires: dict[str, Any] = {name: net.input(name) for name in call.streams}
         kept = None if mask is None else net.memory("mask", _memory(data, mask))
-        return net.netlist(data_out_0=net.add(cell, data_in_0=net.input("data_in_0"), mask=kept))
+        return net.netlist(data_out_0=net.add(cell, **wires, mask=kept))
 
     def operations(self, call: Call) -> int:
         """A difference, an exponential, a sum and a product for each element."""
@@ -159,6 +219,7 @@ class Softmax(Rows):
         mask = torch.ones(4, 7, dtype=torch.bool).tril(2)
         mask[1] = False
         masked = torch.ops.mase.masked_softmax
+        x, kept = example_values(3, 2, 4, 7), example_values(3, 1, 1, 7, seed=1) > 0
         return [
             (Apply(lambda x: torch.softmax(x, -1)), (example_values(3, 2, 7),)),
             (Apply(lambda x: x.softmax(1)), (example_values(3, 5, 2),)),
@@ -166,6 +227,8 @@ class Softmax(Rows):
                 Apply(lambda x, kept: masked(x, kept, -1, 0.7), mask),
                 (example_values(3, 2, 4, 7),),
             ),
+            (Apply(lambda x, y: masked(x, None, -1, 1.0, y)), (x, kept)),
+            (Apply(lambda x, y, m: masked(x, m, -1, 1.0, y), mask), (x, kept)),
         ]
 
 

@@ -3,7 +3,8 @@
 // exponentials of the differences from the exact maximum, times the reciprocal of their exact sum,
 // rounded once. Three passes over a row, each while the next rows go through those before: a store
 // for the elements until the maximum is known, and one for the exponentials until the sum is.
-// With MASKED a bit comes with each element, which is left out where that is zero.
+// With MASKED a bit comes with each element, which is left out where that is zero; with PADDED a
+// number does likewise.
 // FINE_BITS are the bits of a difference that the first table takes, COARSE_FILE takes the rest.
 // Throughput 1 beat per cycle, without gaps between rows.
 module mase_softmax
@@ -21,6 +22,8 @@ module mase_softmax
     parameter int unsigned INDEX_BITS = 9,
     parameter bit STEP = 0,
     parameter bit MASKED = 0,
+    parameter bit PADDED = 0,
+    parameter format_t DATA_IN_1 = fixed(1, 0),
     parameter string FINE_FILE = "",
     parameter string COARSE_FILE = "",
     parameter string RECIPROCAL_FILE = ""
@@ -31,6 +34,10 @@ module mase_softmax
     input  logic [LANES-1:0][DATA_IN_0.width-1:0] data_in_0,
     input  logic                                  data_in_0_valid,
     output logic                                  data_in_0_ready,
+
+    input  logic [LANES-1:0][DATA_IN_1.width-1:0] data_in_1,
+    input  logic                                  data_in_1_valid,
+    output logic                                  data_in_1_ready,
 
     input  logic [LANES-1:0][0:0] mask,
     input  logic                  mask_valid,
@@ -59,12 +66,18 @@ module mase_softmax
   logic met;
   logic ready;
 
-  assign data_in_0_ready = ready && (mask_valid || !MASKED);
-  assign mask_ready = MASKED && ready && data_in_0_valid;
-  assign met = data_in_0_valid && (mask_valid || !MASKED);
+  logic mask_there;
+  logic padding_there;
+
+  assign mask_there = mask_valid || !MASKED;
+  assign padding_there = data_in_1_valid || !PADDED;
+  assign data_in_0_ready = ready && mask_there && padding_there;
+  assign data_in_1_ready = PADDED && ready && mask_there && data_in_0_valid;
+  assign mask_ready = MASKED && ready && padding_there && data_in_0_valid;
+  assign met = data_in_0_valid && mask_there && padding_there;
 
   for (genvar i = 0; i < LANES; i++) begin : gen_counted
-    assign kept[i] = mask[i][0] || !MASKED;
+    assign kept[i] = (mask[i][0] || !MASKED) && ((|data_in_1[i]) || !PADDED);
     assign counted[i] = kept[i] ? data_in_0[i] : Least;
   end
 
@@ -95,11 +108,11 @@ module mase_softmax
       .reduced_valid(maximum_valid)
   );
 
-  localparam int unsigned StoredWidth = LANES * (InWidth + (MASKED ? 1 : 0));
+  localparam int unsigned StoredWidth = LANES * (InWidth + ((MASKED || PADDED) ? 1 : 0));
   logic [StoredWidth-1:0] stored;
   logic [StoredWidth-1:0] word;
 
-  if (MASKED) begin : gen_masked
+  if (MASKED || PADDED) begin : gen_masked
     assign stored = {kept, counted};
     assign {element_kept, element} = word;
   end else begin : gen_all

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import mase_hw
+from mase_hw.bench._architectures import spread_weights
 from mase_hw.emit.preflight import preflight
 
 TOKENS, WIDTH, HEADS = 4, 8, 2
@@ -34,6 +35,16 @@ MODELS = {
         "ViTModel",
         {"add_pooling_layer": False},
     ),
+}
+
+
+# Models that take a mask, of which zero is padding: their configurations, and how they attend.
+T5 = {"d_model": WIDTH, "d_kv": 4, "d_ff": 16, "num_heads": HEADS, "num_layers": 1}
+PADDED = {
+    "bert": ("BertConfig", SIZES, "BertForSequenceClassification", "sdpa"),
+    "llama": ("LlamaConfig", GROUPED, "LlamaModel", "eager"),
+    "qwen2": ("Qwen2Config", GROUPED, "Qwen2Model", "sdpa"),
+    "t5": ("T5Config", {**T5, "vocab_size": 20}, "T5EncoderModel", "sdpa"),
 }
 
 
@@ -69,10 +80,41 @@ def test_a_model_has_hardware(name):
     assert preflight(captured(name)) == []
 
 
+def captured_with_mask(name):
+    """Return a model from transformers, as it comes, that takes a mask, two layers deep."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config, fields, model, attention = PADDED[name]
+    config = getattr(transformers, config)(**fields | {"num_hidden_layers": 2})
+    config.use_cache = False
+    model = getattr(transformers, model)._from_config(config, attn_implementation=attention)
+    spread_weights(model)
+    mask = torch.tensor([[1] * TOKENS, [1] * (TOKENS - 1) + [0]])
+    inputs = {"input_ids": torch.randint(0, 20, (2, TOKENS)), "attention_mask": mask}
+    return mase_hw.quantize(mase_hw.trace(model.eval(), inputs))
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_a_mask_of_padding_is_an_input(name):
+    mg = captured_with_mask(name)
+    assert preflight(mg) == []
+    assert [node.name for node in mg.inputs] == ["input_ids", "attention_mask"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PADDED)
+def test_a_padded_model_is_exact_in_the_cycles_that_are_predicted(name, tmp_path):
+    assert_exact(captured_with_mask(name), tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_exact_and_takes_the_cycles_that_are_predicted(name, tmp_path):
-    project = mase_hw.emit_verilog(captured(name), output=tmp_path, parallelism=2)
+    assert_exact(captured(name), tmp_path)
+
+
+def assert_exact(mg, folder):
+    project = mase_hw.emit_verilog(mg, output=folder, parallelism=2)
     report = mase_hw.simulate(project, samples=4, seed=1)
     assert report.bit_exact, report.first_mismatch or report.violations
     assert report.interval_cycles == report.predicted_interval_cycles

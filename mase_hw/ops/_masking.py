@@ -1,0 +1,80 @@
+"""Masks of scores: which elements a softmax leaves out, and how models spell it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_aten = torch.ops.aten
+# What is added to a score to leave it out: libraries take the least number of a dtype, or -1e9.
+EXCLUDED = -1e4
+
+
+@dataclass(frozen=True)
+class Mask:
+    """What a mask is made of.
+
+    Attributes:
+        kept: `[batch, keys]`, zero where no query sees a key; None where all are seen.
+        seen: which keys each query sees besides; None for all.
+        bias: what is added to the scores that are seen; None for nothing.
+    """
+
+    kept: Any
+    seen: Tensor | None
+    bias: Tensor | None
+
+    def with_mask(self, other: Mask) -> Mask | None:
+        """Return both as one; None where each is of an input."""
+        if None not in (self.kept, other.kept):
+            return None
+        given = [item.seen for item in (self, other) if item.seen is not None]
+        seen = given[0] & given[-1] if given else None
+        kept = other.kept if self.kept is None else self.kept
+        return Mask(kept, seen, other.bias if self.bias is None else self.bias)
+
+
+@dataclass(frozen=True)
+class Masking:
+    """A call that puts a mask on scores.
+
+    Attributes:
+        scores: the argument.
+        mask: the one of the mask.
+        value: what is there instead of a score that is left out; None where the mask is added.
+        negated: whether a score is left out where the mask is true.
+    """
+
+    scores: Any
+    mask: Any
+    value: Any = None
+    negated: bool = False
+
+
+def maskings(target: Any, arguments: Sequence[Any]) -> list[Masking]:
+    """Return the ways in which a call may be one, by its ATen target and all its arguments."""
+    if target is _aten.add.Tensor and arguments[2] == 1:
+        first, second = arguments[:2]
+        return [Masking(first, second), Masking(second, first)]
+    if target in (_aten.masked_fill.Scalar, _aten.masked_fill.Tensor):
+        scores, mask, value = arguments[:3]
+        return [Masking(scores, mask, value, negated=True)]
+    if target in (_aten.where.ScalarOther, _aten.where.self):
+        return [Masking(arguments[1], arguments[0], arguments[2])]
+    return []
+
+
+def scaling(target: Any, arguments: Sequence[Any]) -> tuple[Any, float] | None:
+    """Return what a call multiplies with a number, and the number; None for another call."""
+    if target is _aten.mul.Tensor and type(arguments[1]) in (int, float):
+        return arguments[0], float(arguments[1])
+    return None
+
+
+def for_scores(kept: Any, rank: int, keys: int) -> Any:
+    """Return which keys count, `[batch, keys]`, as scores of a rank broadcast it."""
+    return _aten.reshape.default(kept, [-1, *[1] * (rank - 2), keys])

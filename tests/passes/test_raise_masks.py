@@ -1,0 +1,155 @@
+"""Masks of attention, however they are spelled, become what a constant and an input leave out."""
+
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.emit.flow import canonicalize
+from mase_hw.emit.preflight import preflight
+from mase_hw.ops import Apply
+
+TOKENS, HEADS, SIZE = 5, 2, 3
+LOWEST = torch.finfo(torch.float32).min
+CAUSAL = torch.ones(TOKENS, TOKENS, dtype=torch.bool).tril()
+BIAS = torch.randn(HEADS, TOKENS, TOKENS, generator=torch.Generator().manual_seed(3))
+PADDED, MASKED = "mase.padded_attention.default", "mase.masked_softmax.default"
+ATTENTION = "aten.scaled_dot_product_attention.default"
+
+
+def heads(x):
+    return x.reshape(x.shape[0], TOKENS, HEADS, SIZE).transpose(1, 2)
+
+
+def fused(mask, **options):
+    def attend(x, kept):
+        query = heads(x)
+        attention = nn.functional.scaled_dot_product_attention
+        return attention(query, query, query, attn_mask=mask(kept), **options)
+
+    return Apply(attend)
+
+
+def written_out(masked):
+    def attend(x, kept):
+        query = heads(x)
+        scores = masked(query @ query.transpose(2, 3) * 0.5, kept)
+        return torch.softmax(scores, -1) @ query
+
+    return Apply(attend)
+
+
+def keys(kept):
+    return kept[:, None, None, :]
+
+
+FUSED = {
+    "bool": lambda kept: keys(kept.bool()),
+    "not zero": lambda kept: keys(kept.ne(0)),
+    "more than zero": lambda kept: keys(kept > 0),
+    "expanded": lambda kept: keys(kept.bool()).expand(-1, 1, TOKENS, -1),
+    "causal too": lambda kept: keys(kept.bool()) & CAUSAL,
+    "added": lambda kept: (1.0 - keys(kept).float()) * LOWEST,
+    "a bias too": lambda kept: torch.where(keys(kept.bool()) & CAUSAL, BIAS, LOWEST),
+    "indexed": lambda kept: kept.bool()[:, torch.arange(TOKENS)][:, None, None, :],
+}
+WRITTEN_OUT = {
+    "added": lambda scores, kept: scores + (1.0 - keys(kept).float()) * LOWEST,
+    "added first": lambda scores, kept: (1.0 - keys(kept).float()) * LOWEST + scores,
+    "chosen": lambda scores, kept: torch.where(keys(kept.bool()), scores, LOWEST),
+    "filled": lambda scores, kept: scores.masked_fill(keys(kept == 0), float("-inf")),
+    "filled twice": lambda scores, kept: (
+        torch.where(CAUSAL, scores, torch.tensor(LOWEST))
+        + torch.where(keys(kept.bool()), 0.0, LOWEST)
+    ),
+    "a bias too": lambda scores, kept: scores + torch.where(keys(kept.bool()), BIAS, LOWEST),
+}
+# None of these leaves out the keys that are zero in the input.
+OTHERS = {
+    "queries": lambda kept: kept.bool()[:, None, :, None].expand(-1, 1, -1, TOKENS),
+    "queries too": lambda kept: keys(kept.bool()) & kept.bool()[:, None, :, None],
+    "a neighbour too": lambda kept: keys(kept.bool()) | keys(kept.bool()).roll(1, -1),
+    "scaled": lambda kept: (1.0 - keys(kept).float()) * -3.0,
+}
+# The keys that are zero in what is computed of the input.
+COMPUTED = {
+    "a neighbour": lambda kept: keys(kept.bool() | kept.bool().roll(1, -1)),
+    "the others": lambda kept: keys(kept == 0),
+    "all but a number": lambda kept: keys(kept != 1),
+}
+
+
+def examples():
+    torch.manual_seed(0)
+    kept = torch.tensor([[1] * TOKENS, [1, 1, 0, 1, 0], [1, 0, 0, 0, 0]])
+    return torch.randn(3, TOKENS, HEADS * SIZE), kept
+
+
+def targets(mg):
+    return [str(node.target) for node in mg.nodes if node.op == "call_function"]
+
+
+def assert_raised(model, target, inputs=None):
+    inputs = inputs or examples()
+    mg = canonicalize(mase_hw.trace(model, inputs))
+    assert target in targets(mg)
+    with torch.no_grad():
+        torch.testing.assert_close(mg(*inputs), model(*inputs), rtol=1e-6, atol=1e-6)
+    assert preflight(mase_hw.quantize(mg)) == []
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_a_mask_of_fused_attention_is_raised(name):
+    assert_raised(fused(FUSED[name]), PADDED)
+
+
+@pytest.mark.parametrize("name", WRITTEN_OUT)
+def test_a_mask_of_scores_is_raised(name):
+    assert_raised(written_out(WRITTEN_OUT[name]), MASKED)
+
+
+def test_a_constant_mask_of_scores_is_raised():
+    mask = torch.zeros(TOKENS, TOKENS).masked_fill(~CAUSAL, LOWEST)
+    model = Apply(lambda x: torch.softmax(heads(x) @ heads(x).transpose(2, 3) + mask, -1) * 2)
+    assert_raised(model, MASKED, examples()[:1])
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_which_keys_count_may_be_computed(name):
+    inputs = examples()
+    model = fused(COMPUTED[name])
+    mg = canonicalize(mase_hw.trace(model, inputs))
+    assert PADDED in targets(mg)
+    with torch.no_grad():
+        torch.testing.assert_close(mg(*inputs), model(*inputs), rtol=1e-6, atol=1e-6)
+    problems = preflight(mase_hw.quantize(mg))
+    assert not any("its mask is computed" in str(problem) for problem in problems)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_mask_stays(name):
+    inputs = examples()
+    mg = canonicalize(mase_hw.trace(fused(OTHERS[name]), inputs))
+    assert PADDED not in targets(mg)
+    assert ATTENTION in targets(mg)
+    problems = preflight(mase_hw.quantize(mg))
+    assert any("its mask is computed" in str(problem) for problem in problems)
+
+
+def test_the_numbers_of_tokens_say_which_are_padding():
+    """A classifier that pads with the id 0 needs no input for the mask."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(40, HEADS * SIZE)
+            self.attend = fused(lambda ids: keys(ids.ne(0)))
+
+        def forward(self, ids):
+            return self.attend(self.embedding(ids), ids)
+
+    ids = torch.tensor([[3, 39, 7, 0, 0], [1, 2, 3, 4, 5]])
+    mg = mase_hw.quantize(mase_hw.trace(Model(), ids))
+    assert PADDED not in targets(mg)
+    assert preflight(mg) == []
+    assert mg.inputs[0].meta["mase"].common.results["data_out_0"].format.width == 6
