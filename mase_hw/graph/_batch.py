@@ -18,6 +18,8 @@ from mase_hw.ops import operators, torch_target
 
 _aten = torch.ops.aten
 _REPETITIONS = (_aten.expand.default, _aten.repeat.default)
+# Constants in the shape of what is computed, and their values.
+_LIKES = {_aten.zeros_like.default: 0, _aten.ones_like.default: 1, _aten.full_like.default: None}
 _JOINS = (_aten.cat.default, _aten.concat.default)
 _COUNTERS = (_aten.arange.default, _aten.arange.start, _aten.arange.start_step)
 _INDEX_PUTS = (_aten.index_put.default, _aten.index_put_.default)
@@ -55,6 +57,8 @@ def free_batch(module: GraphModule) -> None:
         if node.op == "call_function":
             if node.target in _REPETITIONS and node.args[0] in constants:
                 node = _repeat_once(node) or _repeat_like(module, node) or node
+            elif node.target in _LIKES:
+                node = _fill_once(module, node) or node
             elif node.target in _INDEX_PUTS:
                 _count_indices(module, node)
             elif node.target is _aten.index.Tensor:
@@ -99,6 +103,27 @@ def _repeat_once(node: Node) -> Node | None:
         if user.target in _JOINS:
             user.target = torch_target("mase.cat.default")
     return node
+
+
+def _fill_once(module: GraphModule, node: Node) -> Node | None:
+    """Make one row of a constant in the shape of what is computed; None where that is not all."""
+    shape, value = _shape(node), node.meta.get("val")
+    if not shape or not _is_symbolic(shape[0]) or any(_is_symbolic(size) for size in shape[1:]):
+        return None
+    if _is_merged(node) or not isinstance(value, Tensor):
+        return None
+    filling = node.args[1] if node.target is _aten.full_like.default else _LIKES[node.target]
+    with module.graph.inserting_before(node):
+        once = module.graph.call_function(
+            _aten.full.default,
+            ([1, *(int(size) for size in shape[1:])], filling),
+            {"dtype": value.dtype},
+        )
+    once.meta["val"] = value
+    for user in node.users:
+        if user.target in _JOINS:
+            user.target = torch_target("mase.cat.default")
+    return _replace(module, node, once)
 
 
 def _is_merged(node: Node) -> bool:

@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+import mase_hw
+from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, MaseError
 from mase_hw.graph import MaseGraph, check_finite, metadata, trace
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS
@@ -462,6 +464,23 @@ def test_a_shared_constant_keeps_its_rows_where_it_does_not_broadcast(form):
     for count in (1, 2, 5):
         x = torch.randn(count, 3, 2, 4)
         torch.testing.assert_close(mg(x), model(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "fill", [torch.zeros_like, torch.ones_like, lambda ids: torch.full_like(ids, 3)]
+)
+def test_a_constant_of_an_inputs_shape_is_one_row(fill):
+    table, other = nn.Embedding(9, 4), nn.Embedding(9, 4)
+    model = nn.Module()
+    model.table, model.other = table, other
+    model.forward = lambda ids: table(ids) + other(fill(ids))
+    ids = torch.randint(0, 9, (2, 3))
+    mg = trace(model, ids)
+    assert mg.batched
+    assert not any("like" in str(node.target) for node in mg.nodes)
+    ids = torch.randint(0, 9, (5, 3))
+    assert torch.equal(mg(ids), model(ids))
+    assert preflight(mase_hw.quantize(mg)) == []
 
 
 class Boxes(nn.Module):
