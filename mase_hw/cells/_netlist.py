@@ -140,14 +140,18 @@ class Netlist:
         outputs = {port: made[wire] for port, wire in self.outputs.items()}
         return Netlist(self.inputs, cells, links, outputs, self.constants)
 
-    def run(self, arrivals: Arrivals) -> Flow:
-        """Return when beats move, from idle, to consumers that are always ready.
+    def run(self, arrivals: Arrivals, gone: Cycles | None = None) -> Flow:
+        """Return when beats move, from idle.
 
         Args:
             arrivals: when each beat of each input is offered, and of constants that may be late.
+            gone: when each beat of the first output goes; None to consumers that are always ready.
         """
         if self.flat is not self:
-            return self.flat.run(arrivals)
+            return self.flat.run(arrivals, gone)
+        if self.is_wire and gone is not None:
+            (name,) = self.inputs
+            return Flow({name: np.maximum(arrivals[name], gone)}, {"data_out_0": arrivals[name]})
         streams: dict[Wire, Cycles] = {
             Wire("", name): cycles for name, cycles in arrivals.items() if name in self.inputs
         }
@@ -167,7 +171,9 @@ class Netlist:
             for port, cycles in self._taken(name, given).items():
                 taken[self.links[name, port]] = cycles
             streams[Wire(name, next(iter(cell.outputs)))] = cell.motion.offered(given)
-        if self._joins_streams:
+        if gone is not None:
+            taken[next(iter(self.outputs.values()))] = gone
+        if gone is not None or self._joins_streams:
             self._hold_up(streams, taken)
         by_operand = {Wire("", name): name for name in self.inputs}
         by_operand |= {

@@ -19,7 +19,11 @@ from mase_hw.ops import operators, torch_target
 _aten = torch.ops.aten
 _REPETITIONS = (_aten.expand.default, _aten.repeat.default)
 # Constants in the shape of what is computed, and their values.
-_LIKES = {_aten.zeros_like.default: 0, _aten.ones_like.default: 1, _aten.full_like.default: None}
+_LIKES: dict[Any, int | None] = {
+    _aten.zeros_like.default: 0,
+    _aten.ones_like.default: 1,
+    _aten.full_like.default: None,
+}
 _JOINS = (_aten.cat.default, _aten.concat.default)
 _COUNTERS = (_aten.arange.default, _aten.arange.start, _aten.arange.start_step)
 _INDEX_PUTS = (_aten.index_put.default, _aten.index_put_.default)

@@ -1,4 +1,4 @@
-"""Insert queues where streams meet that take different times to arrive."""
+"""Insert queues behind forks whose branches take their beats at different times."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ SETTLING = 2
 def insert_fifos_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Insert a queue on every operand of a join that comes before the others.
+    """Insert queues behind forks, for those who take a result later than another that it goes to.
 
-    Depths are what a schedule needs in which every input comes evenly at the design's interval:
-    the most beats that have come and are not taken. A design whose queues suffice for one
-    schedule at an interval runs at least that fast by itself, because buffers that are full or
-    empty only ever delay what the schedule does later anyway (self-timed execution of marked
-    graphs is monotonic: Commoner et al. 1971).
+    Depths are what a schedule needs in which every input comes evenly at the design's interval, and
+    nothing is computed before it is taken: the most beats that have gone to the first who takes
+    them and not to the others. Of those, one that takes all beats later than another follows its
+    queue. A design whose queues suffice for one schedule at an interval runs at least that fast by
+    itself, because buffers that are full or empty only ever delay what the schedule does later
+    anyway (self-timed execution of marked graphs is monotonic: Commoner et al. 1971).
 
     Args:
         mg: a graph with parallelism.
@@ -45,20 +46,22 @@ def insert_fifos_transform_pass(
         The graph, and `{"fifos": depth by node name}`.
     """
     mg = mg.copy()
-    depths = {
-        edge: depth for edge, depth in _occupancies(mg).items() if depth > 1 and _forked(mg, edge)
-    }
     fifos: dict[str, int] = {}
     asked = (pass_args or {}).get("queues", {})
     if not isinstance(asked, Mapping):
         raise ConfigError(f"queues is {asked!r}; allowed: a table of depths by queue")
-    for (node, name), computed in depths.items():
-        producer = dict(stream_operands(node))[name]
-        given = spec(producer)
-        queue = insert_after(mg, producer, ROLE, given, given, (computed,))
-        _replace_one(node, name, producer, queue)
-        fifos[queue.name] = depth = asked.get(queue.name, computed)
-        queue.args = (queue.args[0], depth)
+    for producer, late in _late(mg).items():
+        queues = [producer]
+        for (node, name), behind, computed in late:
+            given = spec(producer)
+            if computed == 1:
+                _replace_one(node, name, producer, queues[behind])
+                continue
+            queue = insert_after(mg, queues[behind], ROLE, given, given, (computed,))
+            _replace_one(node, name, producer, queue)
+            fifos[queue.name] = depth = asked.get(queue.name, computed)
+            queue.args = (queue.args[0], depth)
+            queues.append(queue)
     _check_depths(asked, fifos)
     refresh_output(mg)
     mg.recompile()
@@ -74,22 +77,70 @@ def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
             raise ConfigError(f"queues: {name} is {depth!r}; allowed: a number of beats from 1")
 
 
-def _occupancies(mg: MaseGraph) -> dict[tuple[Node, str], int]:
-    """Return, for each operand of each join, the most beats that wait for the others."""
+def _late(mg: MaseGraph) -> dict[Node, list[tuple[tuple[Node, str], int, int]]]:
+    """Return, by what forks, what takes its beats later than another: operand, place, depth.
+
+    The place is the number of the queue that its queue follows, from 1, or 0 for the fork itself;
+    at a depth of 1 it takes its beats there.
+    """
     netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
     work = [netlist.busy_cycles for netlist in netlists.values()]
     interval = max([*work, *(spec(node).beats for node in mg.inputs)])
     latency = max(int(times[-1]) for times in _offered(mg, netlists, interval, 1).values())
     offered = _offered(mg, netlists, interval, latency // interval + SETTLING)
-    waiting = {}
-    for node, netlist in netlists.items():
-        operands = stream_operands(node)
-        if len(operands) > 1:
-            arrivals = {name: offered[producer] for name, producer in operands}
-            taken = netlist.run(arrivals).taken
-            for name, times in arrivals.items():
-                waiting[node, name] = _most_waiting(times, taken[name])
-    return waiting
+    taken = _taken(mg, netlists, offered)
+    found: dict[Node, list[tuple[tuple[Node, str], int, int]]] = {}
+    for producer in offered:
+        edges = [edge for edge in _edges(producer) if _rejoins(edge, producer)]
+        order = sorted(edges, key=lambda edge: int(taken[edge].sum()))
+        gone = [_first(producer, taken, offered)]
+        for edge in order:
+            earlier = (place for place, times in enumerate(gone) if (times <= taken[edge]).all())
+            behind = max(earlier)
+            depth = _most_waiting(gone[behind], taken[edge])
+            if depth > 1 or behind:
+                found.setdefault(producer, []).append((edge, behind, depth))
+            if depth > 1:
+                gone.append(taken[edge])
+    return found
+
+
+def _edges(producer: Node) -> list[tuple[Node, str]]:
+    """Return the operands that a node's result goes to, in graph order; those of a call twice."""
+    return [
+        (user, name)
+        for user in producer.users
+        if user.op == "call_function"
+        for name, item in stream_operands(user)
+        if item is producer
+    ]
+
+
+def _taken(
+    mg: MaseGraph, netlists: Mapping[Node, Netlist], offered: Mapping[Node, Cycles]
+) -> dict[tuple[Node, str], Cycles]:
+    """Return when operands are taken where nothing is computed before it is taken.
+
+    What is offered when `offered` says goes when the first that wants it takes it, and holds its
+    producer up until then.
+    """
+    taken: dict[tuple[Node, str], Cycles] = {}
+    for node in reversed(list(mg.nodes)):
+        if node in netlists:
+            arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
+            flow = netlists[node].run(arrivals, _first(node, taken, offered))
+            taken |= {(node, name): flow.taken[name] for name in arrivals}
+    return taken
+
+
+def _first(
+    node: Node, taken: Mapping[tuple[Node, str], Cycles], offered: Mapping[Node, Cycles]
+) -> Cycles:
+    """Return when each beat of a result goes to the first that takes it."""
+    times = [taken[edge] for edge in _edges(node)]
+    if any(user.op == "output" for user in node.users):
+        times.append(offered[node])
+    return np.minimum.reduce(times) if times else offered[node]
 
 
 def _most_waiting(offered: Cycles, taken: Cycles) -> int:
@@ -112,22 +163,21 @@ def _offered(
     return offered
 
 
-def _forked(mg: MaseGraph, edge: tuple[Node, str]) -> bool:
-    """Return true when two operands of the join share a node that they come from."""
-    node, name = edge
-    operands = stream_operands(node)
-    mine = next(_origins(producer) for operand, producer in operands if operand == name)
-    return any(mine & _origins(producer) for operand, producer in operands if operand != name)
+def _rejoins(edge: tuple[Node, str], producer: Node) -> bool:
+    """Return whether what an operand leads to meets another use of the producer's result."""
+    others = [other for other in _edges(producer) if other != edge]
+    mine = _descendants(edge[0])
+    return any(mine & _descendants(other) for other, _ in others)
 
 
-def _origins(node: Node) -> set[Node]:
-    """Return the node and all it comes from."""
+def _descendants(node: Node) -> set[Node]:
+    """Return the node and all that comes from it, inside the graph."""
     found, open_ = set[Node](), [node]
     while open_:
         item = open_.pop()
-        if item not in found and item.op != "get_attr":
+        if item not in found and item.op == "call_function":
             found.add(item)
-            open_ += item.all_input_nodes
+            open_ += item.users
     return found
 
 

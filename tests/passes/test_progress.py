@@ -8,8 +8,10 @@ from torch import nn
 
 import mase_hw
 from mase_hw.emit import flow
+from mase_hw.emit.flow import to_hardware
 from mase_hw.errors import ConfigError, EmissionError, SimulationError
 from mase_hw.graph import trace
+from mase_hw.graph.reference import spec
 from mase_hw.passes.progress import verify_progress_analysis_pass
 
 
@@ -233,3 +235,35 @@ def test_copies_of_lanes_are_wires(tmp_path):
     assert free.latency_cycles == free.predicted_latency_cycles
     report = mase_hw.simulate(project, samples=10, stall=0.4)
     assert report.bit_exact, report.first_mismatch or report.violations
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(3, 2, 2),
+        nn.Conv2d(3, 3, 2, groups=3),
+        nn.ConvTranspose2d(3, 2, 2),
+        nn.MaxPool2d(2),
+        nn.AvgPool2d(2),
+    ],
+)
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_several_images_of_one_inference_are_all_waited_for(layer, parallelism):
+    """Rows that are mixed fix the batch: all images are one inference."""
+
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            y = self.layer(x * 2)
+            return y.reshape(2, -1).transpose(0, 1), y
+
+    mg = mase_hw.quantize(mase_hw.trace(Mixed().eval(), torch.randn(2, 3, 5, 4)))
+    assert not mg.batched
+    mg = to_hardware(mg, parallelism=parallelism)
+    for node in mg.nodes:
+        if node.op == "call_function":
+            netlist = mg.netlist(node)
+            assert netlist.port(netlist.outputs["data_out_0"]).beats == spec(node).beats

@@ -1,0 +1,99 @@
+"""Queues lie behind forks, and none holds what need not be computed yet."""
+
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.emit.flow import to_hardware
+from mase_hw.graph.reference import spec
+
+TOKENS, WIDTH, HEADS = 8, 16, 2
+
+
+class Block(nn.Module):
+    """Attention with a residual."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        heads = (
+            layer(x).reshape(x.shape[0], TOKENS, HEADS, -1).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        )
+        y = nn.functional.scaled_dot_product_attention(*heads)
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
+
+def queues_of(model, *inputs, parallelism=2):
+    torch.manual_seed(0)
+    mg = mase_hw.quantize(mase_hw.trace(model.eval(), inputs))
+    mg = to_hardware(mg, parallelism=parallelism)
+    return {
+        node.name: (node.args[1], spec(node))
+        for node in mg.nodes
+        if node.op == "call_function" and "fifo" in str(node.target)
+    }
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 4])
+def test_attention_keeps_keys_values_and_the_residual_alone(parallelism):
+    """Queries wait as their layer's input, in the residual's queue: once tokens x width codes."""
+    found = queues_of(Block(), torch.randn(2, TOKENS, WIDTH), parallelism=parallelism)
+    assert set(found) == {"x_fifo", "x_fifo_fifo"}
+    codes = sum(depth * result.lanes for depth, result in found.values())
+    # What is in flight through the block is small only beside more tokens than these.
+    assert TOKENS * WIDTH * 0.8 < codes < TOKENS * WIDTH * 2
+
+
+def test_a_queue_lies_before_what_repeats():
+    """A mask waits as one row, not as one for every query."""
+
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x, kept):
+            heads = x.reshape(x.shape[0], TOKENS, HEADS, -1).transpose(1, 2)
+            mask = kept.bool()[:, None, None, :]
+            attention = nn.functional.scaled_dot_product_attention
+            first = attention(heads, heads, heads, attn_mask=mask)
+            return attention(first, first, first, attn_mask=mask).transpose(1, 2).flatten(2)
+
+    inputs = torch.randn(2, TOKENS, WIDTH), torch.ones(2, TOKENS, dtype=torch.int64)
+    found = queues_of(Masked(), *inputs)
+    depths = {name: depth for name, (depth, _) in found.items() if name.startswith("kept")}
+    assert depths
+    assert all(depth * 2 <= 2 * TOKENS for depth in depths.values())
+
+
+def test_branches_that_are_late_alike_follow_each_other():
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.slow = nn.Linear(32, 32)
+
+        def forward(self, x):
+            y = self.slow(x)
+            return (x + y) * (x - torch.relu(y))
+
+    found = queues_of(Late(), torch.randn(2, 32))
+    assert set(found) == {"x_fifo", "x_fifo_fifo"} or set(found) == {"x_fifo"}
+    assert found["x_fifo"][0] * 2 >= 32
+    if "x_fifo_fifo" in found:
+        assert found["x_fifo_fifo"][0] < found["x_fifo"][0]
+
+
+def test_results_that_never_meet_need_no_queue():
+    class Apart(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.slow = nn.Linear(16, 16)
+
+        def forward(self, x):
+            return self.slow(x), x * 0.5
+
+    assert queues_of(Apart(), torch.randn(2, 16)) == {}
