@@ -42,7 +42,7 @@ def test_additions_are_examples_of_the_pages(addition) -> None:
 def test_additions_edit_no_file_but_their_own() -> None:
     rows = list(edited_files(PACKAGE))
     assert [row.met for row in rows] == [True, True, True, True, False]
-    assert rows[-1].measured == "1: ops/maximum.py"
+    assert rows[-1].measured == "1: ops/fmax.py"
 
 
 def test_an_override_of_timing_is_found(tmp_path: Path) -> None:

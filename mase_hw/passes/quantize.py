@@ -418,9 +418,10 @@ def _set_result(
     known = common(node)
     own = _own_format(mg, node)
     if own is not None:
-        given = common(stream_operands(node)[0][1]).results["data_out_0"].format
-        operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
-        known = replace(known, operands=operands)
+        if not casts(node):
+            given = common(stream_operands(node)[0][1]).results["data_out_0"].format
+            operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
+            known = replace(known, operands=operands)
         result: Format | None = own
     elif node in configured and shares_format(node):
         result = common(node).operands["data_in_0"].format
