@@ -26,10 +26,18 @@ package mase_pkg;
   } overflow_e;
 
   // What operators of two operands compute.
-  typedef enum logic [1:0] {
+  typedef enum logic [3:0] {
     Add,
     Subtract,
-    Multiply
+    Multiply,
+    Minimum,
+    Maximum,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Equal,
+    NotEqual
   } operation_e;
 
   // Exact values are mantissa * 2**exponent, the mantissa in two's complement.
@@ -207,6 +215,11 @@ package mase_pkg;
   // Of mase_scalar_dot_product before its tree of adders.
   function automatic int unsigned dot_stages(input encoding_e data, input encoding_e weight);
     return (data == Float || weight == Float) ? 4 : 2;
+  endfunction
+
+  // Whether a result is 1 where a relation holds, else 0.
+  function automatic bit is_comparison(input operation_e operation);
+    return operation inside {Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual};
   endfunction
 
   // Of mase_scaled_arithmetic.

@@ -4,10 +4,15 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from mase_hw.bench import benchmarks
 from mase_hw.bench import cells as bench
 from mase_hw.bench._additions import ADDITIONS, changed, contents, copied, edited_files, examples
+from mase_hw.bench._emission import Coverage, reason_against
+from mase_hw.bench._listed_models import call_of
+from mase_hw.ops import Apply
 from tests.flow.perceptrons import command
 
 PACKAGE = Path(str(files("mase_hw")))
@@ -37,7 +42,7 @@ def test_additions_are_examples_of_the_pages(addition) -> None:
 def test_additions_edit_no_file_but_their_own() -> None:
     rows = list(edited_files(PACKAGE))
     assert [row.met for row in rows] == [True, True, True, True, False]
-    assert rows[-1].measured == "1: ops/maximum.py"
+    assert rows[-1].measured == "1: ops/fmax.py"
 
 
 def test_an_override_of_timing_is_found(tmp_path: Path) -> None:
@@ -67,3 +72,30 @@ def test_what_takes_long_is_measured_when_it_is_named(monkeypatch, capsys) -> No
     assert measured == [name for name in benchmarks() if name != "wide"]
     assert command(monkeypatch, capsys, "bench", "wide")[0] == 0
     assert measured[-1] == "wide"
+
+
+def test_layers_of_others_are_called_with_their_batch_first():
+    layer = nn.LSTM(3, 2).eval()
+    values, state = torch.randn(4, 5, 3), torch.randn(1, 5, 2)
+    model, inputs = call_of(layer, (values, (state, state)), {})
+    assert [tuple(item.shape) for item in inputs] == [(5, 4, 3), (5, 1, 2), (5, 1, 2)]
+    found, expected = model(*inputs), layer(values, (state, state))
+    torch.testing.assert_close(found[0], expected[0].transpose(0, 1))
+    torch.testing.assert_close(found[1][1], expected[1][1].transpose(0, 1))
+    model, inputs = call_of(layer, (values[:, 0], (state[:, 0], state[:, 0])), {}, has_batch=False)
+    assert [tuple(item.shape) for item in inputs] == [(2, 4, 3), (2, 1, 2), (2, 1, 2)]
+    first = layer(values[:, 0], (state[:, 0], state[:, 0]))[0]
+    torch.testing.assert_close(model(*inputs)[0][0], first)
+
+
+def test_reasons_are_counted_and_crashes_told(monkeypatch):
+    found = Coverage({"a": "", "b": reason_against(Apply(torch.erfinv), [torch.ones(2, 1)])})
+    assert found.reasons["b"] and not found.crashes
+    assert str(found) == "1 of 2; left: b"
+    monkeypatch.setattr("mase_hw.emit.flow.quantize", lambda graph: 1 // 0)
+    found.reasons["c"] = reason_against(nn.ReLU(), [torch.ones(2, 3)])
+    assert found.crashes == ["c"]
+
+
+def test_a_layer_is_emitted():
+    assert reason_against(nn.Linear(3, 2), [torch.randn(2, 3)]) == ""

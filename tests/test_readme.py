@@ -47,26 +47,26 @@ assert report.bit_exact, report.first_mismatch
 error = (report.values["data_out_0"] - values**3).abs().max()
 assert error < 0.2, error
 """
-USES_MAXIMUM = """
+USES_FMAX = """
 import torch
 import mase_hw
 
 
 class Model(torch.nn.Module):
     def forward(self, x, y):
-        return torch.maximum(x, y)
+        return torch.fmax(x, y)
 
 
 inputs = [torch.rand(8, 7) * 4 - 2, torch.rand(8, 7) * 4 - 2]
-project = mase_hw.emit_verilog(Model(), inputs, output="build/maximum", parallelism=3)
+project = mase_hw.emit_verilog(Model(), inputs, output="build/fmax", parallelism=3)
 (node,) = project.design.nodes
-assert node.module == "mase_maximum"
+assert node.module == "mase_fmax"
 for stall in (0.0, 0.4):
     report = mase_hw.simulate(project, stall=stall)
     assert report.bit_exact, report.first_mismatch
     values = [torch.rand(20, 7) * 3 - 1.5, torch.rand(20, 7) * 3 - 1.5]
     found = mase_hw.simulate(project, values).values["data_out_0"]
-    assert (found - torch.maximum(*values)).abs().max() < 0.1
+    assert (found - torch.fmax(*values)).abs().max() < 0.1
 report = mase_hw.simulate(project)
 assert report.interval_cycles == report.predicted_interval_cycles
 assert report.latency_cycles == report.predicted_latency_cycles
@@ -233,15 +233,15 @@ def test_an_operator_with_a_module_of_its_own(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, package / name)
     files = [item for item in blocks("mase_hw/ops") if item.file and "/" in item.file]
     assert [item.file for item in files] == [
-        "mase_hw/ops/maximum.py",
-        "mase_hw/cells/maximum.py",
-        "rtl/ops/mase_maximum.sv",
+        "mase_hw/ops/fmax.py",
+        "mase_hw/cells/fmax.py",
+        "rtl/ops/mase_fmax.sv",
     ]
     for item in files:
         path = tmp_path / "mase_hw" / str(item.file).removeprefix("mase_hw/")
         assert not path.exists()
         path.write_text(item.text)
-    run([sys.executable, "-c", USES_MAXIMUM], tmp_path)
+    run([sys.executable, "-c", USES_FMAX], tmp_path)
 
 
 def test_the_same_operator_and_its_module_from_another_distribution(tmp_path: Path) -> None:
@@ -250,34 +250,34 @@ def test_the_same_operator_and_its_module_from_another_distribution(tmp_path: Pa
     folder.mkdir()
     (folder / "__init__.py").touch()
     operator, cell, module = (item for item in blocks("mase_hw/ops") if "/" in str(item.file))
-    here = operator.text.replace("mase_hw.cells.maximum", "largest.maximum")
+    here = operator.text.replace("mase_hw.cells.fmax", "largest.fmax")
     (folder / "operator.py").write_text(here)
-    (folder / "maximum.py").write_text(cell.text)
-    path = folder / "mase_maximum.sv"
+    (folder / "fmax.py").write_text(cell.text)
+    path = folder / "mase_fmax.sv"
     path.write_text(module.text)
     metadata = tmp_path / "largest-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: largest\nVersion: 1.0\n")
-    entries = "[mase_hw.operators]\nmaximum = largest.operator:Maximum\n"
+    entries = "[mase_hw.operators]\nfmax = largest.operator:Fmax\n"
     (metadata / "entry_points.txt").write_text(entries)
-    run([sys.executable, "-c", USES_MAXIMUM], tmp_path)
+    run([sys.executable, "-c", USES_FMAX], tmp_path)
 
     faults = {
-        "the cell Maximum has the parameter 'LANES'": ("LANES", "WAYS"),
-        "the cell Maximum has the port 'data_in_1'": ("data_in_1", "other"),
-        "the module mase_maximum has the port 'enable'": (" rst,", " rst, input logic enable,"),
+        "the cell Fmax has the parameter 'LANES'": ("LANES", "WAYS"),
+        "the cell Fmax has the port 'data_in_1'": ("data_in_1", "other"),
+        "the module mase_fmax has the port 'enable'": (" rst,", " rst, input logic enable,"),
     }
-    refused = f"try:\n{indent(USES_MAXIMUM, '    ')}\nexcept mase_hw.MaseError as e:\n    print(e)"
+    refused = f"try:\n{indent(USES_FMAX, '    ')}\nexcept mase_hw.MaseError as e:\n    print(e)"
     for expected, (old, new) in faults.items():
         assert old in module.text
         path.write_text(module.text.replace(old, new))
         shutil.rmtree(tmp_path / "build", ignore_errors=True)
         printed = run([sys.executable, "-c", f"import mase_hw\n{refused}"], tmp_path)
-        assert printed.startswith(f"maximum: {expected}"), printed
+        assert printed.startswith(f"fmax: {expected}"), printed
         assert not (tmp_path / "build").exists()
     path.unlink()
     printed = run([sys.executable, "-c", f"import mase_hw\n{refused}"], tmp_path)
-    assert printed.startswith("maximum: there is no module mase_maximum for the cell"), printed
+    assert printed.startswith("fmax: there is no module mase_fmax for the cell"), printed
 
 
 def test_a_format_from_another_distribution(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+import torch
 from torch import Tensor
 
 from mase_hw.errors import UnsupportedError
@@ -9,6 +12,21 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
 
 MAX_BITS = 62
+# What is computed of operands of one fraction, and what gives 1 where it holds, else 0.
+ALIGNED: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "add": torch.add,
+    "subtract": torch.sub,
+    "minimum": torch.minimum,
+    "maximum": torch.maximum,
+}
+RELATIONS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "less": torch.lt,
+    "less_equal": torch.le,
+    "greater": torch.gt,
+    "greater_equal": torch.ge,
+    "equal": torch.eq,
+    "not_equal": torch.ne,
+}
 
 
 def fixed(spec: TensorSpec) -> Fixed:
@@ -35,19 +53,21 @@ def align(codes: Tensor, number_format: Fixed, frac_width: int) -> Tensor:
 def combine(
     first: Tensor, second: Tensor, operation: str, formats: tuple[Fixed, Fixed]
 ) -> tuple[Tensor, int]:
-    """Return exact int64 codes of a sum, difference or product, and their fraction bits.
+    """Return exact int64 codes of an operation, and their fraction bits.
 
     Args:
         first: codes of the first operand.
         second: codes of the second one.
-        operation: `add`, `subtract` or `multiply`.
+        operation: `multiply`, or one of `ALIGNED` or `RELATIONS`.
         formats: those of the operands.
     """
     if operation == "multiply":
         return first * second, formats[0].frac_width + formats[1].frac_width
     fraction = max(number.frac_width for number in formats)
     left, right = align(first, formats[0], fraction), align(second, formats[1], fraction)
-    return left + right if operation == "add" else left - right, fraction
+    if operation in RELATIONS:
+        return RELATIONS[operation](left, right).to(torch.int64), 0
+    return ALIGNED[operation](left, right), fraction
 
 
 def combined_bits(operation: str, first: Fixed, second: Fixed) -> int:

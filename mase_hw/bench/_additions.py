@@ -39,14 +39,14 @@ assert [node.operator for node in project.design.nodes] == ["cubic"]
 OPERATOR = """
 class Model(nn.Module):
     def forward(self, x, y):
-        return torch.maximum(x, y)
+        return torch.fmax(x, y)
 
 inputs = [torch.randn(8, 7), torch.randn(8, 7)]
 config = {"by": "type", "default": {"config": ENTRY}}
 project = mase_hw.emit_verilog(
     Model(), inputs, output=sys.argv[1], parallelism=3, config=config
 )
-assert [node.module for node in project.design.nodes] == ["mase_maximum"]
+assert [node.module for node in project.design.nodes] == ["mase_fmax"]
 assert project.design.inputs[0].spec.format.name == ENTRY["name"]
 """
 LAYERS = """
@@ -89,27 +89,27 @@ def _filled(program: str, words: Mapping[str, str]) -> str:
     return program
 
 
-MAXIMUM = {
-    "ops/maximum.py": ("ops", "mase_hw/ops/maximum.py"),
-    "cells/maximum.py": ("ops", "mase_hw/cells/maximum.py"),
-    "rtl/ops/mase_maximum.sv": ("ops", "rtl/ops/mase_maximum.sv"),
+FMAX = {
+    "ops/fmax.py": ("ops", "mase_hw/ops/fmax.py"),
+    "cells/fmax.py": ("ops", "mase_hw/cells/fmax.py"),
+    "rtl/ops/mase_fmax.sv": ("ops", "rtl/ops/mase_fmax.sv"),
 }
 SYMMETRIC = {"formats/symmetric_fixed.py": ("formats", "symmetric_fixed.py")}
 ADDITIONS = (
     Addition("a unary function", {"ops/cubic.py": ("ops", "cubic.py")}, FUNCTION),
     Addition(
         "an operator with RTL",
-        MAXIMUM,
+        FMAX,
         _filled(OPERATOR, {"ENTRY": '{"name": "fixed", "data_in_width": 8}'}),
     ),
     Addition("a format with hardware, in linear", SYMMETRIC, _filled(LAYERS, LINEAR)),
     Addition("the pair of that format and a convolution", SYMMETRIC, _filled(LAYERS, CONVOLUTION)),
     Addition(
         "the pair of an operator and a family of formats that it did not name",
-        MAXIMUM,
+        FMAX,
         _filled(OPERATOR, {"ENTRY": '{"name": "ternary", "data_in_scale": 0.5}'}),
         {
-            "ops/maximum.py": {
+            "ops/fmax.py": {
                 "import torch\n": "import torch\n\nfrom mase_hw.formats import Family\n",
                 "    shares_format: ClassVar[bool] = True\n": (
                     "    shares_format: ClassVar[bool] = True\n"

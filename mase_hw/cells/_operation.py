@@ -11,8 +11,33 @@ class Operation(Enum):
     ADD = "Add"
     SUBTRACT = "Subtract"
     MULTIPLY = "Multiply"
+    MINIMUM = "Minimum"
+    MAXIMUM = "Maximum"
+    LESS = "Less"
+    LESS_EQUAL = "LessEqual"
+    GREATER = "Greater"
+    GREATER_EQUAL = "GreaterEqual"
+    EQUAL = "Equal"
+    NOT_EQUAL = "NotEqual"
+
+    @property
+    def compares(self) -> bool:
+        """Whether a result is 1 where a relation holds, else 0."""
+        return self in _COMPARISONS
 
     @property
     def stages(self) -> int:
         """Cycles of `mase_scaled_arithmetic`."""
         return 2 if self is Operation.MULTIPLY else 6
+
+
+_COMPARISONS = frozenset(
+    {
+        Operation.LESS,
+        Operation.LESS_EQUAL,
+        Operation.GREATER,
+        Operation.GREATER_EQUAL,
+        Operation.EQUAL,
+        Operation.NOT_EQUAL,
+    }
+)

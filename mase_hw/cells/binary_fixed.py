@@ -1,4 +1,4 @@
-"""Sums, differences and products of fixed-point numbers."""
+"""Sums, differences, products, minima, maxima and relations of fixed-point numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mase_hw.cells._elementwise import Elementwise
 from mase_hw.cells._fixed_parts import cast
 from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._operation import Operation
-from mase_hw.cells._parts import Adder, Parts, Product, Register
+from mase_hw.cells._parts import Adder, Compare, Mux, Parts, Product, Register
 from mase_hw.cells._pipeline import join, stream_pipeline
 from mase_hw.formats import Encoding, Overflow
 
@@ -39,7 +39,7 @@ class BinaryFixed(Elementwise):
 
     @property
     def parts(self) -> Parts:
-        """A sum or a product and its cast for each lane, and a pipeline."""
+        """What is computed and its cast for each lane, and a pipeline."""
         first, second, out = self.data_in_0, self.data_in_1, self.data_out_0
         left, right = first.width + (not first.signed), second.width + (not second.signed)
         if self.operation is Operation.MULTIPLY:
@@ -50,17 +50,24 @@ class BinaryFixed(Elementwise):
             fraction = max(first.fraction, second.fraction)
             left, right = left + fraction - first.fraction, right + fraction - second.fraction
             width = 1 + max(left, right)
-            lane = Parts.of(Adder(width)) + cast(width, fraction, out)
+            if self.operation.compares:
+                lane = Parts.of(Compare(width)) + cast(2, 0, out, unsigned=True)
+            elif self.operation in (Operation.MINIMUM, Operation.MAXIMUM):
+                lane = Parts.of(Compare(width), Mux(2, width)) + cast(width, fraction, out)
+            else:
+                lane = Parts.of(Adder(width)) + cast(width, fraction, out)
         stages = 4 if self.operation is Operation.MULTIPLY else 2
         return lane * self.lanes + join(2) + stream_pipeline(self.lanes * out.width, stages)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Every operation; fractions and signs that differ."""
+        """Operations of every kind; fractions and signs that differ."""
         first, second = Encoding(6, fraction=4), Encoding(5, fraction=1, signed=False)
         wrapping = Encoding(4, fraction=2, overflow=Overflow.WRAP)
         return (
             cls(first, wrapping, 3, second, Operation.ADD, beats=5),
             cls(second, first, 1, first, Operation.SUBTRACT, beats=4),
             cls(first, second, 2, second, Operation.MULTIPLY, beats=4),
+            cls(first, wrapping, 2, second, Operation.MAXIMUM, beats=4),
+            cls(second, Encoding(2, signed=False), 2, first, Operation.LESS_EQUAL, beats=4),
         )

@@ -41,8 +41,14 @@ DEFAULT_CONFIG: Mapping[str, Any] = {
 }
 
 
-def canonicalize(mg: MaseGraph) -> MaseGraph:
-    """Return the graph without nodes that never do anything, constants folded."""
+def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> MaseGraph:
+    """Return the graph without nodes that never do anything, constants folded.
+
+    Args:
+        mg: a captured graph.
+        config: the number formats that it is to have, or the space of a search for them: what
+            stands behind weights of a few values, as signs, is not folded into them.
+    """
     # The first pass starts metadata anew, which the given graph keeps.
     mg, _ = init_metadata_analysis_pass(mg.copy(), {})
     mg, _ = raise_patterns_transform_pass(mg, {})
@@ -53,7 +59,7 @@ def canonicalize(mg: MaseGraph) -> MaseGraph:
     mg, _ = decompose_transform_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {"training": True})
     mg, _ = fold_constants_transform_pass(mg, {})
-    mg, _ = fold_into_producer_transform_pass(mg, {})
+    mg, _ = fold_into_producer_transform_pass(mg, {"config": config})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     return mg
 
@@ -82,7 +88,7 @@ def quantize(
             "mase_hw.nn.quantize_layers"
         )
     config = config if config is not None else DEFAULT_CONFIG
-    mg, _ = decompose_fused_transform_pass(canonicalize(mg), config)
+    mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
     mg, _ = add_software_metadata_analysis_pass(mg, {"data": data} if data is not None else {})
     mg, _ = quantize_transform_pass(mg, config)
     return mg

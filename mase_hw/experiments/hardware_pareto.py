@@ -121,6 +121,6 @@ def rtl_accuracy(subject: Subject, item: TrialResult, folder: Path) -> tuple[flo
     report = simulate(project, inputs)
     (outputs,) = report.outputs.values()
     found = classes(outputs)
-    quantized, _ = quantize_transform_pass(canonicalize(subject.mg), item.config)
+    quantized, _ = quantize_transform_pass(canonicalize(subject.mg, item.config), item.config)
     equal = report.bit_exact and torch.equal(found, classes(score(quantized, inputs)))
     return float((found == labels).double().mean()), equal

@@ -15,6 +15,9 @@ from torch import Tensor
 from mase_hw.errors import FormatError
 from mase_hw.formats._encoding import Encoding
 
+# Of a width below, a format has a handful of values.
+MIN_FACTOR_BITS = 3
+
 
 @dataclass(frozen=True)
 class StreamField:
@@ -67,6 +70,8 @@ class Format(ABC):
         inherited: fields that an operand without fields of its own takes from the first operand.
         scale_follows_data: whether the field `scale` may be None, taken from each tensor.
         exact_bits: bits of the magnitudes that `from_scaled` takes.
+        sparse: whether values lie so far apart that rounding is a part of a model's function, not
+            an error of it: signs, powers of two.
     """
 
     name: ClassVar[str]
@@ -75,6 +80,7 @@ class Format(ABC):
     inherited: ClassVar[tuple[str, ...]] = ("width", "signed")
     scale_follows_data: ClassVar[bool] = False
     exact_bits: ClassVar[int] = 62
+    sparse: ClassVar[bool] = False
 
     @abstractmethod
     def round_values(self, values: Tensor) -> Tensor:
@@ -224,6 +230,18 @@ class Format(ABC):
         None for a format whose scale is fixed, or follows the values by itself.
         """
         return None
+
+    @classmethod
+    def takes_factors(cls, fields: Mapping[str, Any]) -> bool:
+        """Return whether factors may be multiplied into a tensor before it is rounded.
+
+        Where values are few, a factor for each channel is lost, and the function with it.
+
+        Args:
+            fields: those that are known, by name.
+        """
+        width = fields.get("width")
+        return not cls.sparse and not (isinstance(width, int) and width < MIN_FACTOR_BITS)
 
     @classmethod
     def of_channels(cls, channels: Sequence[Self], **fields: Any) -> Self:

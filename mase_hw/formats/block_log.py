@@ -36,6 +36,7 @@ class BlockLog(BlockFormat):
     name: ClassVar[str] = "block_log"
     abbreviation: ClassVar[str] = "mxfp"
     inherited: ClassVar[tuple[str, ...]] = ("width", "exponent_bias_width", "block_size")
+    sparse: ClassVar[bool] = True
 
     width: int = 5
     exponent_bias_width: int = 8

@@ -36,6 +36,7 @@ class Log(FloatFormat):
     name: ClassVar[str] = "log"
     abbreviation: ClassVar[str] = "minifloat"
     inherited: ClassVar[tuple[str, ...]] = ("width",)
+    sparse: ClassVar[bool] = True
 
     width: int = 8
     exponent_bias: int | None = None

@@ -42,6 +42,7 @@ class Ternary(CodeFormat):
     name: ClassVar[str] = "ternary"
     abbreviation: ClassVar[str] = "fixed"
     scale_follows_data: ClassVar[bool] = True
+    sparse: ClassVar[bool] = True
     inherited: ClassVar[tuple[str, ...]] = ()
 
     scale: float | None = 1.0

@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._batch import free_batch
+from mase_hw.graph._leading import keep_batch_first
 from mase_hw.graph.source import location_of_trace
 from mase_hw.ops import operators, torch_target
 
@@ -45,6 +46,7 @@ def canonicalize(module: GraphModule) -> None:
         CaptureError: for an in-place operation on a value that has other names.
     """
     _remove_assertions(module)
+    keep_batch_first(module)
     free_batch(module)
     _remove_shape_arithmetic(module)
     _remove_mutation(module)

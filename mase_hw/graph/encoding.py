@@ -119,6 +119,7 @@ def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
         "hardware": _encode_hardware(known.hardware) if known.hardware else None,
         **({"pruned": True} if known.pruned else {}),
         **({"declared": declared} if declared else {}),
+        **({"folded": True} if known.folded else {}),
     }
 
 
@@ -132,6 +133,7 @@ def decode_metadata(entry: Mapping[str, Any]) -> MaseMetadata:
         _decode_hardware(entry["hardware"]) if entry["hardware"] else None,
         bool(entry.get("pruned", False)),
         {name: decode_format(item) for name, item in entry.get("declared", {}).items()},
+        bool(entry.get("folded", False)),
     )
 
 

@@ -95,6 +95,7 @@ class MaseMetadata:
         pruned: of a parameter, true when its zeros are a mask: training leaves them zero.
         declared: formats that the captured layer itself gives its operands, by name. They hold
             while no pass has given the node other ones.
+        folded: whether its constants hold factors of a node that stood behind it.
     """
 
     module_path: str = ""
@@ -104,6 +105,7 @@ class MaseMetadata:
     hardware: HardwareMetadata | None = None
     pruned: bool = False
     declared: Mapping[str, Format] = field(default_factory=dict)
+    folded: bool = False
 
 
 def metadata(node: Node) -> MaseMetadata:

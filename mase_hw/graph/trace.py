@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._attention import batch_first_attention
+from mase_hw.graph._recurrent import unrolled_recurrence
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
@@ -197,7 +198,8 @@ def _export(
 ) -> ExportedProgram:
     try:
         exportable = _exportable(model, args, kwargs)
-        with quiet(), _uncollected(), capturing(), batch_first_attention(), exportable:
+        layers = (batch_first_attention(), unrolled_recurrence())
+        with quiet(), _uncollected(), capturing(), layers[0], layers[1], exportable:
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise CaptureError(_refusal(error)) from error

@@ -29,7 +29,7 @@ class Binary(Operator):
     """`y = cast(f(a, b))` with `f` exact, in the arithmetic that `elements_of` chooses.
 
     Attributes:
-        operation: `f`: `add`, `subtract` or `multiply`.
+        operation: `f`: `add`, `subtract`, `multiply` or, in fixed point, another `Operation`.
     """
 
     broadcasts: ClassVar[bool] = True

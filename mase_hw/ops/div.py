@@ -1,9 +1,13 @@
-"""Division by a power of two, `y = x / 2**k` (torch.div), rounded once."""
+"""Division, `y = x / d` (torch.div).
+
+By a power of two it is rounded once. By another constant it is a product with its inverse, and by a
+stream a product with its reciprocal, which is rounded before.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -19,10 +23,15 @@ from mase_hw.ops._one_cell import fields, one_cell
 
 
 class Div(Operator):
-    """The divisor is a number, not a stream; a negative one changes the sign."""
+    """A negative divisor changes the sign."""
 
     name: ClassVar[str] = "div"
-    targets: ClassVar[tuple[str, ...]] = ("aten.div.Tensor", "aten.div.Scalar")
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.div.Tensor",
+        "aten.div.Scalar",
+        "aten.div.Tensor_mode",
+        "aten.true_divide.Tensor",
+    )
 
     def bind(
         self,
@@ -39,14 +48,35 @@ class Div(Operator):
         known = {**arguments, "divisor": float(divisor)}
         return Call(name, self, {"data_in_0": operands["data_in_0"]}, results, {}, known)
 
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Multiply with what is not a power of two."""
+        aten, divisor = torch.ops.aten, call.attributes.get("divisor")
+        if self._refused(call) or (divisor is not None and _is_power(divisor)):
+            return None
+        data = operands["data_in_0"]
+        if divisor is not None:
+            return [aten.mul.Tensor(data, 1.0 / divisor)]
+        return [aten.mul.Tensor(data, aten.reciprocal.default(operands["data_in_1"]))]
+
+    @staticmethod
+    def _refused(call: Call) -> list[str]:
+        """Return why there is no quotient."""
+        mode = call.attributes.get("rounding_mode")
+        if mode is not None:
+            return [f"its quotient is rounded ({mode}); take it without rounding_mode"]
+        zero = call.attributes.get("divisor") == 0
+        constant = call.constants.get("data_in_1")
+        if zero or (constant is not None and not bool((constant != 0).all())):
+            return ["it divides by zero; give another divisor"]
+        return []
+
     def problems(self, call: Call) -> list[str]:
-        """Also refuse divisors that are no power of two."""
+        """Also refuse zeros, and divisors that `expression` multiplies with."""
+        found = self._refused(call)
         divisor = call.attributes.get("divisor")
-        if divisor is None:
-            return [*super().problems(call), "it divides by a tensor; only numbers are legal"]
-        if divisor == 0 or math.frexp(abs(divisor))[0] != 0.5:
-            return [f"it divides by {divisor}, no power of two; multiply by {_inverse(divisor)}"]
-        return super().problems(call)
+        if not found and (divisor is None or not _is_power(divisor)):
+            found = [f"{self.name} is no hardware yet: run decompose_transform_pass first"]
+        return found or super().problems(call)
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes."""
@@ -71,8 +101,10 @@ class Div(Operator):
         return [
             (Apply(lambda x: x / 4), (example_values(3, 5),)),
             (Apply(lambda x: torch.div(x, -0.5)), (example_values(3, 5),)),
+            (Apply(lambda x, y: x / (y.abs() + 1)), (example_values(3, 5), example_values(3, 5))),
+            (Apply(lambda x, d: x / d, torch.tensor([3.0, -0.7])), (example_values(3, 2),)),
         ]
 
 
-def _inverse(divisor: float) -> str:
-    return f"{1 / divisor:.6g}" if divisor else "a finite number"
+def _is_power(divisor: float) -> bool:
+    return bool(math.frexp(abs(divisor))[0] == 0.5)

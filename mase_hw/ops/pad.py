@@ -13,6 +13,7 @@ from mase_hw.geometry.window import Axis, image_size
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._gather import GatherRows
 from mase_hw.ops._images import image_orders
+from mase_hw.ops._volumes import separately
 
 
 class Pad(GatherRows):
@@ -25,9 +26,14 @@ class Pad(GatherRows):
     )
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Other dimensions than an image's space are joined with constants, or cut."""
-        if self._in_space(call) or self._mode(call) != "constant":
+        """Other dimensions than an image's space are joined with constants, or cut.
+
+        A volume is padded frame by frame, and then over its depth.
+        """
+        if self._in_space(call):
             return None
+        if self._mode(call) != "constant":
+            return self._volume(call, operands) if self._in_volume(call) else None
         data, shape = operands["data_in_0"], list(call.operands["data_in_0"].shape)
         value = float(call.attributes.get("value") or 0.0)
         amounts = self._amounts(call)
@@ -45,13 +51,34 @@ class Pad(GatherRows):
                 shape[dim] += sum(size[dim] for size in sides)
         return None if data is operands["data_in_0"] else [data]
 
+    def _volume(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the padding of a volume, in a mode that copies elements."""
+        amounts = [*self._amounts(call), 0, 0, 0, 0][:6]
+        mode, result = self._mode(call), call.result.shape
+
+        def pad(image: Any, before: Sequence[int]) -> Any:
+            return torch.ops.aten.pad.default(image, list(before), mode) if any(before) else image
+
+        made = separately(
+            operands["data_in_0"],
+            call.operands["data_in_0"].shape,
+            lambda image: pad(image, amounts[:4]),
+            (result[3], result[4]),
+            lambda image: pad(image, [0, 0, *amounts[4:]]),
+            result[2],
+        )
+        return [made]
+
+    def _in_volume(self, call: Call) -> bool:
+        return len(call.operands["data_in_0"].shape) == 5 and not any(self._amounts(call)[6:])
+
     def problems(self, call: Call) -> list[str]:
         """Also refuse the modes that copy elements, beyond an image's space."""
         found = super().problems(call)
         if not self._in_space(call):
             found.append(
                 f"mode {self._mode(call)} pads the dimensions behind the channels of [batch, "
-                "channels, (height,) width] only; mode constant pads any"
+                "channels, ((depth,) height,) width] only; mode constant pads any"
             )
         return found
 
@@ -96,6 +123,10 @@ class Pad(GatherRows):
             (Apply(lambda x: pad(x, (2, 1), mode="replicate")), (example_values(2, 3, 4),)),
             (Apply(lambda x: pad(x, (1, 1, 1, 1), mode="circular")), (example_values(2, 2, 3, 3),)),
             (Apply(lambda x: pad(x, (0, 0, 0, 0, 1, 2))), (example_values(2, 2, 2, 2),)),
+            (
+                Apply(lambda x: pad(x, (1, 0, 0, 1, 1, 1), mode="replicate")),
+                (example_values(2, 1, 2, 3, 2),),
+            ),
             (Apply(lambda x: pad(x, (-1, 2), value=0.5)), (example_values(2, 5),)),
         ]
 

@@ -29,13 +29,13 @@ class Configuration:
     entries: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def parse(cls, config: Mapping[str, Any], node_names: list[str]) -> Configuration:
+    def parse(cls, config: Mapping[str, Any], node_names: list[str] | None = None) -> Configuration:
         """Read `{"by": ..., "default": {"config": ...}, KEY: {"config": ...}, ...}`.
 
         Args:
             config: the user's dictionary, which is not changed. `by` is `type`, `name`,
                 `regex_name`, or a list of them.
-            node_names: the graph's nodes.
+            node_names: the graph's nodes; without them keys are not checked.
 
         Raises:
             ConfigError: for an unknown selector, or a key that selects nothing.
@@ -55,8 +55,9 @@ class Configuration:
         entries = {
             key: _entry(key, value) for key, value in config.items() if key not in ("by", "default")
         }
-        for key in entries:
-            _check_key(key, ordered, node_names)
+        if node_names is not None:
+            for key in entries:
+                _check_key(key, ordered, node_names)
         default = _entry("default", config.get("default", {"config": {"name": None}}))
         return cls(ordered, default, entries)
 
@@ -79,7 +80,10 @@ def _matches(selector: str, key: str, name: str, operator: str | None) -> bool:
         return key == name
     if selector == "type":
         return key == operator
-    return re.fullmatch(key, name) is not None
+    try:
+        return re.fullmatch(key, name) is not None
+    except re.error as error:
+        raise ConfigError(f"configuration: {key!r} is no expression: {error}") from error
 
 
 def _entry(key: str, value: Any) -> Mapping[str, Any]:
@@ -102,11 +106,8 @@ def _check_key(key: str, selectors: tuple[str, ...], node_names: list[str]) -> N
         elif selector == "name":
             known |= set(node_names)
         else:
-            try:
-                if any(re.fullmatch(key, name) for name in node_names):
-                    return
-            except re.error as error:
-                raise ConfigError(f"configuration: {key!r} is no expression: {error}") from error
+            if any(_matches(selector, key, name, None) for name in node_names):
+                return
             known |= set(node_names)
     if key not in known:
         raise ConfigError(

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Interpreter, Node
 
+from mase_hw.formats import format_class
 from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
 from mase_hw.graph.calls import spec_of, tensor_arguments
 from mase_hw.graph.metadata import CommonMetadata
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Call, Operator
+from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.remove_identity import erase_node
 
 PassArgs = Mapping[str, Any] | None
@@ -129,32 +131,57 @@ def fold_into_producer_transform_pass(
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Merge nodes into the constants of the node before them, where their operator knows how.
 
-    A node merges when it is the only user of its producer's result.
+    A node merges when it is the only user of its producer's result, and where the producer's
+    weights are not to be rounded to a few values, as signs or powers of two: its factors would be
+    lost with what is rounded away, and another function than the model's be left.
 
     Args:
         mg: the graph, with common metadata.
-        pass_args: none are known.
+        pass_args: `config`, the number formats that the graph is to have, or the space of a search
+            for them; without it every node merges, and a later quantization refuses such formats.
 
     Returns:
         A new graph, and `{"folded": {node: producer}}`.
     """
     mg = mg.copy()
     folded: dict[str, str] = {}
+    given = (pass_args or {}).get("config")
+    config = None if given is None else Configuration.parse(given)
     for node in mg.nodes:
         producer = _foldable_producer(node)
-        if producer is None:
+        if producer is None or (config is not None and not _takes_factors(config, producer)):
             continue
         call, before = mg.call(node), mg.call(producer)
         constants = call.operator.fold(call, before)
         if constants is None:
             continue
         _set_constants(mg, producer, before, constants, node)
+        update(producer, folded=True)
         node.replace_all_uses_with(producer)
         erase_node(mg, node)
         folded[node.name] = producer.name
     _drop_unused_constants(mg)
     mg.recompile()
     return mg, {"folded": folded}
+
+
+def _takes_factors(config: Configuration, node: Node) -> bool:
+    """Return whether every format that a node's weights may get takes factors."""
+    entry = config.for_node(node.name, common(node).operator)
+    names = entry.get("weight_name") or entry.get("name")
+    widths = entry.get("weight_width", entry.get("data_in_width"))
+    known: list[Mapping[str, Any]] = [{"width": width} for width in _choices(widths, int)]
+    classes = [format_class(str(name)) for name in _choices(names, str)]
+    return all(cls.takes_factors(fields) for cls in classes for fields in known or [{}])
+
+
+def _choices(value: Any, kind: type) -> list[Any]:
+    """Return the values of a key: one, or those that a space names."""
+    if isinstance(value, Mapping):
+        return [item for inner in value.values() for item in _choices(inner, kind)]
+    if isinstance(value, list | tuple):
+        return [item for inner in value for item in _choices(inner, kind)]
+    return [value] if isinstance(value, kind) and not isinstance(value, bool) else []
 
 
 def _foldable_producer(node: Node) -> Node | None:

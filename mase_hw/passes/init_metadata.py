@@ -12,7 +12,7 @@ from mase_hw.graph.origin import origin
 def init_metadata_analysis_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Start the metadata of every node anew: where it comes from, its mask, its layer's formats.
+    """Start the metadata of every node anew: where it comes from, and what passes must not lose.
 
     Args:
         mg: the graph.
@@ -22,6 +22,10 @@ def init_metadata_analysis_pass(
         module_path, source = origin(node)
         known = metadata(node)
         node.meta["mase"] = MaseMetadata(
-            module_path, source, pruned=known.pruned, declared=known.declared
+            module_path,
+            source,
+            pruned=known.pruned,
+            declared=known.declared,
+            folded=known.folded,
         )
     return mg, {}

@@ -63,6 +63,7 @@ def quantize_transform_pass(
     for node, entry in entries.items():
         check_keys(node, entry)
         _set_operands(mg, node, entry)
+        _check_folded(node)
     configured = {node for node, entry in entries.items() if entry.get("name") is not None}
     explicit = {
         node: _format(mg, node, "data_out_0", (RESULT, "data_out_0"), entry)
@@ -85,6 +86,19 @@ def quantize_transform_pass(
     for node in mg.nodes:
         _set_result(mg, node, configured, {**last, **explicit})
     return insert_casts_transform_pass(mg, {})
+
+
+def _check_folded(node: Node) -> None:
+    """Raise where factors were folded into weights that now round to a few values."""
+    weight = common(node).operands.get("weight")
+    if not metadata(node).folded or weight is None or weight.format is None:
+        return
+    if not weight.format.takes_factors(weight.format.to_dict()):
+        raise ConfigError(
+            f"weights of {node.name} ({location(node)}) hold the factors of a normalisation behind "
+            f"it, which rounding to {weight.format} would lose; give quantize the graph that trace "
+            "returned, or canonicalize(graph, config) the formats"
+        )
 
 
 def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, Any]]:
@@ -404,9 +418,10 @@ def _set_result(
     known = common(node)
     own = _own_format(mg, node)
     if own is not None:
-        given = common(stream_operands(node)[0][1]).results["data_out_0"].format
-        operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
-        known = replace(known, operands=operands)
+        if not casts(node):
+            given = common(stream_operands(node)[0][1]).results["data_out_0"].format
+            operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
+            known = replace(known, operands=operands)
         result: Format | None = own
     elif node in configured and shares_format(node):
         result = common(node).operands["data_in_0"].format

@@ -128,7 +128,8 @@ class CompressionPipeline:
         """
         split = split if len(split.validation_labels) else split.hold_out()
         folder = None if output is None else Path(output)
-        start = canonicalize(mg)
+        formats = [given.get("config") for name, given in self.steps if name == "quantize"]
+        start = canonicalize(mg, formats[0] if formats else None)
         check_samples(start, split.test_inputs, split.test_labels)
         check_samples(start, split.validation_inputs, split.validation_labels)
         state = State(start)
@@ -228,7 +229,7 @@ def check_reproduces(
     Raises:
         MaseError: when an output differs.
     """
-    again, _ = add_software_metadata_analysis_pass(canonicalize(mg), {})
+    again, _ = add_software_metadata_analysis_pass(canonicalize(mg, config), {})
     again, _ = quantize_transform_pass(again, config)
     with torch.no_grad():
         found, wanted = scores_of(again(inputs)), scores_of(expected(inputs))

@@ -127,6 +127,11 @@ class Space:
             legal,
         )
 
+    @staticmethod
+    def formats(tables: Mapping[str, Any]) -> Any:
+        """Return the table of formats, in which a key may have several values."""
+        return _without_shared(tables.get("quantize", DEFAULT_CONFIG))[0]
+
     @property
     def dimensions(self) -> list[Dimension]:
         """Every dimension, in the order of the graph."""

@@ -127,7 +127,7 @@ class Task:
         recipe = Recipe(training, *self._trainer("finetuning"))
         observer = str(self.config.get("observer", "minmax"))
         evaluator = Evaluator(metrics, self.samples, observer, recipe)
-        graph = canonicalize(self.mg)
+        graph = canonicalize(self.mg, Space.formats(self.config.get("space", {})))
         evaluator.check(graph)
         object.__setattr__(self, "evaluator", evaluator)
         object.__setattr__(self, "space", Space.parse(graph, self.config.get("space", {})))
@@ -316,7 +316,8 @@ class Task:
             if len(self._graphs) > KEPT_GRAPHS:
                 self._graphs.pop(list(self._graphs)[1])
             self._graphs[key] = canonicalize(
-                trace(module, self.mg.example_inputs, name=self.mg.name)
+                trace(module, self.mg.example_inputs, name=self.mg.name),
+                Space.formats(self.config["space"]),
             )
         known = [node.name for node in self._graphs["{}"].nodes]
         return self._graphs[key], Space.parse(self._graphs[key], self.config["space"], known)

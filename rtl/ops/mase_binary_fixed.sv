@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// data_out_0 = cast(data_in_0 + data_in_1), their difference or product as OPERATION says, lane by
-// lane, exact and rounded once.
+// data_out_0 = cast(data_in_0 + data_in_1), their difference, product, minimum or maximum, or 1 where
+// a relation holds and else 0, as OPERATION says, lane by lane, exact and rounded once.
 // Latency 4 cycles, of a product 6 cycles; throughput 1 beat per cycle.
 module mase_binary_fixed
   import mase_pkg::*;
@@ -37,7 +37,7 @@ module mase_binary_fixed
       ? LeftWidth + LeftShift : RightWidth + RightShift);
   localparam int unsigned ExactWidth =
       (OPERATION == Multiply) ? LeftWidth + RightWidth : SumWidth;
-  localparam int ExactFraction = DATA_IN_0.fraction
+  localparam int ExactFraction = is_comparison(OPERATION) ? 0 : DATA_IN_0.fraction
       + ((OPERATION == Multiply) ? DATA_IN_1.fraction : int'(LeftShift));
   localparam int unsigned RoundedWidth = rounded_width(ExactWidth, ExactFraction, DATA_OUT_0);
 
@@ -78,12 +78,29 @@ module mase_binary_fixed
         product_q <= left_q * right_q;
       end
       assign exact = product_q;
-    end else begin : gen_sum
+    end else begin : gen_aligned
       logic signed [ExactWidth-1:0] first;
       logic signed [ExactWidth-1:0] second;
       assign first = ExactWidth'(left) <<< LeftShift;
       assign second = ExactWidth'(right) <<< RightShift;
-      assign exact = (OPERATION == Subtract) ? first - second : first + second;
+      if (is_comparison(OPERATION)) begin : gen_relation
+        logic holds;
+        always_comb begin
+          case (OPERATION)
+            Less: holds = first < second;
+            LessEqual: holds = first <= second;
+            Greater: holds = first > second;
+            GreaterEqual: holds = first >= second;
+            Equal: holds = first == second;
+            default: holds = first != second;
+          endcase
+        end
+        assign exact = ExactWidth'(holds);
+      end else if (OPERATION inside {Minimum, Maximum}) begin : gen_choice
+        assign exact = ((first < second) == (OPERATION == Minimum)) ? first : second;
+      end else begin : gen_sum
+        assign exact = (OPERATION == Subtract) ? first - second : first + second;
+      end
     end
 
     mase_fixed_round #(

@@ -1,0 +1,84 @@
+"""Whether models of others become hardware, and what stands in the way of those that do not."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mase_hw.errors import MaseError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from mase_hw.graph import MaseGraph
+
+SAMPLES, STALL = 20, 0.3
+CRASH = "crash: "
+
+
+@dataclass
+class Coverage:
+    """What became of a list of models.
+
+    Attributes:
+        reasons: of every model by name, what stands in its way; empty when nothing does.
+    """
+
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> int:
+        """The number of models without a reason."""
+        return sum(not reason for reason in self.reasons.values())
+
+    @property
+    def crashes(self) -> list[str]:
+        """Models that raised anything but an error of this package."""
+        return [name for name, reason in self.reasons.items() if reason.startswith(CRASH)]
+
+    def __str__(self) -> str:
+        """Return the count, and the models that are left."""
+        left = [name for name, reason in self.reasons.items() if reason]
+        text = f"{self.passed} of {len(self.reasons)}"
+        return f"{text}; left: {', '.join(left)}" if left else text
+
+
+def reason_against(model: nn.Module, inputs: Sequence[Tensor], *, checks: str = "emission") -> str:
+    """Return what stands between a model and hardware in 8-bit fixed point; empty for nothing.
+
+    Args:
+        model: any module.
+        inputs: positional tensors of two inferences or more.
+        checks: `preflight`, `emission` or `simulation`: how far it must come.
+    """
+    from mase_hw.emit.flow import quantize
+    from mase_hw.emit.preflight import preflight
+    from mase_hw.graph import trace
+
+    try:
+        mg = trace(model, tuple(inputs), name="model")
+        if not mg.batched:
+            return "its batch is not free"
+        quantized = quantize(mg)
+        problems = preflight(quantized)
+        if problems or checks == "preflight":
+            return "; ".join(dict.fromkeys(map(str, problems)))
+        return _emitted(quantized, simulated=checks == "simulation")
+    except MaseError as error:
+        return str(error).splitlines()[0]
+    except Exception as error:
+        return f"{CRASH}{type(error).__name__}: {str(error).splitlines()[:1]}"
+
+
+def _emitted(quantized: MaseGraph, *, simulated: bool) -> str:
+    from mase_hw.api import emit_verilog, simulate
+
+    with tempfile.TemporaryDirectory() as folder:
+        project = emit_verilog(quantized, output=Path(folder) / "model")
+        if not simulated:
+            return ""
+        report = simulate(project, samples=SAMPLES, stall=STALL)
+        return "" if report.bit_exact else f"{report.mismatches} elements differ"

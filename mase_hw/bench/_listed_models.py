@@ -1,0 +1,167 @@
+"""Models that others wrote: the layers of torch's own tests, and torchvision's classifiers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from mase_hw.errors import MaseError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+Sample = tuple["nn.Module", "list[Tensor]"]
+
+# Torch's binary operators that torchvision describes, and that no classifier uses.
+_BOXES = ("nms", "qnms")
+IMAGE, SMALL_IMAGE = 224, 64
+
+
+def module_samples() -> Iterator[tuple[str, list[Sample]]]:
+    """Yield the layers of torch's own tests, losses left out, each with its batched samples.
+
+    A sample without a batch is left out, and one of no element; a layer that has no others, such as
+    the recurrent ones, is given a batch of two. Where time or tokens come before the batch, the
+    sample is one of a model whose batch comes first: it transposes what goes in and what comes out.
+
+    Raises:
+        MaseError: where torch's tests cannot be read.
+    """
+    import torch
+
+    try:
+        from torch.testing._internal.common_modules import module_db
+    except ImportError as error:
+        raise MaseError(f"torch's tests cannot be read: {error}; install expecttest") from error
+    for entry in module_db:
+        name = entry.module_cls.__name__
+        if name.endswith("Loss"):
+            continue
+        torch.manual_seed(0)
+        batched, alone = list[Sample](), list[Sample]()
+        for item in entry.module_inputs_func(
+            entry, device="cpu", dtype=torch.float32, requires_grad=False, training=False
+        ):
+            given = item.constructor_input
+            called = item.forward_input.args, item.forward_input.kwargs
+            if not isinstance(next(iter(called[0]), None), torch.Tensor) or not _is_legal(*called):
+                continue
+            has_batch = _has_batch(item, name)
+            module = entry.module_cls(*given.args, **given.kwargs).eval()
+            sample = call_of(module, *called, has_batch=has_batch)
+            (batched if has_batch else alone).append(sample)
+        yield name, batched or alone
+
+
+def _is_legal(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    from torch import Tensor
+    from torch.utils._pytree import tree_leaves
+
+    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    return all(leaf.dim() and leaf.numel() for leaf in tensors)
+
+
+def _has_batch(item: Any, name: str) -> bool:
+    """Return whether a sample has a batch: torch compares others with those that have one."""
+    checks = getattr(item.reference_fn, "__wrapped__", None)
+    checks = getattr(checks, "func", checks)
+    if "no_batch_dim" in item.desc or "no_batch_dim" in getattr(checks, "__name__", ""):
+        return False
+    space = re.search(r"([123])d$", name)
+    # A normalisation takes rows, too.
+    least = 2 if space is None or "Norm" in name else int(space[1]) + 2
+    return bool(item.forward_input.args[0].dim() >= least)
+
+
+def call_of(
+    module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], *, has_batch: bool = True
+) -> Sample:
+    """Return a module of positional tensors alone, their batch first, and those.
+
+    Other arguments are fixed. Tensors without a batch are given one of two.
+    """
+    import torch
+    from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+
+    leaves, structure = tree_flatten((tuple(args), dict(kwargs)))
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    # Time before the batch; states of layers always have the batch behind.
+    first = getattr(module, "batch_first", True)
+    recurrent = isinstance(module, torch.nn.RNNBase)
+    rank = 3 if has_batch else 2
+    moved = [
+        leaves[place].dim() == rank and (not first or (recurrent and place != places[0]))
+        for place in places
+    ]
+
+    class Call(torch.nn.Module):
+        """Calls the module with all its arguments."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, *tensors: Tensor) -> Any:
+            """Return what the module does."""
+            given = list(leaves)
+            for place, swap, tensor in zip(places, moved, tensors, strict=True):
+                given[place] = tensor.transpose(0, 1) if swap else tensor
+            own_args, own_kwargs = tree_unflatten(given, structure)
+            found = self.module(*own_args, **own_kwargs)
+            if recurrent:
+                values, states = found
+                states = tree_map_only(torch.Tensor, _swapped, states)
+                return (values if first else _swapped(values)), states
+            return found if first else tree_map_only(torch.Tensor, _swapped, found)
+
+    tensors = [leaves[place].detach() for place in places]
+    if not has_batch:
+        return Call(), [torch.stack([tensor, tensor.flip(-1)]) for tensor in tensors]
+    return Call(), [
+        _swapped(tensor) if swap else tensor for tensor, swap in zip(tensors, moved, strict=True)
+    ]
+
+
+def _swapped(tensor: Tensor) -> Tensor:
+    return tensor.transpose(0, 1) if tensor.dim() >= 3 else tensor
+
+
+def vision_builders() -> dict[str, Callable[[], Sample]]:
+    """Return torchvision's classifiers, untrained, with two images that each takes.
+
+    Builders are Python alone. A torchvision whose binary operators were built for another torch
+    serves, too.
+
+    Raises:
+        MaseError: where torchvision is not installed.
+    """
+    import torch
+
+    try:
+        vision: Any = import_module("torchvision.models")
+    except ImportError as error:
+        raise MaseError(f"torchvision is not installed ({error})") from error
+    except RuntimeError:
+        for name in _BOXES:
+            torch.library.define(f"torchvision::{name}", "(Tensor a, Tensor b, float c) -> Tensor")
+        vision = import_module("torchvision.models")
+
+    def builder(name: str) -> Callable[[], Sample]:
+        def build() -> Sample:
+            torch.manual_seed(0)
+            options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+            model = vision.get_model(name, weights=None, **options).eval()
+            return model, [torch.randn(2, 3, _side(name), _side(name))]
+
+        return build
+
+    return {name: builder(name) for name in vision.list_models(vision)}
+
+
+def _side(name: str) -> int:
+    """Return the side of a small image that a classifier takes."""
+    if name.startswith(("vit", "maxvit")):
+        return IMAGE
+    return 96 if name == "inception_v3" else SMALL_IMAGE

@@ -1,0 +1,36 @@
+"""Smallest element over dimensions (torch.amin): the negative of the largest of negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Amin(Composite):
+    """Of a format whose least code has no negative, that code is one step less."""
+
+    name: ClassVar[str] = "amin"
+    targets: ClassVar[tuple[str, ...]] = ("aten.amin.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+        """Negate before and behind."""
+        dims, keeps = list(call.attributes["dim"] or ()), bool(call.attributes["keepdim"])
+        return [
+            _aten.neg.default(
+                _aten.amax.default(_aten.neg.default(operands["data_in_0"]), dims, keeps)
+            )
+        ]
+
+    def examples(self) -> list[Example]:
+        """Over lanes, and over rows."""
+        return [
+            (Apply(lambda x: x.amin(-1)), (example_values(2, 3, 7),)),
+            (Apply(lambda x: x.amin(1, keepdim=True)), (example_values(2, 3, 4),)),
+        ]

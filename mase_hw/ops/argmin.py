@@ -1,0 +1,30 @@
+"""Index of the smallest element along a dimension (torch.argmin): where the negative is largest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Argmin(Composite):
+    """The first of equals."""
+
+    name: ClassVar[str] = "argmin"
+    targets: ClassVar[tuple[str, ...]] = ("aten.argmin.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+        """Negate before."""
+        negative = _aten.neg.default(operands["data_in_0"])
+        given = call.attributes
+        return [_aten.argmax.default(negative, given["dim"], given["keepdim"])]
+
+    def examples(self) -> list[Example]:
+        """Over lanes."""
+        return [(Apply(lambda x: x.argmin(1)), (example_values(2, 10),))]

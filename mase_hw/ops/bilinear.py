@@ -1,0 +1,54 @@
+"""A product of two tensors and a constant between, `y_o = x^T W_o z + b_o` (torch.nn.Bilinear)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Bilinear(Composite):
+    """A linear layer of the first tensor, and its product with the second."""
+
+    name: ClassVar[str] = "bilinear"
+    targets: ClassVar[tuple[str, ...]] = ("aten.bilinear.default",)
+    operand_names: ClassVar[Mapping[str, str]] = {
+        "input1": "data_in_0",
+        "input2": "data_in_1",
+        "weight": "weight",
+        "bias": "bias",
+    }
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse weights that stream."""
+        if not {"weight", "bias"} & set(call.operands) <= set(call.constants):
+            return ["weight or bias is computed by the model; only constants are legal"]
+        return super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the layer, a product of matrices, and a sum."""
+        if "weight" not in call.constants:
+            return None
+        results, first, second = call.operands["weight"].shape
+        rows = list(call.result.shape[1:-1])
+        weight = _aten.permute.default(operands["weight"], [0, 2, 1])
+        weight = _aten.reshape.default(weight, [results * second, first])
+        made = _aten.linear.default(operands["data_in_0"], weight)
+        made = _aten.reshape.default(made, [-1, *rows, results, second])
+        other = _aten.unsqueeze.default(operands["data_in_1"], -1)
+        made = _aten.squeeze.dim(_aten.matmul.default(made, other), -1)
+        if "bias" in operands:
+            made = _aten.add.Tensor(made, operands["bias"])
+        return [made]
+
+    def examples(self) -> list[Example]:
+        """With a bias and without one."""
+        given = example_values(2, 3), example_values(2, 4, seed=1)
+        return [(nn.Bilinear(3, 4, 2), given), (nn.Bilinear(3, 4, 3, bias=False), given)]

@@ -1,0 +1,49 @@
+"""Sums of all elements up to each, along a dimension (torch.cumsum), exact and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Cumsum(Composite):
+    """A linear layer with ones up to the diagonal."""
+
+    name: ClassVar[str] = "cumsum"
+    targets: ClassVar[tuple[str, ...]] = ("aten.cumsum.default",)
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse to sum inferences."""
+        if self._dim(call) == 0:
+            return ["it sums along dimension 0, the batch; name another dimension"]
+        return super().problems(call)
+
+    @staticmethod
+    def _dim(call: Call) -> int:
+        return int(call.attributes["dim"]) % max(1, len(call.result.shape))
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the layer, between transpositions where the dimension is not the last."""
+        dim, last = self._dim(call), len(call.result.shape) - 1
+        if dim == 0:
+            return None
+        size = call.result.shape[dim]
+        ones = _aten.tril.default(_aten.ones.default([size, size]))
+        data = operands["data_in_0"]
+        data = data if dim == last else _aten.transpose.int(data, dim, last)
+        made = _aten.linear.default(data, ones)
+        return [made if dim == last else _aten.transpose.int(made, dim, last)]
+
+    def examples(self) -> list[Example]:
+        """Along a row; along another dimension."""
+        return [
+            (Apply(lambda x: x.cumsum(-1)), (example_values(2, 3, 5),)),
+            (Apply(lambda x: x.cumsum(1)), (example_values(2, 4, 2),)),
+        ]

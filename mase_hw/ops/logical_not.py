@@ -1,0 +1,34 @@
+"""Where a tensor is zero, 1, else 0 (torch.logical_not, `~` of a mask)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class LogicalNot(Composite):
+    """A comparison with zero."""
+
+    name: ClassVar[str] = "logical_not"
+    targets: ClassVar[tuple[str, ...]] = ("aten.logical_not.default", "aten.bitwise_not.default")
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse the bits of whole numbers."""
+        if call.result.dtype != "bool":
+            return ["the bits of whole numbers are turned; only masks have hardware"]
+        return super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Compare."""
+        if call.result.dtype != "bool":
+            return None
+        return [torch.ops.aten.eq.Scalar(operands["data_in_0"], 0)]
+
+    def examples(self) -> list[Example]:
+        """A mask."""
+        return [(Apply(lambda x: torch.where(~(x > 0), x, 0.0)), (example_values(2, 5),))]

@@ -1,0 +1,33 @@
+"""Smallest element along a dimension and its index (torch.min), either of them or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Min(Composite):
+    """Of equal elements the first one has the index."""
+
+    name: ClassVar[str] = "min"
+    targets: ClassVar[tuple[str, ...]] = ("aten.min.dim",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+        """The minimum, and where it is."""
+        data, dim = operands["data_in_0"], int(call.attributes["dim"])
+        keeps = bool(call.attributes["keepdim"])
+        return [_aten.amin.default(data, [dim], keeps), _aten.argmin.default(data, dim, keeps)]
+
+    def examples(self) -> list[Example]:
+        """Values; indices."""
+        return [
+            (Apply(lambda x: x.min(1).values), (example_values(2, 3, 4),)),
+            (Apply(lambda x: x.min(-1, keepdim=True).indices), (example_values(2, 5),)),
+        ]

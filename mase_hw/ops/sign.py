@@ -1,0 +1,28 @@
+"""Sign of a number: -1, 0 or 1 (torch.sign)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class Sign(Composite):
+    """Two comparisons with zero, and the choices between them."""
+
+    name: ClassVar[str] = "sign"
+    targets: ClassVar[tuple[str, ...]] = ("aten.sign.default", "aten.sgn.default")
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Choose."""
+        data, aten = operands["data_in_0"], torch.ops.aten
+        negative = aten.where.Scalar(aten.lt.Scalar(data, 0), -1.0, 0.0)
+        return [aten.where.ScalarSelf(aten.gt.Scalar(data, 0), 1.0, negative)]
+
+    def examples(self) -> list[Example]:
+        """Numbers and a zero."""
+        return [(Apply(lambda x: torch.sign(x.relu() - 0.5)), (example_values(3, 7),))]

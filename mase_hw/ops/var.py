@@ -1,0 +1,74 @@
+"""Variance over dimensions (torch.var): the mean square of what is left of the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Var(Composite):
+    """Means and squares are rounded each."""
+
+    name: ClassVar[str] = "var"
+    targets: ClassVar[tuple[str, ...]] = ("aten.var.correction", "aten.var.dim")
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return a mean of squares, scaled where the divisor is another one than its size."""
+        return variance(call, operands["data_in_0"])
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse to mix inferences, and a divisor that is not positive."""
+        return variance_problems(call) or super().problems(call)
+
+    def examples(self) -> list[Example]:
+        """Over rows, and over an image's pixels without a correction."""
+        return [
+            (Apply(lambda x: x.var(-1)), (example_values(2, 3, 5),)),
+            (
+                Apply(lambda x: x.var((2, 3), correction=0, keepdim=True)),
+                (example_values(2, 3, 2, 4),),
+            ),
+        ]
+
+
+def _given(call: Call) -> tuple[list[int], int, float]:
+    """Return the dimensions, how many elements they have, and what their sum is divided by."""
+    shape = call.operands["data_in_0"].shape
+    given = call.attributes.get("dim")
+    listed = [given] if isinstance(given, int) else list(given or range(len(shape)))
+    dims = sorted(int(dim) % len(shape) for dim in listed)
+    count = 1
+    for dim in dims:
+        count *= shape[dim]
+    correction = call.attributes.get("correction")
+    if correction is None:
+        correction = int(bool(call.attributes.get("unbiased", True)))
+    return dims, count, count - float(correction)
+
+
+def variance_problems(call: Call) -> list[str]:
+    """Return what stands between a variance and hardware."""
+    dims, count, divisor = _given(call)
+    if 0 in dims:
+        return ["it reduces dimension 0, the batch; name the dimensions to reduce"]
+    if divisor <= 0:
+        return [f"the variance of {count} elements is divided by {divisor:g}; correct by less"]
+    return []
+
+
+def variance(call: Call, data: Any) -> list[Any] | None:
+    """Return a variance written with other operators."""
+    if variance_problems(call):
+        return None
+    dims, count, divisor = _given(call)
+    keeps = bool(call.attributes.get("keepdim", False))
+    rest = _aten.sub.Tensor(data, _aten.mean.dim(data, dims, True))
+    made = _aten.mean.dim(_aten.square.default(rest), dims, keeps)
+    return [made if divisor == count else _aten.mul.Tensor(made, count / divisor)]
