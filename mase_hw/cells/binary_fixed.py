@@ -12,7 +12,7 @@ from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._operation import Operation
 from mase_hw.cells._parts import Adder, Parts, Product, Register
 from mase_hw.cells._pipeline import join, stream_pipeline
-from mase_hw.formats import Encoding, Overflow
+from mase_hw.formats import Encoding, Overflow, Rounding
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,20 @@ class BinaryFixed(Elementwise):
 
     @property
     def motion(self) -> Motion:
-        """Rounding and bounds, before them operands and products, and a queue."""
-        return Steps(6 if self.operation is Operation.MULTIPLY else 4)
+        """What is computed, its rounding and bounds, and a queue."""
+        return Steps(self._stages + 2)
+
+    @property
+    def _stages(self) -> int:
+        """Operands and product, or a sum where it is rounded; rounding and bounds."""
+        return 4 if self.operation is Operation.MULTIPLY else 2 + self._rounds
+
+    @property
+    def _rounds(self) -> bool:
+        """Whether a sum has a carry of its rounding too."""
+        out = self.data_out_0
+        fraction = max(self.data_in_0.fraction, self.data_in_1.fraction)
+        return fraction > out.fraction and out.rounding is not Rounding.FLOOR
 
     @property
     def parts(self) -> Parts:
@@ -50,9 +62,9 @@ class BinaryFixed(Elementwise):
             fraction = max(first.fraction, second.fraction)
             left, right = left + fraction - first.fraction, right + fraction - second.fraction
             width = 1 + max(left, right)
-            lane = Parts.of(Adder(width)) + cast(width, fraction, out)
-        stages = 4 if self.operation is Operation.MULTIPLY else 2
-        return lane * self.lanes + join(2) + stream_pipeline(self.lanes * out.width, stages)
+            lane = Parts.of(Adder(width)) + cast(width, fraction, out, before=int(self._rounds))
+        pipeline = stream_pipeline(self.lanes * out.width, self._stages)
+        return lane * self.lanes + join(2) + pipeline
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = cast(data_in_0 + data_in_1), their difference or product as OPERATION says, lane by
 // lane, exact and rounded once.
-// Latency 4 cycles, of a product 6 cycles; throughput 1 beat per cycle.
+// Latency 4 cycles, of a sum that is rounded 5 cycles, of a product 6 cycles; throughput 1 beat per
+// cycle.
 module mase_binary_fixed
   import mase_pkg::*;
 #(
@@ -40,6 +41,11 @@ module mase_binary_fixed
   localparam int ExactFraction = DATA_IN_0.fraction
       + ((OPERATION == Multiply) ? DATA_IN_1.fraction : int'(LeftShift));
   localparam int unsigned RoundedWidth = rounded_width(ExactWidth, ExactFraction, DATA_OUT_0);
+
+  // The carries of a sum and of its rounding are two stages.
+  localparam bit IsRounded =
+      OPERATION != Multiply && ExactFraction > DATA_OUT_0.fraction && DATA_OUT_0.rounding != Floor;
+  localparam int unsigned Stages = (OPERATION == Multiply) ? 4 : IsRounded ? 3 : 2;
 
   logic joined_valid;
   logic joined_ready;
@@ -83,7 +89,13 @@ module mase_binary_fixed
       logic signed [ExactWidth-1:0] second;
       assign first = ExactWidth'(left) <<< LeftShift;
       assign second = ExactWidth'(right) <<< RightShift;
-      assign exact = (OPERATION == Subtract) ? first - second : first + second;
+      logic signed [ExactWidth-1:0] sum;
+      assign sum = (OPERATION == Subtract) ? first - second : first + second;
+      if (IsRounded) begin : gen_rounded
+        always_ff @(posedge clk) exact <= sum;
+      end else begin : gen_exact
+        assign exact = sum;
+      end
     end
 
     mase_fixed_round #(
@@ -111,7 +123,7 @@ module mase_binary_fixed
 
   mase_stream_pipeline #(
       .WIDTH (LANES * DATA_OUT_0.width),
-      .STAGES((OPERATION == Multiply) ? 4 : 2)
+      .STAGES(Stages)
   ) u_pipeline (
       .clk,
       .rst,
