@@ -35,10 +35,17 @@ def credits(depth: int) -> Parts:
     return level(depth)
 
 
-def queue_memory(width: int, depth: int) -> Parts:
-    """Return the memory of a queue, what counts its words, and the register behind it."""
+def queue_memory(width: int, depth: int, *, passed: bool = False) -> Parts:
+    """Return the memory of a queue, what counts its words, and the register behind it.
+
+    Args:
+        width: bits of a word.
+        depth: words, that in the register too.
+        passed: whether a word may pass the memory.
+    """
     bits = index_bits(depth - 1)
-    return Parts.of(Memory(1 << bits, width), (Pointer(bits), 2), Register(width + 2))
+    # The register of a memory that nothing passes is a part of its port that reads.
+    return Parts.of(Memory(1 << bits, width, small=passed), (Pointer(bits), 2), Register(width + 2))
 
 
 def result_queue(width: int, depth: int) -> Parts:
@@ -101,7 +108,7 @@ def round_store(width: int, inner: int) -> Parts:
     """Return the parts of `mase_round_store`, which keeps `inner` parts of `width` bits."""
     if inner <= 2:
         return Parts.of((Register(width), inner))
-    kept = Parts.of(Memory(inner, width, registered=True), (Register(width), 2))
+    kept = Parts.of(Memory(inner, width, stages=1), (Register(width), 2))
     return kept + turn(inner) * 2
 
 

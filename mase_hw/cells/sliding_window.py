@@ -186,9 +186,7 @@ class SlidingWindow(Cell):
             Register(elements, 3),
         )
         copies = [min(8, elements - first) for first in range(0, elements, 8)]
-        buffers = Parts.of(
-            *(Memory(depth, lanes * width, ports, registered=True) for ports in copies)
-        )
+        buffers = Parts.of(*(Memory(depth, lanes * width, ports, stages=1) for ports in copies))
         element = Parts.of(Register(address + lanes * width), Gates(lanes * width))
         out = elements * lanes * (width + self.mark)
         return self._walk(given) + control + buffers + element * elements + stream_pipeline(out, 3)
