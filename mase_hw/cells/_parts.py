@@ -45,9 +45,11 @@ class Gates(Part):
 
     Attributes:
         outputs: functions of a few bits.
+        levels: tables of four inputs that lie one behind another in them.
     """
 
     outputs: int = 1
+    levels: int = 1
 
 
 @dataclass(frozen=True)

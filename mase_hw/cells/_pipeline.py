@@ -77,7 +77,8 @@ def round_pipeline(terms: int, part: int, result: int, width: int, inner: int = 
     """
     cycles, beats = part + result + 3, terms * inner
     depth = cycles // beats * inner + min(cycles % beats, inner) + 1
-    flags = Parts.of((Register(1), part + result), Gates(3))
+    # Whether a beat may enter follows from room, round and operands.
+    flags = Parts.of((Register(1), part + result), Gates(3, levels=4))
     if terms > 1:
         flags += Parts.of((Register(1), 1 + part), Register(1, part), Gates(2))
     return flags + turn(inner) + turn(terms) + credits(depth) + result_queue(width, depth)

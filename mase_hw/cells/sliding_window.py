@@ -233,7 +233,7 @@ class SlidingWindow(Cell):
             Compare(offset + 1),
             Mux(2, offset),
             Register(offset, stages - 3),
-            Gates(10),
+            Gates(10, levels=3),
             (Adder(step), 4),
             Register(4 * step + 2),
             Register((address + 1) * elements, 2),

@@ -98,6 +98,8 @@ def estimate(
         return
     display.console.print(report.table())
     display.console.print(f"interval {report.interval_cycles:,} cycles")
+    if report.clock is not None:
+        display.console.print(str(report.clock), highlight=False)
 
 
 def _fit(display: Display, json_output: bool) -> None:
