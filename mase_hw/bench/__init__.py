@@ -19,6 +19,8 @@ def benchmarks() -> dict[str, Benchmark]:
 
 def refit(progress: Callable[[str], None] | None = None) -> dict[str, float]:
     """Make the coefficients of estimates again; return them. See `mase-hw estimate --fit`."""
+    from mase_hw.bench._clock_fit import refit as refit_clock
     from mase_hw.bench._fit import refit as run
 
-    return run(progress)
+    clock = {f"clock {name}": value for name, value in vars(refit_clock(progress)).items()}
+    return run(progress) | clock

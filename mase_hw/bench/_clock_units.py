@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mase_hw.emit.project import Project
+    from mase_hw.graph.mase_graph import MaseGraph
 
 FAST_MHZ, OTHER_MHZ = 180.0, 150.0
 VECTOR, IMAGE = (64,), (8, 8, 8)
@@ -68,18 +69,30 @@ class Unit:
         """Write the project."""
         from mase_hw.api import emit_verilog
 
+        module, inputs = self._module()
+        return emit_verilog(
+            module, inputs, output=folder, config=self._config, name=folder.name, **self.options
+        )
+
+    def graph(self) -> MaseGraph:
+        """Return the graph that is emitted."""
+        from mase_hw.emit.flow import quantize, to_hardware
+        from mase_hw.graph import trace
+
+        module, inputs = self._module()
+        return to_hardware(
+            quantize(trace(module, inputs, name="unit"), self._config), **self.options
+        )
+
+    @property
+    def _config(self) -> dict[str, Any]:
+        return {"by": "type", "default": {"config": dict(self.entry)}}
+
+    def _module(self) -> tuple[nn.Module, tuple[Tensor, ...]]:
         with torch.random.fork_rng():
             torch.manual_seed(SEED)
             module = self.build().eval()
-            inputs = tuple(torch.randn(EXAMPLES, *shape) for shape in self.shapes)
-        return emit_verilog(
-            module,
-            inputs,
-            output=folder,
-            config={"by": "type", "default": {"config": dict(self.entry)}},
-            name=folder.name,
-            **self.options,
-        )
+            return module, tuple(torch.randn(EXAMPLES, *shape) for shape in self.shapes)
 
 
 def linear() -> nn.Module:

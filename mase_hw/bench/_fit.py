@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from hashlib import sha256
@@ -35,18 +36,18 @@ def fit_cells() -> Iterator[tuple[str, Cell]]:
 
 
 def refit(progress: Progress | None = None) -> dict[str, float]:
-    """Count the cells that no one counted, fit, and write both files; return the coefficients."""
+    """Count cells that are new or changed, fit, and write both files; return the coefficients."""
     say = progress or (lambda _: None)
     named: dict[str, tuple[str, Cell]] = {}
     for name, cell in fit_cells():
         named.setdefault(key_of(cell), (name, cell))
-    known = counted()
-    todo = [key for key in named if key not in known]
+    known, sources = counted(), {key: source_of(cell) for key, (_, cell) in named.items()}
+    todo = [key for key in named if known.get(key, {}).get("source") != sources[key]]
     for start in range(0, len(todo), BATCH):
         part = todo[start : start + BATCH]
         say(f"{start + len(part)} of {len(todo)} cells: {named[part[0]][0]}")
         for key, resources in count({key: named[key][1] for key in part}).items():
-            known[key] = {"cell": named[key][0], **resources}
+            known[key] = {"cell": named[key][0], "source": sources[key], **resources}
         _write(DATA, {key: known[key] for key in named if key in known})
     observations = [
         fit.Observation(estimate.terms_of(cell.parts), float(known[key]["lut"]))
@@ -80,6 +81,13 @@ def key_of(cell: Cell) -> str:
     words = [(name, image.words) for name, (_, image) in cell.images.items()]
     text = f"{cell.module} {_parameters(cell)} {ports} {words}"
     return sha256(text.encode()).hexdigest()[:16]
+
+
+def source_of(cell: Cell) -> str:
+    """Return a short text that changes with the modules of a cell, but not with their comments."""
+    texts = module_texts([cell]).values()
+    plain = "\n".join(re.sub(r"//[^\n]*|\s+", " ", text) for text in texts)
+    return sha256(plain.encode()).hexdigest()[:16]
 
 
 def count(named: Mapping[str, Cell]) -> dict[str, dict[str, float]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,12 +29,14 @@ class FitDesign:
         shapes: of the inputs, without the batch.
         entry: number format of everything.
         parallelism: of every stream.
+        numbers: rows of a table whose numbers the inputs are; 0 for inputs that are no numbers.
     """
 
     build: Callable[[], nn.Module]
     shapes: Sequence[tuple[int, ...]]
     entry: Mapping[str, Any] = field(default_factory=dict)
     parallelism: int | Mapping[str, Any] = 2
+    numbers: int = 0
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells of the design."""
@@ -44,13 +47,18 @@ class FitDesign:
         with torch.random.fork_rng():
             torch.manual_seed(SEED)
             module = self.build().eval()
-            inputs = tuple(torch.randn(EXAMPLES, *shape) for shape in self.shapes)
+            inputs = tuple(self._input(shape) for shape in self.shapes)
         entry = dict(self.entry) or fixed(8)
         graph = quantize(trace(module, inputs, name="fit"), {"default": {"config": entry}})
         graph = to_hardware(graph, parallelism=self.parallelism)
         for node in graph.nodes:
             if node.op == "call_function":
                 yield from graph.netlist(node).cells.values()
+
+    def _input(self, shape: tuple[int, ...]) -> torch.Tensor:
+        if self.numbers:
+            return torch.randint(0, self.numbers, (EXAMPLES, *shape))
+        return torch.randn(EXAMPLES, *shape)
 
 
 def _fixed(data: int, weight: int, fraction: int, out: int) -> dict[str, Any]:
@@ -127,6 +135,7 @@ def fit_designs() -> Iterator[FitDesign]:
     yield FitDesign(_function(lambda x: x.sum(2)), ((6, 20),), parallelism=4)
     yield FitDesign(_function(lambda x: x.amax(2)), ((6, 20),), parallelism=4)
     yield FitDesign(_function(lambda x: x.transpose(1, 2).neg()), ((6, 10),), parallelism=2)
+    yield from _of_transformers()
     for name, options in (
         ("mxint", {"data_in_width": 8, "weight_width": 8, **BLOCKS}),
         ("mxint", {"data_in_width": 5, "weight_width": 4, **BLOCKS}),
@@ -142,3 +151,35 @@ def fit_designs() -> Iterator[FitDesign]:
             yield FitDesign(_function(torch.add), PAIR, entry, 2)
             yield FitDesign(_function(torch.mul), PAIR, entry, 2)
             yield FitDesign(nn.SiLU, ROW, entry, 2)
+
+
+def _of_transformers() -> Iterator[FitDesign]:
+    """Yield rows, tables and products of streams."""
+    rows = ((6, 24),)
+    for entry, lanes in (
+        (_fixed(8, 8, 4, 8), 2), (_fixed(8, 8, 5, 8), 4), (_fixed(10, 8, 6, 9), 1),
+        (_fixed(6, 6, 3, 6), 3),
+    ):  # fmt: skip
+        yield FitDesign(lambda: nn.Softmax(-1), rows, entry, lanes)
+        yield FitDesign(lambda: _affine(nn.LayerNorm(24)), rows, entry, lanes)
+    yield FitDesign(lambda: _affine(nn.RMSNorm(20)), ((6, 20),), _fixed(8, 8, 4, 8), 2)
+    yield FitDesign(lambda: nn.RMSNorm(20, elementwise_affine=False), ((6, 20),), parallelism=4)
+    yield FitDesign(lambda: nn.LayerNorm(32, elementwise_affine=False), ((4, 32),), parallelism=4)
+    for size, width, lanes in ((24, 13, 2), (80, 8, 1), (20, 36, 3)):
+        layer = partial(nn.Embedding, width, size)
+        yield FitDesign(layer, ((6,),), parallelism=lanes, numbers=width)
+    attention = nn.functional.scaled_dot_product_attention
+    heads = ((2, 5, 8),) * 3
+    for causal, lanes in ((False, 1), (True, 2)):
+        function = _function(partial(attention, is_causal=causal))
+        yield FitDesign(function, heads, _fixed(8, 8, 4, 8), lanes)
+    matrices = ((6, 12), (12, 10))
+    for entry, lanes in ((_fixed(8, 8, 4, 8), 2), (_fixed(7, 6, 3, 9), 3)):
+        yield FitDesign(_function(torch.matmul), matrices, entry, lanes)
+
+
+def _affine(norm: nn.Module) -> nn.Module:
+    """Return a normalisation with weights and biases that are no ones and zeros."""
+    for part in norm.parameters():
+        nn.init.uniform_(part, -1.5, 1.5)
+    return norm

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -39,6 +41,8 @@ ESTIMATED, QUICK_ESTIMATED = 42, 6
 MEDIAN_ERROR, WORST_ERROR = 0.03, 0.10
 EXPLORED, CANDIDATES, EXPLORE_SECONDS = "fashion-resnet8", 10_000, 10.0
 EXPLORED_INTERVAL, OPTIMUM_GAP = 20_384, 0.05
+# What is noted of each clock rate that is measured, and the relative error to stay within.
+PREDICTIONS, CLOCK_ERROR = "predictions.jsonl", 0.15
 
 Measure = Callable[[Path, int], Iterator[Row]]
 
@@ -87,6 +91,9 @@ def figures() -> dict[str, Measure]:
         "area-without-dsp": area_without_dsp_rows,
         "estimator": estimator_rows,
         "exploration": exploration_rows,
+        "prediction": prediction_rows,
+        "cycles": cycle_rows,
+        "build": build_rows,
     }
 
 
@@ -229,13 +236,66 @@ def exploration_rows(folder: Path, seeds: int) -> Iterator[Row]:
     )
 
 
+def prediction_rows(folder: Path, seeds: int) -> Iterator[Row]:
+    """Compare predicted clock rates with those that were measured before, in this run.
+
+    Where no design was that is not in the fit, a network is measured.
+    """
+    from mase_hw.bench._clock_units import UNITS
+
+    def known() -> list[tuple[str, float, float]]:
+        path = folder / PREDICTIONS
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(name, guess, mhz) for name, guess, mhz in map(json.loads, lines)]
+
+    if all(name in UNITS for name, *_ in known()):
+        yield from network_rows(next(iter(NETWORKS)), folder, seeds)
+    for what, fitted in (("that are not in the fit", False), ("of the fit", True)):
+        errors = {
+            name: guess / mhz - 1 for name, guess, mhz in known() if (name in UNITS) is fitted
+        }
+        if not errors:
+            continue
+        far = max(errors, key=lambda name: abs(errors[name]))
+        median = statistics.median(map(abs, errors.values()))
+        yield Row(
+            f"predicted against routed clock, {len(errors)} designs {what}",
+            f"median error {median:.1%}, worst {errors[far]:+.1%} ({far})",
+            f"within {CLOCK_ERROR:.0%}",
+            abs(errors[far]) <= CLOCK_ERROR,
+        )
+
+
+def cycle_rows(folder: Path, seeds: int) -> Iterator[Row]:
+    """Compare simulated cycles of the networks of `mase-hw bench branches` with predictions."""
+    from mase_hw.bench.branches import prepare
+    from mase_hw.bench.cells import CHEAP, QUICK, cycles
+
+    for name in CHEAP if seeds == SEEDS else QUICK:
+        yield from cycles(prepare(name, folder))
+
+
+def build_rows(folder: Path, seeds: int) -> Iterator[Row]:
+    """Time cold builds of a simulation, and its cycles per second."""
+    from mase_hw.bench.flow import cold_build, emit_all, engine_speeds, jet_tagger
+
+    projects = emit_all(jet_tagger(), folder / "build")
+    yield from cold_build(projects)
+    yield from engine_speeds(projects, quick=seeds < SEEDS)
+
+
 def clock_row(
     name: str, project: Project, seeds: int, bar_mhz: float | None
 ) -> tuple[Row, RouteReport]:
     """Place and route a project that was checked."""
+    from mase_hw.hardware.estimate import estimate_nodes
     from mase_hw.hardware.route import route
 
     report = route(project.folder, TARGET, device=DEVICE, speed=SPEED, seeds=seeds)
+    clock = estimate_nodes(project.mg).clock
+    assert clock is not None
+    with (project.folder.parent / PREDICTIONS).open("a") as file:
+        file.write(json.dumps([name, clock.mhz, report.fmax_mhz]) + "\n")
     rates = [run.fmax_mhz for run in report.runs]
     used = ", ".join(
         f"{report.median.used[kind][0]:,} {kind}" for kind in ("LUT", "FF", "DSP", "BRAM")
@@ -243,7 +303,8 @@ def clock_row(
     path = report.median.path
     row = Row(
         f"{name}: clock",
-        f"{report.fmax_mhz:.1f} MHz ({rates[0]:.1f} to {rates[-1]:.1f}, {seeds} seeds); {used}; "
+        f"{report.fmax_mhz:.1f} MHz ({rates[0]:.1f} to {rates[-1]:.1f}, {seeds} seeds; "
+        f"predicted {clock.mhz:.0f}); {used}; "
         f"{path.logic_ns:.1f} ns logic, {path.routing_ns:.1f} ns routing: {path}",
         f">= {bar_mhz:g} MHz" if bar_mhz else "",
         report.fmax_mhz >= bar_mhz if bar_mhz else None,

@@ -102,6 +102,16 @@ def kept_bits(result: Encoding) -> int:
     return result.width + 1
 
 
+def radix_bits(width: int) -> tuple[int, int, int]:
+    """Return the radix in which `mase_normalize` counts zeros, and the bits of a digit and of all.
+
+    Args:
+        width: bits of its number.
+    """
+    radix = 2 if width <= 8 else 3 if width <= 27 else 4 if width <= 64 else 5
+    return radix, (radix - 1).bit_length(), (radix**3 - 1).bit_length()
+
+
 def normalize(
     width: int, kept: int, exponent: int = EXPONENT, *, fixed: bool = False, stored: bool = True
 ) -> Parts:
@@ -114,8 +124,7 @@ def normalize(
         fixed: whether the exponent is known.
         stored: whether the register of the significand is counted here.
     """
-    radix = 2 if width <= 8 else 3 if width <= 27 else 4 if width <= 64 else 5
-    digit, shift = (radix - 1).bit_length(), (radix**3 - 1).bit_length()
+    radix, digit, shift = radix_bits(width)
     place = exponent + 2
     parts = Parts.of(
         Negation(width),
@@ -184,7 +193,14 @@ def integer_round(result: Encoding, place: int = PLACE, *, before: int = 0) -> P
 
 
 def shift_right(
-    width: int, shift: int, *, empty: int = 0, lost: bool = True, signed: bool = True
+    width: int,
+    shift: int,
+    *,
+    empty: int = 0,
+    lost: bool = True,
+    signed: bool = True,
+    kept: int = 0,
+    beyond: int = 0,
 ) -> Parts:
     """Return the parts of `mase_shift_right`.
 
@@ -194,15 +210,20 @@ def shift_right(
         empty: bits at its end that are zero.
         lost: whether it says that a one was lost.
         signed: whether the sign fills what becomes free.
+        kept: bits of the result that are read, from its end; 0 for all.
+        beyond: registers that the result passes as it is.
     """
     fine = max(1, shift // 2)
     coarse = max(1, shift - fine)
     group = 1 << fine
     groups = -(-width // group)
+    out = min(kept or width, width)
+    middle = min(out + group - 1, width)
     parts = Parts.of(
-        Shifter(width, 1 << coarse, group, signed, empty),
-        Shifter(width, group, 1, signed),
-        Register(2 * width + fine),
+        Shifter(middle, 1 << coarse, group, signed, empty, inner=width),
+        Shifter(out, group, 1, signed, inner=middle),
+        Register(middle + fine),
+        Register(out, 1 + beyond),
     )
     if lost:
         some = groups - empty // group
@@ -383,7 +404,8 @@ def block_encode(
     levels = (lanes - 1).bit_length()
     scale = 1 + levels + 1 + (3 if fine else 1)
     read, ends = scale + 1, 1 + ROUND
-    depth = block - 1 + -(-(stages + read + 1 + ends + 2 + 1) // interval)
+    latency = stages + read + 1 + ends + 2
+    depth = block - 1 + -(-(latency + 1) // interval) + (interval > 1)
     stored = min(block + read + 1, depth)
     address, count = index_bits(stored), index_bits(block + 1)
     tile, part = index_bits(tiles), index_bits(block)

@@ -105,8 +105,24 @@ def cast(
     return Parts.of(number.parts, Register(width, before), Register(number.stored), ends)
 
 
+def comparisons(result: Encoding, low: int, high: int) -> int:
+    """Return how many bounds of `mase_fixed_clip` codes are compared with.
+
+    An end of the range needs nothing, and zero is told by the sign.
+    """
+    bottom, top, mask = _bounds(result, low, high)
+    return (bottom > 0 and not (result.signed and not low & mask)) + (top != mask)
+
+
+def _bounds(result: Encoding, low: int, high: int) -> tuple[int, int, int]:
+    """Return the bounds in the order of unsigned numbers, and the largest one."""
+    width, mask = result.width, (1 << result.width) - 1
+    flip = (1 << (width - 1)) if result.signed else 0
+    return (low & mask) ^ flip, (high & mask) ^ flip, mask
+
+
 def clip(result: Encoding, low: int, high: int, *, shared: bool = False) -> Parts:
-    """Return `mase_fixed_clip`.
+    """Return `mase_fixed_clip`, with a register behind comparisons.
 
     Args:
         result: encoding of the codes.
@@ -114,15 +130,11 @@ def clip(result: Encoding, low: int, high: int, *, shared: bool = False) -> Part
         high: the upper one.
         shared: whether the tables of a saturation choose the bound too.
     """
-    width, mask = result.width, (1 << result.width) - 1
-    flip = (1 << (width - 1)) if result.signed else 0
-    bottom, top = (low & mask) ^ flip, (high & mask) ^ flip
-    parts = NOTHING
-    if bottom:
-        zero = result.signed and not low & mask
-        parts += NOTHING if zero else Parts.of(Compare(width, constant=True))
-    if top != mask:
-        parts += Parts.of(Compare(width, constant=True))
+    width, compared = result.width, comparisons(result, low, high)
+    bottom, top, mask = _bounds(result, low, high)
+    parts = Parts.of(
+        (Compare(width, constant=True), compared), Register((width + compared) * (compared > 0))
+    )
     # A zero is chosen by the reset of a register.
     chosen = top != mask or (bottom and low & mask)
     return parts + (Parts.of(Mux(2, width)) if chosen and not shared else NOTHING)

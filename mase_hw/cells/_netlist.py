@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -99,6 +99,14 @@ class Netlist:
     def port(self, wire: Wire) -> Port:
         """Return the port that drives a wire."""
         return self.cells[wire.cell].outputs[wire.port] if wire.cell else self.inputs[wire.port]
+
+    def styled(self, style: str) -> Netlist:
+        """Return the same with memories of constants that are made as a style says."""
+        cells = {
+            name: replace(cell, style=style) if isinstance(cell, RomSource) else cell
+            for name, cell in self.cells.items()
+        }
+        return replace(self, cells=cells)
 
     def source(self, operand: str) -> RomSource:
         """Return the cell that sends a constant operand."""

@@ -45,9 +45,11 @@ class Gates(Part):
 
     Attributes:
         outputs: functions of a few bits.
+        levels: tables of four inputs that lie one behind another in them.
     """
 
     outputs: int = 1
+    levels: int = 1
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,7 @@ class Shifter(Part):
         filled: whether a sign fills what becomes free; else zeros.
         empty: bits at the end of the number that are zero.
         left: bits of the number where it is shifted to the left into more of them; else 0.
+        inner: bits of the number where more of them enter than leave, from its end; else 0.
     """
 
     bits: int
@@ -219,6 +222,7 @@ class Shifter(Part):
     filled: bool = False
     empty: int = 0
     left: int = 0
+    inner: int = 0
 
 
 @dataclass(frozen=True)
@@ -256,6 +260,7 @@ class Table(Part):
         bits: of a word.
         image: the words; None where they are not known.
         block: whether it must lie in block memory.
+        logic: whether it must lie in look-up tables.
         stages: registers behind it, the first of which may be its own.
         readers: how many read it.
     """
@@ -266,6 +271,7 @@ class Table(Part):
     block: bool = False
     stages: int = 1
     readers: int = 1
+    logic: bool = False
 
 
 @dataclass(frozen=True)
@@ -276,14 +282,14 @@ class Memory(Part):
         words: number of words.
         bits: of a word.
         readers: ports that read.
-        registered: whether a word is kept in a register as it is read.
+        stages: registers behind a port that reads, the first of which may be its own.
         small: whether registers may hold the words where they are few.
     """
 
     words: int
     bits: int
     readers: int = 1
-    registered: bool = False
+    stages: int = 0
     small: bool = False
 
 

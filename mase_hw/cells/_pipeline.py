@@ -35,10 +35,17 @@ def credits(depth: int) -> Parts:
     return level(depth)
 
 
-def queue_memory(width: int, depth: int) -> Parts:
-    """Return the memory of a queue, what counts its words, and the register behind it."""
+def queue_memory(width: int, depth: int, *, passed: bool = False) -> Parts:
+    """Return the memory of a queue, what counts its words, and the register behind it.
+
+    Args:
+        width: bits of a word.
+        depth: words, that in the register too.
+        passed: whether a word may pass the memory.
+    """
     bits = index_bits(depth - 1)
-    return Parts.of(Memory(1 << bits, width), (Pointer(bits), 2), Register(width + 2))
+    # The register of a memory that nothing passes is a part of its port that reads.
+    return Parts.of(Memory(1 << bits, width, small=passed), (Pointer(bits), 2), Register(width + 2))
 
 
 def result_queue(width: int, depth: int) -> Parts:
@@ -70,7 +77,8 @@ def round_pipeline(terms: int, part: int, result: int, width: int, inner: int = 
     """
     cycles, beats = part + result + 3, terms * inner
     depth = cycles // beats * inner + min(cycles % beats, inner) + 1
-    flags = Parts.of((Register(1), part + result), Gates(3))
+    # Whether a beat may enter follows from room, round and operands.
+    flags = Parts.of((Register(1), part + result), Gates(3, levels=4))
     if terms > 1:
         flags += Parts.of((Register(1), 1 + part), Register(1, part), Gates(2))
     return flags + turn(inner) + turn(terms) + credits(depth) + result_queue(width, depth)
@@ -101,7 +109,7 @@ def round_store(width: int, inner: int) -> Parts:
     """Return the parts of `mase_round_store`, which keeps `inner` parts of `width` bits."""
     if inner <= 2:
         return Parts.of((Register(width), inner))
-    kept = Parts.of(Memory(inner, width, registered=True), (Register(width), 2))
+    kept = Parts.of(Memory(inner, width, stages=1), (Register(width), 2))
     return kept + turn(inner) * 2
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from mase_hw.cells._encoder import normalize
+from collections.abc import Sequence
+
+from mase_hw.cells._encoder import radix_bits
 from mase_hw.cells._fixed_parts import tree
 from mase_hw.cells._parts import (
     Adder,
@@ -22,30 +24,45 @@ from mase_hw.cells._parts import (
 from mase_hw.cells._pipeline import credits, index_bits, level, turn
 
 
-def row_store(width: int, row: int, delay: int, value: int) -> Parts:
+def row_store(
+    width: int, row: int, delay: int, values: Sequence[tuple[int, int]], *, beyond: int = 0
+) -> Parts:
     """Return the parts of `mase_row_store`.
 
     Args:
         width: bits of a beat.
         row: beats of a row.
         delay: cycles from the last beat of a row to its value.
-        value: bits of a row's value.
+        values: bits of a row's value, and how many registers more they pass as they are.
+        beyond: registers more that a beat passes as it is.
     """
     depth = row + delay
     rows = (depth - 1) // row + 1
     words = Parts.of(
-        Memory(depth, width, registered=True),
-        Memory(rows, value, registered=True),
-        Register(width + value, 2),
+        Memory(depth, width, stages=2 + beyond),
+        *(Memory(rows, bits, stages=2 + more) for bits, more in values),
         Gates(2),
     )
     return words + credits(depth) + level(rows) + (turn(row) + turn(depth) + turn(rows)) * 2
 
 
+def row_flags(lanes: int) -> Parts:
+    """Return what runs beside the folds of a row of so many lanes a beat."""
+    stages = 2 + (lanes - 1).bit_length()
+    return Parts.of(Register(1), (Register(1), 2 * stages + 1), Register(1, stages), Gates(2))
+
+
 def row_fold(
-    lanes: int, row: int, width: int, out: int, *, signed: bool = True, maximum: bool = False
+    lanes: int,
+    row: int,
+    width: int,
+    out: int,
+    *,
+    signed: bool = True,
+    maximum: bool = False,
+    before: int = 0,
 ) -> Parts:
-    """Return the parts of `mase_row_fold`.
+    """Return the parts of `mase_row_fold` without its flags.
 
     Args:
         lanes: elements of a beat.
@@ -54,21 +71,23 @@ def row_fold(
         out: bits of the result.
         signed: whether elements have a sign.
         maximum: whether their maximum is taken in place of their sum.
+        before: registers in front of it that nobody else reads.
     """
-    stages = 2 + (lanes - 1).bit_length()
     outside = -row % lanes
-    flags = Parts.of(Register(1), (Register(1), 2 * stages + 1), Register(1, stages), Gates(2))
-    lane = Parts.of((Register(width), lanes), (Gates(width), outside), Register(int(outside > 0)))
+    # A sum's lane outside of the row is reset, a maximum's is another one.
+    beyond = Parts.of(Register(width, before + 1), Register(width), Mux(2 if maximum else 1, width))
+    lane = Parts.of((Register(width, before + 2), lanes - outside), Register(int(outside > 0)))
+    lane += beyond * outside
     if not maximum:
         sums = tree(lanes, width + (not signed))
-        return flags + lane + sums + Parts.of(Adder(out, gated=True), Register(out))
+        return lane + sums + Parts.of(Adder(out, gated=True), Register(out))
     inputs, parts = lanes, Parts.of(Compare(out), Mux(2, out), Register(out))
     while inputs > 1:
         pairs = inputs // 2
         parts += Parts.of((Compare(width), pairs), (Mux(2, width), pairs))
         inputs -= pairs
         parts += Parts.of(Register(width * inputs))
-    return flags + lane + parts
+    return lane + parts
 
 
 def reciprocal(
@@ -102,19 +121,23 @@ def reciprocal(
 
 
 def reciprocal_root(width: int, fraction: int, index: int, words: Words, *, step: bool) -> Parts:
-    """Return the parts of `mase_reciprocal_root`; the arguments are its parameters."""
+    """Return the parts of `mase_reciprocal_root` and of the register in front of it.
+
+    The other arguments are its parameters.
+    """
     half = index_bits((width + 1) // 2)
     mantissa, word = (fraction + 1, index + 2) if step else (index, fraction)
-    parts = normalize(width + 1, mantissa + 2, 8) + Parts.of(
-        Register(half, 6 if step else 2),
-        Table(2 << index, word + 1, words, stages=2),
+    parts = normalize_natural(width + 1, mantissa + 1) + Parts.of(
+        Register(1),
+        Register(half, 7 if step else 3),
     )
     if not step:
-        return parts
+        return parts + Parts.of(Table(2 << index, word + 1, words, stages=2))
     square = 2 * word + 2
     return parts + Parts.of(
+        Table(2 << index, word + 1, words, stages=2),
         Mux(2, mantissa + 2),
-        Register(mantissa + 2, 3),
+        Register(mantissa + 1, 3),
         Register(word + 1, 3),
         Product(word + 2, word + 2),
         Register(square),
@@ -125,3 +148,29 @@ def reciprocal_root(width: int, fraction: int, index: int, words: Words, *, step
         Product(word + 2, mantissa + 3),
         Register(fraction + 1),
     )
+
+
+def normalize_natural(width: int, kept: int) -> Parts:
+    """Return `mase_normalize` of a number without sign, and the register in front of it.
+
+    Args:
+        width: bits of the number, its sign included.
+        kept: bits that are read of the significand.
+    """
+    radix, digit, shift = radix_bits(width)
+    # What is shifted into the bits that are kept, from step to step.
+    needed = [min(width - 1, kept + most) for most in (radix**3 - 1, radix**2 - 1, radix - 1, 0)]
+    looked = min(width - 1, radix**2)
+    parts = Parts.of(
+        # The number, its magnitude, and the first place, up to which nothing looks at its end.
+        Register(looked, 2),
+        Register(looked),
+        Register(needed[0] - looked, 3),
+        Register(sum(needed[1:])),
+        *(Shifter(bits, radix, 1) for bits in needed[1:]),
+        (Zeros(width, radix), 3),
+        Register(3 * digit),
+    )
+    if radix in (2, 4):
+        return parts + Parts.of(Register(digit, 3), Register(digit * 3))
+    return parts + Parts.of((Adder(shift), 2), Register(3 * shift))

@@ -12,7 +12,7 @@ from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._operation import Operation
 from mase_hw.cells._parts import Adder, Compare, Mux, Parts, Product, Register
 from mase_hw.cells._pipeline import join, stream_pipeline
-from mase_hw.formats import Encoding, Overflow
+from mase_hw.formats import Encoding, Overflow, Rounding
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,22 @@ class BinaryFixed(Elementwise):
 
     @property
     def motion(self) -> Motion:
-        """Rounding and bounds, before them operands and products, and a queue."""
-        return Steps(6 if self.operation is Operation.MULTIPLY else 4)
+        """What is computed, its rounding and bounds, and a queue."""
+        return Steps(self._stages + 2)
+
+    @property
+    def _stages(self) -> int:
+        """Operands and product, or what else is rounded; rounding and bounds."""
+        return 4 if self.operation is Operation.MULTIPLY else 2 + self._rounds
+
+    @property
+    def _rounds(self) -> bool:
+        """Whether what is no product has a carry of its rounding too."""
+        out = self.data_out_0
+        fraction = max(self.data_in_0.fraction, self.data_in_1.fraction)
+        if self.operation.compares:
+            fraction = 0
+        return fraction > out.fraction and out.rounding is not Rounding.FLOOR
 
     @property
     def parts(self) -> Parts:
@@ -50,14 +64,16 @@ class BinaryFixed(Elementwise):
             fraction = max(first.fraction, second.fraction)
             left, right = left + fraction - first.fraction, right + fraction - second.fraction
             width = 1 + max(left, right)
+            before = int(self._rounds)
             if self.operation.compares:
-                lane = Parts.of(Compare(width)) + cast(2, 0, out, unsigned=True)
+                lane = Parts.of(Compare(width)) + cast(2, 0, out, before=before, unsigned=True)
             elif self.operation in (Operation.MINIMUM, Operation.MAXIMUM):
-                lane = Parts.of(Compare(width), Mux(2, width)) + cast(width, fraction, out)
+                lane = Parts.of(Compare(width), Mux(2, width))
+                lane += cast(width, fraction, out, before=before)
             else:
-                lane = Parts.of(Adder(width)) + cast(width, fraction, out)
-        stages = 4 if self.operation is Operation.MULTIPLY else 2
-        return lane * self.lanes + join(2) + stream_pipeline(self.lanes * out.width, stages)
+                lane = Parts.of(Adder(width)) + cast(width, fraction, out, before=before)
+        pipeline = stream_pipeline(self.lanes * out.width, self._stages)
+        return lane * self.lanes + join(2) + pipeline
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

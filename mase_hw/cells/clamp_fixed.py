@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._fixed_parts import bounded, clip, rounded
+from mase_hw.cells._fixed_parts import bounded, clip, comparisons, rounded
+from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._parts import Parts, Register, Saturation
 from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.formats import Encoding, Overflow
@@ -28,20 +29,31 @@ class ClampFixed(Elementwise):
     bounds_on_result: bool
 
     @property
+    def motion(self) -> Motion:
+        """Bounds and a cast, between them the comparisons' register, and a queue."""
+        return Steps(self._stages + 2)
+
+    @property
+    def _stages(self) -> int:
+        bounds = self.data_out_0 if self.bounds_on_result else self.data_in_0
+        return 3 if comparisons(bounds, self.low, self.high) else 2
+
+    @property
     def parts(self) -> Parts:
-        """For each lane a clip, a rounding and a bound; a pipeline of two stages."""
+        """For each lane a clip, a rounding and a bound; a pipeline."""
         data, out = self.data_in_0, self.data_out_0
         width = data.width + (not data.signed)
         number = rounded(width, data.fraction, out, unsigned=not data.signed)
         if self.bounds_on_result:
             registers = Parts.of(Register(number.stored))
             saturated = any(isinstance(part, Saturation) for part, _ in bounded(number, out).items)
-            clipped = clip(out, self.low, self.high, shared=saturated)
+            shared = saturated and self._stages == 2
+            clipped = clip(out, self.low, self.high, shared=shared)
         else:
             registers = Parts.of(Register(data.width))
             clipped = clip(data, self.low, self.high)
         lane = number.parts + registers + clipped + bounded(number, out)
-        return lane * self.lanes + stream_pipeline(self.lanes * out.width, 2)
+        return lane * self.lanes + stream_pipeline(self.lanes * out.width, self._stages)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

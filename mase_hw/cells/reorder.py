@@ -125,7 +125,7 @@ class Reorder(Cell):
             Register(bank_bits * lanes_out * (banks > 1), 2),
         )
         bank = Parts.of(
-            Memory(2 * plan.depth, width, registered=True),
+            Memory(2 * plan.depth, width, stages=1),
             Pointer(address),
             Gates(2),
             Register(1 + 2 * width),

@@ -30,6 +30,8 @@ class RomSource(Cell):
         depth: number of words.
         hold: beats for which each word stays.
         spec: shape, format and tiles of the tensor, None for words of another kind.
+        style: of what the memory is made: `logic` or `distributed` of look-up tables, `block` of
+            block memory, `auto` of what is smaller.
     """
 
     port: Port
@@ -37,6 +39,7 @@ class RomSource(Cell):
     depth: int
     hold: int = 1
     spec: TensorSpec | None = None
+    style: str = "auto"
 
     @classmethod
     def of(cls, spec: TensorSpec, beats: Callable[[], Tensor], *, hold: int = 1) -> RomSource:
@@ -71,13 +74,20 @@ class RomSource(Cell):
 
     @property
     def parameters(self) -> Mapping[str, int]:
-        """Bits of a word, words, beats a word, and whether they lie in block memory."""
+        """Bits of a word, words, beats a word, and whether they must lie in one kind of memory."""
         return {
             "WIDTH": self.image.width_bits,
             "DEPTH": self.depth,
             "HOLD": self.hold,
-            "BLOCK": self.depth * self.image.width_bits > LOGIC_BITS,
+            "BLOCK": self._is_block,
+            "LOGIC": self.style in ("logic", "distributed"),
         }
+
+    @property
+    def _is_block(self) -> bool:
+        """Whether the words lie in block memory; a single word lies nowhere."""
+        bits = self.depth * self.image.width_bits
+        return self.style == "block" or (self.style == "auto" and bits > LOGIC_BITS)
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
@@ -94,8 +104,8 @@ class RomSource(Cell):
             return Parts.of(Gates(1), Register(2))
         if self.hold > 1:
             counters += Parts.of(Pointer((self.hold - 1).bit_length()), Gates(1))
-        block = self.depth * width > LOGIC_BITS
-        words = Table(self.depth, width, self.image, block, stages=2)
+        logic = self.style in ("logic", "distributed")
+        words = Table(self.depth, width, self.image, self._is_block, stages=2, logic=logic)
         return counters + Parts.of(words, Register(2))
 
     @property

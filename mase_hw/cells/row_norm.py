@@ -9,9 +9,9 @@ from mase_hw.cells._base import Cell, Image, Port, fact
 from mase_hw.cells._encoder import shift_right
 from mase_hw.cells._fixed_parts import cast
 from mase_hw.cells._motion import Motion
-from mase_hw.cells._parts import Adder, Offset, Parts, Product, Register, Table
+from mase_hw.cells._parts import NOTHING, Adder, Offset, Parts, Product, Register, Table
 from mase_hw.cells._pipeline import stream_pipeline, turn
-from mase_hw.cells._row_parts import reciprocal_root, row_fold, row_store
+from mase_hw.cells._row_parts import reciprocal_root, row_flags, row_fold, row_store
 from mase_hw.cells._rows import Rows
 from mase_hw.formats import Encoding
 
@@ -95,71 +95,94 @@ class RowNorm(Cell):
         total, squares = width + grown, 2 * width - 1 + grown
         stages = (12 if self.step else 8) + 2
         half = ((self.square_width + 1) // 2 - 1).bit_length()
-        value = total + self.root_fraction + 1 + half
-        sums = Parts.of(
-            Register(lanes * code, 2),
-            (Register(1), 2),
-            Register(1, 2),
-            # The registers of products, and sums with them, lie in their blocks.
-            (Product(width, width), lanes),
-        )
-        sums += row_fold(lanes, self.row, code, total, signed=self.data_in_0.signed)
-        sums += row_fold(lanes, self.row, 2 * width - 1, squares, signed=False)
+        sums = Parts.of(Register(lanes * code), (Register(1), 4))
+        sums += Parts.of((Product(width, width), lanes)) + row_flags(lanes)
+        sums += row_fold(lanes, self.row, 2 * width - 1, squares, signed=False, before=1)
         square = self.square_width
+        if self.centred:
+            signed = self.data_in_0.signed
+            sums += row_fold(lanes, self.row, code, total, signed=signed, before=1)
+            sums += Parts.of(Product(total, total), Register(min(2 * total - 1, square)))
+            sums += Parts.of(Adder(square - self.below_bits), Register(total, stages))
+        constant = self.constant_high << 31 | self.constant_low
         sums += Parts.of(
             (Product(squares + 1, self.row.bit_length() + 1, self.row), self._multiplies),
-            (Product(total, total), int(self.centred)),
-            Register(square * (not self.centred)),
-            Offset(square, (self.constant_high << 31 | self.constant_low).bit_count()),
-            Register(square),
-            Register(total * self.centred, stages),
+            Register(min(squares + grown * self._multiplies, square)),
+            Offset(square, constant.bit_count()),
             (Register(1), stages),
         )
         root = reciprocal_root(
             square, self.root_fraction, self.index_bits, self.table, step=self.step
         )
         fold = 6 + (lanes - 1).bit_length()
-        store = row_store(lanes * code, beats, fold + stages, value)
-        later = Parts.of(
-            Register(total * self.centred),
-            Register(self.root_fraction + 1, 2),
-            Register(half + 1, 3),
-        )
+        # A beat's registers go on where its product with the size of a row is a shift.
+        beyond = 0 if self._multiplies else 1 if self.centred else 2
+        values = [(self.root_fraction + 1, 2), (half, 0 if self._drop else 3)]
+        if self.centred:
+            values.append((total, 1))
+        store = row_store(lanes * code, beats, fold + stages, values, beyond=beyond)
+        later = Parts.of(Offset(half + 1), Register(half + 1, 3)) if self._drop else NOTHING
         if self.affine:
-            word = lanes * (self.weight.width + self.bias.width)
-            later += Parts.of(Table(beats, word, self.weights, stages=3), (Register(1), 5))
-            later += turn(beats)
+            # A weight has two registers, a bias a third.
+            for bits, low, kept in (
+                (self.weight.width, 0, 2),
+                (self.bias.width, self.weight.width, 3),
+            ):
+                words = self._affine(low, bits)
+                later += Parts.of(Table(beats, lanes * bits, words, stages=kept))
+            later += turn(beats) + Parts.of((Register(1), 5))
         lanes_parts = self._lane_parts(total) * lanes
         return sums + root + store + later + lanes_parts + stream_pipeline(lanes * out.width, 11)
+
+    def _affine(self, low: int, bits: int) -> Image:
+        """Return some bits of each lane of the weights and biases."""
+        lane, mask = self.weight.width + self.bias.width, (1 << bits) - 1
+
+        def words() -> list[int]:
+            return [
+                sum((word >> lane * i + low & mask) << bits * i for i in range(self.lanes))
+                for word in self.weights.words
+            ]
+
+        return Image(self.lanes * bits, words)
 
     @property
     def _multiplies(self) -> int:
         """One where a product with the size of a row is more than a shift."""
         return int(self.row & (self.row - 1) > 0)
 
+    @property
+    def _drop(self) -> int:
+        """Places that every product is shifted by."""
+        return max(0, self.root_fraction - self.term_fraction - self.below_bits // 2)
+
     def _lane_parts(self, total: int) -> Parts:
         """Return what turns an element into a result."""
         width = self.data_in_0.width + (not self.data_in_0.signed)
-        difference, root = total + 1, self.root_fraction + 1
-        product = difference + root
-        drop = max(0, self.root_fraction - self.term_fraction - self.below_bits // 2)
-        shifts = ((self.square_width + 1) // 2 + drop).bit_length()
-        parts = Parts.of(
-            (Product(width, self.row.bit_length() + 1, self.row), self._multiplies),
-            Register(difference, 2),
-            (Adder(difference), int(self.centred)),
-            Product(difference, root + 1),
-        )
-        parts += shift_right(product, shifts, lost=False)
+        root = self.root_fraction + 1
+        difference = total + self.centred if self._multiplies or self.centred else width
+        parts = NOTHING
+        if self._multiplies:
+            parts += Parts.of(Product(width, self.row.bit_length() + 1, self.row))
+            parts += Parts.of(Register(total, 1 + (not self.centred)))
+        if self.centred:
+            parts += Parts.of(Adder(difference), Register(difference))
+        parts += Parts.of(Product(difference, root + 1), Register(difference + root))
+        shifts = ((self.square_width + 1) // 2 + self._drop).bit_length()
         fraction, term = self.term_fraction, self.term_width
+        parts += shift_right(
+            max(total + 1 + root, term), shifts, lost=False, kept=term, beyond=2 - 2 * self.affine
+        )
         if not self.affine:
-            return parts + Parts.of(Register(term, 2)) + cast(term + 1, fraction, self.data_out_0)
+            return parts + cast(term + 1, fraction, self.data_out_0)
         weighted = fraction + self.weight.fraction
         whole = max(weighted, self.bias.fraction)
         left = term + self.weight.width + 1 + whole - weighted
         bits = 1 + max(left, self.bias.width + 1 + whole - self.bias.fraction)
-        parts += Parts.of(Product(term, self.weight.width + 1))
-        return parts + cast(bits, whole, self.data_out_0)
+        product = term + self.weight.width - self.weight.signed
+        parts += Parts.of(Product(term, self.weight.width + 1), Register(product))
+        parts += Parts.of(Adder(bits - 1), Register(bits - 1))
+        return parts + cast(bits - 1, whole, self.data_out_0)
 
     @property
     def multipliers(self) -> int:

@@ -186,9 +186,7 @@ class SlidingWindow(Cell):
             Register(elements, 3),
         )
         copies = [min(8, elements - first) for first in range(0, elements, 8)]
-        buffers = Parts.of(
-            *(Memory(depth, lanes * width, ports, registered=True) for ports in copies)
-        )
+        buffers = Parts.of(*(Memory(depth, lanes * width, ports, stages=1) for ports in copies))
         element = Parts.of(Register(address + lanes * width), Gates(lanes * width))
         out = elements * lanes * (width + self.mark)
         return self._walk(given) + control + buffers + element * elements + stream_pipeline(out, 3)
@@ -235,7 +233,7 @@ class SlidingWindow(Cell):
             Compare(offset + 1),
             Mux(2, offset),
             Register(offset, stages - 3),
-            Gates(10),
+            Gates(10, levels=3),
             (Adder(step), 4),
             Register(4 * step + 2),
             Register((address + 1) * elements, 2),

@@ -10,7 +10,7 @@ from mase_hw.cells._fixed_parts import cast
 from mase_hw.cells._motion import Chain, Motion
 from mase_hw.cells._parts import Adder, Gates, Parts, Product, Register, Rounding, Table
 from mase_hw.cells._pipeline import stream_pipeline
-from mase_hw.cells._row_parts import reciprocal, row_fold, row_store
+from mase_hw.cells._row_parts import reciprocal, row_flags, row_fold, row_store
 from mase_hw.cells._rows import Rows
 from mase_hw.formats import Encoding
 
@@ -111,7 +111,7 @@ class Softmax(Cell):
         fold, stages = 4 + (lanes - 1).bit_length(), 7 if self._halves else 5
         stored = lanes * (width + self._leaves_out)
         first = row_fold(lanes, self.row, width, maximum, maximum=True)
-        first += row_store(stored, beats, fold, maximum)
+        first += row_flags(lanes) + row_store(stored, beats, fold, [(width, 0)])
         first += Parts.of(Gates((lanes * width + 2) * self._leaves_out))
         first += Parts.of(Register(lanes * self._leaves_out, stages - 2))
         fine = Table(1 << self.fine_bits, words, self.fine, stages=2, readers=lanes)
@@ -123,7 +123,7 @@ class Softmax(Cell):
             lane += Parts.of(Rounding(exponential, below), Register(exponential))
         second = Parts.of(fine) + lane * lanes + stream_pipeline(lanes * exponential, stages)
         sums = exponential + self.growth
-        second += row_fold(lanes, self.row, exponential, sums, signed=False)
+        second += row_fold(lanes, self.row, exponential, sums, signed=False) + row_flags(lanes)
         second += reciprocal(
             *(self.exponential_fraction, self.growth, self.fraction, self.index_bits),
             self.reciprocal,
@@ -131,7 +131,8 @@ class Softmax(Cell):
         )
         delay = 8 if self.step else 5
         second += Parts.of((Register(1), delay))
-        second += row_store(lanes * exponential, beats, fold + delay, self.fraction + 1)
+        values = [(self.fraction + 1, 0)]
+        second += row_store(lanes * exponential, beats, fold + delay, values)
         product, fraction = (
             exponential + self.fraction + 1,
             self.exponential_fraction + self.fraction,

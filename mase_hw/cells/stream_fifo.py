@@ -50,7 +50,9 @@ class StreamFifo(Cell):
         width = self.port.width_bits
         if self.depth == 1:
             return credits(1) + Parts.of(Register(width + 1), Gates(1))
-        words = queue_memory(width, self.depth) + Parts.of(Mux(2, width), Gates(6))
+        words = queue_memory(width, self.depth, passed=True) + Parts.of(
+            Mux(2, width), Gates(6, levels=3)
+        )
         return words + credits(self.depth) + level(self.depth - 1)
 
     @property

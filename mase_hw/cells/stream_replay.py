@@ -48,7 +48,7 @@ class StreamReplay(Cell):
         bits = (depth + 1 - 1).bit_length() + 1
         counters = turn(self.block) * 2 + turn(self.repeats) + level(depth)
         control = Parts.of(Adder(bits, gated=True), Register(bits + 4), Gates(6))
-        words = Memory(2 << (self.block - 1).bit_length(), width, registered=True)
+        words = Memory(2 << (self.block - 1).bit_length(), width, stages=1)
         stored = Parts.of(words, Register(width))
         return stored + counters + control + stream_pipeline(width, 2)
 

@@ -95,7 +95,6 @@ class UnaryPiecewise(Elementwise):
         address = (self.segments - 1).bit_length()
         octaves = self.distance_width - self.base_exponent
         c0, c1, c2 = self.c0_width, self.c1_width, self.c2_width
-        bend, rise = c2 + offset + 1, self.slope_width + offset + 1
         wide = data.width + 1
         lane = Parts.of(
             # The region, the distance in it, the octave, the address.
@@ -106,25 +105,33 @@ class UnaryPiecewise(Elementwise):
             Shifter(self.distance_width, octaves),
             Adder(address),
             Register(address),
-            # The word, and what runs beside the products.
+            # The offset runs beside the products, of which no bits of it are left.
             Register(offset, 3),
             Register(offset, 2),
-            Register(c0, 4),
-            Register(c1, 2),
-            Register(c2),
             Product(c2, offset + 1),
-            Register(bend),
+            Register(c2 + 1),
             Adder(self.slope_width),
             Register(self.slope_width),
             Product(self.slope_width, offset + 1),
-            Register(rise),
+            Register(self.slope_width + 1),
             Adder(self.sum_width),
             Register(self.sum_width),
         )
         lane += cast(self.sum_width, out.fraction + self.guard_bits, out)
-        words = Table(self.segments, c0 + c1 + c2, self.table, readers=self.lanes)
-        pipeline = stream_pipeline(self.lanes * out.width, 9)
-        return lane * self.lanes + Parts.of(words) + pipeline
+        words = Parts.of(
+            *(
+                Table(
+                    self.segments, bits, self._words(low, bits), stages=stages, readers=self.lanes
+                )
+                for bits, low, stages in ((c0, 0, 5), (c1, c0, 3), (c2, c0 + c1, 2))
+            )
+        )
+        return lane * self.lanes + words + stream_pipeline(self.lanes * out.width, 9)
+
+    def _words(self, low: int, bits: int) -> Image:
+        """Return some bits of the coefficients."""
+        mask = (1 << bits) - 1
+        return Image(bits, lambda: [word >> low & mask for word in self.table.words])
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

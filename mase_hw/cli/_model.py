@@ -147,10 +147,15 @@ class ConfigFile:
         subject: Subject,
         parallelism: int | str | Mapping[str, Any] | None = None,
         memory: str | None = None,
+        memory_style: str | None = None,
     ) -> Settings:
         """Return what holds: the command line's, else the file's, else the model's."""
         from mase_hw.graph.memory import ON_CHIP
 
+        where = next(item for item in (memory, self.memory, ON_CHIP) if item is not None)
+        if memory_style is not None:
+            table = where if isinstance(where, Mapping) else {"default": where}
+            where = {**table, "style": memory_style}
         return Settings(
             self.quantize if self.quantize is not None else subject.config,
             next(
@@ -158,7 +163,7 @@ class ConfigFile:
                 for item in (parallelism, self.parallelism, subject.parallelism)
                 if item is not None
             ),
-            next(item for item in (memory, self.memory, ON_CHIP) if item is not None),
+            where,
             self.queues,
         )
 

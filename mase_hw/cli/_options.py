@@ -35,3 +35,7 @@ MaxBram = Annotated[
 Memory = Annotated[
     str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
 ]
+MemoryStyle = Annotated[
+    str | None,
+    typer.Option(help="Of what memories of constants are made: auto, logic, distributed or block."),
+]

@@ -15,6 +15,7 @@ from mase_hw.cli._options import (
     MaxDsp,
     MaxLut,
     Memory,
+    MemoryStyle,
     Model,
     Multipliers,
     Parallelism,
@@ -48,6 +49,7 @@ def emit_verilog(
     max_dsp: MaxDsp = None,
     max_bram: MaxBram = None,
     memory: Memory = None,
+    memory_style: MemoryStyle = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -91,7 +93,7 @@ def emit_verilog(
         check_folder(output.absolute())
     check_tools(engine if simulate else None, synth)
     subject = load_subject(model, display, weights)
-    settings = given.settle(subject, asked, memory)
+    settings = given.settle(subject, asked, memory, memory_style)
     project = emit(
         subject.mg,
         output=output or Path("build") / subject.mg.name,

@@ -15,6 +15,7 @@ from mase_hw.cli._options import (
     MaxDsp,
     MaxLut,
     Memory,
+    MemoryStyle,
     Multipliers,
     Parallelism,
     TargetFps,
@@ -43,6 +44,7 @@ def estimate(
     max_dsp: MaxDsp = None,
     max_bram: MaxBram = None,
     memory: Memory = None,
+    memory_style: MemoryStyle = None,
     fit: Annotated[
         bool,
         typer.Option(
@@ -81,7 +83,7 @@ def estimate(
     }
     subject = load_subject(model, display)
     asked = None if parallelism is None else read_parallelism(parallelism)
-    settings = read_config(config).settle(subject, asked, memory)
+    settings = read_config(config).settle(subject, asked, memory, memory_style)
     mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
     mg = to_hardware(
         mg,
@@ -96,6 +98,8 @@ def estimate(
         return
     display.console.print(report.table())
     display.console.print(f"interval {report.interval_cycles:,} cycles")
+    if report.clock is not None:
+        display.console.print(str(report.clock), highlight=False)
 
 
 def _fit(display: Display, json_output: bool) -> None:

@@ -10,6 +10,9 @@ from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 
 ON_CHIP, EXTERNAL = "on-chip", "external"
+# Of what memories on chip are made; `auto` is by their size.
+AUTO, LOGIC, DISTRIBUTED, BLOCK = "auto", "logic", "distributed", "block"
+STYLES = (AUTO, LOGIC, DISTRIBUTED, BLOCK)
 DATA_WIDTHS = (32, 64, 128, 256, 512, 1024)
 # AXI4: a burst crosses no boundary of 4 KiB, and has at most 256 beats.
 PAGE_BYTES = 4096
@@ -73,7 +76,7 @@ class MemoryPort:
         for key in options:
             if key not in legal:
                 raise ConfigError(
-                    f"memory: unknown option {key!r}; {nearest(key, ['default', *legal])}"
+                    f"memory: unknown option {key!r}; {nearest(key, ['default', 'style', *legal])}"
                 )
         return cls(**options)
 

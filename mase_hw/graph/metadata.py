@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from mase_hw.errors import MaseError
 from mase_hw.formats import Format
+from mase_hw.graph.memory import AUTO
 from mase_hw.ops import TensorSpec
 
 
@@ -73,6 +74,7 @@ class HardwareMetadata:
         work_cycles: cycles one inference occupies the instance.
         multipliers: multipliers in the instance.
         memory: options of the `MemoryPort` through which what is `AXI` in `interface` comes.
+        memory_style: of what the memories of the other constants are made.
     """
 
     module: str | None
@@ -83,6 +85,7 @@ class HardwareMetadata:
     work_cycles: int
     multipliers: int
     memory: Mapping[str, int] = field(default_factory=dict)
+    memory_style: str = AUTO
 
 
 @dataclass(frozen=True)

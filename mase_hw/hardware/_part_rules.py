@@ -155,7 +155,8 @@ def _shifter(part: kinds.Shifter) -> Taken:
             sources = sum(0 <= place < part.left for place in places)
             sources += any(place >= part.left for place in places)
         elif part.filled:
-            sources = min(part.ways, (part.bits - 1 - bit) // part.step + 1)
+            top = max(part.bits, part.inner) - 1
+            sources = min(part.ways, (top - bit) // part.step + 1)
             hidden = max(0, -(-(part.empty - bit) // part.step))
             sources = max(sources - hidden, 0) + (sources < part.ways)
         else:
@@ -187,7 +188,8 @@ def _table(part: kinds.Table) -> Taken:
     bits = part.words * varying
     halves = block_halves(part.words, varying, part.readers)
     pairs = -(-part.readers // 2)
-    if part.block or halves * pairs * BLOCK_COST < bits * LOGIC_COST_PER_BIT:
+    cheaper = halves * pairs * BLOCK_COST < bits * LOGIC_COST_PER_BIT
+    if part.block or (cheaper and not part.logic):
         held = varying * (part.stages - 1) * part.readers
         return Taken(ff=held, bram=halves * pairs / 2, memory_bits=part.words * part.bits * pairs)
     sizes, varying = constant_tables(part)
@@ -286,13 +288,16 @@ def _memory(part: kinds.Memory) -> Taken:
         ) * math.ceil(part.words / reach[0])
     cost = DISTRIBUTED_COST * banks * part.bits / width * ports
     halves = block_halves(part.words, part.bits)
-    if part.registered and halves * BLOCK_COST * ports < cost:
-        return Taken(bram=halves * ports / 2, memory_bits=bits)
-    terms = {EXACT: units * DISTRIBUTED_LUT}
+    if part.stages and halves * BLOCK_COST * ports < cost:
+        held = part.bits * (part.stages - 1) * ports
+        return Taken(ff=held, bram=halves * ports / 2, memory_bits=bits)
+    terms = {EXACT: float(units * DISTRIBUTED_LUT)}
     if banks > 1:
         terms["bank bit"] = ways_cost(banks) * part.bits * ports
         terms["bank"] = banks
-    return Taken(ff=part.bits * part.registered * ports, memory_bits=bits, terms=terms)
+    behind = _register(kinds.Register(part.bits * ports, part.stages))
+    terms[EXACT] += behind.terms.get(EXACT, 0.0)
+    return Taken(ff=behind.ff, memory_bits=bits, terms=terms)
 
 
 RULES: Mapping[type[Part], Callable[[Any], Taken]] = {

@@ -72,7 +72,7 @@ class CriticalPath:
 
     def __str__(self) -> str:
         """Return where it starts, how many cells of which kind it crosses, and where it ends."""
-        first, *between, last = self.steps
+        first, *between, last = self.steps if len(self.steps) > 1 else self.steps * 2
         counts: Counter[str] = Counter()
         for step in between:
             counts[step.kind] += step.cells

@@ -5,7 +5,8 @@ and memory bits of a part follow from rules (`mase_hw.hardware._part_rules`); it
 a few amounts times coefficients that `mase-hw estimate --fit` finds by least squares on what Yosys
 counted of single cells. The target is that of `synth_xilinx -family xcup`.
 
-No clock rate is estimated: place and route says it, and nothing on PyPI places this family.
+The clock rate is that of another family, for which nextpnr places and routes: see
+`mase_hw.hardware.clock`.
 
 Energy is a proxy: the arithmetic and the reads of constants of one inference, at the costs that
 M. Horowitz gives for 45 nm and 0.9 V ("Computing's energy problem", ISSCC 2014): 3.1 pJ for a
@@ -34,6 +35,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import consumers
 from mase_hw.hardware._part_rules import EXACT, taken
+from mase_hw.hardware.clock import Clock, predicted
 from mase_hw.hardware.memory import ExternalMemory, external_memory
 from mase_hw.ops import Call
 
@@ -82,10 +84,12 @@ class EstimateReport:
     Attributes:
         nodes: by graph node.
         interval_cycles: cycles from one inference to the next.
+        clock: the highest rate, and what limits it.
     """
 
     nodes: Mapping[str, Estimate] = field(default_factory=dict)
     interval_cycles: int = 0
+    clock: Clock | None = None
 
     @property
     def total(self) -> Estimate:
@@ -97,6 +101,7 @@ class EstimateReport:
         return {
             **_rounded(self.total),
             "interval_cycles": self.interval_cycles,
+            "clock": self.clock.to_dict() if self.clock else None,
             "nodes": {name: _rounded(item) for name, item in self.nodes.items()},
         }
 
@@ -139,34 +144,47 @@ def estimate_nodes(mg: MaseGraph) -> EstimateReport:
     external = external_memory(mg)
     found: dict[str, Estimate] = {}
     interval = external.cycles if external else 0
-    outputs = output_nodes(mg)
+    placed = placed_cells(mg)
+    for name, cells in placed.items():
+        found[name] = reduce(add, map(of_cell, cells), Estimate())
     for node in mg.nodes:
-        item = Estimate()
         if node.op == "call_function":
             netlist = mg.netlist(node)
-            cells = _placed(node, netlist, external)
-            item = reduce(add, map(of_cell, cells), Estimate())
-            item += Estimate(energy_pj=_energy(mg.call(node), netlist))
+            energy = _energy(mg.call(node), netlist)
+            if energy:
+                found[node.name] += Estimate(energy_pj=energy)
             interval = max(interval, netlist.busy_cycles)
+    total = reduce(add, found.values(), Estimate())
+    return EstimateReport(found, interval, predicted(placed, total.lut + total.ff))
+
+
+def placed_cells(mg: MaseGraph) -> dict[str, list[Cell]]:
+    """Return the cells of every node, splitters of its result and what reads a memory included."""
+    external = external_memory(mg)
+    found: dict[str, list[Cell]] = {}
+    outputs = output_nodes(mg)
+    for node in mg.nodes:
+        cells: list[Cell] = []
+        if node.op == "call_function":
+            cells += _placed(node, mg.netlist(node), external)
         elif node.op != "placeholder":
             continue
         uses = sum(1 for _ in consumers(node)) + outputs.count(node)
         if uses > 1:
-            item += of_cell(StreamFork(uses, spec(node).beats))
-        if item != Estimate():
-            found[node.name] = item
+            cells.append(StreamFork(uses, spec(node).beats))
+        if cells:
+            found[node.name] = cells
     if external is not None:
         port = external.port
-        found[EXTERNAL_NODE] = of_cell(
-            AxiReadPort(
-                len(external.regions),
-                port.address_width,
-                port.data_width,
-                external.id_width,
-                port.outstanding,
-            )
+        read = AxiReadPort(
+            len(external.regions),
+            port.address_width,
+            port.data_width,
+            external.id_width,
+            port.outstanding,
         )
-    return EstimateReport(found, interval)
+        found[EXTERNAL_NODE] = [read]
+    return found
 
 
 def _placed(node: Node, netlist: Netlist, external: ExternalMemory | None) -> Iterator[Cell]:

@@ -26,8 +26,10 @@ class Mul(Binary):
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
         """Return the weights of a producer that takes a row of factors, and its biases."""
-        (factors, *others), size = list(call.constants.values()), call.result.shape[-1]
-        if others or not producer.operator.takes_gain or call.result.shape != producer.result.shape:
+        if len(call.constants) != 1 or not producer.operator.takes_gain:
+            return None
+        (factors,), size = call.constants.values(), call.result.shape[-1]
+        if call.result.shape != producer.result.shape:
             return None
         if tuple(factors.shape)[-1:] != (size,) or factors.numel() != size:
             return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from mase_hw.cells import Value
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.memory import ON_CHIP
+from mase_hw.graph.memory import AUTO, ON_CHIP
 from mase_hw.graph.metadata import HardwareMetadata, update
 from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.fifo import insert_fifos_transform_pass
@@ -33,7 +33,7 @@ def add_hardware_metadata_analysis_pass(
     if "max_parallelism" in given:
         given.setdefault("parallelism", given.pop("max_parallelism"))
     queues = given.pop("queues", None)
-    port, outside = place_constants(mg, given.pop("memory", ON_CHIP))
+    port, outside, styles = place_constants(mg, given.pop("memory", ON_CHIP))
     mg, ordered = assign_orders_transform_pass(mg)
     mg, expanded = insert_broadcasts_transform_pass(mg)
     mg, info = assign_parallelism_transform_pass(mg, given)
@@ -41,7 +41,8 @@ def add_hardware_metadata_analysis_pass(
     for node in mg.nodes:
         if node.op != "call_function":
             continue
-        netlist = mg.netlist(node)
+        style = styles.get(node.name, AUTO)
+        netlist = mg.netlist(node, style)
         main = netlist.main
         update(
             node,
@@ -60,6 +61,7 @@ def add_hardware_metadata_analysis_pass(
                 work_cycles=netlist.busy_cycles,
                 multipliers=netlist.multipliers,
                 memory=asdict(port) if node.name in outside else {},
+                memory_style=style,
             ),
         )
     return mg, {**ordered, **expanded, **info, **queued}

@@ -8,32 +8,43 @@ from typing import Any
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.memory import EXTERNAL, ON_CHIP, MemoryPort
+from mase_hw.graph.memory import AUTO, EXTERNAL, ON_CHIP, STYLES, MemoryPort
 
 PLACES = (ON_CHIP, EXTERNAL)
+STYLE = "style"
 Memory = str | Mapping[str, Any]
 
 
 def place_constants(
     mg: MaseGraph, memory: Memory = ON_CHIP
-) -> tuple[MemoryPort, dict[str, tuple[str, ...]]]:
-    """Return the memory port, and the operands of each node that come through it.
+) -> tuple[MemoryPort, dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return the memory port, each node's operands that come through it, and its memories' style.
 
     Args:
         mg: a quantised graph.
-        memory: a place for all constants that may be outside; or a table with `default`, the
-            options of `MemoryPort`, and a table per node of operand to place.
+        memory: a place for all constants that may be outside; or a table with `default`, `style`,
+            the options of `MemoryPort`, and a table per node of operand to place, and its `style`.
 
     Raises:
-        ConfigError: for an unknown node, operand, option or place; the message lists the legal.
+        ConfigError: for an unknown node, operand, option, place or style; the message lists the
+            legal.
     """
     table = memory if isinstance(memory, Mapping) else {"default": memory}
     default = _place("default", table.get("default", ON_CHIP))
     movable = _movable(mg)
     nodes = {key: entry for key, entry in table.items() if isinstance(entry, Mapping)}
-    options = {key: item for key, item in table.items() if key != "default" and key not in nodes}
+    known = {"default", STYLE, *nodes}
+    options = {key: item for key, item in table.items() if key not in known}
+    style = _style(STYLE, table.get(STYLE, AUTO))
+    constant = [item for item in mg.nodes if item.op == "call_function"]
+    styles = {item.name: style for item in constant if mg.call(item).constants}
     chosen = {name: dict.fromkeys(operands, default) for name, operands in movable.items()}
-    for name, entry in nodes.items():
+    for name, given in nodes.items():
+        entry = dict(given)
+        if name in styles and STYLE in entry:
+            styles[name] = _style(f"{name}.{STYLE}", entry.pop(STYLE))
+            if not entry:
+                continue
         if name not in movable:
             raise ConfigError(
                 f"memory: {name!r} is no node whose constants may be outside; "
@@ -49,7 +60,13 @@ def place_constants(
         name: tuple(operand for operand, place in places.items() if place == EXTERNAL)
         for name, places in chosen.items()
     }
-    return MemoryPort.parse(options), {name: item for name, item in outside.items() if item}
+    return MemoryPort.parse(options), {name: item for name, item in outside.items() if item}, styles
+
+
+def _style(what: str, value: Any) -> str:
+    if value not in STYLES:
+        raise ConfigError(f"memory: {what} is {value!r}; allowed: {', '.join(STYLES)}")
+    return str(value)
 
 
 def _place(what: str, value: Any) -> str:

@@ -298,7 +298,14 @@ module mase_block_accumulate
       logic [ShiftWidth-1:0] start_shift_q;
       logic [UnitsWidth-1:0] units_q[ShiftStages+1];
 
+      // Both comparisons begin with registers: which of them counts is known after.
+      logic above_start;
+      logic above_sum;
+      exponent_t larger;
       assign base = first_q[1] ? start_exponent_q : sum_exponent_q;
+      assign above_start = part_exponent_q[0] > start_exponent_q;
+      assign above_sum = part_exponent_q[0] > sum_exponent_q;
+      assign larger = (first_q[1] ? above_start : above_sum) ? part_exponent_q[0] : base;
       // The last place of the unit that holds the sum's.
       assign top = after_q[0] | exponent_t'(Unit - 1);
 
@@ -307,10 +314,8 @@ module mase_block_accumulate
             + $bits(scales_q)'(weight_scale_q[Latency-1][o]);
         part_exponent_q[0] <= exponent_t'(int'({1'b0, scales_q}) + DotPlace);
 
-        if (end_q[1]) begin
-          sum_exponent_q <= (part_exponent_q[0] > base) ? part_exponent_q[0] : base;
-        end
-        after_q[0] <= (part_exponent_q[0] > base) ? part_exponent_q[0] : base;
+        if (end_q[1]) sum_exponent_q <= larger;
+        after_q[0] <= larger;
         before_q <= base;
         part_exponent_q[1] <= part_exponent_q[0];
         start_late_q <= start_exponent_q;

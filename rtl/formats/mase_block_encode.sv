@@ -96,7 +96,7 @@ module mase_block_encode
   logic [ReadStages-1:0] starts_q;
   logic row_in;
   logic last_in;
-  logic unused_room;
+  logic unused_single;
 
   assign take = data_in_valid && data_in_ready;
   assign row_in = tile_in_q == TileWidth'(Tiles - 1);
@@ -339,7 +339,7 @@ module mase_block_encode
       .take,
       .give(data_out_valid && data_out_ready),
       .room(data_in_ready),
-      .room_next(unused_room)
+      .single(unused_single)
   );
 
   mase_result_queue #(

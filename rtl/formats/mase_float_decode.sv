@@ -30,14 +30,14 @@ module mase_float_decode
   );
 
   if (CODE.encoding == Float) begin : gen_float
-    localparam logic [CODE.width-2:0] Maximum = (CODE.width - 1)'(CODE.maximum_code);
+    localparam logic [CODE.width-2:0] LargestCode = (CODE.width - 1)'(CODE.maximum_code);
     logic special;
-    if (Maximum == '1) begin : gen_numbers
+    if (LargestCode == '1) begin : gen_numbers
       assign special = 1'b0;
     end else begin : gen_special
-      assign special = code[CODE.width-2:0] > Maximum;
+      assign special = code[CODE.width-2:0] > LargestCode;
     end
-    assign infinite = INFINITY && special && code[CODE.width-2:0] == Maximum + 1'b1;
+    assign infinite = INFINITY && special && code[CODE.width-2:0] == LargestCode + 1'b1;
     assign not_a_number = special && !infinite;
     assign negative = code[CODE.width-1];
   end else begin : gen_fixed

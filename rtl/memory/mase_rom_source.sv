@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams the DEPTH words of a file for ever, each for HOLD beats. The file holds one hexadecimal
-// word per line, lane 0 in the low bits. With BLOCK they lie in block memory, else where the tools
-// put them. A word passes two registers, so that those of a block memory may be its own. Throughput
+// word per line, lane 0 in the low bits. With BLOCK they lie in block memory, with LOGIC in look-up
+// tables, else where the tools put them. A word passes two registers, so that those of a block memory may be its own. Throughput
 // 1 beat per cycle.
 module mase_rom_source #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned DEPTH = 4,
     parameter int unsigned HOLD = 1,
     parameter bit BLOCK = 0,
+    parameter bit LOGIC = 0,
     parameter string INIT_FILE = ""
 ) (
     input  logic             clk,
@@ -43,6 +44,10 @@ module mase_rom_source #(
 
   if (BLOCK) begin : gen_block
     (* rom_style = "block" *)logic [WIDTH-1:0] memory[DEPTH];
+    initial $readmemh(INIT_FILE, memory);
+    assign word = memory[address_q];
+  end else if (LOGIC) begin : gen_logic
+    (* logic_block *)logic [WIDTH-1:0] memory[DEPTH];
     initial $readmemh(INIT_FILE, memory);
     assign word = memory[address_q];
   end else begin : gen_any

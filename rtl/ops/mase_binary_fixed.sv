@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = cast(data_in_0 + data_in_1), their difference, product, minimum or maximum, or 1 where
 // a relation holds and else 0, as OPERATION says, lane by lane, exact and rounded once.
-// Latency 4 cycles, of a product 6 cycles; throughput 1 beat per cycle.
+// Latency 4 cycles, of what is rounded 5 cycles, of a product 6 cycles; throughput 1 beat per cycle.
 module mase_binary_fixed
   import mase_pkg::*;
 #(
@@ -40,6 +40,11 @@ module mase_binary_fixed
   localparam int ExactFraction = is_comparison(OPERATION) ? 0 : DATA_IN_0.fraction
       + ((OPERATION == Multiply) ? DATA_IN_1.fraction : int'(LeftShift));
   localparam int unsigned RoundedWidth = rounded_width(ExactWidth, ExactFraction, DATA_OUT_0);
+
+  // What is combined, and the carry of its rounding, are two stages.
+  localparam bit IsRounded =
+      OPERATION != Multiply && ExactFraction > DATA_OUT_0.fraction && DATA_OUT_0.rounding != Floor;
+  localparam int unsigned Stages = (OPERATION == Multiply) ? 4 : IsRounded ? 3 : 2;
 
   logic joined_valid;
   logic joined_ready;
@@ -83,6 +88,7 @@ module mase_binary_fixed
       logic signed [ExactWidth-1:0] second;
       assign first = ExactWidth'(left) <<< LeftShift;
       assign second = ExactWidth'(right) <<< RightShift;
+      logic [ExactWidth-1:0] combined;
       if (is_comparison(OPERATION)) begin : gen_relation
         logic holds;
         always_comb begin
@@ -95,11 +101,16 @@ module mase_binary_fixed
             default: holds = first != second;
           endcase
         end
-        assign exact = ExactWidth'(holds);
+        assign combined = ExactWidth'(holds);
       end else if (OPERATION inside {Minimum, Maximum}) begin : gen_choice
-        assign exact = ((first < second) == (OPERATION == Minimum)) ? first : second;
+        assign combined = ((first < second) == (OPERATION == Minimum)) ? first : second;
       end else begin : gen_sum
-        assign exact = (OPERATION == Subtract) ? first - second : first + second;
+        assign combined = (OPERATION == Subtract) ? first - second : first + second;
+      end
+      if (IsRounded) begin : gen_rounded
+        always_ff @(posedge clk) exact <= combined;
+      end else begin : gen_exact
+        assign exact = combined;
       end
     end
 
@@ -128,7 +139,7 @@ module mase_binary_fixed
 
   mase_stream_pipeline #(
       .WIDTH (LANES * DATA_OUT_0.width),
-      .STAGES((OPERATION == Multiply) ? 4 : 2)
+      .STAGES(Stages)
   ) u_pipeline (
       .clk,
       .rst,

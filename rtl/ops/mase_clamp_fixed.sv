@@ -2,7 +2,7 @@
 // out = cast(min(max(in, LOW), HIGH)), element by element: relu, relu6, hardtanh, clamp.
 // LOW and HIGH are bit patterns of codes: of the result, bounded after the cast, when
 // BOUNDS_ON_RESULT, else of the operand, bounded before. Rounding and saturation as the result says.
-// Latency 4 cycles, throughput 1 beat per cycle.
+// Latency 4 cycles, 5 where codes are compared with a bound; throughput 1 beat per cycle.
 module mase_clamp_fixed
   import mase_pkg::*;
 #(
@@ -29,6 +29,15 @@ module mase_clamp_fixed
   localparam int unsigned CastWidth = DATA_IN_0.width + (DATA_IN_0.is_signed ? 0 : 1);
 
   localparam int unsigned RoundedWidth = rounded_width(CastWidth, DATA_IN_0.fraction, DATA_OUT_0);
+
+  // Zero is told by the sign, and an end of the range needs nothing.
+  localparam format_t Bounded = BOUNDS_ON_RESULT ? DATA_OUT_0 : DATA_IN_0;
+  localparam int unsigned BoundWidth = Bounded.width;
+  localparam logic [BoundWidth-1:0] SignMask = BoundWidth'(Bounded.is_signed) << (BoundWidth - 1);
+  localparam logic [BoundWidth-1:0] Low = BoundWidth'(unsigned'(LOW));
+  localparam logic [BoundWidth-1:0] High = BoundWidth'(unsigned'(HIGH));
+  localparam bit IsCompared = ((Low ^ SignMask) != '0 && !(Bounded.is_signed && Low == '0))
+      || (High ^ SignMask) != '1;
 
   logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
@@ -64,8 +73,10 @@ module mase_clamp_fixed
           .WIDTH (DATA_OUT_0.width),
           .SIGNED(DATA_OUT_0.is_signed),
           .LOW   (LOW),
-          .HIGH  (HIGH)
+          .HIGH  (HIGH),
+          .STAGED(IsCompared)
       ) u_clip (
+          .clk,
           .data_in (bounded),
           .data_out(clipped)
       );
@@ -80,8 +91,10 @@ module mase_clamp_fixed
           .WIDTH (DATA_IN_0.width),
           .SIGNED(DATA_IN_0.is_signed),
           .LOW   (LOW),
-          .HIGH  (HIGH)
+          .HIGH  (HIGH),
+          .STAGED(IsCompared)
       ) u_clip (
+          .clk,
           .data_in (data_in_0[i]),
           .data_out(clipped)
       );
@@ -95,7 +108,7 @@ module mase_clamp_fixed
 
   mase_stream_pipeline #(
       .WIDTH (LANES * DATA_OUT_0.width),
-      .STAGES(2)
+      .STAGES(IsCompared ? 3 : 2)
   ) u_pipeline (
       .clk,
       .rst,

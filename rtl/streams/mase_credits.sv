@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many results may be on their way: one credit for each place of their queue. A result that
-// leaves brings its credit back the cycle after. `room` says that one is left; `room_next` says so of
-// the next cycle.
+// leaves brings its credit back the cycle after. `room` says that one is left, `single` that it is the
+// last one.
 module mase_credits #(
     parameter int unsigned DEPTH = 2
 ) (
@@ -10,7 +10,7 @@ module mase_credits #(
     input  logic take,
     input  logic give,
     output logic room,
-    output logic room_next
+    output logic single
 );
 
   mase_level #(
@@ -22,7 +22,7 @@ module mase_credits #(
       .more(give),
       .less(take),
       .some(room),
-      .some_next(room_next)
+      .single
   );
 
 endmodule

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts what is there, START at first and MOST at most: one more or one less a cycle. `some` says that
-// there is any, `some_next` says so of the next cycle; neither waits for a sum.
+// there is any, `single` that there is one; neither waits for a sum.
 module mase_level #(
     parameter int unsigned MOST = 4,
     parameter int unsigned START = 0
@@ -10,14 +10,14 @@ module mase_level #(
     input  logic more,
     input  logic less,
     output logic some,
-    output logic some_next
+    output logic single
 );
 
   localparam int unsigned Width = $clog2(MOST + 1);
 
   logic [Width-1:0] level_q;
 
-  assign some_next = (more == less) ? some : more || level_q != Width'(1);
+  assign single = level_q == Width'(1);
 
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -26,7 +26,7 @@ module mase_level #(
     end else begin
       // One, or minus one.
       if (more != less) level_q <= level_q + (Width'(1) | {Width{less}});
-      some <= some_next;
+      if (more != less) some <= more || !single;
     end
   end
 

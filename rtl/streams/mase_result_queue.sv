@@ -26,7 +26,7 @@ module mase_result_queue
   logic [PointerWidth-1:0] write_q;
   logic [PointerWidth-1:0] read_q;
   logic waiting;
-  logic unused_waiting_next;
+  logic unused_waiting_single;
   logic load;
   // The opposite of data_out_valid, for what counts: the enable of the data has far to go.
   logic empty_q;
@@ -47,7 +47,7 @@ module mase_result_queue
       .more(data_in_valid),
       .less(leave),
       .some(waiting),
-      .some_next(unused_waiting_next)
+      .single(unused_waiting_single)
   );
 
   always_ff @(posedge clk) begin

@@ -48,8 +48,12 @@ module mase_round_pipeline
   logic next_last_term;
   logic take;
   logic may_q;
-  logic unused_room;
-  logic room_next;
+  logic room;
+  logic room_single;
+  logic give;
+  logic room_kept;
+  logic may_kept;
+  logic may_taken;
   logic [PART_STAGES-1:0] valid_q;
   logic [PART_STAGES-1:0] first_q;
   logic [PART_STAGES+RESULT_STAGES-1:0] last_q;
@@ -79,13 +83,18 @@ module mase_round_pipeline
       .last(last_term)
   );
 
-  // Whether the beat after this one is of a last round.
+  // Whether the beat after one that is taken now is of a last round.
   if (TERMS == 1) begin : gen_always
     assign next_last_term = 1'b1;
   end else begin : gen_turn
-    assign next_last_term = (take && last_inner) ? term == TermWidth'(TERMS - 2) && !last_term
-        : last_term;
+    assign next_last_term = last_inner ? term == TermWidth'(TERMS - 2) && !last_term : last_term;
   end
+
+  // Whether a beat may enter next, with and without one now: operands arrive last, and choose.
+  assign give = data_out_valid && data_out_ready;
+  assign room_kept = room || give;
+  assign may_kept = room_kept || !last_term;
+  assign may_taken = (!last_term ? room_kept : give ? room : !room_single) || !next_last_term;
 
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -93,7 +102,7 @@ module mase_round_pipeline
       valid_q <= '0;
       last_q <= '0;
     end else begin
-      may_q <= room_next || !next_last_term;
+      may_q <= take ? may_taken : may_kept;
       valid_q <= PART_STAGES'({valid_q, take});
       last_q <= (PART_STAGES + RESULT_STAGES)'({last_q, take && last_term});
     end
@@ -117,9 +126,9 @@ module mase_round_pipeline
       .clk,
       .rst,
       .take(take && last_term),
-      .give(data_out_valid && data_out_ready),
-      .room(unused_room),
-      .room_next
+      .give,
+      .room,
+      .single(room_single)
   );
 
   mase_result_queue #(

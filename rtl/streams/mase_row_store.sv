@@ -50,8 +50,8 @@ module mase_row_store
   logic [RowWidth-1:0] read_row;
   logic [BeatWidth-1:0] unused_write_beat;
   logic [BeatWidth-1:0] unused_read_beat;
-  logic unused_room;
-  logic unused_there;
+  logic unused_single;
+  logic unused_single_row;
   logic unused_write_wrap;
   logic unused_read_wrap;
   logic unused_write_row_wrap;
@@ -68,7 +68,7 @@ module mase_row_store
       .take(write),
       .give(read),
       .room(data_in_ready),
-      .room_next(unused_room)
+      .single(unused_single)
   );
 
   mase_level #(
@@ -79,7 +79,7 @@ module mase_row_store
       .more(value_valid),
       .less(read && read_last),
       .some(there),
-      .some_next(unused_there)
+      .single(unused_single_row)
   );
 
   mase_turn #(

@@ -20,7 +20,7 @@ module mase_stream_fifo
 
   logic write;
   logic load;
-  logic unused_room;
+  logic unused_single;
 
   assign write = data_in_valid && data_in_ready;
   assign load  = !data_out_valid || data_out_ready;
@@ -33,7 +33,7 @@ module mase_stream_fifo
       .take(write),
       .give(data_out_valid && data_out_ready),
       .room(data_in_ready),
-      .room_next(unused_room)
+      .single(unused_single)
   );
 
   if (DEPTH == 1) begin : gen_register
@@ -53,7 +53,7 @@ module mase_stream_fifo
     logic [PointerWidth-1:0] write_q;
     logic [PointerWidth-1:0] read_q;
     logic waiting;
-    logic unused_waiting_next;
+    logic unused_waiting_single;
     logic store;
     // The opposite of data_out_valid, for what counts: the enable of the data has far to go.
     logic empty_q;
@@ -70,7 +70,7 @@ module mase_stream_fifo
         .more(store),
         .less(leave),
         .some(waiting),
-        .some_next(unused_waiting_next)
+        .single(unused_waiting_single)
     );
 
     always_ff @(posedge clk) begin

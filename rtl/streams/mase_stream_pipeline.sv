@@ -22,7 +22,7 @@ module mase_stream_pipeline #(
 
   logic result_valid;
   logic take;
-  logic unused_room;
+  logic unused_single;
 
   assign take = data_in_valid && data_in_ready;
 
@@ -45,7 +45,7 @@ module mase_stream_pipeline #(
       .take,
       .give(data_out_valid && data_out_ready),
       .room(data_in_ready),
-      .room_next(unused_room)
+      .single(unused_single)
   );
 
   mase_result_queue #(

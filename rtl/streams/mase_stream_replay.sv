@@ -50,7 +50,8 @@ module mase_stream_replay
     logic signed [LevelWidth-1:0] level;
     logic unused_below;
     // How many beats wait to be read for the first time, and whether the next one would be.
-    logic unused_waiting;
+    logic waiting;
+    logic waiting_single;
     logic waiting_next;
     logic first_q;
     logic first;
@@ -68,6 +69,8 @@ module mase_stream_replay
     assign {level, unused_below} = {level_q, write}
         + {block_ends ? -LevelWidth'(BLOCK) : '0, write};
 
+    assign waiting_next = (write == (read && first_q)) ? waiting : write || !waiting_single;
+
     mase_level #(
         .MOST(Depth)
     ) u_waiting (
@@ -75,8 +78,8 @@ module mase_stream_replay
         .rst,
         .more(write),
         .less(read && first_q),
-        .some(unused_waiting),
-        .some_next(waiting_next)
+        .some(waiting),
+        .single(waiting_single)
     );
 
     mase_turn #(

@@ -74,7 +74,7 @@ module mase_window_walk #(
 
   // Stage 0: where the next beat lies.
   logic go;
-  logic unused_room;
+  logic unused_single;
   logic [BeatBits-1:0] unused_beat;
   logic [RepeatBits-1:0] unused_repeat;
   logic [TileBits-1:0] start;
@@ -416,7 +416,7 @@ module mase_window_walk #(
       .take(go),
       .give(valid && ready),
       .room(go),
-      .room_next(unused_room)
+      .single(unused_single)
   );
 
   mase_result_queue #(

@@ -18,7 +18,7 @@ from mase_hw import cli
 from mase_hw.errors import RoutingError, SynthesisError, ToolError
 from mase_hw.hardware import _nextpnr
 from mase_hw.hardware import route as routing
-from mase_hw.hardware._nextpnr import explain, parse_report, stage_of
+from mase_hw.hardware._nextpnr import Segment, explain, parse_report, stage_of
 from mase_hw.hardware._path import Instance, critical_path
 from mase_hw.hardware.route import RouteReport, find_part, routable, route
 from mase_hw.hardware.targets import RoutableTarget, targets
@@ -81,6 +81,19 @@ def test_a_path_is_told_in_nodes_modules_and_kinds_of_cells() -> None:
         "linear (mase_rom_source): memory -> multiplier -> "
         "linear (mase_multiply_accumulate): register"
     )
+
+
+def test_a_path_from_register_to_register_is_told() -> None:
+    register = "u_top.linear_inst.sum_q_TRELLIS_FF_Q"
+    segments = [
+        Segment("clk-to-q", 0.5, register, "Q"),
+        Segment("routing", 3.0, f"{register}_1", "M", "u_top.linear_inst.sum_q"),
+        Segment("setup", 0.1, f"{register}_1", "M"),
+    ]
+    path = critical_path(segments, INSTANCES, ECP5, wrapped=True)
+    assert len(path.steps) == 1
+    assert str(path) == "linear (mase_multiply_accumulate): register -> register"
+    assert path.routing_ns == pytest.approx(3.0)
 
 
 def test_what_lies_outside_all_nodes_is_a_port_or_glue() -> None:

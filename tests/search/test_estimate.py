@@ -91,7 +91,7 @@ def test_memories_go_where_the_mapper_puts_them(depth, width, blocks):
 def test_a_memory_that_is_written_lies_in_tables_or_in_a_block_whose_port_has_a_register():
     assert of_parts(Parts.of(Memory(32, 14))) == Estimate(8.0, memory_bits=32 * 14)
     assert of_parts(Parts.of(Memory(64, 14))).lut == 16
-    assert of_parts(Parts.of(Memory(1024, 16, registered=True))).bram == 0.5
+    assert of_parts(Parts.of(Memory(1024, 16, stages=1))).bram == 0.5
     assert of_parts(Parts.of(Memory(1024, 16))).bram == 0
 
 

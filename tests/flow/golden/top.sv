@@ -43,7 +43,7 @@ module top #(
       .data_out_ready(linear_0_replay_ready)
   );
   mase_rom_source #(
-      .WIDTH(24), .DEPTH(8), .HOLD(1), .BLOCK(1'b0),
+      .WIDTH(24), .DEPTH(8), .HOLD(1), .BLOCK(1'b0), .LOGIC(1'b0),
       .INIT_FILE({MEM_DIR, "/linear_0_weight_source_0.mem"})
   ) linear_0_weight_source_0 (
       .clk, .rst,
@@ -51,7 +51,7 @@ module top #(
       .data_out_ready(linear_0_weight_ready)
   );
   mase_rom_source #(
-      .WIDTH(12), .DEPTH(4), .HOLD(1), .BLOCK(1'b0),
+      .WIDTH(12), .DEPTH(4), .HOLD(1), .BLOCK(1'b0), .LOGIC(1'b0),
       .INIT_FILE({MEM_DIR, "/linear_0_bias_source_0.mem"})
   ) linear_0_bias_source_0 (
       .clk, .rst,
@@ -104,7 +104,7 @@ module top #(
       .data_out_ready(linear_2_replay_ready)
   );
   mase_rom_source #(
-      .WIDTH(24), .DEPTH(8), .HOLD(1), .BLOCK(1'b0),
+      .WIDTH(24), .DEPTH(8), .HOLD(1), .BLOCK(1'b0), .LOGIC(1'b0),
       .INIT_FILE({MEM_DIR, "/linear_2_weight_source_0.mem"})
   ) linear_2_weight_source_0 (
       .clk, .rst,

@@ -1,0 +1,158 @@
+"""Predicted clock rates: the slowest path of any cell, on an LFE5U-85F of speed 6.
+
+The period of a design is `base + size * log2(LUT + FF) + level * levels + carry * carry bits`, for
+the part of its cells whose levels and carry bits (`mase_hw.hardware._delay_rules`) take longest.
+The four coefficients are found on units that nextpnr placed and routed with a flip-flop at every
+port (`clock_fit.json`, MHz by seed); `mase-hw estimate --fit` makes them again. What lies between
+cells, such as the handshake of operands that meet, is not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path as File
+
+import numpy as np
+
+from mase_hw.cells import Cell
+from mase_hw.hardware._delay_rules import Path, path
+
+COEFFICIENTS = File(__file__).with_name("clock_coefficients.json")
+PART = "LFE5U-85F, speed 6"
+# Where delays are looked for, ns.
+LEVELS_NS = np.arange(0.1, 1.0, 0.025)
+CARRY_NS = np.arange(0.02, 0.2, 0.005)
+
+
+@dataclass(frozen=True)
+class Delays:
+    """The coefficients, in ns.
+
+    Attributes:
+        base: of a path without logic in a design of one table.
+        size: for each doubling of tables and flip-flops.
+        level: of a look-up table and the wire to it.
+        carry: of a bit of a carry chain.
+    """
+
+    base: float
+    size: float
+    level: float
+    carry: float
+
+    def of(self, item: Path) -> float:
+        """Return the delay of a path's logic, ns."""
+        return self.level * item.levels + self.carry * item.carry_bits
+
+    def period(self, slowest: float, size: float) -> float:
+        """Return the period of a design, ns.
+
+        Args:
+            slowest: delay of the slowest path's logic.
+            size: look-up tables and flip-flops.
+        """
+        return self.base + self.size * math.log2(max(size, 2.0)) + slowest
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A predicted clock rate.
+
+    Attributes:
+        mhz: highest rate.
+        node: node of the slowest cell.
+        module: its module.
+        levels: look-up tables on its longest path.
+        carry_bits: bits of a carry chain on it.
+        part: for which FPGA.
+    """
+
+    mhz: float
+    node: str
+    module: str
+    levels: float
+    carry_bits: int
+    part: str = PART
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields."""
+        return {**asdict(self), "mhz": round(self.mhz, 1)}
+
+    def __str__(self) -> str:
+        """Return the rate and what limits it."""
+        carry = f", {self.carry_bits} bits of carry" if self.carry_bits else ""
+        where = f"{self.node} ({self.module}): {self.levels:g} levels of logic{carry}"
+        return f"clock about {self.mhz:.0f} MHz on {self.part}, limited by {where}"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A design that was placed and routed.
+
+    Attributes:
+        paths: through the parts of its cells.
+        size: look-up tables and flip-flops.
+        mhz: highest clock.
+    """
+
+    paths: frozenset[Path]
+    size: float
+    mhz: float
+
+
+@cache
+def delays() -> Delays:
+    """Return the fitted coefficients."""
+    return Delays(**json.loads(COEFFICIENTS.read_text()))
+
+
+def paths_of(cells: Iterable[Cell]) -> frozenset[Path]:
+    """Return the paths through the parts of cells."""
+    return frozenset(path(part) for cell in cells for part, _ in cell.parts.items)
+
+
+def predicted(cells: Mapping[str, Sequence[Cell]], size: float) -> Clock | None:
+    """Return the clock rate of a design; None where it has no cells.
+
+    Args:
+        cells: by node.
+        size: look-up tables and flip-flops.
+    """
+    known = delays()
+    slowest = max(
+        (
+            (known.of(item), node, cell.module, item)
+            for node, owned in cells.items()
+            for cell in owned
+            for item in paths_of([cell])
+        ),
+        key=lambda found: found[0],
+        default=None,
+    )
+    if slowest is None:
+        return None
+    delay, node, module, item = slowest
+    return Clock(1e3 / known.period(delay, size), node, module, item.levels, item.carry_bits)
+
+
+def fitted(observations: Sequence[Observation]) -> Delays:
+    """Return the coefficients of least relative errors of the period."""
+    periods = np.array([1e3 / item.mhz for item in observations])
+    sizes = np.array([math.log2(max(item.size, 2.0)) for item in observations])
+    best: tuple[float, Delays] | None = None
+    for level, carry in product(LEVELS_NS, CARRY_NS):
+        logic = Delays(0.0, 0.0, float(level), float(carry))
+        slowest = np.array([max(map(logic.of, item.paths)) for item in observations])
+        rows = np.stack([np.ones_like(sizes), sizes], axis=1) / periods[:, None]
+        base, size = np.linalg.lstsq(rows, (periods - slowest) / periods, rcond=None)[0]
+        errors = (base + size * sizes + slowest) / periods - 1
+        found = float(errors @ errors)
+        if best is None or found < best[0]:
+            best = found, Delays(*(round(float(x), 4) for x in (base, size, level, carry)))
+    assert best is not None
+    return best[1]

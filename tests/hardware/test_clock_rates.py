@@ -1,0 +1,82 @@
+"""Predicted clock rates: a path for every kind of part, a fit, and the units that were measured."""
+
+import json
+import statistics
+
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+import mase_hw
+from mase_hw.bench._clock_fit import measured, observed
+from mase_hw.bench._clock_units import UNITS
+from mase_hw.cells import Adder, Mux, Table
+from mase_hw.cells._parts import Part
+from mase_hw.cli import build_app
+from mase_hw.hardware._delay_rules import RULES, Path, path
+from mase_hw.hardware.clock import Delays, Observation, delays, fitted
+from mase_hw.hardware.estimate import estimate_nodes
+
+
+def test_every_kind_of_part_has_a_path() -> None:
+    assert set(RULES) == set(Part.__subclasses__())
+
+
+def test_a_longer_chain_and_more_choices_take_longer() -> None:
+    known = delays()
+    assert known.of(path(Adder(24))) > known.of(path(Adder(12))) > 0
+    assert known.of(path(Mux(16, 8))) > known.of(path(Mux(4, 8))) > known.of(path(Mux(1, 8)))
+    logic, block = (path(Table(256, 8, block=block)) for block in (False, True))
+    assert known.of(logic) > known.of(block) == 0
+    assert known.period(0.0, 4000) > known.period(0.0, 100)
+
+
+def test_a_fit_finds_the_delays_that_made_its_data() -> None:
+    wanted = Delays(1.1, 0.2, 0.5, 0.06)
+    paths = [Path(levels, bits) for levels in (0, 2, 5) for bits in (0, 8, 20)]
+    data = [
+        Observation(frozenset({item, Path()}), size, 1e3 / wanted.period(wanted.of(item), size))
+        for item in paths
+        for size in (200.0, 1500.0, 6000.0)
+    ]
+    found = fitted(data)
+    assert vars(found) == pytest.approx(vars(wanted), abs=0.01)
+
+
+def test_the_units_of_the_fit_are_predicted_within_a_few_percent() -> None:
+    known, rates = delays(), measured()
+    errors = []
+    for name in ("linear8x1", "mul", "relu", "add", "argmax", "maxpool", "fp8"):
+        item = observed(UNITS[name], rates[name])
+        guess = 1e3 / known.period(max(map(known.of, item.paths)), item.size)
+        errors.append(abs(guess / item.mhz - 1))
+    assert statistics.median(errors) < 0.08
+    assert max(errors) < 0.2
+
+
+def test_an_estimate_says_what_limits_the_clock(tmp_path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 8), nn.ReLU())
+    project = mase_hw.emit_verilog(model, (torch.randn(4, 16),), output=tmp_path, parallelism=2)
+    clock = estimate_nodes(project.mg).clock
+    assert clock is not None
+    assert (clock.node, clock.module) == ("linear_0", "mase_multiply_accumulate")
+    assert 100 < clock.mhz < 250
+    assert "limited by linear_0 (mase_multiply_accumulate)" in str(clock)
+
+
+def test_the_command_prints_the_clock(tmp_path) -> None:
+    model = tmp_path / "model.py"
+    model.write_text(
+        "import torch\ndef factory():\n    return torch.nn.ReLU(), (torch.randn(4, 8),)\n"
+    )
+    for words in ([], ["--json"]):
+        done = CliRunner().invoke(build_app(), ["estimate", f"{model}:factory", *words])
+        assert done.exit_code == 0, done.output
+        if words:
+            entry = json.loads(done.output)["clock"]
+            assert entry["module"] == "mase_clamp_fixed"
+            assert entry["part"].startswith("LFE5U-85F")
+        else:
+            assert "clock about" in done.output
