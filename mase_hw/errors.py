@@ -43,6 +43,10 @@ class RoutingError(MaseError):
     """A design could not be placed and routed, or does not meet its clock."""
 
 
+class ProofError(MaseError):
+    """A proof could not be set up, or its solver failed."""
+
+
 class ToolError(MaseError):
     """An external tool is missing or broken."""
 

@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("passes",),
     ("hardware",),
     ("emit",),
-    ("sim",),
+    ("sim", "proof"),
     ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
     ("api", "experiments", "bench", "doctor", "cli", "__init__", "tutorials"),
 )

@@ -3,8 +3,8 @@
 from functools import cache
 
 from mase_hw._registry import discover
-from mase_hw.cells._base import Cell, Image, Port, Value, fact
-from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps
+from mase_hw.cells._base import PARAMETER, Cell, Image, Origin, Origins, Port, Value, fact
+from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps, met
 from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Wire
 from mase_hw.cells._operation import Operation
 from mase_hw.cells._parts import (
@@ -34,6 +34,7 @@ from mase_hw.cells.composite import Composite
 from mase_hw.cells.rom_source import RomSource
 
 __all__ = [
+    "PARAMETER",
     "Adder",
     "Arrivals",
     "Cell",
@@ -52,6 +53,8 @@ __all__ = [
     "NetlistBuilder",
     "Offset",
     "Operation",
+    "Origin",
+    "Origins",
     "Part",
     "Parts",
     "Pointer",
@@ -73,6 +76,7 @@ __all__ = [
     "Zeros",
     "cells",
     "fact",
+    "met",
 ]
 
 

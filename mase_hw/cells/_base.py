@@ -113,6 +113,28 @@ def fact(default: Any = MISSING) -> Any:
 NO_STREAM = Port((StreamField("", 1, 1),), 0)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a lane of a result comes from.
+
+    Attributes:
+        port: the input.
+        beat: of an inference.
+        lane: of the beat; 0 for all of a beat of several signals.
+        above: what stands above it, where the lane of the result is wider.
+    """
+
+    port: str
+    beat: int
+    lane: int = 0
+    above: int = 0
+
+
+# For each result of an inference, for each of its lanes: what is moved there, a constant, or None
+# where it may be anything.
+Origins = Sequence[Sequence[Origin | int | None]]
+
+
 class Cell(ABC):
     """One use of a module of the library; subclasses are frozen dataclasses.
 
@@ -163,6 +185,11 @@ class Cell(ABC):
         """What the module is made of."""
 
     @property
+    def origins(self) -> Origins | None:
+        """What each lane of each result shows, for a cell that moves codes and computes none."""
+        return None
+
+    @property
     def multipliers(self) -> int:
         """The number of multipliers."""
         return 0
@@ -211,3 +238,8 @@ class Cell(ABC):
     def samples(cls) -> Sequence[Cell]:
         """Return cells for the tests: each is streamed by itself under four pressure modes."""
         return ()
+
+    @classmethod
+    def proofs(cls) -> Sequence[Cell]:
+        """Return cells whose properties are proved: the samples, unless there are smaller ones."""
+        return cls.samples()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._base import Cell, Origin, Origins, Port, fact
 from mase_hw.cells._motion import Arrivals, Motion, Moves, behind
 from mase_hw.cells._parts import Compare, Gates, Mux, Parts, Pointer, Register
 from mase_hw.cells._pipeline import stream_register
@@ -139,6 +139,29 @@ class Cat(Cell):
         joined = Parts.of(Mux(3 if self.shift else 2, bits), Register(self.shift * self.width))
         return control + joined + stream_register(bits)
 
+    @property
+    def origins(self) -> Origins:
+        """The lanes of the first stream, and then those of the second."""
+        first = (self.beats_0 - 1) * self.lanes + (self.shift or self.lanes)
+        rows: list[list[Origin | None]] = []
+        for number in range(self.rounds):
+            lanes: list[Origin | None] = [
+                *(
+                    self._origin("data_in_0", number * self.beats_0, place)
+                    for place in range(first)
+                ),
+                *(
+                    self._origin("data_in_1", number * self.beats_1, place)
+                    for place in range(self.beats_1 * self.lanes)
+                ),
+            ]
+            lanes += [None] * (self.beats * self.lanes)
+            rows += [lanes[beat * self.lanes :][: self.lanes] for beat in range(self.beats)]
+        return rows
+
+    def _origin(self, port: str, beats: int, place: int) -> Origin:
+        return Origin(port, beats + place // self.lanes, place % self.lanes)
+
     @classmethod
     def samples(cls) -> Sequence[Cell]:
         """Whole beats, a beat of both, one that the rest needs, and a first that is constant."""
@@ -149,3 +172,8 @@ class Cat(Cell):
             replace(shifted, beats=3, shift=1),
             replace(shifted, wait=True),
         )
+
+    @classmethod
+    def proofs(cls) -> Sequence[Cell]:
+        """The samples with fewer bits, in rounds one by one."""
+        return [replace(cell, width=1, rounds=1) for cell in cls.samples() if isinstance(cell, cls)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._base import Cell, Origin, Origins, Port, fact
 from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._parts import NOTHING, Parts
 from mase_hw.formats import Encoding
@@ -52,6 +52,18 @@ class CopyLanes(Cell):
     def motion(self) -> Motion:
         """At once."""
         return Steps(0)
+
+    @property
+    def origins(self) -> Origins:
+        """The lane of the same row and column, or the only one."""
+        places = [
+            (row % self.rows_in) * self.columns_in + column % self.columns_in
+            for row in range(self.rows_out)
+            for column in range(self.columns_out)
+        ]
+        return [
+            [Origin("data_in_0", beat, place) for place in places] for beat in range(self.beats)
+        ]
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._base import Cell, Origin, Origins, Port, fact
 from mase_hw.cells._motion import Motion, Select
 from mase_hw.cells._parts import Compare, Gates, Parts, Pointer, Register
 from mase_hw.cells._pipeline import stream_register
@@ -65,6 +65,23 @@ class Crop(Cell):
         held = Register((self.lanes - shift) * self.width * (shift > 0) + rest)
         return control + Parts.of(held) + stream_register(self.lanes * self.width)
 
+    @property
+    def origins(self) -> Origins:
+        """The elements that stay, in the first lanes."""
+        beats = self._beats(self.size_in)
+        rows = []
+        for row in range(self.rows):
+            for place in range(0, self._beats(self.size_out) * self.lanes, self.lanes):
+                elements = range(self.start + place, self.start + place + self.lanes)
+                rows.append([self._origin(row * beats, element) for element in elements])
+        return rows
+
+    def _origin(self, beats: int, element: int) -> Origin | None:
+        """Return where an element of a row enters, None for one that is dropped."""
+        if element >= self.start + self.size_out:
+            return None
+        return Origin("data_in_0", beats + element // self.lanes, element % self.lanes)
+
     @classmethod
     def samples(cls) -> Sequence[Cell]:
         """Whole beats, parts of two, and a rest behind the row."""
@@ -74,3 +91,8 @@ class Crop(Cell):
             cls(5, 4, 10, 1, 9, rows=4),
             cls(5, 4, 10, 7, 3, rows=3),
         )
+
+    @classmethod
+    def proofs(cls) -> Sequence[Cell]:
+        """The samples with fewer bits, row by row."""
+        return [replace(cell, width=1, rows=1) for cell in cls.samples() if isinstance(cell, cls)]

@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 
 from mase_hw.cells import _motion
-from mase_hw.cells._base import Cell, Image, Port, fact
+from mase_hw.cells._base import Cell, Image, Origin, Origins, Port, fact
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._parts import Adder, Gates, Memory, Mux, Parts, Pointer, Register, Table
 from mase_hw.cells._pipeline import index_bits, stream_pipeline, turn
@@ -149,6 +149,23 @@ class Reorder(Cell):
         """For each beat out, the last beat in that it needs."""
         return tuple((self.moves.needs - 1).clamp(min=0).tolist())
 
+    @property
+    def origins(self) -> Origins:
+        """Each element where it entered."""
+        beats_in = self.moves.beats_in.tolist()
+        place = {
+            element: (beat, lane)
+            for beat, row in enumerate(beats_in)
+            for lane, element in enumerate(row)
+        }
+        rows: list[list[Origin | None]] = []
+        for tensor in range(self.tensors):
+            first = tensor * len(beats_in)
+            for row in self.moves.beats_out.tolist() * self.repeats:
+                found = [place[element] if element >= 0 else None for element in row]
+                rows.append([at and Origin("data_in_0", first + at[0], at[1]) for at in found])
+        return rows
+
     @classmethod
     def samples(cls) -> Sequence[Cell]:
         """A transpose of the same lanes; fewer lanes with padding; sent three times, some twice."""
@@ -158,6 +175,16 @@ class Reorder(Cell):
             cls(5, Reordering(order, order.t().reshape(3, 4))),
             cls(5, Reordering(order, turned.reshape(8, 2))),
             cls(5, Reordering(order, torch.cat([order.t(), order.t()[:2]])), 3),
+        )
+
+    @classmethod
+    def proofs(cls) -> Sequence[Cell]:
+        """A transpose in one lane and in two; one sent twice."""
+        narrow, wide = torch.arange(4).reshape(4, 1), torch.arange(4).reshape(2, 2)
+        return (
+            cls(1, Reordering(narrow, wide.t().reshape(4, 1))),
+            cls(2, Reordering(wide, wide.t())),
+            cls(1, Reordering(wide, wide.t()), 2),
         )
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mase_hw.cells._base import Cell, Image, Port
+from mase_hw.cells._base import Cell, Image, Origin, Origins, Port
 from mase_hw.cells._motion import Arrivals, Motion, Moves, Steps, met, stored
 from mase_hw.cells._parts import (
     Adder,
@@ -31,7 +31,7 @@ from mase_hw.cells._pipeline import (
 )
 from mase_hw.formats import StreamField
 from mase_hw.geometry.beats import Cycles
-from mase_hw.geometry.window import Axis, Window, shared
+from mase_hw.geometry.window import OUTSIDE, Axis, Window, shared
 
 # From when a beat is read to when it is offered.
 READ = Steps(5)
@@ -268,6 +268,25 @@ class SlidingWindow(Cell):
         ends = credits(stages + 5) + result_queue(beat, stages + 5)
         return counters + tables + shared + element * elements + most + ends
 
+    @property
+    def origins(self) -> Origins:
+        """The pixels of the window, lane by lane, or of several signals all at once."""
+        window, fields = self.window, self.port.fields
+        lanes = fields[0].lanes if len(fields) == 1 else 1
+        bits = self.port.width_bits // lanes
+        padding, shown = self.pad_code % (1 << bits), int(self.mark) << bits
+        found = []
+        for image in range(self.port.beats // window.inputs):
+            for beat in window.shown.reshape(-1, window.elements).tolist():
+                row: list[Origin | int] = []
+                for place in beat:
+                    for lane in range(lanes):
+                        first = image * window.inputs + place
+                        outside = place == OUTSIDE
+                        row.append(padding if outside else Origin("data_in", first, lane, shown))
+                found.append(row)
+        return found
+
     @staticmethod
     def _moves(given: Mapping[str, int]) -> tuple[bool, bool, bool]:
         """Return whether an element of a beat changes its row, column and tile of the window."""
@@ -299,3 +318,17 @@ class SlidingWindow(Cell):
         blocks = replace(plain, window=Window(rows, columns, 2, 1, 2, 3), pad_code=-7, mark=True)
         wide = replace(plain, window=Window(rows, columns, 2, 2, elements=6))
         return (plain, blocks, wide, replace(plain, port=replace(plain.port, beats=80)))
+
+    @classmethod
+    def proofs(cls) -> Sequence[Cell]:
+        """Small images: padding, a stride, two elements at a time."""
+        signal = Axis.sliding(1, 1, 1, 1, 0, 1)
+        padded = Axis.sliding(3, 2, 1, 1, 1, 3)
+        port = Port((StreamField("", 1, 1),), 3)
+        line = cls(Window(signal, padded, 1, 1), port, pad_code=1)
+        image = Axis.sliding(2, 2, 1, 1, 0, 1)
+        return (
+            line,
+            replace(line, window=Window(signal, padded, 1, 1, elements=2), mark=True),
+            cls(Window(image, image, 1, 1), replace(port, beats=4)),
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._base import Cell, Origin, Origins, Port
 from mase_hw.cells._motion import Queue
 from mase_hw.cells._parts import Gates, Mux, Parts, Register
 from mase_hw.cells._pipeline import credits, level, queue_memory
@@ -56,6 +56,11 @@ class StreamFifo(Cell):
         return words + credits(self.depth) + level(self.depth - 1)
 
     @property
+    def origins(self) -> Origins:
+        """Each beat its own."""
+        return [[Origin("data_in", beat)] for beat in range(self.port.beats)]
+
+    @property
     def busy_cycles(self) -> int:
         """As its motion says."""
         return self.port.beats * self.motion.step
@@ -65,3 +70,9 @@ class StreamFifo(Cell):
         """Queues of one beat, and of more than one and not a power of two."""
         port = Port((StreamField("", 2, 5),), 12)
         return (cls(port, 1), cls(port, 3), cls(port, 8))
+
+    @classmethod
+    def proofs(cls) -> Sequence[Cell]:
+        """Queues of one to five beats, and of eight, of one to three bits."""
+        sizes = [(1, 1), (2, 2), (3, 3), (1, 4), (1, 5), (2, 8)]
+        return [cls(Port((StreamField("", 1, width),), 1), depth) for width, depth in sizes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._base import Cell, Origin, Origins, Port
 from mase_hw.cells._motion import Motion, Replay
 from mase_hw.cells._parts import Adder, Gates, Memory, Parts, Register
 from mase_hw.cells._pipeline import level, stream_pipeline, turn
@@ -57,8 +57,22 @@ class StreamReplay(Cell):
         """A beat a cycle, without gaps between blocks."""
         return Replay(self.block, self.repeats)
 
+    @property
+    def origins(self) -> Origins:
+        """Every block again and again."""
+        return [[Origin("data_in", int(beat))] for beat in self.motion.needs("", self.port.beats)]
+
     @classmethod
     def samples(cls) -> Sequence[Cell]:
         """Blocks of one beat and of several."""
         port = Port((StreamField("", 2, 5),), 12)
         return (cls(port, 1, 3), cls(port, 4, 2), cls(port, 3, 5))
+
+    @classmethod
+    def proofs(cls) -> Sequence[Cell]:
+        """Blocks of one to five beats, sent two to five times."""
+        sizes = [(1, 1, 2), (1, 1, 3), (2, 2, 2), (1, 3, 3), (3, 4, 2), (1, 5, 5)]
+        return [
+            cls(Port((StreamField("", 1, width),), block), block, repeats)
+            for width, block, repeats in sizes
+        ]

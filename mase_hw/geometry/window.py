@@ -146,6 +146,12 @@ class Window:
     @cached_property
     def needs(self) -> Cycles:
         """The last beat of the image that each beat out needs, `[positions, beats]`."""
+        result: Cycles = np.maximum(self.shown, 0).max(axis=-1)
+        return result
+
+    @property
+    def shown(self) -> Cycles:
+        """The beat of the image in each element, -1 for padding, `[positions, beats, elements]`."""
         row_beats = self.columns.size * self.tiles
         rows = self.rows.indices[:, None, None, None, :, None, None]
         columns = self.columns.indices[None, :, None, None, None, :, None]
@@ -153,12 +159,14 @@ class Window:
         tiles = np.arange(self.block_tiles)
         places = rows * row_beats + columns * self.tiles + starts + tiles
         outside = (rows == OUTSIDE) | (columns == OUTSIDE)
-        places = np.where(outside, 0, places)
+        places = np.where(outside, OUTSIDE, places)
         blocks = places.reshape(self.positions, -1, 1, self.block_elements)
         padding = self.terms * self.elements - self.block_elements
-        blocks = np.pad(blocks, ((0, 0), (0, 0), (0, 0), (0, padding)))
-        needs = blocks.reshape(*blocks.shape[:3], self.terms, self.elements).max(axis=-1)
-        result: Cycles = needs.repeat(self.block_repeats, axis=2).reshape(self.positions, -1)
+        around = ((0, 0), (0, 0), (0, 0), (0, padding))
+        blocks = np.pad(blocks, around, constant_values=OUTSIDE)
+        beats = blocks.reshape(*blocks.shape[:3], self.terms, self.elements)
+        shown = beats.repeat(self.block_repeats, axis=2)
+        result: Cycles = shown.reshape(self.positions, -1, self.elements)
         return result
 
     @cached_property

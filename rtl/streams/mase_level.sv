@@ -30,4 +30,10 @@ module mase_level #(
     end
   end
 
+`ifdef MASE_CHECKS
+  always_comb begin
+    if (!rst) in_range : assert (32'(level_q) <= MOST && some == (level_q != 0));
+  end
+`endif  // MASE_CHECKS
+
 endmodule

@@ -69,4 +69,14 @@ module mase_result_queue
     if (load) data_out <= memory[read_q];
   end
 
+`ifdef MASE_CHECKS
+  always_comb begin
+    if (!rst) begin
+      places_match :
+      assert (PointerWidth'(write_q - read_q) == PointerWidth'(u_level.level_q));
+      register_matches : assert (empty_q == !data_out_valid);
+    end
+  end
+`endif  // MASE_CHECKS
+
 endmodule

@@ -144,4 +144,14 @@ module mase_round_pipeline
       .data_out_ready
   );
 
+`ifdef MASE_CHECKS
+  // Whatever has a credit is on its way, waits, or is offered.
+  int unsigned held;
+  always_comb begin
+    held = 32'(u_queue.u_level.level_q) + 32'(data_out_valid);
+    for (int i = 0; i < PART_STAGES + RESULT_STAGES; i++) held += 32'(last_q[i]);
+    if (!rst) credits_match : assert (32'(u_credits.u_left.level_q) + held == Depth);
+  end
+`endif  // MASE_CHECKS
+
 endmodule

@@ -91,6 +91,20 @@ module mase_stream_fifo
       if (write) memory[write_q] <= data_in;
       if (load) data_out <= waiting ? memory[read_q] : data_in;
     end
+
+`ifdef MASE_CHECKS
+    int unsigned held;
+    assign held = 32'(u_level.level_q) + 32'(data_out_valid);
+    always_comb begin
+      if (!rst) begin
+        places_match :
+        assert (PointerWidth'(write_q - read_q) == PointerWidth'(u_level.level_q));
+        register_matches : assert (empty_q == !data_out_valid);
+        credits_match :
+        assert (32'(u_credits.u_left.level_q) + held == DEPTH);
+      end
+    end
+`endif  // MASE_CHECKS
   end
 
 endmodule

@@ -61,4 +61,20 @@ module mase_stream_pipeline #(
       .data_out_ready
   );
 
+`ifdef MASE_CHECKS
+  // Whatever has a credit is on its way, waits, or is offered.
+  int unsigned held;
+  if (STAGES == 0) begin : gen_held
+    assign held = 32'(u_queue.u_level.level_q) + 32'(data_out_valid);
+  end else begin : gen_held_stages
+    always_comb begin
+      held = 32'(u_queue.u_level.level_q) + 32'(data_out_valid);
+      for (int i = 0; i < STAGES; i++) held += 32'(gen_stages.valid_q[i]);
+    end
+  end
+  always_comb begin
+    if (!rst) credits_match : assert (32'(u_credits.u_left.level_q) + held == Depth);
+  end
+`endif  // MASE_CHECKS
+
 endmodule

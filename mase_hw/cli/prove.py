@@ -1,0 +1,51 @@
+"""`prove`: properties of the cells, for all times and inputs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mase_hw.cli._progress import Display
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("prove")(prove)
+
+
+def prove(
+    cell: Annotated[
+        str | None,
+        typer.Argument(metavar="[CELL]", help="A cell, such as StreamFifo; all without it."),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(help="Time for each search of a proof.", min=1.0)
+    ] = 60.0,
+    samples: Annotated[
+        int | None, typer.Option(help="Sets of parameters of each cell; all without it.", min=1)
+    ] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Prove that CELL loses, duplicates, reorders and invents no beat, and never hangs.
+
+    Proofs are by induction, from any state before a reset; one that finds no end is inconclusive.
+    Status 1 where a property fails.
+    """
+    from mase_hw.errors import ProofError
+    from mase_hw.proof import prove as run
+
+    display = Display(quiet=json_output)
+    with display.progress("proving") as advance:
+        report = run(cell, limit_seconds=seconds, samples=samples, progress=advance)
+    if json_output:
+        typer.echo(report.to_json())
+    else:
+        display.console.print(report.table())
+        display.console.print(report.summary)
+    if report.refuted:
+        row = report.refuted[0]
+        lines = [f"{row.cell} ({row.parameters}): {row.claim}: {row.said}", *row.verdict.fault]
+        raise ProofError("\n  ".join(lines))

@@ -1,0 +1,15 @@
+"""Proofs that streams lose, duplicate, reorder and invent no beat, for all times and inputs."""
+
+from mase_hw.proof._prove import LIMIT_SECONDS, prove, prove_cell, subjects
+from mase_hw.proof._report import ProofReport, ProofRow
+from mase_hw.proof._solver import Verdict
+
+__all__ = [
+    "LIMIT_SECONDS",
+    "ProofReport",
+    "ProofRow",
+    "Verdict",
+    "prove",
+    "prove_cell",
+    "subjects",
+]

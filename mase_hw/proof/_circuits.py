@@ -1,0 +1,47 @@
+"""Writes a design with assertions as a circuit, with Yosys, in the working folder.
+
+`mase_hw.proof` starts this file as a process of its own: a fatal error of Yosys ends the process
+that it happens in. Arguments are the top module and the sources, packages first. `circuit.aig` is
+the circuit, `circuit.json` says which assertions, inputs and registers its literals are.
+"""
+
+from __future__ import annotations
+
+import sys
+
+# Registers that have no initial value start with any. What drives nothing is any value.
+COMMANDS = (
+    "proc",
+    "flatten",
+    "opt_clean",
+    "memory -nomap",
+    "memory_map -formal",
+    "opt_clean",
+    "chformal -lower",
+    "async2sync",
+    "formalff -clk2ff -ff2anyinit",
+    "opt -fast",
+    "setundef -undriven -anyseq",
+    "opt -fast",
+    "techmap",
+    "simplemap",
+    "dffunmap",
+    "aigmap",
+    "setundef -undriven -anyseq",
+    "opt_clean",
+)
+
+
+def main(top: str, sources: list[str]) -> None:
+    """Read `sources`, write the circuit of module `top`."""
+    from pyosys import libyosys
+
+    design = libyosys.Design()
+    design.run_pass(f"read_slang -D MASE_CHECKS --top {top} {' '.join(sources)}")
+    for command in (f"hierarchy -top {top}", *COMMANDS):
+        design.run_pass(command)
+    design.run_pass("write_aiger -zinit -ywmap circuit.json circuit.aig")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

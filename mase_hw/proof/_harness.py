@@ -1,0 +1,339 @@
+"""The properties of a cell as a SystemVerilog module around its own.
+
+They follow from what the cell says of itself: its ports, its motion and the origins of its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from mase_hw._resources import template_folder
+from mase_hw.cells import Cell, Origin, Port, Steps, Value, met
+from mase_hw.cells.cat import Merge
+from mase_hw.formats import Encoding
+
+TOP = "proof"
+# Inferences of the runs that bounds of time are measured in.
+INFERENCES = 6
+# Until what is due of two inputs that take turns is taken, where both are there.
+TURN_CYCLES = 3
+# Most cycles between the beats of an input.
+PACES = (1, 2, 5, 60)
+
+
+@dataclass(frozen=True)
+class ProofPort:
+    """A stream of the cell.
+
+    Attributes:
+        name: of the port.
+        port: the port.
+        needs: for an input, the last beat that each result needs; empty where none is known.
+        waits: for an input, the result that must have gone before each beat, likewise.
+        wait: cycles until a beat is taken for which there is room.
+        lanes: lanes that are told apart.
+        leader: the input that it moves with, if any.
+        at_once: whether results come of a beat that is offered and not taken.
+    """
+
+    name: str
+    port: Port
+    needs: tuple[int, ...] = ()
+    waits: tuple[int, ...] = ()
+    wait: int = 0
+    lanes: int = 1
+    leader: str = ""
+    at_once: bool = False
+
+    @property
+    def width_bits(self) -> int:
+        """Bits of a beat."""
+        return self.port.width_bits
+
+    @property
+    def beats(self) -> int:
+        """Beats of an inference."""
+        return self.port.beats
+
+    @property
+    def beat_bits(self) -> int:
+        """Bits of a count of beats."""
+        return index_bits(self.port.beats)
+
+    @property
+    def owed(self) -> int:
+        """Results that need no beat."""
+        return sum(beat < 0 for beat in self.needs)
+
+    @property
+    def more(self) -> list[int]:
+        """With each beat, how many results have what they need."""
+        found = [0] * self.port.beats if self.needs else []
+        for beat in np.maximum.accumulate(self.needs).tolist():
+            found[beat] += 1
+        return found
+
+    @property
+    def owed_bits(self) -> int:
+        """Bits of a count of results that may leave."""
+        inferences = (self.room + sum(self.free)) // self.port.beats + 2
+        return (self.owed + len(self.needs) * inferences).bit_length()
+
+    @property
+    def room(self) -> int:
+        """Beats that there is room for when nothing has gone."""
+        results = len(self.needs)
+        return sum(-(place // results) for place in self.waits)
+
+    @property
+    def free(self) -> list[int]:
+        """With each result that goes, how many beats more there is room for."""
+        results = len(self.needs)
+        found = [0] * results if self.waits else []
+        for place in self.waits:
+            found[place % results] += 1
+        return found
+
+    @property
+    def room_bits(self) -> int:
+        """Bits of a count of beats that there is room for."""
+        return (self.room + sum(self.free)).bit_length()
+
+    @property
+    def wait_bits(self) -> int:
+        """Bits of a count of cycles beyond the bound."""
+        return (self.wait + 1).bit_length()
+
+    @property
+    def lane_bits(self) -> int:
+        """Bits of a lane."""
+        return self.width_bits // self.lanes
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A lane of a result that is followed.
+
+    Attributes:
+        beat: of the result.
+        lane: of the result.
+        port: number of the input that it comes from, from 1; 0 for a constant.
+        from_beat: of the input.
+        from_lane: of the input.
+        above: bits beside those of the input's lane.
+    """
+
+    beat: int
+    lane: int
+    port: int
+    from_beat: int
+    from_lane: int
+    above: int
+
+
+class Proof:
+    """What the template asks for.
+
+    Args:
+        cell: the cell; it has one result.
+        files: the file of each memory image, by parameter.
+    """
+
+    top = TOP
+
+    def __init__(self, cell: Cell, files: Mapping[str, str]) -> None:
+        self.cell, self.module = cell, cell.module
+        self.parameters = [
+            *((name, expression(value)) for name, value in cell.parameters.items()),
+            *((name, f'"{file}"') for name, file in files.items()),
+        ]
+        ((name, port),) = cell.outputs.items()
+        self.output = ProofPort(name, port)
+        self.is_wire = isinstance(cell.motion, Steps) and not cell.motion.latency
+        self.late, waits = bounds(cell)
+        motion = cell.motion
+        self.whole = self.output_lanes == 1
+        self.inputs = [
+            ProofPort(
+                port,
+                item,
+                self._needs(port, item),
+                self._room(port, item),
+                waits.get(port, 0),
+                1 if self.whole else item.fields[0].lanes,
+                self._leader(port),
+                self.is_wire or (isinstance(motion, Merge) and motion.awaited == port),
+            )
+            for port, item in cell.inputs.items()
+            if item.beats
+        ]
+
+    def _leader(self, port: str) -> str:
+        moving = streams(self.cell)
+        alone = isinstance(self.cell.motion, Merge) or port not in moving[1:]
+        return "" if alone else moving[0]
+
+    def _needs(self, port: str, item: Port) -> tuple[int, ...]:
+        if self._leader(port):
+            return ()
+        if port in streams(self.cell):
+            return tuple(self.cell.motion.needs(port, item.beats).tolist())
+        # A constant for each result.
+        return tuple(range(item.beats)) if item.beats == self.output.beats else ()
+
+    def _room(self, port: str, item: Port) -> tuple[int, ...]:
+        if self._leader(port) or port not in streams(self.cell):
+            return ()
+        return tuple(self.cell.motion.room(port, item.beats).tolist())
+
+    @property
+    def connections(self) -> list[tuple[str, str]]:
+        """Ports of the module and the nets on them."""
+        found = []
+        for name, port in {**self.cell.inputs, **self.cell.outputs}.items():
+            result = name in self.cell.outputs
+            if not port.beats:
+                found += [(name, "'0"), (f"{name}_valid", "1'b1"), (f"{name}_ready", "")]
+                found += [(f"{name}{suffix}", "'0") for suffix in port.optional]
+                continue
+            found += [(f"{name}{end}", f"{name}{end}") for end in ("_valid", "_ready")]
+            if port.packed:
+                found.append((name, name))
+                continue
+            low = 0
+            for item in port.fields:
+                bits = item.lanes * item.width_bits
+                found.append((f"{name}{item.suffix}", f"{name}[{low}+:{bits}]"))
+                low += bits
+            found += [(f"{name}{suffix}", "" if result else "'0") for suffix in port.optional]
+        return found + [(name, "") for name in self.cell.unread]
+
+    @property
+    def result_bits(self) -> int:
+        """Bits of a count of results."""
+        return self.output.beat_bits
+
+    @cached_property
+    def ahead_bits(self) -> int:
+        """Bits of how many inferences an input is ahead of the results, with a sign."""
+        held = [port.room // port.beats + 3 for port in self.inputs]
+        return max(held).bit_length() + 1
+
+    @property
+    def late_bits(self) -> int:
+        """Bits of a count of cycles beyond the bound."""
+        return (self.late + 1).bit_length()
+
+    @property
+    def enough(self) -> str:
+        """Whether all inputs have what the next result needs."""
+        return " && ".join(f"{port.name}_enough" for port in self.inputs if port.needs)
+
+    @property
+    def all_valid(self) -> str:
+        """Whether all inputs offer a beat."""
+        return " && ".join(f"{port.name}_valid" for port in self.inputs)
+
+    @cached_property
+    def spots(self) -> list[Spot]:
+        """The lanes of the results of which it is known what they show."""
+        numbers = {port.name: number for number, port in enumerate(self.inputs, 1)}
+        found = []
+        for beat, row in enumerate(self.cell.origins or ()):
+            for lane, origin in enumerate(row):
+                if isinstance(origin, Origin):
+                    place = numbers[origin.port], origin.beat, origin.lane
+                    found.append(Spot(beat, lane, *place, origin.above))
+                elif origin is not None:
+                    found.append(Spot(beat, lane, 0, 0, 0, origin))
+        return found
+
+    @property
+    def has_constants(self) -> bool:
+        """Whether a lane shows a constant."""
+        return any(not spot.port for spot in self.spots)
+
+    @property
+    def spot_bits(self) -> int:
+        """Bits of the number of a spot."""
+        return index_bits(len(self.spots))
+
+    @property
+    def output_lanes(self) -> int:
+        """Lanes of a result."""
+        return len((self.cell.origins or [[]])[0])
+
+    @property
+    def lane_bits(self) -> int:
+        """Bits of a lane of a result."""
+        return self.output.width_bits // self.output_lanes
+
+    @property
+    def text(self) -> str:
+        """The module."""
+        environment = Environment(
+            loader=FileSystemLoader(template_folder()),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            autoescape=False,
+        )
+        return environment.get_template("proof.sv.j2").render(proof=self)
+
+
+def expression(value: Value) -> str:
+    """Return a parameter as SystemVerilog."""
+    if isinstance(value, Encoding):
+        return value.expression
+    return str(int(value)) if isinstance(value, bool | int) else f"mase_pkg::{value.value}"  # type: ignore[union-attr]
+
+
+def index_bits(count: int) -> int:
+    """Return the bits of an index below `count`, at least one."""
+    return max(1, (count - 1).bit_length())
+
+
+def streams(cell: Cell) -> list[str]:
+    """Return the inputs whose motion is known: those that move with the first, or in turn."""
+    given = {port: item.beats for port, item in cell.inputs.items() if item.beats}
+    first = next(iter(given.values()))
+    turns = isinstance(cell.motion, Merge)
+    return [port for port, beats in given.items() if beats == first or turns]
+
+
+def bounds(cell: Cell) -> tuple[int, dict[str, int]]:
+    """Return how many cycles a result is late at most, and how long a beat of each input waits.
+
+    They are measured in what the motion says of inputs at several paces.
+    """
+    given = {port: cell.inputs[port].beats for port in streams(cell)}
+    ((_, result),) = cell.outputs.items()
+    starts = np.arange(INFERENCES)[:, None]
+    late, waits = 0, dict.fromkeys(given, 0)
+    for seed, pace in enumerate(PACES):
+        chance = np.random.default_rng(seed)
+        come = {
+            port: np.cumsum(chance.integers(1, pace + 1, beats * INFERENCES))
+            for port, beats in given.items()
+        }
+        offered, taken = cell.motion.offered(come), cell.motion.taken(come)
+        due = np.append(-1, offered[:-1])
+        for port, beats in given.items():
+            needs = (starts * beats + cell.motion.needs(port, beats)).reshape(-1)
+            due = np.maximum(due, np.where(needs >= 0, taken[port][needs], -1))
+            room = (starts * result.beats + cell.motion.room(port, beats)).reshape(-1)
+            free = np.where(room >= 0, offered[np.clip(room, 0, offered.size - 1)], -1)
+            ready = np.maximum(met(come) if len(set(given.values())) == 1 else come[port], free + 1)
+            ready[1:] = np.maximum(ready[1:], taken[port][:-1] + 1)
+            waits[port] = max(waits[port], int((taken[port] - ready).max()))
+        late = max(late, int((offered - due).max()) - 1)
+    if isinstance(cell.motion, Merge):
+        # The results before may wait for beats of the other one.
+        waits = dict.fromkeys(given, TURN_CYCLES)
+    return max(late, 0), waits

@@ -1,0 +1,192 @@
+"""Proofs of cells: each property that follows from what a cell says of itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, replace
+from math import gcd
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from mase_hw._registry import nearest
+from mase_hw.cells import PARAMETER, Cell, cells
+from mase_hw.emit.modules import module_texts
+from mase_hw.errors import ConfigError
+from mase_hw.formats import Encoding
+from mase_hw.proof._harness import TOP, Proof, streams
+from mase_hw.proof._report import ProofReport, ProofRow
+from mase_hw.proof._solver import Circuit, Verdict, solver
+
+LIMIT_SECONDS = 60.0
+# Assertions of this name say that what others speak of cannot happen; a run must refute them.
+REACH = "reach_"
+DATA = "right data"
+
+Advance = Callable[[int, int], None]
+
+
+def prove(
+    name: str | None = None,
+    *,
+    limit_seconds: float = LIMIT_SECONDS,
+    samples: int | None = None,
+    progress: Advance | None = None,
+) -> ProofReport:
+    """Prove the properties of a cell, or of all, over the parameters that its class gives.
+
+    Args:
+        name: of the cell's class or of its module; None for all.
+        limit_seconds: for each search of a proof, and again of a fault where there is no proof.
+        samples: how many sets of parameters of a cell are proved; None for all.
+        progress: called with how many sets of parameters are done, and how many there are.
+
+    Raises:
+        ConfigError: for an unknown cell.
+        ProofError: when a module cannot be read.
+        ToolError: when the solver is missing, with the command that installs it.
+    """
+    solver()
+    given = [cell for cls in _chosen(name) for cell in subjects(cls)[:samples]]
+    rows: list[ProofRow] = []
+    for done, cell in enumerate(given):
+        if progress:
+            progress(done, len(given))
+        rows += prove_cell(cell, limit_seconds=limit_seconds)
+    if progress:
+        progress(len(given), len(given))
+    return ProofReport(tuple(rows))
+
+
+def _chosen(name: str | None) -> Iterable[type[Cell]]:
+    """Return the classes of a name, or all."""
+    known = {cls.__name__: cls for cls in cells() if subjects(cls)}
+    if name is None:
+        return known.values()
+    modules = {cell.module: cls for cls in known.values() for cell in subjects(cls)[:1]}
+    if name not in {**known, **modules}:
+        raise ConfigError(f"no cell that can be proved is called {name!r}; {nearest(name, known)}")
+    return [{**known, **modules}[name]]
+
+
+def subjects(cls: type[Cell]) -> list[Cell]:
+    """Return the cells of a class whose properties are proved: those that take and send beats."""
+    return [
+        shortest(cell)
+        for cell in cls.proofs()
+        if cell.inputs
+        and len(cell.outputs) == 1
+        and all(port.fields for port in (*cell.inputs.values(), *cell.outputs.values()))
+    ]
+
+
+def prove_cell(
+    cell: Cell,
+    *,
+    limit_seconds: float = LIMIT_SECONDS,
+    texts: Mapping[str, str] | None = None,
+) -> Iterator[ProofRow]:
+    """Yield what becomes of each property of a cell.
+
+    Args:
+        cell: the cell.
+        limit_seconds: for each search.
+        texts: modules in place of those of the library, by name.
+    """
+    label = described(cell)
+    with TemporaryDirectory(prefix="mase_hw_proof_") as scratch:
+        folder = Path(scratch)
+        files = {}
+        for parameter, (_, image) in cell.images.items():
+            files[parameter] = f"{parameter}.mem"
+            words = "".join(f"{word:x}\n" for word in image.words)
+            (folder / files[parameter]).write_text(words)
+        proof = Proof(cell, files)
+        sources = {**module_texts([cell]), **(texts or {}), TOP: proof.text}
+        for name, text in sources.items():
+            (folder / f"{name}.sv").write_text(text)
+        circuit = Circuit([f"{name}.sv" for name in sources], TOP, folder)
+        for name in _ordered(circuit.assertions):
+            start = time.monotonic()
+            verdict = circuit.solve(name, limit_seconds)
+            if name.startswith(REACH):
+                verdict = _reached(verdict)
+            yield ProofRow(
+                type(cell).__name__, label, _spoken(name), verdict, time.monotonic() - start
+            )
+        if not proof.spots:
+            yield ProofRow(type(cell).__name__, label, DATA, Verdict("simulated", 0), 0.0)
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    """Return assertions with what helps others first: inner ones, then counts, then data."""
+    ranks = ("dut.", "stable", "not_invented", "offered", "", "right_")
+
+    def rank(name: str) -> int:
+        return next(
+            (place for place, start in enumerate(ranks) if start and name.startswith(start)), 4
+        )
+
+    return sorted(names, key=lambda name: (name.startswith(REACH), rank(name), name))
+
+
+def _spoken(name: str) -> str:
+    return name.removeprefix("dut.").replace("_", " ")
+
+
+def _reached(verdict: Verdict) -> Verdict:
+    """Return what a search for a run says: it must have found one."""
+    if verdict.status == "refuted":
+        return replace(verdict, status="reached", fault=())
+    return replace(verdict, status="vacuous") if verdict.status == "proved" else verdict
+
+
+def described(cell: Cell) -> str:
+    """Return the parameters of a cell in one line."""
+    words = [f"{name.lower()} {_short(value)}" for name, value in cell.parameters.items()]
+    return ", ".join(words)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Encoding):
+        return value.expression.removeprefix("mase_pkg::")
+    return str(int(value)) if isinstance(value, bool | int) else str(value.value)
+
+
+def shortest(cell: Cell) -> Cell:
+    """Return the cell with the fewest beats of an inference that move as its own do."""
+    if not any(
+        item.name == "beats" and not item.metadata.get(PARAMETER, True)
+        for item in fields(cell)  # type: ignore[arg-type]
+    ):
+        return cell
+    ports = (*cell.inputs.values(), *cell.outputs.values())
+    common = gcd(*(port.beats for port in ports if port.beats))
+    for parts in range(common, 1, -1):
+        if common % parts == 0:
+            less: Cell = replace(cell, beats=cell.beats // parts)  # type: ignore[attr-defined,type-var]
+            if _alike(less, cell):
+                return less
+    return cell
+
+
+def _alike(less: Cell, cell: Cell) -> bool:
+    """Return whether the motion of fewer beats is that of more, from the start."""
+    for port in streams(cell):
+        few, many = less.inputs[port].beats, cell.inputs[port].beats
+        for small, large in (
+            (less.motion.needs, cell.motion.needs),
+            (less.motion.room, cell.motion.room),
+        ):
+            try:
+                found = small(port, few)
+            except (IndexError, ValueError):
+                return False
+            if found.max(initial=0) >= few or not np.array_equal(
+                large(port, many)[: found.size], found
+            ):
+                return False
+    return True

@@ -1,0 +1,128 @@
+"""What proofs found, as a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from mase_hw.proof._solver import Status, Verdict
+
+GOOD = ("proved", "reached", "simulated")
+
+
+@dataclass(frozen=True)
+class ProofRow:
+    """One property of one cell.
+
+    Attributes:
+        cell: name of its class.
+        parameters: of its module, in one line.
+        claim: the property.
+        verdict: what became of it.
+        seconds: time taken.
+    """
+
+    cell: str
+    parameters: str
+    claim: str
+    verdict: Verdict
+    seconds: float
+
+    @property
+    def said(self) -> str:
+        """The verdict in words."""
+        found = self.verdict
+        cycles = f"{found.depth} cycle{'s' if found.depth != 1 else ''}"
+        words: dict[Status, str] = {
+            "proved": f"proved by induction, {found.clauses} clauses",
+            "bounded": f"inconclusive: no fault in {cycles}",
+            "refuted": f"fails after {cycles}",
+            "reached": f"happens after {cycles}",
+            "vacuous": "never happens: what is proved says nothing",
+            "simulated": "simulated only",
+        }
+        return words[found.status]
+
+
+@dataclass(frozen=True)
+class ProofReport:
+    """What became of every property.
+
+    Attributes:
+        rows: by cell and parameters.
+    """
+
+    rows: tuple[ProofRow, ...]
+
+    def count(self, *statuses: Status) -> int:
+        """Return how many properties have one of these verdicts."""
+        return sum(row.verdict.status in statuses for row in self.rows)
+
+    @property
+    def refuted(self) -> Sequence[ProofRow]:
+        """Properties that do not hold, or say nothing."""
+        return [row for row in self.rows if row.verdict.status in ("refuted", "vacuous")]
+
+    @property
+    def seconds(self) -> float:
+        """The time of all."""
+        return sum(row.seconds for row in self.rows)
+
+    @property
+    def summary(self) -> str:
+        """How many properties have which verdict, in one line."""
+        parts = [
+            f"{self.count('proved')} proved for all times",
+            f"{self.count('bounded')} inconclusive",
+            f"{len(self.refuted)} failed",
+            f"{self.count('simulated')} simulated only",
+            f"{self.count('reached')} covers reached",
+        ]
+        return f"{', '.join(parts)}; {self.seconds:.0f} s"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        return {
+            "proved": self.count("proved"),
+            "inconclusive": self.count("bounded"),
+            "failed": len(self.refuted),
+            "seconds": round(self.seconds, 1),
+            "rows": [
+                {
+                    "cell": row.cell,
+                    "parameters": row.parameters,
+                    "property": row.claim,
+                    "status": row.verdict.status,
+                    "depth": row.verdict.depth,
+                    "clauses": row.verdict.clauses,
+                    "seconds": round(row.seconds, 2),
+                    "fault": list(row.verdict.fault),
+                }
+                for row in self.rows
+            ],
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict())
+
+    def table(self) -> Table:
+        """Return a table with a row per property, for rich."""
+        from rich.table import Table
+
+        table = Table(title="Proofs")
+        for name in ("cell", "parameters", "property", "verdict"):
+            table.add_column(name, overflow="fold")
+        table.add_column("s", justify="right")
+        shown = ("", "")
+        for row in self.rows:
+            place = (row.cell, row.parameters)
+            cells = place if place != shown else ("", "")
+            shown = place
+            table.add_row(*cells, row.claim, row.said, f"{row.seconds:.1f}")
+        return table

@@ -1,0 +1,160 @@
+"""Proofs hold for the cells as they are, and fail for cells that are broken on purpose."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from mase_hw.cells import Port
+from mase_hw.cells.crop import Crop
+from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
+from mase_hw.cells.stream_fifo import StreamFifo
+from mase_hw.cells.stream_replay import StreamReplay
+from mase_hw.cli import build_app
+from mase_hw.emit.library import library
+from mase_hw.errors import ConfigError, ProofError, ToolError
+from mase_hw.formats import StreamField
+from mase_hw.proof import ProofRow, prove, prove_cell, subjects
+from mase_hw.proof import _solver as solver
+
+LIMIT_SECONDS = 30.0
+
+
+def fifo(depth: int, width: int = 2) -> StreamFifo:
+    return StreamFifo(Port((StreamField("", 1, width),), 1), depth)
+
+
+def verdicts(cell, changes=(), limit_seconds=LIMIT_SECONDS) -> dict[str, ProofRow]:
+    """Return what becomes of each property; `changes` are (module, old text, new text)."""
+    texts = {}
+    for module, old, new in changes:
+        text = texts.get(module, library()[module])
+        assert text.count(old) >= 1, old
+        texts[module] = text.replace(old, new)
+    rows = prove_cell(cell, limit_seconds=limit_seconds, texts=texts)
+    return {row.claim: row for row in rows}
+
+
+def failed(rows: dict[str, ProofRow]) -> set[str]:
+    return {name for name, row in rows.items() if row.verdict.status in ("refuted", "vacuous")}
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_queue_is_proved_unbounded(depth):
+    rows = verdicts(fifo(depth))
+    claims = {name for name in rows if not name.startswith("reach")}
+    assert claims >= {
+        "stable", "not invented", "offered in time", "data in taken in time", "right data",
+    }  # fmt: skip
+    assert {rows[name].verdict.status for name in claims} == {"proved"}
+    assert {rows[name].verdict.status for name in rows.keys() - claims} == {"reached"}
+    assert "proved by induction" in rows["right data"].said
+
+
+def test_an_arithmetic_cell_keeps_the_stream_contract():
+    """What it computes is not claimed: that is simulated, and the table says so."""
+    cell = subjects(MultiplyAccumulate)[1]
+    rows = verdicts(cell, limit_seconds=2)
+    assert failed(rows) == set()
+    assert rows["stable"].verdict.status == "proved"
+    assert rows["weight moves along"].verdict.status == "proved"
+    assert rows["right data"].said == "simulated only"
+
+
+QUEUE = "mase_stream_fifo"
+
+
+READY = ("room(data_in_ready)", "room()")
+VALID = "if (load) data_out_valid <= waiting || write;"
+BROKEN = {
+    "takes what it has no room for": (
+        "right data",
+        READY,
+        ("assign load ", "assign data_in_ready = 1'b1;\n  assign load "),
+    ),
+    "changes what it offers": ("stable", ("if (load) data_out <=", "data_out <=")),
+    "changes the order": ("right data", ("data_out <= waiting ? memory[read_q] :", "data_out <=")),
+    "sends a beat twice": ("not invented", (VALID, "data_out_valid <= 1'b1;")),
+    "loses a beat": ("offered in time", ("store = write && (", "store = write && !load && (")),
+    "waits for its consumer": (
+        "offered in time",
+        (VALID, "if (load) data_out_valid <= (waiting || write) && data_out_ready;"),
+    ),
+    "does not reset a pointer": ("right data", ("read_q <= '0;", "")),
+    "gives no place back": (
+        "data in taken in time",
+        (".give(data_out_valid && data_out_ready)", ".give(1'b0)"),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_queue_that_is_broken_on_purpose_fails(fault):
+    breach, *changes = BROKEN[fault]
+    rows = verdicts(fifo(3), [(QUEUE, *change) for change in changes])
+    assert breach in failed(rows), {name: row.said for name, row in rows.items()}
+    fault = rows[breach].verdict.fault
+    assert fault[0].startswith("cycle 0: rst=1")
+    assert len(fault) == rows[breach].verdict.depth
+
+
+def test_a_row_that_is_cut_in_the_wrong_place_fails():
+    cell = subjects(Crop)[0]
+    assert failed(verdicts(cell)) == set()
+    wrong = [("mase_crop", "Shift = START % LANES", "Shift = (START + 1) % LANES")]
+    assert "right data" in failed(verdicts(cell, wrong))
+
+
+def test_a_block_that_is_replayed_too_often_fails():
+    cell = StreamReplay(Port((StreamField("", 1, 1),), 2), 2, 2)
+    wrong = [("mase_stream_replay", ".COUNT(REPEATS)", ".COUNT(REPEATS + 1)")]
+    assert failed(verdicts(cell, wrong, limit_seconds=3)) >= {"not invented", "right data"}
+
+
+def test_a_module_that_never_does_what_is_claimed_is_no_success():
+    """Nothing ever enters: what is said of results would hold of no result."""
+    shut = [
+        (QUEUE, ".room(data_in_ready)", ".room()"),
+        (QUEUE, "assign load ", "assign data_in_ready = 1'b0;\n  assign load "),
+    ]
+    rows = verdicts(fifo(2), shut)
+    assert rows["reach two inferences"].verdict.status == "vacuous"
+    assert rows["right data"].verdict.status == "proved"
+    assert "reach two inferences" in failed(rows)
+
+
+def test_a_search_without_an_end_is_inconclusive(monkeypatch):
+    monkeypatch.setattr(solver.Circuit, "_prove", lambda *_: solver.Verdict("bounded", 0))
+    monkeypatch.setattr(solver, "MOST_CYCLES", 5)
+    row = verdicts(fifo(1))["stable"]
+    assert row.verdict.status == "bounded"
+    assert row.said == "inconclusive: no fault in 5 cycles"
+
+
+def test_an_unknown_cell_is_refused():
+    with pytest.raises(
+        ConfigError, match=r"no cell that can be proved is called 'StreamFiffo'.*StreamFifo"
+    ):
+        prove("StreamFiffo")
+
+
+def test_a_module_that_cannot_be_read_is_an_error():
+    with pytest.raises(ProofError, match=r"Yosys cannot read the module: .*mase_stream_fifo.sv"):
+        verdicts(fifo(1), [(QUEUE, "assign load ", "asign load ")])
+
+
+def test_without_the_solver_the_command_that_installs_it_is_told(monkeypatch):
+    monkeypatch.setattr(solver, "find_spec", lambda name: None)
+    with pytest.raises(ToolError, match="-m pip install pyosys"):
+        prove("StreamFifo")
+
+
+def test_the_command_prints_a_table_and_a_record():
+    runner = CliRunner()
+    shown = runner.invoke(build_app(), ["prove", "mase_copy_lanes", "--samples", "1"])
+    assert shown.exit_code == 0, shown.output
+    assert " proved for all times, 0 inconclusive, 0 failed" in shown.output
+    told = runner.invoke(build_app(), ["prove", "CopyLanes", "--samples", "1", "--json"])
+    record = json.loads(told.output)
+    assert record["failed"] == record["inconclusive"] == 0
+    assert record["proved"] >= 4
