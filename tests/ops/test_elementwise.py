@@ -293,11 +293,3 @@ def test_functions_of_blocks_are_within_their_bound():
     assert not refused & {name for width, name in served if width == 8}
     assert {(4, name) for name in refused} <= set(served)
     assert len(served) >= 65
-
-
-def test_what_a_layer_gives_may_be_squared():
-    """No factor of it is constant."""
-    layer = nn.Linear(4, 3)
-    model = Apply(lambda x, w: (y := nn.functional.linear(x, w)) * y, layer.weight.detach())
-    mg = mase_hw.quantize(mase_hw.trace(model, torch.randn(2, 4)))
-    assert preflight(mg) == []

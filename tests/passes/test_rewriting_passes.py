@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+import mase_hw
 from mase_hw.emit.flow import canonicalize
+from mase_hw.emit.preflight import preflight
 from mase_hw.errors import MaseError
 from mase_hw.graph import metadata, trace
 from mase_hw.ops import Apply
@@ -195,3 +197,20 @@ def test_a_batch_norm_behind_a_prelu_is_not_taken_for_one_behind_a_layer():
     mg = canonicalize(trace(model, x))
     assert names(mg) == ["linear_0", "prelu_1", "batchnorm1d_2"]
     torch.testing.assert_close(mg(x), model(x))
+
+
+def test_what_a_layer_gives_may_be_squared():
+    """A product of a result with itself has no constant factor to fold."""
+    layer = nn.Linear(4, 3)
+
+    class Squared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            y = self.layer(x)
+            return y * y
+
+    mg = mase_hw.quantize(mase_hw.trace(Squared(), torch.randn(2, 4)))
+    assert preflight(mg) == []
