@@ -1,0 +1,154 @@
+"""Transformers of the benchmark: whole models, and layers with packaged weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+Prepared = tuple["nn.Module", tuple["Tensor", ...]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model of the benchmark.
+
+    Attributes:
+        prepare: returns the module and example inputs.
+        multipliers: the budget of its parallelism.
+        queries: of its attention, as `tokens x width` codes that a layer keeps of each of its
+            keys and values; 0 for a model whose buffers are not compared.
+        layers: layers with attention.
+    """
+
+    prepare: Callable[[], Prepared]
+    multipliers: int
+    tokens: int = 0
+    width: int = 0
+    layers: int = 1
+
+
+def _bert_tiny() -> Prepared:
+    """Ids to a class, with the packaged weights; which tokens are padding follows from the ids."""
+    import torch
+    from torch import nn
+
+    from mase_hw.models.bert_tiny import BertTiny
+
+    class Classified(nn.Module):
+        def __init__(self, model: nn.Module) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids: Tensor) -> Tensor:
+            found: Tensor = self.model(ids).argmax(-1)
+            return found
+
+    torch.manual_seed(0)
+    ids = torch.randint(1, 30_000, (4, 32))
+    ids[1, 20:] = 0
+    return Classified(BertTiny().build()).eval(), (ids,)
+
+
+def _minilm_layer() -> Prepared:
+    """The first encoder layer of MiniLM."""
+    import torch
+
+    from mase_hw.models.hub import load_pretrained
+
+    torch.manual_seed(0)
+    layer: Any = load_pretrained("minilm").module
+    return layer.encoder.layer[0].eval(), (torch.randn(4, 16, 384),)
+
+
+def _smollm2_layer() -> Prepared:
+    """The first decoder layer of SmolLM2: rotary positions, grouped queries, a gated MLP."""
+    import torch
+    from torch import nn
+
+    from mase_hw.models.hub import load_pretrained
+
+    class Layer(nn.Module):
+        def __init__(self, model: Any, tokens: int) -> None:
+            super().__init__()
+            self.layer = model.model.layers[0]
+            positions = torch.arange(tokens)[None]
+            cos, sin = model.model.rotary_emb(torch.zeros(1, tokens, 1), positions)
+            self.register_buffer("cos", cos)
+            self.register_buffer("sin", sin)
+            mask = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+            self.register_buffer("mask", mask[None, None])
+
+        def forward(self, x: Tensor) -> Tensor:
+            found = self.layer(
+                x, attention_mask=self.mask, position_embeddings=(self.cos, self.sin)
+            )
+            result: Tensor = found[0] if isinstance(found, tuple) else found
+            return result
+
+    torch.manual_seed(0)
+    model: Any = load_pretrained("smollm2-135m").module
+    return Layer(model, 16).eval(), (torch.randn(4, 16, 576) * 0.1,)
+
+
+def _of_config(kind: str, config: Mapping[str, Any], tokens: int) -> Callable[[], Prepared]:
+    def prepare() -> Prepared:
+        import torch
+        import transformers
+
+        from mase_hw.bench._architectures import spread_weights
+
+        torch.manual_seed(0)
+        cls: Any = getattr(transformers, kind)
+        module = cls(cls.config_class(**config, use_cache=False))
+        spread_weights(module)
+        return module.eval(), (torch.randint(3, 50, (4, tokens)),)
+
+    return prepare
+
+
+def _deit_tiny_block() -> Prepared:
+    """A block of DeiT-tiny, random weights: 196 tokens, 192 wide, 3 heads."""
+    import torch
+    import transformers
+    from transformers.models.vit import modeling_vit
+
+    from mase_hw.bench._architectures import spread_weights
+
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(hidden_size=192, num_attention_heads=3, intermediate_size=768)
+    config._attn_implementation = "sdpa"
+    block: Any = modeling_vit.ViTLayer(config)
+    spread_weights(block)
+    return block.eval(), (torch.randn(2, 196, 192),)
+
+
+_TEXT = {"vocab_size": 50, "max_position_embeddings": 32}
+SUBJECTS: Mapping[str, Subject] = {
+    "gpt2-2": Subject(
+        _of_config(
+            "GPT2Model",
+            {"n_embd": 32, "n_head": 4, "n_layer": 2, "vocab_size": 50, "n_positions": 32},
+            8,
+        ),
+        128, 8, 32, 2,
+    ),
+    "llama-2": Subject(
+        _of_config(
+            "LlamaModel",
+            {
+                **_TEXT, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
+                "num_hidden_layers": 2, "intermediate_size": 64,
+            },
+            8,
+        ),
+        128,
+    ),
+    "bert-tiny": Subject(_bert_tiny, 512, 32, 128, 2),
+    "minilm-layer": Subject(_minilm_layer, 512, 16, 384),
+    "smollm2-layer": Subject(_smollm2_layer, 512),
+    "deit-tiny-block": Subject(_deit_tiny_block, 2064, 196, 192),
+}  # fmt: skip

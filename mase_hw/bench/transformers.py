@@ -1,0 +1,263 @@
+"""Transformers in hardware: cycles, multipliers, buffers, errors, and what passes."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from mase_hw._registry import nearest
+from mase_hw.bench._base import Benchmark, Row, timed
+from mase_hw.bench._transformer_models import SUBJECTS, Subject
+from mase_hw.errors import ConfigError, MaseError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mase_hw.cells import Port
+    from mase_hw.emit.design import Design
+    from mase_hw.formats.fixed import Fixed
+    from mase_hw.graph import MaseGraph
+
+QUICK = ("gpt2-2", "llama-2")
+SAMPLES = 4
+RATIO_BAR, BUSY_BAR, BUFFER_BAR = 1.02, 0.95, 1.1
+ARCHITECTURES_BAR = 36
+ROWS, ROW_SIZES = 500, (5, 64, 197)
+SOFTMAX_LANES = 4
+
+
+class Transformers(Benchmark):
+    """Models of transformers, simulated; errors of softmax and norms; architectures."""
+
+    name: ClassVar[str] = "transformers"
+    title: ClassVar[str] = "Transformers in hardware"
+    default: ClassVar[bool] = False
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._names = tuple(names)
+
+    def only(self, names: Sequence[str]) -> Transformers:
+        """Return the benchmark with the figures of these names alone."""
+        known = (*SUBJECTS, "errors", "area", "architectures")
+        for name in names:
+            if name not in known:
+                raise ConfigError(f"transformers: no figure {name!r}; {nearest(name, known)}")
+        return Transformers(names)
+
+    def rows(self, *, quick: bool = False) -> Iterator[Row]:
+        """Yield the figures."""
+        import torch
+
+        torch.set_num_threads(1)
+        parts: dict[str, Callable[[], Iterator[Row]]] = {
+            "errors": errors,
+            "area": area,
+            "architectures": architectures,
+        }
+        parts |= {name: partial(cycles, name, item) for name, item in SUBJECTS.items()}
+        chosen = self._names or (("errors", *QUICK) if quick else tuple(parts))
+        for name in chosen:
+            yield from parts[name]()
+
+
+def errors() -> Iterator[Row]:
+    """Compare softmax and layer norm with float64, on rows of all kinds."""
+    import torch
+
+    from mase_hw.approximation.row_norm import RowNorm
+    from mase_hw.approximation.softmax import Softmax
+    from mase_hw.formats.fixed import Fixed
+
+    for width, bar in ((8, 1), (16, 2)):
+        operand, result = Fixed(width, width - 4), Fixed(width, width - 2)
+        worst = 0.0
+        for size in ROW_SIZES:
+            codes = _rows(operand, size)
+            found = result.decode(Softmax(operand, result, size).evaluate(codes))
+            exact = torch.softmax(operand.decode(codes), -1)
+            worst = max(worst, float((found - exact).abs().max()) * 2.0**result.frac_width)
+        yield Row(
+            f"softmax, {width}-bit in and out: worst error against float64",
+            f"{worst:.2f} steps",
+            f"<= {bar}",
+            worst <= bar,
+        )
+        result, worst = Fixed(width, width - 4), 0.0
+        for size in ROW_SIZES:
+            codes = _rows(operand, size)
+            found = result.decode(RowNorm(operand, result, size, 1e-5).evaluate(codes, None, None))
+            exact = torch.nn.functional.layer_norm(operand.decode(codes), (size,), eps=1e-5)
+            step = 2.0**-result.frac_width
+            exact = exact.clamp(result.minimum_code * step, result.maximum_code * step)
+            worst = max(worst, float((found - exact).abs().max()) / step)
+        yield Row(
+            f"layer_norm, {width}-bit in and out: worst error against float64",
+            f"{worst:.2f} steps",
+            f"<= {bar}",
+            worst <= bar,
+        )
+
+
+def _rows(operand: Fixed, size: int) -> Tensor:
+    import torch
+
+    generator = torch.Generator().manual_seed(size)
+    whole = operand.random_codes((ROWS, size), generator)
+    equal = operand.random_codes((ROWS, 1), generator).expand(-1, size)
+    return torch.cat([whole, whole >> 2, whole >> 4, equal])
+
+
+def area() -> Iterator[Row]:
+    """Synthesise a softmax of 8 bits."""
+    import torch
+    from torch import nn
+
+    import mase_hw
+    from mase_hw.hardware.synth import synthesize
+
+    with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
+        mg = mase_hw.quantize(mase_hw.trace(nn.Softmax(-1), torch.randn(8, 64)))
+        project = mase_hw.emit_verilog(mg, output=folder, parallelism=SOFTMAX_LANES)
+        total = synthesize(project.folder, "xcup").total
+    lut, dsp = total.lut / SOFTMAX_LANES, total.dsp / SOFTMAX_LANES
+    yield Row(
+        f"softmax, 8 bit, {SOFTMAX_LANES} lanes, rows of 64: LUT and DSP of a lane, Yosys xcup",
+        f"{lut:.0f} LUT, {dsp:g} DSP",
+        "<= 400 LUT, 1 DSP",
+        lut <= 400 and dsp <= 1,
+    )
+
+
+def cycles(name: str, subject: Subject) -> Iterator[Row]:
+    """Emit and simulate a model without pauses."""
+    import mase_hw
+
+    module, inputs = subject.prepare()
+    with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
+        with timed() as emission:
+            mg = mase_hw.quantize(mase_hw.trace(module, inputs, name=name.replace("-", "_")))
+            project = mase_hw.emit_verilog(
+                mg, output=folder, parallelism="auto", multipliers=subject.multipliers
+            )
+        yield Row(f"{name}: trace, passes and emission, after import", f"{emission.wall:.1f} s")
+        with timed() as whole:
+            report = mase_hw.simulate(project.folder, samples=SAMPLES)
+    design = project.design
+    yield Row(
+        f"{name}: elements that differ",
+        f"{report.mismatches} of {report.elements}",
+        "0",
+        report.bit_exact,
+    )
+    for what, predicted, found in (
+        ("interval", report.predicted_interval_cycles, report.interval_cycles),
+        ("latency", report.predicted_latency_cycles, report.latency_cycles),
+    ):
+        yield Row(
+            f"{name}: {what} predicted / simulated",
+            f"{predicted:,} / {found or 0:,g}",
+            "equal",
+            predicted == found,
+        )
+    slowest = max(node.work_cycles for node in design.nodes)
+    ratio = (report.interval_cycles or 0) / slowest
+    yield Row(
+        f"{name}: simulated interval / work of the slowest node",
+        f"{ratio:.3f}",
+        f"<= {RATIO_BAR}",
+        ratio <= RATIO_BAR,
+    )
+    busy = list(_busy(mg, design, slowest))
+    yield Row(
+        f"{name}: multipliers busy in the slowest layers",
+        f"{statistics.mean(busy):.1%} of {sum(node.multipliers for node in design.nodes)} in all",
+        f">= {BUSY_BAR:.0%}",
+        statistics.mean(busy) >= BUSY_BAR,
+    )
+    if subject.tokens:
+        yield _buffers(name, subject, design)
+    rate = report.cycles_per_second
+    yield Row(f"{name}: build and simulation", f"{whole.cpu:.0f} CPU s, {rate:,.0f} cycles/s")
+
+
+def _busy(mg: MaseGraph, design: Design, slowest: int) -> Iterator[float]:
+    """Yield, of each node that bounds the interval, how many of its multipliers work."""
+    found = _operations(mg)
+    for node in design.nodes:
+        if node.work_cycles == slowest and node.multipliers and node.node in found:
+            products = found[node.node] / 2
+            yield products / (node.multipliers * slowest)
+
+
+def _operations(mg: MaseGraph) -> dict[str, int]:
+    """Return the arithmetic operations of every node that computes."""
+    return {
+        node.name: call.operator.operations(call)
+        for node in mg.nodes
+        if node.op == "call_function" and (call := mg.call(node))
+    }
+
+
+def _buffers(name: str, subject: Subject, design: Design) -> Row:
+    """Compare what keys, values and queues hold with keys and values twice and the residual."""
+    from mase_hw.cells.reorder import Reorder
+    from mase_hw.cells.stream_fifo import StreamFifo
+    from mase_hw.cells.stream_replay import StreamReplay
+
+    codes = 0
+    for instance in design.instances:
+        cell = instance.cell
+        if isinstance(cell, StreamFifo):
+            codes += cell.depth * _lanes(cell.port)
+        elif instance.name.endswith("_columns_inst") and isinstance(cell, Reorder):
+            codes += 2 * cell.moves.beats_in.numel()
+        elif instance.name.endswith("_columns_inst") and isinstance(cell, StreamReplay):
+            codes += 2 * cell.block * _lanes(cell.port)
+    kept = subject.layers * 5 * subject.tokens * subject.width
+    return Row(
+        f"{name}: codes of keys, values and queues / 4 T C of attention and T C of residuals",
+        f"{codes:,} / {kept:,} = {codes / kept:.3f}",
+        f"<= {BUFFER_BAR}",
+        codes <= BUFFER_BAR * kept,
+    )
+
+
+def _lanes(port: Port) -> int:
+    return sum(item.lanes for item in port.fields)
+
+
+def architectures() -> Iterator[Row]:
+    """Emit tiny configurations of architectures, and simulate each."""
+    import mase_hw
+    from mase_hw.bench._architectures import ARCHITECTURES, model_and_inputs
+    from mase_hw.emit.preflight import preflight
+
+    clean, exact, refused = 0, 0, []
+    for name in ARCHITECTURES:
+        module, inputs = model_and_inputs(name)
+        try:
+            mg = mase_hw.quantize(mase_hw.trace(module, inputs))
+            if preflight(mg):
+                refused.append(name)
+                continue
+            clean += 1
+            with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
+                project = mase_hw.emit_verilog(mg, output=folder)
+                exact += mase_hw.simulate(project.folder, samples=2).bit_exact
+        except MaseError:
+            refused.append(name)
+    bar = ARCHITECTURES_BAR
+    total = len(ARCHITECTURES)
+    missing = f"; not: {', '.join(refused)}" if refused else ""
+    yield Row(
+        "architectures of transformers, tiny: preflight clean",
+        f"{clean} of {total}{missing}",
+        f">= {bar} of 48",
+        clean >= bar,
+    )
+    yield Row(
+        "of these emitted, and exact in simulation", f"{exact} of {clean}", "all", exact == clean
+    )
