@@ -131,7 +131,7 @@ def _fill_once(module: GraphModule, node: Node) -> Node | None:
 
 
 def _is_merged(node: Node) -> bool:
-    """Return whether what is computed of a constant alone merges the batch with other sizes."""
+    """Return whether what is computed of a constant alone reduces the batch, or merges it."""
     batch = [size.node.expr for size in _shape(node) if _is_symbolic(size)]
     waiting, seen = list(node.users), {node}
     while waiting:
@@ -141,7 +141,8 @@ def _is_merged(node: Node) -> bool:
             continue
         seen.add(user)
         sizes = [size.node.expr for size in _shape(user) if _is_symbolic(size)]
-        if any(size not in batch for size in sizes):
+        counted = isinstance(user.meta.get("val"), Tensor) and not sizes
+        if counted or any(size not in batch for size in sizes):
             return True
         waiting += user.users
     return False

@@ -9,7 +9,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 import mase_hw
 from mase_hw.emit.flow import quantize
-from mase_hw.emit.preflight import preflight
+from mase_hw.emit.preflight import notes, preflight
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.quantized import GraphRun
@@ -90,11 +90,6 @@ class WithConstant(nn.Module):
 UNFIT = {
     "number": (Apply(lambda x: (torch.relu(x), 3.5)), "result 1 is the float 3.5"),
     "size": (Apply(lambda x: (torch.relu(x), x.shape[0])), "result 1 is the int 3"),
-    "constant": (WithConstant(), "result scaled is a constant"),
-    "ones": (
-        Apply(lambda x: (torch.relu(x), torch.ones(x.shape[0], 2))),
-        "result 1 is a constant",
-    ),
 }
 
 
@@ -109,3 +104,28 @@ def test_what_is_no_stream_is_refused_with_its_name(name, tmp_path):
     with pytest.raises(UnsupportedError, match=reason):
         mase_hw.emit_verilog(mg, output=tmp_path / "project")
     assert not (tmp_path / "project").exists()
+
+
+CONSTANTS = {
+    "buffer": (WithConstant(), ("y",), "result scaled is a constant"),
+    "ones": (
+        Apply(lambda x: (torch.relu(x), torch.ones(x.shape[0], 2))),
+        ("0",),
+        "result 1 is a constant",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_a_constant_beside_what_is_computed_has_no_port(name, tmp_path):
+    model, names, text = CONSTANTS[name]
+    mg = quantize(trace(model, INPUTS))
+    assert preflight(mg) == []
+    assert [text in str(note) for note in notes(mg)].count(True) == 1
+    project = mase_hw.emit_verilog(mg, output=tmp_path / "project")
+    assert len(project.design.outputs) == len(names)
+
+
+def test_constants_alone_are_no_design():
+    problems = preflight(quantize(trace(Apply(lambda x: torch.ones(x.shape[0], 2)), INPUTS)))
+    assert any("result output is a constant" in problem.reason for problem in problems)
