@@ -310,16 +310,18 @@ def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:
     return quantize(graph, config)
 
 
-def cycles_of_parts(mg: MaseGraph, parts: Sequence[Part]) -> list[tuple[int, int]]:
+def cycles_of_parts(mg: MaseGraph, parts: Sequence[Part]) -> list[tuple[int, range]]:
     """Return the latency and the interval predicted for each part of a design.
 
-    Queues lie where the design's own interval asks for them, so that a part may have others alone.
+    Queues lie where the design's own interval asks for them, so that a part may have others alone:
+    one that forks may take up to that interval.
 
     Args:
         mg: the design as it was emitted, on one chip.
         parts: what lies side by side in it.
     """
-    work = predict(mg).work_cycles
+    prediction = predict(mg)
+    work = prediction.work_cycles
     calls = [node for node in mg.nodes if node.op == "call_function"]
     network = Network(mg, {node: mg.netlist(node) for node in calls})
     network.run({})
@@ -330,7 +332,11 @@ def cycles_of_parts(mg: MaseGraph, parts: Sequence[Part]) -> list[tuple[int, int
         first = min(max(0, int(network.gone(node)[0])) for node in islice(inputs, sources))
         ends = list(islice(outputs, results))
         last = max(int(network.offered(node)[-1]) for node in ends)
-        found.append((last - first, max(work.get(node.name, 0) for node in _origins(ends))))
+        origins = _origins(ends)
+        least = max(work.get(node.name, 0) for node in origins)
+        forks = any(len(node.users) > 1 for node in origins if node.op != "get_attr")
+        most = prediction.interval_cycles if forks else least
+        found.append((last - first, range(least, most + 1)))
     return found
 
 
