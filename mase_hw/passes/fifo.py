@@ -45,9 +45,7 @@ def insert_fifos_transform_pass(
         The graph, and `{"fifos": depth by node name}`.
     """
     mg = mg.copy()
-    depths = {
-        edge: depth for edge, depth in _occupancies(mg).items() if depth > 1 and _forked(mg, edge)
-    }
+    depths = {edge: depth for edge, depth in _occupancies(mg).items() if depth > 1}
     fifos: dict[str, int] = {}
     asked = (pass_args or {}).get("queues", {})
     if not isinstance(asked, Mapping):
@@ -75,20 +73,29 @@ def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
 
 
 def _occupancies(mg: MaseGraph) -> dict[tuple[Node, str], int]:
-    """Return, for each operand of each join, the most beats that wait for the others."""
+    """Return, for each operand that shares an origin, the most beats that wait for the others.
+
+    Only what comes before such joins takes part: a chain of layers has none.
+    """
+    edges = _forked(mg)
+    if not edges:
+        return {}
+    before = set().union(*(_origins(node) for node, _ in edges))
     netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
     work = [netlist.busy_cycles for netlist in netlists.values()]
     interval = max([*work, *(spec(node).beats for node in mg.inputs)])
+    netlists = {node: netlist for node, netlist in netlists.items() if node in before}
     latency = max(int(times[-1]) for times in _offered(mg, netlists, interval, 1).values())
     offered = _offered(mg, netlists, interval, latency // interval + SETTLING)
     waiting = {}
     for node, netlist in netlists.items():
         operands = stream_operands(node)
-        if len(operands) > 1:
+        if any((node, name) in edges for name, _ in operands):
             arrivals = {name: offered[producer] for name, producer in operands}
             taken = netlist.run(arrivals).taken
             for name, times in arrivals.items():
-                waiting[node, name] = _most_waiting(times, taken[name])
+                if (node, name) in edges:
+                    waiting[node, name] = _most_waiting(times, taken[name])
     return waiting
 
 
@@ -112,12 +119,20 @@ def _offered(
     return offered
 
 
-def _forked(mg: MaseGraph, edge: tuple[Node, str]) -> bool:
-    """Return true when two operands of the join share a node that they come from."""
-    node, name = edge
-    operands = stream_operands(node)
-    mine = next(_origins(producer) for operand, producer in operands if operand == name)
-    return any(mine & _origins(producer) for operand, producer in operands if operand != name)
+def _forked(mg: MaseGraph) -> set[tuple[Node, str]]:
+    """Return the operands of joins that come from a node from which another operand comes, too."""
+    joins = [node for node in mg.nodes if node.op == "call_function"]
+    found = set[tuple[Node, str]]()
+    for node in joins:
+        operands = stream_operands(node)
+        if len(operands) < 2:
+            continue
+        origins = {name: _origins(producer) for name, producer in operands}
+        for name, mine in origins.items():
+            others = (origins[other] for other in origins if other != name)
+            if any(mine & item for item in others):
+                found.add((node, name))
+    return found
 
 
 def _origins(node: Node) -> set[Node]:
