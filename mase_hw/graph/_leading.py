@@ -73,11 +73,47 @@ def _simplify(module: GraphModule, node: Node) -> bool:
             made = _new(module, node, node.target, (source.args[0], 1, *node.args[2:]))
         elif _stacks(source) == 0:
             made = _picked(node, source)
+        elif node.target is not _aten.squeeze.dim and (dims := _moves_batch(source)):
+            made = _picked_first(module, node, source.args[0], dims)
     if made is None:
         return False
     node.replace_all_uses_with(made)
     module.graph.erase_node(node)
     return True
+
+
+def _moves_batch(node: Any) -> list[int]:
+    """Return the dimensions of a permutation that does not begin with the first; else none."""
+    if not isinstance(node, Node) or node.target is not _aten.permute.default:
+        return []
+    given: Any = node.args[1]
+    dims = [dim % _rank(node) for dim in given]
+    return dims if dims[0] else []
+
+
+def _picked_first(module: GraphModule, node: Node, source: Any, dims: list[int]) -> Node:
+    """Return what a node takes of a permutation's first dimension, taken before the permutation.
+
+    Queries, keys and values that one layer computes are taken apart so.
+    """
+    rest = [dim - (dim > dims[0]) for dim in dims[1:]]
+    made = _new(module, node, node.target, (source, dims[0], *node.args[2:]))
+    stays = rest == sorted(rest)
+    if node.target is _aten.select.int:
+        if "val" in made.meta:
+            made.meta["val"] = source.meta["val"].select(dims[0], node.args[2])
+        return made if stays else _new(module, node, _aten.permute.default, (made, rest))
+    if "val" in made.meta:
+        made.meta["val"] = source.meta["val"].unbind(dims[0])
+    for user in [] if stays else list(node.users):
+        with module.graph.inserting_after(user):
+            moved = module.graph.call_function(_aten.permute.default, (user, rest))
+        moved.meta = dict(user.meta)
+        user.replace_all_uses_with(moved)
+        moved.args = (user, rest)
+        if "val" in user.meta:
+            user.meta["val"] = made.meta["val"][user.args[1]]
+    return made
 
 
 def _picked(node: Node, source: Node) -> Node | None:

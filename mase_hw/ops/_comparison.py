@@ -47,5 +47,5 @@ class Comparison(Binary):
         return [
             (Apply(target), (values, torch.where(values > 0, values, -values))),
             (Apply(lambda x: overloads(x, 0.25)), (values,)),
-            (Apply(lambda x, y: overloads(x, y) * x), (values, example_values(3, 1, seed=1))),
+            (Apply(lambda x, y: overloads(x, y) * 0.75), (values, example_values(3, 1, seed=1))),
         ]

@@ -1,8 +1,12 @@
-"""Einstein's sum over a stream and a constant that is a linear layer (torch.einsum).
+"""Einstein's sum over a stream and a constant, or two streams (torch.einsum).
 
-Indices of the constant are either summed with the stream's or new ones of the result: the stream's
-summed indices become the features of the layer, the new ones its results. Indices that stream and
-constant share and the result keeps would take a matrix for each of their values.
+With a constant it is a linear layer: indices of the constant are either summed with the stream's or
+new ones of the result; the stream's summed indices become the features of the layer, the new ones
+its results. Indices that stream and constant share and the result keeps would take a matrix for
+each of their values.
+
+Two streams are multiplied as matrices: indices that all three have count matrices, those that the
+result has of one stream are rows or columns, and those that it does not have are summed.
 """
 
 from __future__ import annotations
@@ -60,11 +64,10 @@ class Einsum(ConstantProduct):
             if len(set(data)) == len(data) == len(result):
                 return []
             return [f"{equation!r} takes a diagonal or a sum; write it with torch.sum"]
-        if len(call.operands) != 2 or len(call.constants) != 1:
-            return [
-                f"{equation!r} is no sum over one stream and one constant: a product of streams "
-                "has no hardware; compute it outside"
-            ]
+        if len(call.operands) != 2:
+            return [f"{equation!r} takes {len(call.operands)} operands; multiply two at a time"]
+        if not call.constants:
+            return _stream_refusals(call)
         found = _sum(call)
         if any(len(set(term)) < len(term) for term in (found.data, found.weight)):
             return [f"{equation!r} takes a diagonal; {_FIX}"]
@@ -85,6 +88,8 @@ class Einsum(ConstantProduct):
         """Return the linear layer between what brings the indices into order; or that alone."""
         if len(call.operands) == 1:
             return _permuted(operands["data_in_0"], *_terms(call))
+        if not call.constants:
+            return _matrices(call, operands)
         found = _sum(call)
         name = next(iter(call.constants))
         (stream,) = (key for key in call.operands if key != name)
@@ -105,7 +110,7 @@ class Einsum(ConstantProduct):
         return _permuted(made, found.kept + found.new, found.result)
 
     def examples(self) -> list[Example]:
-        """Two indices summed, and two that are new."""
+        """Two indices summed, and two that are new; two streams."""
         narrow, wide = example_values(3, 4, 5, seed=1), example_values(4, 2, 3, seed=1)
         return [
             (
@@ -116,7 +121,55 @@ class Einsum(ConstantProduct):
                 Apply(lambda x, w: torch.einsum("...d,dhe->...he", x, w), wide),
                 (example_values(2, 3, 4),),
             ),
+            (
+                Apply(lambda x, y: torch.einsum("bihc,bjhc->bhij", x, y)),
+                (example_values(2, 3, 2, 4), example_values(2, 2, 2, 4, seed=1)),
+            ),
+            (
+                Apply(lambda x, y: torch.einsum("bi,bji->bj", x, y)),
+                (example_values(2, 4), example_values(2, 3, 4, seed=1)),
+            ),
         ]
+
+
+def _stream_refusals(call: Call) -> list[str]:
+    """Return why two streams are no product of matrices."""
+    equation = call.attributes["equation"]
+    first, second, result = _terms(call)
+    if any(len(set(term)) < len(term) for term in (first, second, result)):
+        return [f"{equation!r} takes a diagonal; {_FIX}"]
+    if not (first[:1] == second[:1] == result[:1]) or not result:
+        return [f"{equation!r} does not keep the batch first in operands and result; permute them"]
+    alone = (set(first) ^ set(second)) - set(result)
+    if alone:
+        return [f"{equation!r} sums {sorted(alone)[0]!r} of one operand alone; sum it before"]
+    return []
+
+
+def _matrices(call: Call, operands: Mapping[str, Any]) -> Any:
+    """Return a product of matrices between what brings indices into order."""
+    first, second, result = _terms(call)
+    names = list(call.operands)
+    sizes: dict[str, int] = {}
+    for name, term in zip(names, (first, second), strict=True):
+        sizes |= dict(zip(term, call.operands[name].shape, strict=True))
+    shared = [index for index in first if index in second]
+    batch = [index for index in shared if index in result]
+    summed = [index for index in shared if index not in result]
+    rows = [index for index in first if index not in second]
+    columns = [index for index in second if index not in first]
+
+    def matrices(name: str, term: str, left: list[str], right: list[str]) -> Any:
+        made = _permuted(operands[name], term, "".join([*batch, *left, *right]))
+        shape = [prod(sizes[index] for index in group) for group in (batch[1:], left, right)]
+        return _aten.reshape.default(made, [-1, *(shape if len(batch) > 1 else shape[1:])])
+
+    left = matrices(names[0], first, rows, summed)
+    right = matrices(names[1], second, summed, columns)
+    made = _aten.matmul.default(left, right)
+    order = [*batch, *rows, *columns]
+    made = _aten.reshape.default(made, [-1, *(sizes[index] for index in order[1:])])
+    return _permuted(made, "".join(order), result)
 
 
 def _sum(call: Call) -> _Sum:

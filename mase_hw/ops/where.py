@@ -99,7 +99,10 @@ class Where(Operator):
         values, others = example_values(3, 7), example_values(3, 7, seed=1)
         mask = example_values(7, seed=2) > 0
         return [
-            (Apply(lambda x, y: torch.where(x > y, x, 2 * y)), (values, others)),
+            (
+                Apply(lambda x, y, z: torch.where(z > 0.25, x, y)),
+                (values, others, example_values(3, 7, seed=2)),
+            ),
             (Apply(lambda x: torch.where(x >= 0, 1.0, -1.0)), (values,)),
             (Apply(lambda x, y, kept: torch.where(kept, x, y), mask), (values, others)),
             (

@@ -83,18 +83,22 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[tuple[Node, str], int, int]]]:
     The place is the number of the queue that its queue follows, from 1, or 0 for the fork itself;
     at a depth of 1 it takes its beats there.
     """
+    forks = _rejoining(mg)
+    if not forks:
+        return {}
     netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
     work = [netlist.busy_cycles for netlist in netlists.values()]
     interval = max([*work, *(spec(node).beats for node in mg.inputs)])
+    joins = [node for node in netlists if len(stream_operands(node)) > 1]
+    before = set[Node]().union(*map(_origins, joins))
+    netlists = {node: netlist for node, netlist in netlists.items() if node in before}
     latency = max(int(times[-1]) for times in _offered(mg, netlists, interval, 1).values())
     offered = _offered(mg, netlists, interval, latency // interval + SETTLING)
-    taken = _taken(mg, netlists, offered)
+    taken = _taken(netlists, offered)
     found: dict[Node, list[tuple[tuple[Node, str], int, int]]] = {}
-    for producer in offered:
-        edges = [edge for edge in _edges(producer) if _rejoins(edge, producer)]
-        order = sorted(edges, key=lambda edge: int(taken[edge].sum()))
+    for producer, edges in forks.items():
         gone = [_first(producer, taken, offered)]
-        for edge in order:
+        for edge in sorted(edges, key=lambda edge: int(taken[edge].sum())):
             earlier = (place for place, times in enumerate(gone) if (times <= taken[edge]).all())
             behind = max(earlier)
             depth = _most_waiting(gone[behind], taken[edge])
@@ -117,7 +121,7 @@ def _edges(producer: Node) -> list[tuple[Node, str]]:
 
 
 def _taken(
-    mg: MaseGraph, netlists: Mapping[Node, Netlist], offered: Mapping[Node, Cycles]
+    netlists: Mapping[Node, Netlist], offered: Mapping[Node, Cycles]
 ) -> dict[tuple[Node, str], Cycles]:
     """Return when operands are taken where nothing is computed before it is taken.
 
@@ -125,11 +129,10 @@ def _taken(
     producer up until then.
     """
     taken: dict[tuple[Node, str], Cycles] = {}
-    for node in reversed(list(mg.nodes)):
-        if node in netlists:
-            arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
-            flow = netlists[node].run(arrivals, _first(node, taken, offered))
-            taken |= {(node, name): flow.taken[name] for name in arrivals}
+    for node, netlist in reversed(list(netlists.items())):
+        arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
+        flow = netlist.run(arrivals, _first(node, taken, offered))
+        taken |= {(node, name): flow.taken[name] for name in arrivals}
     return taken
 
 
@@ -137,8 +140,9 @@ def _first(
     node: Node, taken: Mapping[tuple[Node, str], Cycles], offered: Mapping[Node, Cycles]
 ) -> Cycles:
     """Return when each beat of a result goes to the first that takes it."""
-    times = [taken[edge] for edge in _edges(node)]
-    if any(user.op == "output" for user in node.users):
+    edges = _edges(node)
+    times = [taken[edge] for edge in edges if edge in taken]
+    if len(times) < len(edges) or any(user.op == "output" for user in node.users):
         times.append(offered[node])
     return np.minimum.reduce(times) if times else offered[node]
 
@@ -163,21 +167,39 @@ def _offered(
     return offered
 
 
-def _rejoins(edge: tuple[Node, str], producer: Node) -> bool:
-    """Return whether what an operand leads to meets another use of the producer's result."""
-    others = [other for other in _edges(producer) if other != edge]
-    mine = _descendants(edge[0])
-    return any(mine & _descendants(other) for other, _ in others)
+def _rejoining(mg: MaseGraph) -> dict[Node, list[tuple[Node, str]]]:
+    """Return, by what forks, the operands that lead to where another one of them leads."""
+    below: dict[Node, set[Node]] = {}
+    for node in reversed(list(mg.nodes)):
+        if node.op != "output":
+            users = [user for user in node.users if user.op == "call_function"]
+            below[node] = {*users}.union(*(below[user] for user in users))
+    found = {}
+    for node in mg.nodes:
+        edges = _edges(node) if node.op in ("placeholder", "call_function") else []
+        meet = [
+            edge
+            for edge in edges
+            if any(_meet(below, edge[0], other[0]) for other in edges if other != edge)
+        ]
+        if meet:
+            found[node] = meet
+    return found
 
 
-def _descendants(node: Node) -> set[Node]:
-    """Return the node and all that comes from it, inside the graph."""
+def _meet(below: Mapping[Node, set[Node]], first: Node, second: Node) -> bool:
+    """Return whether two nodes are one, lead to each other or to the same one."""
+    return not {first, *below[first]}.isdisjoint({second, *below[second]})
+
+
+def _origins(node: Node) -> set[Node]:
+    """Return the node and all it comes from."""
     found, open_ = set[Node](), [node]
     while open_:
         item = open_.pop()
-        if item not in found and item.op == "call_function":
+        if item not in found and item.op != "get_attr":
             found.add(item)
-            open_ += item.users
+            open_ += item.all_input_nodes
     return found
 
 

@@ -53,6 +53,8 @@ def verify_progress_analysis_pass(
     Raises:
         EmissionError: when beats wait for each other.
     """
+    if not _forks(mg):
+        return mg, {"events": 0}
     units = _units(mg)
     if all(len(unit.uses) < 2 for unit in units.values()):
         return mg, {"events": 0}
@@ -61,6 +63,28 @@ def verify_progress_analysis_pass(
     if loop:
         raise EmissionError(_message(units, [waits.node(event) for event in loop]))
     return mg, {"events": waits.count}
+
+
+def _forks(mg: MaseGraph) -> bool:
+    """Return whether anything is read twice.
+
+    Raises:
+        MaseError: for a node without hardware metadata.
+    """
+    read = list(output_nodes(mg))
+    for node in mg.nodes:
+        if node.op == "call_function":
+            _check_hardware(node)
+            read += [producer for _, producer in stream_operands(node)]
+    return len(set(read)) < len(read)
+
+
+def _check_hardware(node: Node) -> None:
+    if metadata(node).hardware is None:
+        raise MaseError(
+            f"node {node.name} has no hardware metadata: run "
+            "add_hardware_metadata_analysis_pass first"
+        )
 
 
 @dataclass
@@ -103,11 +127,6 @@ def _units(mg: MaseGraph) -> dict[Node, _Unit]:
                 units[driver[producer]].uses.append((node, f"data_out_{position}"))
         elif node.op == "call_function":
             operands = {name: driver[producer] for name, producer in stream_operands(node)}
-            if metadata(node).hardware is None:
-                raise MaseError(
-                    f"node {node.name} has no hardware metadata: run "
-                    "add_hardware_metadata_analysis_pass first"
-                )
             netlist = mg.netlist(node)
             if _holds_nothing(netlist):
                 (driver[node],) = operands.values()
@@ -124,10 +143,11 @@ def _holds_nothing(netlist: Netlist) -> bool:
     if netlist.is_wire:
         return True
     name, *others = netlist.inputs
-    beats = np.arange(netlist.inputs[name].beats)
-    return not others and all(
-        np.array_equal(found, beats) for found in (netlist.needs(name), netlist.room(name))
-    )
+    count = netlist.inputs[name].beats
+    if others or netlist.port(netlist.outputs["data_out_0"]).beats != count:
+        return False
+    beats = np.arange(count)
+    return all(np.array_equal(found, beats) for found in (netlist.needs(name), netlist.room(name)))
 
 
 def _unit(node: Node, netlist: Netlist, producers: dict[str, Node]) -> _Unit:

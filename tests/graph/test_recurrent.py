@@ -6,6 +6,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.emit.flow import quantize
+from mase_hw.emit.preflight import preflight
 
 KINDS = {
     "LSTM": nn.LSTM,
@@ -111,3 +112,27 @@ def test_a_layer_is_bit_exact(kind, tmp_path):
     graph = quantize(mase_hw.trace(model, torch.randn(8, 2, 3), name="steps"))
     project = mase_hw.emit_verilog(graph, output=tmp_path / "steps")
     assert mase_hw.simulate(project, samples=20, stall=0.3).bit_exact
+
+
+class Heads(nn.Module):
+    """Queries, keys and values of one layer, as vision transformers take them apart."""
+
+    def __init__(self, unbinds):
+        super().__init__()
+        self.layer = nn.Linear(4, 12)
+        self.unbinds = unbinds
+
+    def forward(self, x):
+        parts = self.layer(x).reshape(x.shape[0], -1, 3, 2, 2).permute(2, 0, 3, 1, 4)
+        query, key, value = parts.unbind(0) if self.unbinds else (parts[0], parts[1], parts[2])
+        return (query @ key.transpose(-2, -1)) @ value
+
+
+@pytest.mark.parametrize("unbinds", [True, False])
+def test_what_is_taken_apart_behind_a_permutation_keeps_the_batch_first(unbinds):
+    torch.manual_seed(0)
+    model, x = Heads(unbinds).eval(), torch.randn(3, 5, 4)
+    mg = mase_hw.trace(model, x)
+    assert mg.batched
+    torch.testing.assert_close(mg(x), model(x))
+    assert preflight(quantize(mg)) == []

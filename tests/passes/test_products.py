@@ -113,7 +113,8 @@ REFUSED = {
     ),
     "matrices": (lambda x, w: x.unsqueeze(1) @ w, [(2, 4, 5)], "2 matrices"),
     "dimensions": (lambda x, w: x @ w, [(1, 1, 4, 5)], "squeeze it before"),
-    "einsum of streams": (lambda x: torch.einsum("bld,bmd->blm", x, x), [], "compute it outside"),
+    "einsum of streams": (lambda x: torch.einsum("bld,bmd->bl", x, x), [], "sum it before"),
+    "einsum of three": (lambda x: torch.einsum("bld,bld,bld->bl", x, x, x), [], "two at a time"),
     "einsum, shared": (
         lambda x, w: torch.einsum("bld,lde->ble", x, w),
         [(2, 4, 5)],

@@ -9,15 +9,15 @@ import torch
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-from mase_hw.ops.var import variance, variance_problems
+from mase_hw.ops.variance import variance, variance_problems
 
 _aten = torch.ops.aten
 
 
-class Std(Composite):
+class StandardDeviation(Composite):
     """Means, squares and the root are rounded each."""
 
-    name: ClassVar[str] = "std"
+    name: ClassVar[str] = "standard_deviation"
     targets: ClassVar[tuple[str, ...]] = ("aten.std.correction", "aten.std.dim")
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:

@@ -13,10 +13,10 @@ from mase_hw.ops._composite import Composite
 _aten = torch.ops.aten
 
 
-class Var(Composite):
+class Variance(Composite):
     """Means and squares are rounded each."""
 
-    name: ClassVar[str] = "var"
+    name: ClassVar[str] = "variance"
     targets: ClassVar[tuple[str, ...]] = ("aten.var.correction", "aten.var.dim")
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:

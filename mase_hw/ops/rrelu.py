@@ -1,0 +1,28 @@
+"""Randomized leaky rectifier at inference, its slope the mean of its bounds (torch.nn.RReLU)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class RReLU(Composite):
+    """A leaky rectifier."""
+
+    name: ClassVar[str] = "rrelu"
+    targets: ClassVar[tuple[str, ...]] = ("aten.rrelu.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+        """Return one."""
+        slope = (float(call.attributes["lower"]) + float(call.attributes["upper"])) / 2
+        return [torch.ops.aten.leaky_relu.default(operands["data_in_0"], slope)]
+
+    def examples(self) -> list[Example]:
+        """Bounds of one's own."""
+        return [(nn.RReLU(0.1, 0.4), (example_values(3, 7),))]
