@@ -21,6 +21,10 @@ WIDE_LEVELS = 1.25
 CHOICE_LEVELS = 0.6
 # Constant words of more bits lie in block memory.
 BLOCK_BITS = 8192
+# Memories that are written lie there from here on.
+BLOCK_MEMORY_BITS = 4096
+# What a word of block memory takes without the register behind it, in levels.
+BLOCK_LEVELS = 6.0
 DISTRIBUTED_ADDRESS = 4
 
 
@@ -55,6 +59,8 @@ def _table(part: kinds.Table) -> Path:
 
 
 def _memory(part: kinds.Memory) -> Path:
+    if not part.stages and part.words * part.bits >= BLOCK_MEMORY_BITS:
+        return Path(BLOCK_LEVELS)
     inputs = max(part.words - 1, 1).bit_length()
     return Path(1 + max(0, inputs - DISTRIBUTED_ADDRESS) * CHOICE_LEVELS)
 
@@ -72,8 +78,8 @@ RULES: Mapping[type[Part], Callable[[Any], Path]] = {
     kinds.Adder: lambda part: Path(float(part.gated), part.bits),
     kinds.Offset: lambda part: Path(0, part.bits),
     kinds.Negation: lambda part: Path(1, part.bits),
-    # Its result chooses.
-    kinds.Compare: lambda part: Path(2, part.bits),
+    # The result of one with a constant has a register, else it chooses.
+    kinds.Compare: lambda part: Path(2.0 - part.constant, part.bits),
     kinds.Mux: lambda part: Path(chosen(part.ways)),
     kinds.Fold: lambda part: Path(folded(part.bits)),
     kinds.Rounding: _rounding,

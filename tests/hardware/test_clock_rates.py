@@ -46,6 +46,7 @@ def test_a_fit_finds_the_delays_that_made_its_data() -> None:
 
 def test_the_units_of_the_fit_are_predicted_within_a_few_percent() -> None:
     known, rates = delays(), measured()
+    assert set(rates) == set(UNITS)
     errors = []
     for name in ("linear8x1", "mul", "relu", "add", "argmax", "maxpool", "fp8"):
         item = observed(UNITS[name], rates[name])
