@@ -51,6 +51,10 @@ class ToolError(MaseError):
     """An external tool is missing or broken."""
 
 
+class CacheError(MaseError):
+    """The cache of downloads and builds cannot be used."""
+
+
 class DataError(MaseError):
     """A data set or model file is missing, broken or of another kind."""
 

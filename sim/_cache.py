@@ -7,12 +7,16 @@ import json
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from mase_hw._cache import cache_folder, locked, scratch_folder
+from mase_hw._cache import cache_folder, locked, scratch_folder, unusable
 
 KEEP_SECONDS = 30 * 24 * 3600
+# Lists the files of a folder in the cache, with their check sums.
+CONTENTS = "contents.json"
 
 
 def content_key(*parts: object) -> str:
@@ -27,24 +31,60 @@ def file_digest(path: Path) -> str:
 
 
 def build_once(kind: str, key: str, make: Callable[[Path], None]) -> Path:
-    """Return the cached folder `kind/key`, calling `make(folder)` to fill it the first time.
+    """Return the cached folder `kind/key`, calling `make(folder)` to fill it where it is not whole.
 
     `make` fills a temporary folder that is renamed when it returns, so that a folder in the cache
-    is complete. Processes that want the same folder wait for the one that makes it.
+    is complete. One whose files are not what was written is made again. Processes that want the
+    same folder wait for the one that makes it.
+
+    Raises:
+        CacheError: when the cache cannot be written.
     """
     root = cache_folder(kind)
     folder = root / key
-    if not folder.is_dir():
+    if not _is_whole(folder):
         with locked(folder):
-            if not folder.is_dir():
-                with scratch_folder(root) as scratch:
-                    made = scratch / key
-                    made.mkdir()
-                    make(made)
-                    made.rename(folder)
+            if not _is_whole(folder):
+                _make(folder, make)
                 _drop_unused(root)
-    os.utime(folder)
+    with suppress(OSError):
+        os.utime(folder)
     return folder
+
+
+def _make(folder: Path, make: Callable[[Path], None]) -> None:
+    """Fill a folder, in place of what is there."""
+    with scratch_folder(folder.parent) as scratch:
+        made = scratch / folder.name
+        try:
+            made.mkdir()
+            make(made)
+            (made / CONTENTS).write_text(json.dumps(_contents(made)))
+            if folder.is_dir() and not folder.is_symlink():
+                folder.rename(scratch / "broken")
+            else:
+                folder.unlink(missing_ok=True)
+            made.rename(folder)
+        except OSError as error:
+            raise unusable(folder.parent, error) from error
+
+
+def _contents(folder: Path) -> dict[str, list[int]]:
+    """Return size and check sum of every file of a folder."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != CONTENTS:
+            data = path.read_bytes()
+            found[path.relative_to(folder).as_posix()] = [len(data), zlib.crc32(data)]
+    return found
+
+
+def _is_whole(folder: Path) -> bool:
+    """Return whether a folder is there, with all files as they were written."""
+    try:
+        return bool(json.loads((folder / CONTENTS).read_text()) == _contents(folder))
+    except (OSError, ValueError):
+        return False
 
 
 def _drop_unused(root: Path) -> None:

@@ -26,7 +26,7 @@ class RunRequest:
         expected: the beats of each output as bytes, by stream name; for the testbench's own check.
         inferences: how many inferences `inputs` hold.
         seed: seeds the stalls and the registers' initial bits.
-        stall: probability that a port pauses in a cycle.
+        stall: probability that a port pauses in a cycle, over all; pauses come in phases.
         probes: internal streams to record.
         waves: write a waveform.
         memory: the memory behind the AXI4 port, where the design has one.
@@ -56,16 +56,24 @@ class RunRequest:
         return 0.0 if self.stalled == "inputs" else self.stall
 
     @property
+    def longest_pause(self) -> int:
+        """Cycles of the longest phase of pauses: what the design holds can leave meanwhile."""
+        return 8 * self.summary.interval_cycles + self.summary.latency_cycles
+
+    @property
     def quiet_limit(self) -> int:
-        """Cycles in which no beat moves on any port that mean a hang, as the testbench has it.
+        """Cycles in which no beat moves on any stream that mean a hang, as the testbench has it.
 
         At most 50 intervals, unless the latency is longer, and twice that in the testbench, which
-        looks once in that time; an external memory may be slower than was predicted.
+        looks once in that time; an external memory may be slower than was predicted, and ports may
+        pause for long. Beats of the memory count for as many cycles.
         """
         interval, latency = self.summary.interval_cycles, self.summary.latency_cycles
         usual = max(min(10 * interval + 2 * latency + 100, 50 * interval), interval + latency)
         if self.memory is not None:
             usual += 100 * interval + 1000
+        if self.stall:
+            usual += 4 * self.longest_pause
         return int(usual / (1.0 - self.stall))
 
     @property

@@ -14,9 +14,12 @@ from torch import Tensor
 
 from mase_hw.emit.design import Stream
 from mase_hw.errors import SimulationError
+from mase_hw.formats import Kind
 
 # Codes of one run are held in memory, 8 bytes each, several times over.
 MOST_ELEMENTS = 1_000_000_000
+# Powers of two by which normal values are smaller, at most.
+MAGNITUDES = 4
 
 
 def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
@@ -44,7 +47,11 @@ def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
 
 
 def random_codes(streams: Sequence[Stream], count: int, seed: int) -> list[Tensor]:
-    """Return random codes `[count, *shape]` over the whole range of each input's format."""
+    """Return random codes `[count, *shape]` for each input, over the whole range of its format.
+
+    Where codes have exponents or shared scales, every other inference holds normal values instead,
+    of one magnitude: in sums of the whole range the largest scale hides all else, such as a bias.
+    """
     if count < 1:
         raise SimulationError(f"{count} samples were asked for: at least 1 is needed")
     elements = count * sum(math.prod(item.spec.shape) for item in streams)
@@ -53,9 +60,19 @@ def random_codes(streams: Sequence[Stream], count: int, seed: int) -> list[Tenso
             f"{count} samples are {elements} elements; at most {MOST_ELEMENTS} are in one run"
         )
     generator = torch.Generator().manual_seed(seed)
-    return [
-        item.spec.quantized.random_codes((count, *item.spec.shape), generator) for item in streams
-    ]
+    return [_random(item, count, generator) for item in streams]
+
+
+def _random(stream: Stream, count: int, generator: torch.Generator) -> Tensor:
+    number = stream.spec.quantized
+    codes = number.random_codes((count, *stream.spec.shape), generator)
+    encoding = number.encoding
+    if encoding.is_block or encoding.kind is Kind.FLOAT:
+        values = torch.randn((count // 2, *stream.spec.shape), generator=generator)
+        magnitudes = torch.randint(-MAGNITUDES, 2, (count // 2,), generator=generator)
+        scales = magnitudes.double().exp2().reshape(-1, *[1] * len(stream.spec.shape))
+        codes[1::2] = number.encode((values * scales).float())
+    return codes
 
 
 def inference_shape(shape: tuple[int, ...], inferences: int) -> tuple[int, ...]:
@@ -120,6 +137,9 @@ def _encode(stream: Stream, given: Any) -> Tensor:
         raise SimulationError(
             f"input {stream.name} is no array of numbers; expected {spec.dtype} real values"
         ) from error
+    if values.is_meta or values.layout is not torch.strided:
+        kind = "on the meta device" if values.is_meta else f"of layout {values.layout}"
+        raise SimulationError(f"input {stream.name} is {kind}; expected a dense tensor with values")
     wants_float = spec.dtype.removeprefix("torch.").startswith(("float", "bfloat"))
     if values.is_floating_point() != wants_float:
         raise SimulationError(

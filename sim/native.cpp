@@ -6,6 +6,7 @@
 // `result.txt`; prints `progress DONE TOTAL` on standard output.
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <deque>
@@ -27,7 +28,7 @@ double sc_time_stamp() { return 0; }
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::uint64_t kResetCycles = 4;
+constexpr std::uint64_t kResetCycles = 1;
 constexpr std::uint64_t kReportCycles = 1 << 14;
 constexpr std::uint64_t kProbeCycles = 16;
 constexpr std::size_t kMaxViolations = 16;
@@ -39,6 +40,8 @@ class Random {
   explicit Random(std::uint64_t seed) : state_(seed) {}
   // True with the probability `threshold / 2**32`.
   bool below(std::uint64_t threshold) { return (next() >> 32) < threshold; }
+  // Uniform from 0 to below 1.
+  double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
  private:
   std::uint64_t next() {
@@ -56,13 +59,15 @@ struct Job {
   std::uint64_t seed = 0;
   double input_stall = 0;         // of the memory, too
   double output_stall = 0;
+  std::uint64_t longest = 1;      // cycles of a phase of pauses
   std::uint64_t quiet_limit = 0;  // cycles without a beat that mean a hang
   std::uint64_t drain = 0;        // cycles watched for surplus beats at the end
   bool waves = false;
   std::ifstream rest;  // beats per inference of each stream follow
 
   explicit Job(const std::string& path) : folder(path), rest(path + "/job.txt") {
-    rest >> inferences >> seed >> input_stall >> output_stall >> quiet_limit >> drain >> waves;
+    rest >> inferences >> seed >> input_stall >> output_stall >> longest >> quiet_limit >> drain >>
+        waves;
   }
   std::uint64_t next_beats() {
     std::uint64_t beats = 0;
@@ -75,6 +80,30 @@ struct Job {
 std::uint64_t threshold(double probability) {
   return static_cast<std::uint64_t>(probability * 4294967296.0);
 }
+
+// Pauses with a probability over all, in phases: half of them with that probability in each cycle,
+// the others all pauses or none. Lengths are spread over magnitudes.
+class Pauses {
+ public:
+  Pauses(double stall, std::uint64_t longest, std::uint64_t seed)
+      : stall_(stall), longest_(static_cast<double>(longest)), random_(seed) {}
+  bool operator()() {
+    if (left_ == 0) {
+      left_ = static_cast<std::uint64_t>(std::pow(longest_, random_.unit()));
+      const double kind = random_.unit();
+      threshold_ = threshold(kind < 0.5 ? stall_ : kind < 0.5 + 0.5 * stall_ ? 1.0 : 0.0);
+    }
+    --left_;
+    return random_.below(threshold_);
+  }
+
+ private:
+  double stall_;
+  double longest_;
+  Random random_;
+  std::uint64_t threshold_ = 0;
+  std::uint64_t left_ = 0;
+};
 
 struct Violation {
   std::string port;
@@ -104,8 +133,7 @@ class Driver {
  public:
   Driver(Job& job, std::uint64_t stream)
       : count_(job.next_beats()),
-        threshold_(threshold(job.input_stall)),
-        random_(job.seed * 1000003 + stream) {
+        pauses_(job.input_stall, job.longest, job.seed * 1000003 + stream) {
     std::ifstream file(job.folder + "/" + Port::kName + ".in", std::ios::binary);
     beats_.assign(std::istreambuf_iterator<char>(file), {});
     cycles_.reserve(count_);
@@ -121,7 +149,7 @@ class Driver {
   void drive(Vtop& top) {
     if (valid_) return;
     if (cycles_.size() == count_) return;
-    if (kStall && random_.below(threshold_)) return;
+    if (kStall && pauses_()) return;
     Port::put(top, beats_.data() + cycles_.size() * Port::kBytes);
     Port::valid(top, true);
     valid_ = true;
@@ -159,8 +187,7 @@ class Driver {
 
  private:
   std::uint64_t count_;
-  std::uint64_t threshold_;
-  Random random_;
+  Pauses pauses_;
   std::vector<unsigned char> beats_;
   std::vector<std::uint64_t> cycles_;
   bool valid_ = false;
@@ -221,12 +248,11 @@ class Consumer {
  public:
   Consumer(Job& job, std::uint64_t stream)
       : recorder_(job),
-        threshold_(threshold(job.output_stall)),
-        random_(job.seed * 1000003 + stream) {}
+        pauses_(job.output_stall, job.longest, job.seed * 1000003 + stream) {}
 
   template <bool kStall>
   void drive(Vtop& top) {
-    ready_ = !kStall || !random_.below(threshold_);
+    ready_ = !kStall || !pauses_();
     if (kStall) Port::ready(top, ready_);
   }
   void start(Vtop& top) { Port::ready(top, true); }
@@ -253,8 +279,7 @@ class Consumer {
 
  private:
   Recorder<Port> recorder_;
-  std::uint64_t threshold_;
-  Random random_;
+  Pauses pauses_;
   bool ready_ = true;
 };
 
@@ -280,7 +305,7 @@ template <class Port>
 class Memory {
  public:
   Memory(Job& job, std::uint64_t stream)
-      : threshold_(threshold(job.input_stall)), random_(job.seed * 1000003 + stream) {
+      : pauses_(job.input_stall, job.longest, job.seed * 1000003 + stream) {
     std::ifstream options(job.folder + "/memory.txt");
     options >> latency_ >> step_ >> error_beat_ >> answered_beats_ >> outstanding_ >> std::ws;
     std::string path;
@@ -297,12 +322,13 @@ class Memory {
   // Before the falling edge: be ready for a burst or not, and offer the beat that is due.
   template <bool kStall>
   void drive(Vtop& top, std::uint64_t cycle) {
-    accepts_ = !kStall || !random_.below(threshold_);
+    // With pauses, every other burst is accepted only after it was asked for.
+    accepts_ = !kStall || (!pauses_() && (waiting_ || asked_ % 2 == 0));
     if (kStall) Port::accept(top, accepts_);
     if (valid_ || bursts_.empty() || beats_ == answered_beats_) return;
     const Burst& burst = bursts_.front();
     if (cycle < burst.due || (beats_ > 0 && cycle < last_ + step_)) return;
-    if (kStall && random_.below(threshold_)) return;
+    if (kStall && pauses_()) return;
     const std::uint64_t place = burst.address + burst.done * Port::kBytes;
     const bool inside = place + Port::kBytes <= image_.size();
     const unsigned char* data = inside ? image_.data() + place : nothing_.data();
@@ -310,6 +336,23 @@ class Memory {
     Port::put(top, data, burst.id, response, burst.done + 1 == burst.beats);
     Port::valid(top, true);
     valid_ = true;
+  }
+
+  void check_combinational(Vtop& top, std::uint64_t cycle, Violations& violations) {
+    const bool asks = Port::asks(top);
+    const bool ready = Port::ready(top);
+    Port::accept(top, !accepts_);
+    top.eval();
+    if (Port::asks(top) != asks) {
+      violations.add(Port::kName, "arvalid depends on arready in the same cycle", cycle, asked_);
+    }
+    Port::accept(top, accepts_);
+    Port::valid(top, !valid_);
+    top.eval();
+    if (Port::ready(top) != ready) {
+      violations.add(Port::kName, "rready depends on rvalid in the same cycle", cycle, asked_);
+    }
+    Port::valid(top, valid_);
   }
 
   // Before the rising edge; true when a beat moves.
@@ -363,8 +406,7 @@ class Memory {
   struct Burst {
     std::uint64_t address, id, beats, done, due;
   };
-  std::uint64_t threshold_;
-  Random random_;
+  Pauses pauses_;
   std::uint64_t latency_ = 0;
   std::uint64_t step_ = 1;
   std::int64_t error_beat_ = -1;
@@ -487,11 +529,17 @@ class Simulation {
   template <bool kStall>
   void loop() {
     std::uint64_t quiet = 0;
+    std::uint64_t fetched = 0;
     std::uint64_t drained = 0;
     while (drained <= job_.drain) {
+      fetched_ = false;
       if (step<kStall>()) {
         quiet = 0;
-      } else if (++quiet > job_.quiet_limit) {
+        fetched = 0;
+      } else if (fetched_ && ++fetched <= job_.quiet_limit) {
+        // The memory is at work, as long as no more comes than any inference reads.
+        quiet = 0;
+      } else if (++quiet > job_.quiet_limit || fetched > job_.quiet_limit) {
         hung_ = true;
         return;
       }
@@ -503,7 +551,7 @@ class Simulation {
     }
   }
 
-  // One clock cycle; true when a beat moved on any port.
+  // One clock cycle; true when a beat moved on any stream.
   template <bool kStall>
   bool step() {
     for_each(drivers_, [&](auto& item) { item.template drive<kStall>(top_); });
@@ -515,7 +563,7 @@ class Simulation {
     bool moved = false;
     for_each(drivers_, [&](auto& item) { moved |= item.sample(top_); });
     for_each(consumers_, [&](auto& item) { moved |= item.sample(top_, cycle_, violations_); });
-    for_each(memories_, [&](auto& item) { moved |= item.sample(top_, cycle_, violations_); });
+    for_each(memories_, [&](auto& item) { fetched_ |= item.sample(top_, cycle_, violations_); });
     for_each(probes_, [&](auto& item) { item.sample(top_, cycle_, violations_); });
     top_.clk = 1;
     eval_dump(2 * (cycle_ + kResetCycles) + 1);
@@ -532,6 +580,10 @@ class Simulation {
       top_.eval();
     });
     for_each(consumers_, [&](auto& item) {
+      item.check_combinational(top_, cycle_, violations_);
+      top_.eval();
+    });
+    for_each(memories_, [&](auto& item) {
       item.check_combinational(top_, cycle_, violations_);
       top_.eval();
     });
@@ -565,6 +617,7 @@ class Simulation {
   std::uint64_t cycle_ = 0;
   double seconds_ = 0;
   bool hung_ = false;
+  bool fetched_ = false;
   Clock::time_point reported_ = Clock::now();
 };
 

@@ -49,7 +49,7 @@ def _write_job(request: RunRequest, folder: Path) -> None:
     write_inputs(folder, summary.inputs, request.inputs)
     numbers: list[object] = [
         request.inferences, request.seed, request.input_stall, request.output_stall,
-        request.quiet_limit, request.drain, int(request.waves),
+        request.longest_pause, request.quiet_limit, request.drain, int(request.waves),
     ]  # fmt: skip
     streams = (*summary.inputs, *summary.outputs, *request.probes)
     numbers += [stream.spec.beats for stream in streams]

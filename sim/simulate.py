@@ -29,6 +29,8 @@ from mase_hw.sim.tools import find_cocotb, find_compiler, find_verilator
 
 ENGINES: Mapping[str, Engine] = {"native": run_native, "cocotb": run_cocotb}
 DEFAULT_SAMPLES = 100
+# Of fewer, the interval is not judged: the pipeline may not be full.
+STEADY_INFERENCES = 8
 # Elements recorded at most when a failing run is repeated with every stream probed.
 LOCALISE_ELEMENTS = 20_000_000
 
@@ -61,6 +63,8 @@ class SimulationReport:
         stall: probability that a port paused in a cycle.
         stalled: which ports paused.
         seed: seed of the inputs, the pauses and the initial register bits.
+        as_predicted: whether latency, and with enough inferences the interval, are as predicted;
+            None where ports pause, or the memory is another than was predicted with.
         first_mismatch: the first layer, in topological order, that differs, and where.
         violations: stream rules that ports of the design broke.
         waveform: path of the recorded waveform.
@@ -85,6 +89,7 @@ class SimulationReport:
     stall: float
     seed: int
     stalled: str = "both"
+    as_predicted: bool | None = None
     first_mismatch: Mismatch | None = None
     violations: tuple[Violation, ...] = ()
     waveform: Path | None = None
@@ -92,6 +97,11 @@ class SimulationReport:
     memory: MemoryState | None = None
     outputs: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     values: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the hardware does what was said of it: bit-exact, in the predicted cycles."""
+        return self.bit_exact and self.as_predicted is not False
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description without the outputs."""
@@ -184,6 +194,8 @@ def simulate(
     if result.hung and not _all_accepted(request, result):
         raise SimulationError(_explain_hang(request, result, first_of(checks), ENGINES[engine]))
     report = _report(request, result, checks, engine)
+    if not stall and not memory:
+        report = replace(report, as_predicted=_as_predicted(report))
     if outputs is not None:
         report.save_outputs(Path(outputs))
     return report
@@ -414,6 +426,15 @@ def _explain_memory(state: MemoryState | None) -> list[str]:
         f"  the memory behind {PORT} {what}: {state.waiting} of {state.bursts} bursts wait for "
         f"beats, {state.beats} beats came"
     ]
+
+
+def _as_predicted(report: SimulationReport) -> bool | None:
+    """Return whether the cycles are as predicted; None where no inference came out."""
+    if report.latency_cycles is None:
+        return None
+    latency = report.latency_cycles == report.predicted_latency_cycles
+    steady = report.inferences >= STEADY_INFERENCES
+    return latency and (not steady or report.interval_cycles == report.predicted_interval_cycles)
 
 
 def _report(

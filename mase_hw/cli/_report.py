@@ -188,6 +188,13 @@ def print_failure(simulation: SimulationReport | None, display: Display) -> None
     for mark in simulation.queues:
         text = f"queue {mark.node}: {mark.high_water} of {mark.depth} beats used"
         display.console.print(text, markup=False)
+    if simulation.as_predicted is False:
+        display.console.print(
+            f"the cycles are not those that were predicted: latency {simulation.latency_cycles} "
+            f"for {simulation.predicted_latency_cycles}, interval {simulation.interval_cycles} "
+            f"for {simulation.predicted_interval_cycles}",
+            soft_wrap=True,
+        )
     if simulation.bit_exact:
         return
     if simulation.first_mismatch is not None:

@@ -117,5 +117,5 @@ def emit_verilog(
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
         print_report(report, display)
-    if report.simulation is not None and not report.simulation.bit_exact:
+    if report.simulation is not None and not report.simulation.is_right:
         raise typer.Exit(1)

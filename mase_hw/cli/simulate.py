@@ -66,5 +66,5 @@ def simulate(
         typer.echo(report.to_json())
     else:
         print_simulation(project, report, Display())
-    if not report.bit_exact:
+    if not report.is_right:
         raise typer.Exit(1)

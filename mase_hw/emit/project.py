@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from mase_hw._cache import abandoned, scratch_folder
 from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary
 from mase_hw.emit.manifest import Manifest, keep_foreign
 from mase_hw.emit.modules import check_instances, module_texts
 from mase_hw.emit.render import render_top
-from mase_hw.errors import EmissionError
+from mase_hw.errors import CacheError, EmissionError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import IntegerReference
 
 GRAPH_FILE = "model.mase"
 DESIGN_FILE = "design.json"
 TESTBENCH_INFERENCES = 8
+# Of a project's name in that of a temporary folder, which is longer.
+NAME_CHARACTERS = 100
 
 TestbenchWriter = Callable[[Path, DesignSummary, Mapping[str, Tensor], Mapping[str, Tensor]], None]
 
@@ -60,23 +63,38 @@ def write_project(
         EmissionError: when `folder` is something else, or a file of ours in it has been changed.
     """
     folder = folder.absolute()
+    _recover(folder)
     check_folder(folder)
     design = build_design(mg)
     check_instances(design)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as name:
-            work = Path(name) / "new"
+        with scratch_folder(folder.parent, _prefix(folder)) as scratch:
+            work = scratch / "new"
             work.mkdir()
             _write(mg, design, work)
             if testbench is not None:
                 _write_testbench(mg, work, testbench)
             Manifest.of(work).write(work)
             keep_foreign(folder, work)
-            _replace(folder, work, Path(name) / "old")
+            _replace(folder, work, scratch / "old")
+    except CacheError as error:
+        raise EmissionError(f"{folder} cannot be written: {error.__cause__ or error}") from error
     except OSError as error:
         raise EmissionError(f"{folder} cannot be written: {error.strerror or error}") from error
     return Project(folder, design, mg)
+
+
+def _prefix(folder: Path) -> str:
+    return f".{folder.name[:NAME_CHARACTERS]}-"
+
+
+def _recover(folder: Path) -> None:
+    """Put a project back that a killed process had taken away, and had not replaced yet."""
+    with suppress(OSError):
+        for left in abandoned(folder.parent, _prefix(folder)):
+            if not folder.exists() and (left / "old").is_dir():
+                (left / "old").rename(folder)
 
 
 def _replace(folder: Path, new: Path, old: Path) -> None:

@@ -68,9 +68,7 @@ class RegisteredModel(ABC):
             torch.manual_seed(0)
             module = self.build()
             path = self._weights_path()
-            if path.is_file():
-                module.load_state_dict(_read(path))
-            else:
+            if not _restore(module, path):
                 train(module, split, self, progress)
                 _write(path, module.state_dict())
         return Trained(module.eval(), split)
@@ -102,10 +100,16 @@ def train(
             progress(epoch + 1, recipe.epochs)
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def _restore(module: nn.Module, path: Path) -> bool:
+    """Give a module the weights of a file; return false where there is none, or a broken one."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    return load_file(path)
+    try:
+        module.load_state_dict(load_file(path))
+    except (OSError, SafetensorError, RuntimeError):
+        return False
+    return True
 
 
 def _write(path: Path, state: Mapping[str, Tensor]) -> None:

@@ -118,7 +118,8 @@ class AxiMemory:
             await self._edge
             self._watch(accepts)
             if self._pauses.stall:
-                accepts = not self._pauses()
+                # Every other burst is accepted only after it was asked for.
+                accepts = not self._pauses() and (self.waiting or self.asked % 2 == 0)
                 self._port["arready"].value = int(accepts)
 
     def _offer(self) -> None:

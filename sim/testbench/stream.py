@@ -83,15 +83,28 @@ class StreamPort:
 
 
 class Pauses:
-    """Draws pauses: true with the probability `stall`, from a seed and a name."""
+    """Draws pauses, from a seed and a name: true with the probability `stall`, over all.
 
-    def __init__(self, stall: float, seed: int, name: str) -> None:
+    They come in phases: half of them with that probability in each cycle, the others all pauses or
+    none. Lengths are spread over magnitudes, up to `longest` cycles.
+    """
+
+    def __init__(self, stall: float, seed: int, name: str, longest: int = 1) -> None:
         self.stall = stall
         self._random = random.Random(f"{seed} {name}")
+        self._longest, self._left, self._chance = longest, 0, stall
 
     def __call__(self) -> bool:
         """Return whether to pause in this cycle."""
-        return self.stall > 0 and self._random.random() < self.stall
+        if not self.stall:
+            return False
+        if not self._left:
+            self._left = int(self._longest ** self._random.random())
+            kind = self._random.random()
+            others = 1.0 if kind < 0.5 + 0.5 * self.stall else 0.0
+            self._chance = self.stall if kind < 0.5 else others
+        self._left -= 1
+        return self._random.random() < self._chance
 
 
 @dataclass

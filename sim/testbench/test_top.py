@@ -4,7 +4,8 @@ Environment variables, all optional:
 
 - `MASE_HW_PROJECT`: the project folder (default: the folder above this file).
 - `MASE_HW_VECTORS`: inputs and expected outputs (default: `vectors.npz` beside this file).
-- `MASE_HW_STALL`: probability that a port pauses in a cycle (default 0).
+- `MASE_HW_STALL`: probability that a port pauses in a cycle (default 0), over all: pauses come in
+  phases, some longer than anything inside takes to drain.
 - `MASE_HW_STALLED`: which ports pause: `inputs` (and the external memory), `outputs`, or `both`
   (default).
 - `MASE_HW_SEED`: seeds the pauses (default 0).
@@ -37,7 +38,7 @@ from memory import AxiMemory, memory_options, read_image
 from stream import Bytes, Driver, Monitor, Pauses, StreamPort
 
 PERIOD_NS = 10
-RESET_CYCLES = 4
+RESET_CYCLES = 1
 PROGRESS_SECONDS = 0.2
 
 
@@ -55,6 +56,8 @@ class Testbench:
         input_stall = 0.0 if stalled == "outputs" else self.stall
         output_stall = 0.0 if stalled == "inputs" else self.stall
         self.seed = int(os.environ.get("MASE_HW_SEED", "0"))
+        predicted = design["predicted"]
+        self._longest = 8 * predicted["interval_cycles"] + predicted["latency_cycles"]
         self._start = 0
         self._reported = time.monotonic()
         self._done = Event()
@@ -64,7 +67,7 @@ class Testbench:
                 port,
                 dut.clk,
                 [row.tobytes() for row in vectors[f"input.{port.name}"]],
-                Pauses(input_stall, self.seed, port.name),
+                Pauses(input_stall, self.seed, port.name, self._longest),
                 self.now,
             )
             for port in (StreamPort(dut, entry) for entry in design["inputs"])
@@ -73,7 +76,7 @@ class Testbench:
             Monitor(
                 port,
                 dut.clk,
-                Pauses(output_stall, self.seed, port.name),
+                Pauses(output_stall, self.seed, port.name, self._longest),
                 self.now,
                 self._moved,
             )
@@ -88,7 +91,7 @@ class Testbench:
         self.memory: AxiMemory | None = None
         entry = design["external_memory"]
         if entry is not None:
-            pauses = Pauses(input_stall, self.seed, entry["port"])
+            pauses = Pauses(input_stall, self.seed, entry["port"], self._longest)
             self.memory = AxiMemory(dut, entry, image, memory_options(entry), pauses, self.now)
         first = design["inputs"][0]
         inferences = len(vectors[f"input.{first['name']}"]) // first["beats"]
@@ -108,16 +111,21 @@ class Testbench:
             self._done.set()
 
     async def _watch(self, cycles: int) -> None:
-        """End the run when no beat moves on any port for so many cycles."""
-        before = -1
+        """End the run when no beat moves on any stream for so many cycles.
+
+        Beats of the memory count as long as no more of them come than cycles.
+        """
+        before, read, fetched = -1, -1, 0
         while True:
             moved = sum(len(item.log.cycles) for item in (*self.drivers, *self.monitors))
-            moved += self.memory.beats if self.memory else 0
-            if moved == before:
+            beats = self.memory.beats if self.memory else 0
+            if moved != before:
+                fetched = beats
+            if moved == before and (beats == read or beats - fetched > cycles):
                 self.hung = True
                 self._done.set()
                 return
-            before = moved
+            before, read = moved, beats
             await Timer(cycles * PERIOD_NS, "ns")
 
     async def run(self) -> None:
@@ -143,6 +151,8 @@ class Testbench:
         usual = max(min(10 * interval + 2 * latency + 100, 50 * interval), interval + latency)
         if self.memory:
             usual += 100 * interval + 1000
+        if self.stall:
+            usual += 4 * self._longest
         cocotb.start_soon(self._watch(int(usual / (1.0 - self.stall))))
         await self._done.wait()
         if not self.hung:

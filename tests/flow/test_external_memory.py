@@ -73,6 +73,39 @@ def test_the_interval_and_the_latency_are_exact(sound: Project) -> None:
 
 
 @engines
+def test_a_port_that_asks_only_when_the_memory_is_ready_is_found(
+    sound: Project, engine: str, tmp_path: Path
+) -> None:
+    """A memory may be ready only for what is asked of it: both would wait for ever."""
+    folder = copied(sound, tmp_path)
+    path = folder / PORT
+    text = path.read_text()
+    old = "  assign accept = (!m_axi_arvalid || m_axi_arready) &&"
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, "  assign accept = m_axi_arready &&"))
+    assert mase_hw.simulate(folder, samples=5, engine=engine).bit_exact
+    with pytest.raises(SimulationError, match="the design hangs"):
+        mase_hw.simulate(folder, samples=40, engine=engine, stall=0.3)
+
+
+@engines
+def test_reading_for_ever_is_a_hang(sound: Project, engine: str, tmp_path: Path) -> None:
+    """The sources take all words, and what they belong to gets none of them."""
+    folder = copied(sound, tmp_path)
+    path = folder / "top.sv"
+    text = path.read_text()
+    for old, new in (
+        (".data_out_ready(linear_0_weight_ready)", ".data_out_ready(1'b1)"),
+        (".weight_valid(linear_0_weight_valid)", ".weight_valid(1'b0)"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    path.write_text(text)
+    with pytest.raises(SimulationError, match="the design hangs"):
+        mase_hw.simulate(folder, samples=5, engine=engine)
+
+
+@engines
 def test_stalls_of_the_memory_change_no_bit(sound: Project, engine: str) -> None:
     report = mase_hw.simulate(sound, samples=40, engine=engine, stall=0.3, seed=3)
     assert report.bit_exact, report.first_mismatch or report.violations

@@ -74,10 +74,10 @@ def test_inputs_or_outputs_stall_alone(
 
     monkeypatch.setitem(ENGINES, engine, record)  # type: ignore[arg-type]
 
-    def gaps(stall: float, stalled: str) -> tuple[int, int]:
+    def gaps(stall: float, stalled: str, seed: int = 3) -> tuple[int, int]:
         """Return the first beat's cycle, and the cycles from the last beat in to the last out."""
         options = {"engine": engine, "stall": stall, "stalled": stalled, "reference": reference}
-        report = simulate(project, samples=20, seed=3, **options)  # type: ignore[arg-type]
+        report = simulate(project, samples=20, seed=seed, **options)  # type: ignore[arg-type]
         assert report.bit_exact, report.first_mismatch or report.violations
         assert (report.stall, report.stalled) == (stall, stalled)
         taken, given = (results[-1].streams[f"data_{end}_0"].cycles for end in ("in", "out"))
@@ -85,9 +85,11 @@ def test_inputs_or_outputs_stall_alone(
 
     first, passage = gaps(0.0, "both")
     idle_first, idle_passage = gaps(0.95, "inputs")
-    pressed_first, pressed_passage = gaps(0.95, "outputs")
+    # Pauses come in phases: the last beat may meet none.
+    pressed = [gaps(0.95, "outputs", seed) for seed in range(3, 7)]
+    pressed_passage = max(cycles for _, cycles in pressed)
     assert idle_first > first
-    assert pressed_first == first
+    assert {cycle for cycle, _ in pressed} == {first}
     # A tail without stalls at the outputs is as fast as ever.
     assert idle_passage <= passage < pressed_passage
 

@@ -1,0 +1,388 @@
+"""Random input to the commands, the functions and the files: only a `MaseError` may come out.
+
+`python -m tests.fuzz [--count 5000] [--seed 0]`, in the checkout's root, tries as many and prints
+each failure with its number; `tests/test_fuzz.py` tries a sample. Nothing is built or trained:
+engines, synthesis and training stand for themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+import mase_hw
+from mase_hw import cli
+from mase_hw.emit.design import DesignSummary
+from mase_hw.errors import MaseError, SimulationError, SynthesisError
+from mase_hw.graph import MaseGraph
+from mase_hw.sim.inputs import encode_inputs
+from mase_hw.sim.simulate import ENGINES, simulate
+
+SECONDS = 60
+NAMES = (
+    "", " ", ".", "..", "/", "//", "~", "~nobody", "-", "--", "²", "½", "٣", "é", "\u202e",
+    "\ud800",
+    "x" * 300, "a/b", "../a", "net.mase", "net.pt2", "net.py", "net.py:mlp", "net.py:nothing",
+    "net.py:", ":", "json.py:mlp", "broken.py:mlp", "a:b:c", "'", '"', "`id`", "$(id)", "%s", "{}",
+    "\n", "\t", "net", "project", "project/top.sv", "config.toml", "broken.toml", "data.npz",
+    "digits-mlp", "digits-mlpp", "nothing.npz", "/dev/null", "/proc/self/mem", "folder", "file",
+)  # fmt: skip
+NUMBERS = (
+    "0", "1", "2", "3", "-1", "-0", "+1", "01", "1.5", "1e3", "1e999", "-1e999", "nan", "inf",
+    "0x10",
+    "1_000", "²", "1000000000000", "9" * 400, "2147483647", "2147483648", "-2147483649", "",
+)  # fmt: skip
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 2, 3, 7, 1 << 31, 1 << 63, 1 << 70, 1.5, -0.0, 1e308, "", "a",
+    "fixed", "auto", "²", "\n", [], {}, [[]], [None], {"": 0}, {"name": "fixed"}, [1, 2, 3],
+)  # fmt: skip
+NET = """
+import torch
+from torch import nn
+
+
+def mlp():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), (torch.randn(2, 4),)
+
+
+def nothing():
+    return None
+
+
+def fails():
+    raise ValueError("on purpose")
+"""
+CONFIG = """
+parallelism = 2
+[quantize]
+by = "type"
+[quantize.default.config]
+name = "fixed"
+data_in_width = 8
+"""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An input that ended in something else than a message."""
+
+    number: int
+    what: str
+    text: str
+
+
+class Ground:
+    """A folder with a model, a project and files to damage."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.template = folder / "template"
+        self.template.mkdir(parents=True)
+        (self.template / "net.py").write_text(NET)
+        (self.template / "json.py").write_text(NET)
+        (self.template / "broken.py").write_text("def mlp(:\n")
+        (self.template / "config.toml").write_text(CONFIG)
+        (self.template / "broken.toml").write_bytes(b"a = \xff\n[")
+        (self.template / "folder").mkdir()
+        (self.template / "file").write_text("file")
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
+        self.graph = mase_hw.trace(model, torch.randn(2, 4))
+        self.quantized = mase_hw.quantize(self.graph)
+        self.quantized.save(self.template / "net.mase")
+        exported = torch.export.export(model, (torch.randn(2, 4),))
+        torch.export.save(exported, self.template / "net.pt2")
+        mase_hw.emit_verilog(self.quantized, output=self.template / "project", parallelism=2)
+        np.savez(
+            self.template / "data.npz", inputs=np.zeros((4, 4), np.float32), labels=np.zeros(4)
+        )
+
+    @contextlib.contextmanager
+    def fresh(self) -> Iterator[Path]:
+        """Yield a copy, which is the working folder."""
+        copy = self.folder / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.template, copy)
+        before = Path.cwd()
+        os.chdir(copy)
+        try:
+            yield copy
+        finally:
+            os.chdir(before)
+
+
+Case = Callable[[Ground, random.Random], object]
+
+
+def a_command(ground: Ground, chance: random.Random) -> object:
+    """A command with options of its own and values of anybody."""
+    import typer
+
+    group = typer.main.get_command(cli.build_app())
+    name = chance.choice([item for item in group.commands if item not in SLOW])  # type: ignore[attr-defined]
+    words = [name]
+    for option in group.commands[name].params:  # type: ignore[attr-defined]
+        if option.name == "help" or chance.random() > (
+            0.8 if not option.opts[0].startswith("-") else 0.2
+        ):
+            continue
+        if option.opts[0].startswith("-"):
+            words.append(chance.choice([*option.opts, *option.secondary_opts]))
+            if option.is_flag:  # type: ignore[attr-defined]
+                continue
+        words.append(chance.choice(chance.choice((NAMES, NUMBERS))))
+    with ground.fresh():
+        return ran(words)
+
+
+# They train, search or measure for minutes; the rest of them is reached by their functions.
+SLOW = {
+    "bench",
+    "compress",
+    "sweep",
+    "search",
+    "experiment",
+    "profile",
+    "doctor",
+    "prove",
+    "explore",
+}
+
+
+def ran(words: list[str]) -> object:
+    """Run a command in this process."""
+    with patch.object(sys, "argv", ["mase-hw", *words]):
+        try:
+            cli.main()
+        except SystemExit as end:
+            return end.code
+    return 0
+
+
+def a_graph_file(ground: Ground, chance: random.Random) -> object:
+    """A `.mase` file with changed values, or changed bytes."""
+    with ground.fresh() as here:
+        path = here / "net.mase"
+        if chance.random() < 0.4:
+            damage(path, chance)
+        else:
+            with safe_open(path, framework="pt") as file:
+                found = json.loads(file.metadata()["mase_graph"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            changed = {"mase_graph": json.dumps(mutated(found, chance))}
+            if chance.random() < 0.2:
+                tensors.pop(chance.choice(list(tensors)))
+            save_file(tensors, path, changed)
+        graph = MaseGraph.load(path)
+        return mase_hw.emit_verilog(graph, output=here / "out")
+
+
+def a_program_file(ground: Ground, chance: random.Random) -> object:
+    """A `.pt2` file with changed bytes."""
+    from mase_hw.graph import load_pt2
+
+    with ground.fresh() as here:
+        damage(here / "net.pt2", chance)
+        return load_pt2(here / "net.pt2")
+
+
+def a_project(ground: Ground, chance: random.Random) -> object:
+    """A project with a changed file."""
+    with ground.fresh() as here:
+        folder = here / "project"
+        path = folder / chance.choice(
+            ["design.json", "design.json", "design.json", "model.mase", "files.f", "manifest.json"]
+        )
+        if path.suffix == ".json" and path.is_file() and chance.random() < 0.8:
+            path.write_text(json.dumps(mutated(json.loads(path.read_text()), chance)))
+        elif path.is_file():
+            damage(path, chance)
+        kind = chance.randrange(3)
+        if kind == 0:
+            return simulate(folder, samples=2)
+        if kind == 1:
+            return mase_hw.synthesize(folder)
+        DesignSummary.load(folder)
+        return mase_hw.emit_verilog(ground.quantized, output=folder)
+
+
+def a_configuration(ground: Ground, chance: random.Random) -> object:
+    """Number formats, parallelism, memory and queues of any shape."""
+    config = {
+        "by": chance.choice(["type", "name", "regex_name", 1]),
+        "default": {"config": {"name": chance.choice(["fixed", "mxint", "integer", "x", None])}},
+        "linear": {"config": {"name": "fixed", "data_in_width": 8, "weight_width": 6}},
+    }
+    options: dict[str, Any] = {
+        "config": mutated(config, chance),
+        "parallelism": chance.choice([1, 2, "auto", {"linear_0": 2}, *VALUES]),
+        "memory": chance.choice(["on-chip", "external", {"default": "external"}, *VALUES]),
+        "queues": chance.choice([None, {"linear_0": 2}, *VALUES]),
+        "multipliers": chance.choice([64, *VALUES]),
+    }
+    for key in list(options):
+        if chance.random() < 0.5:
+            options.pop(key)
+    with ground.fresh() as here:
+        return mase_hw.emit_verilog(ground.graph, output=here / "out", **options)
+
+
+def some_inputs(ground: Ground, chance: random.Random) -> object:
+    """Arrays and tensors of any shape and kind, files of any content."""
+    shape = tuple(chance.choice([0, 1, 2, 4, 5]) for _ in range(chance.randrange(4)))
+    dtype = chance.choice(["f4", "f8", ">f4", "i4", "?", "c8", "f2", "U3", "O", "M8[s]"])
+    array = np.zeros(shape).astype(dtype) if dtype != "O" else np.empty(shape, object)
+    given: Any = chance.choice(
+        [array, array.tolist(), {"data_in_0": array}, {"x": array}, [array], (array, array),
+         str(array), None, 3, iter([array]), {}, [], *VALUES]
+    )  # fmt: skip
+    if chance.random() < 0.3:
+        given = chance.choice(
+            [torch.zeros(4, 4).to_sparse(), torch.zeros(4, 4, dtype=torch.complex64),
+             torch.zeros(4, 4).to("meta"), torch.zeros(2, 4, requires_grad=True),
+             torch.quantize_per_tensor(torch.zeros(4, 4), 0.1, 0, torch.qint8),
+             torch.full((4, 4), float("inf")), torch.zeros(4, 4, dtype=torch.bfloat16)]
+        )  # fmt: skip
+    streams = DesignSummary.load(ground.template / "project").inputs
+    if chance.random() < 0.3:
+        with ground.fresh() as here:
+            damage(here / "data.npz", chance)
+            return encode_inputs(streams, here / "data.npz")
+    return encode_inputs(streams, given)
+
+
+CASES: dict[Case, int] = {
+    a_command: 6, a_graph_file: 4, a_program_file: 2, a_project: 4, a_configuration: 4,
+    some_inputs: 3,
+}  # fmt: skip
+
+
+def damage(path: Path, chance: random.Random) -> None:
+    """Change some bytes of a file, cut it off, or put something else in its place."""
+    data = bytearray(path.read_bytes())
+    kind = chance.randrange(6)
+    if kind == 0:
+        path.write_bytes(data[: chance.randrange(len(data) + 1)])
+    elif kind == 1:
+        path.unlink()
+        path.mkdir()
+    elif kind == 2:
+        path.write_bytes(chance.randbytes(chance.randrange(200)))
+    else:
+        for _ in range(chance.choice([1, 3, 30])):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        path.write_bytes(data)
+
+
+def mutated(value: Any, chance: random.Random) -> Any:
+    """Return a JSON value in which something is another thing, is missing, or is there twice."""
+    if isinstance(value, dict) and value and chance.random() < 0.9:
+        key = chance.choice(list(value))
+        if chance.random() < 0.1:
+            return {name: item for name, item in value.items() if name != key}
+        return {**value, key: mutated(value[key], chance)}
+    if isinstance(value, list) and value and chance.random() < 0.9:
+        place = chance.randrange(len(value))
+        if chance.random() < 0.1:
+            return value[:place] + value[place + 1 :]
+        if chance.random() < 0.1:
+            return [*value, value[place]]
+        return [*value[:place], mutated(value[place], chance), *value[place + 1 :]]
+    return chance.choice([*VALUES, *NAMES])
+
+
+def _no_engine(request: object) -> Any:
+    raise SimulationError("not run")
+
+
+def _no_synthesis(*arguments: object) -> Any:
+    raise SynthesisError("not run")
+
+
+def _late(number: int, frame: object) -> None:
+    raise TimeoutError(f"no end within {SECONDS} s")
+
+
+def tried(seed: int, count: int, start: int = 0) -> list[Failure]:
+    """Try inputs, each drawn from the seed and its number; return what failed."""
+    failures = []
+    with (
+        tempfile.TemporaryDirectory(prefix="mase-hw-fuzz-") as name,
+        contextlib.ExitStack() as held,
+    ):
+        ground = Ground(Path(name))
+        for engine in ENGINES:
+            held.enter_context(patch.dict(ENGINES, {engine: _no_engine}))
+        held.enter_context(patch("mase_hw.hardware.synth._run_yosys", _no_synthesis))
+        previous = signal.signal(signal.SIGALRM, _late)
+        for number in range(start, start + count):
+            failure = _try(ground, random.Random(f"{seed} {number}"), number)
+            failures += [failure] if failure else []
+        signal.signal(signal.SIGALRM, previous)
+    return failures
+
+
+def _try(ground: Ground, chance: random.Random, number: int) -> Failure | None:
+    case = chance.choices(list(CASES), list(CASES.values()))[0]
+    said = io.StringIO()
+    signal.alarm(SECONDS)
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            case(ground, chance)
+    except MaseError as error:
+        message = str(error)
+        plain = message.strip() and "Traceback" not in message
+        return None if plain else Failure(number, case.__name__, f"no plain message: {message!r}")
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return Failure(number, case.__name__, "".join(traceback.format_exception(error)[-9:]))
+    finally:
+        signal.alarm(0)
+    if "Traceback" in said.getvalue():
+        return Failure(number, case.__name__, said.getvalue()[-2000:])
+    return None
+
+
+def main() -> int:
+    """Try as many as are asked for, and print what failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    failures = tried(options.seed, options.count, options.start)
+    for failure in failures:
+        sys.stdout.write(f"--- {failure.number} {failure.what}\n{failure.text}\n")
+    kinds = collections.Counter(failure.text.strip().splitlines()[-1][:80] for failure in failures)
+    for kind, count in kinds.most_common():
+        sys.stdout.write(f"{count:5} {kind}\n")
+    sys.stdout.write(f"{options.count} tried, {len(failures)} failed\n")
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
