@@ -141,7 +141,7 @@ class Convolution(Operator):
             rows=1,
             in_lanes=dot_lanes,
             out_lanes=out_lanes,
-            beats=net.port(elements).beats,
+            beats=net.port(elements).beats or window.beats,
             separate=self._separate(call),
             windows=True,
         )

@@ -95,7 +95,9 @@ class Pool(Operator):
         pad = fixed(data).minimum_code if self.maximum else 0
         image = SlidingWindow(window, call.ports["data_in_0"], pad_code=pad)
         shown = net.add(image, "window", data_in=net.input("data_in_0"))
-        cell = self.reduction(call, Run(window.terms, 1), width, net.port(shown).beats)
+        cell = self.reduction(
+            call, Run(window.terms, 1), width, net.port(shown).beats or window.beats
+        )
         return net.netlist(data_out_0=net.add(cell, data_in_0=shown, factor=factor))
 
     def reduction(self, call: Call, run: Run, factor_width: int = 0, beats: int = 0) -> Reduce:
