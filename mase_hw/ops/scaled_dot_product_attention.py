@@ -117,7 +117,9 @@ class ScaledDotProductAttention(Composite):
 
     def problems(self, call: Call) -> list[str]:
         """Return why it cannot be taken apart."""
-        return self.refusals(call) or super().problems(call)
+        return self.refusals(call) or [
+            "it is whole, as its parts have no number format: configure one for softmax and matmul"
+        ]
 
     def refusals(self, call: Call) -> list[str]:
         """Return why it is no product, softmax and product, with the fix; empty when it is."""
