@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Image, Netlist, NetlistBuilder
 from mase_hw.cells.lookup import Lookup
+from mase_hw.cells.rom_source import pack_words
 from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
@@ -106,16 +107,10 @@ class Embedding(Operator):
         row = TensorSpec((rows, size), parallelism=(1, result.lanes))
 
         def words() -> list[int]:
-            beats = row.to_beats(self._table(call)) & ((1 << width) - 1)
-            packed = [
-                sum(code << (lane * width) for lane, code in enumerate(beat))
-                for beat in beats.tolist()
-            ]
-            apart = 1 << (tiles - 1).bit_length()
-            found = [0] * (rows * apart)
-            for place, word in enumerate(packed):
-                found[place // tiles * apart + place % tiles] = word
-            return found
+            beats = row.to_beats(self._table(call))
+            padding = (1 << (tiles - 1).bit_length()) - tiles
+            apart = nn.functional.pad(beats.reshape(rows, tiles, -1), (0, 0, 0, padding))
+            return list(pack_words(result.quantized, apart.flatten(0, 1)))
 
         return Image(result.lanes * width, words)
 
