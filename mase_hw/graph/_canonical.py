@@ -25,6 +25,12 @@ _ASSERTIONS = (
 )
 _RESHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
 _FACTORIES = (_aten.zeros.default, _aten.ones.default, _aten.full.default)
+# Constants that take their type, but no value, from another tensor.
+_LIKE = {
+    _aten.new_zeros.default: _aten.zeros.default,
+    _aten.new_ones.default: _aten.ones.default,
+    _aten.new_full.default: _aten.full.default,
+}
 _REPETITIONS = (_aten.expand.default, _aten.repeat.default)
 _JOINS = (_aten.cat.default, _aten.concat.default)
 _EVAL_IDENTITIES = ("aten.dropout.default", "aten.feature_dropout.default")
@@ -46,6 +52,7 @@ def canonicalize(module: GraphModule) -> None:
         CaptureError: for an in-place operation on a value that has other names.
     """
     _remove_assertions(module)
+    _free_constants(module)
     keep_batch_first(module)
     free_batch(module)
     _remove_shape_arithmetic(module)
@@ -62,6 +69,24 @@ def relax_views(module: GraphModule) -> None:
     for node in module.graph.nodes:
         if node.target in _RESHAPES:
             node.target = _aten.reshape.default
+
+
+def _free_constants(module: GraphModule) -> None:
+    """Make constants of one value, such as `x.new_zeros(3, 4)`, without the tensor beside."""
+    for node in list(module.graph.nodes):
+        value = node.meta.get("val")
+        if node.target not in _LIKE or not isinstance(value, torch.Tensor):
+            continue
+        sizes = list(value.shape)
+        if any(_constant_size(size) is None for size in sizes):
+            continue
+        target = _LIKE[node.target]
+        arguments = (sizes, *node.args[2:3]) if target is _aten.full.default else (sizes,)
+        with module.graph.inserting_before(node):
+            made = module.graph.call_function(target, arguments, {"dtype": value.dtype})
+        made.meta = dict(node.meta)
+        node.replace_all_uses_with(made)
+        module.graph.erase_node(node)
 
 
 def _where(node: Node) -> str:

@@ -14,12 +14,21 @@ class Transpose(Permute):
     """Dimensions `dim0` and `dim1` exchanged."""
 
     name: ClassVar[str] = "transpose"
-    targets: ClassVar[tuple[str, ...]] = ("aten.transpose.int",)
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.transpose.int",
+        "aten.swapaxes.default",
+        "aten.swapdims.default",
+    )
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         """Transpose every inference."""
-        return tensor.transpose(call.attributes["dim0"], call.attributes["dim1"])
+        given = call.attributes
+        first, second = (given.get(f"dim{n}", given.get(f"axis{n}", n)) for n in (0, 1))
+        return tensor.transpose(int(first), int(second))
 
     def examples(self) -> list[Example]:
-        """A matrix."""
-        return [(Apply(lambda x: x.transpose(1, 2)), (example_values(2, 4, 5),))]
+        """A matrix, and by torch's other word for it."""
+        return [
+            (Apply(lambda x: x.transpose(1, 2)), (example_values(2, 4, 5),)),
+            (Apply(lambda x: x.swapaxes(1, -1)), (example_values(2, 3, 2, 2),)),
+        ]

@@ -13,6 +13,7 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, MaseError
 from mase_hw.graph import MaseGraph, check_finite, metadata, trace
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS
+from mase_hw.passes import fold_constants_transform_pass
 
 
 class Residual(nn.Module):
@@ -529,3 +530,22 @@ def test_a_parameter_of_two_names_keeps_the_first():
     names = [name for name, _ in model.named_parameters()]
     assert [name for name, _ in mg.model.named_parameters()] == names == ["embedding.weight"]
     model.load_state_dict(mg.model.state_dict(), strict=False)
+
+
+class Masked(nn.Module):
+    """Adds a mask that is made for every call, in the type of what is given."""
+
+    def forward(self, x):
+        mask = x.new_zeros((4, 4))
+        mask[1:3, :2] = -1.0
+        return x + mask.unsqueeze(0) + x.new_full((4,), 0.5)
+
+
+def test_constants_like_another_tensor_are_constants():
+    x = torch.randn(3, 4, 4)
+    mg = trace(Masked(), x)
+    assert mg.batched
+    torch.testing.assert_close(mg(x), Masked()(x))
+    folded = fold_constants_transform_pass(mg)[0]
+    names = [str(node.target) for node in folded.nodes if node.op == "call_function"]
+    assert names == ["aten.add.Tensor", "aten.add.Tensor"]
