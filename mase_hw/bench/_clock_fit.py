@@ -1,4 +1,4 @@
-"""The clock rates that predictions are fitted on: units, placed and routed three times each."""
+"""The clock rates that predictions are fitted on: units, and chains of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mase_hw.bench._clock_units import UNITS, Unit
+from mase_hw.bench._clock_units import CHAINS, UNITS, Unit
 from mase_hw.hardware import clock
-from mase_hw.hardware.estimate import estimate_nodes, placed_cells
+from mase_hw.hardware.estimate import of_cell, placed_cells
 
 DATA = Path(clock.__file__).with_name("clock_fit.json")
 
@@ -18,22 +18,33 @@ Progress = Callable[[str], None]
 
 
 def refit(progress: Progress | None = None) -> clock.Delays:
-    """Measure the units that no one measured, fit, and write both files."""
+    """Measure the designs that no one measured, fit, and write both files."""
     say = progress or (lambda _: None)
     rates = measured()
-    for name, unit in UNITS.items():
+    known = fit_units()
+    for name, unit in known.items():
         if name not in rates:
             say(f"clock rate of {name}")
             rates[name] = _rates(name, unit)
             _write(rates)
-    found = clock.fitted([observed(unit, rates[name]) for name, unit in UNITS.items()])
+    found = clock.fitted([observed(unit, rates[name]) for name, unit in known.items()])
     clock.COEFFICIENTS.write_text(json.dumps(vars(found), indent=2) + "\n")
     clock.delays.cache_clear()
     return found
 
 
+def fit_units() -> dict[str, Unit]:
+    """Return the designs of the fit by name, as `mase-hw bench clock` calls them."""
+    chains = {
+        f"{name}, chain of {count}": unit
+        for name, chain in CHAINS.items()
+        for count, unit in chain.items()
+    }
+    return {**UNITS, **chains}
+
+
 def measured() -> dict[str, list[float]]:
-    """Return the rates in MHz of each unit, one a seed."""
+    """Return the rates in MHz of each design, one a seed."""
     if not DATA.is_file():
         return {}
     found: dict[str, list[float]] = json.loads(DATA.read_text())
@@ -42,10 +53,9 @@ def measured() -> dict[str, list[float]]:
 
 def observed(unit: Unit, rates: list[float]) -> clock.Observation:
     """Return what the fit takes of a unit."""
-    graph = unit.graph()
-    cells = [cell for owned in placed_cells(graph).values() for cell in owned]
-    total = estimate_nodes(graph).total
-    return clock.Observation(clock.paths_of(cells), total.lut + total.ff, statistics.median(rates))
+    cells = [cell for owned in placed_cells(unit.graph()).values() for cell in owned]
+    size = sum(item.lut + item.ff for item in map(of_cell, cells))
+    return clock.Observation(clock.paths_of(cells), size, len(cells), statistics.median(rates))
 
 
 def _rates(name: str, unit: Unit) -> list[float]:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mase_hw.bench._base import Benchmark, Row, timed
 
@@ -35,7 +35,7 @@ AREAS: Mapping[int, tuple[int, int, int] | None] = {
 }
 # LUT times interval to stay below, by parallelism.
 PRODUCTS: Mapping[int, float] = {1: 3.38e6, 2: 0.92e6, 4: 0.46e6, 8: 0.18e6, 16: 0.11e6}
-WITHOUT_DSP, WITHOUT_DSP_INTERVAL, WITHOUT_DSP_LUT = 4, 300, 3_500
+WITHOUT_DSP_INTERVAL, WITHOUT_DSP_LUT = 300, 3_500
 # Designs whose estimate is compared with Yosys, and the relative errors to stay within.
 ESTIMATED, QUICK_ESTIMATED = 42, 6
 MEDIAN_ERROR, WORST_ERROR = 0.03, 0.10
@@ -150,7 +150,7 @@ def area_rows(parallelism: int, folder: Path, seeds: int) -> Iterator[Row]:
     """Synthesize the perceptron of `mase-hw bench flow` with DSPs."""
     from mase_hw.hardware.synth import synthesize
 
-    project = perceptron(parallelism, folder)
+    project = perceptron(parallelism, folder / f"perceptron-p{parallelism}")
     total, interval = synthesize(project.folder).total, project.design.interval_cycles
     what = f"16-64-32-32-5, p {parallelism}, Yosys xcup"
     measured = (total.lut, total.dsp, total.bram)
@@ -169,13 +169,15 @@ def area_rows(parallelism: int, folder: Path, seeds: int) -> Iterator[Row]:
 
 
 def area_without_dsp_rows(folder: Path, seeds: int) -> Iterator[Row]:
-    """Synthesize the perceptron without DSPs."""
+    """Synthesize the perceptron of least resources for a rate without DSPs."""
     from mase_hw.hardware.synth import synthesize
 
-    project = perceptron(WITHOUT_DSP, folder)
+    target = {"default": "auto", "target_interval": WITHOUT_DSP_INTERVAL}
+    project = perceptron(target, folder / "perceptron-target")
     total, interval = synthesize(project.folder, dsp=False).total, project.design.interval_cycles
     yield Row(
-        f"16-64-32-32-5, p {WITHOUT_DSP}, Yosys xcup without DSP: LUT (BRAM, FF; interval)",
+        f"16-64-32-32-5, --target-interval {WITHOUT_DSP_INTERVAL}, Yosys xcup without DSP: "
+        "LUT (BRAM, FF; interval)",
         f"{total.lut:,} ({total.bram:g}, {total.ff:,}; {interval:,} cycles)",
         f"<= {WITHOUT_DSP_LUT:,} at <= {WITHOUT_DSP_INTERVAL} cycles",
         total.dsp == 0 and total.lut <= WITHOUT_DSP_LUT and interval <= WITHOUT_DSP_INTERVAL,
@@ -241,18 +243,19 @@ def prediction_rows(folder: Path, seeds: int) -> Iterator[Row]:
 
     Where no design was that is not in the fit, a network is measured.
     """
-    from mase_hw.bench._clock_units import UNITS
+    from mase_hw.bench._clock_fit import measured
 
     def known() -> list[tuple[str, float, float]]:
         path = folder / PREDICTIONS
         lines = path.read_text().splitlines() if path.exists() else []
         return [(name, guess, mhz) for name, guess, mhz in map(json.loads, lines)]
 
-    if all(name in UNITS for name, *_ in known()):
+    fitted = measured()
+    if all(name in fitted for name, *_ in known()):
         yield from network_rows(next(iter(NETWORKS)), folder, seeds)
-    for what, fitted in (("that are not in the fit", False), ("of the fit", True)):
+    for what, inside in (("that are not in the fit", False), ("of the fit", True)):
         errors = {
-            name: guess / mhz - 1 for name, guess, mhz in known() if (name in UNITS) is fitted
+            name: guess / mhz - 1 for name, guess, mhz in known() if (name in fitted) is inside
         }
         if not errors:
             continue
@@ -345,10 +348,9 @@ def emit_network(name: str, folder: Path) -> Project:
     )
 
 
-def perceptron(parallelism: int, folder: Path) -> Project:
+def perceptron(parallelism: int | Mapping[str, Any], folder: Path) -> Project:
     """Write the perceptron, and check its bits."""
     from mase_hw.api import emit_verilog
     from mase_hw.bench.flow import jet_tagger
 
-    output = folder / f"perceptron-p{parallelism}"
-    return checked(emit_verilog(jet_tagger(), output=output, parallelism=parallelism))
+    return checked(emit_verilog(jet_tagger(), output=folder, parallelism=parallelism))

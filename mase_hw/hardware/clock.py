@@ -1,10 +1,11 @@
 """Predicted clock rates: the slowest path of any cell, on an LFE5U-85F of speed 6.
 
-The period of a design is `base + size * log2(LUT + FF) + level * levels + carry * carry bits`, for
-the part of its cells whose levels and carry bits (`mase_hw.hardware._delay_rules`) take longest.
-The four coefficients are found on units that nextpnr placed and routed with a flip-flop at every
-port (`clock_fit.json`, MHz by seed); `mase-hw estimate --fit` makes them again. What lies between
-cells, such as the handshake of operands that meet, is not looked at.
+The period of a design is `base + size * log2(LUT + FF) + cells * log2(cells) + level * levels +
+carry * carry bits`, for the part of its cells whose levels and carry bits
+(`mase_hw.hardware._delay_rules`) take longest. The five coefficients are found on units and chains
+that nextpnr placed and routed with a flip-flop at every port (`clock_fit.json`, MHz by seed);
+`mase-hw estimate --fit` makes them again. What lies between cells, such as the handshake of
+operands that meet, is not looked at.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ class Delays:
     Attributes:
         base: of a path without logic in a design of one table.
         size: for each doubling of tables and flip-flops.
+        cells: for each doubling of cells.
         level: of a look-up table and the wire to it.
         carry: of a bit of a carry chain.
     """
 
     base: float
     size: float
+    cells: float
     level: float
     carry: float
 
@@ -49,14 +52,16 @@ class Delays:
         """Return the delay of a path's logic, ns."""
         return self.level * item.levels + self.carry * item.carry_bits
 
-    def period(self, slowest: float, size: float) -> float:
+    def period(self, slowest: float, size: float, cells: int) -> float:
         """Return the period of a design, ns.
 
         Args:
             slowest: delay of the slowest path's logic.
             size: look-up tables and flip-flops.
+            cells: number of cells.
         """
-        return self.base + self.size * math.log2(max(size, 2.0)) + slowest
+        spread = self.size * math.log2(max(size, 2.0)) + self.cells * math.log2(max(cells, 1))
+        return self.base + spread + slowest
 
 
 @dataclass(frozen=True)
@@ -97,11 +102,13 @@ class Observation:
     Attributes:
         paths: through the parts of its cells.
         size: look-up tables and flip-flops.
+        cells: number of cells.
         mhz: highest clock.
     """
 
     paths: frozenset[Path]
     size: float
+    cells: int
     mhz: float
 
 
@@ -137,22 +144,25 @@ def predicted(cells: Mapping[str, Sequence[Cell]], size: float) -> Clock | None:
     if slowest is None:
         return None
     delay, node, module, item = slowest
-    return Clock(1e3 / known.period(delay, size), node, module, item.levels, item.carry_bits)
+    period = known.period(delay, size, sum(map(len, cells.values())))
+    return Clock(1e3 / period, node, module, item.levels, item.carry_bits)
 
 
 def fitted(observations: Sequence[Observation]) -> Delays:
     """Return the coefficients of least relative errors of the period."""
     periods = np.array([1e3 / item.mhz for item in observations])
-    sizes = np.array([math.log2(max(item.size, 2.0)) for item in observations])
+    spreads = np.array(
+        [(1.0, math.log2(max(item.size, 2.0)), math.log2(item.cells)) for item in observations]
+    )
     best: tuple[float, Delays] | None = None
     for level, carry in product(LEVELS_NS, CARRY_NS):
-        logic = Delays(0.0, 0.0, float(level), float(carry))
+        logic = Delays(0.0, 0.0, 0.0, float(level), float(carry))
         slowest = np.array([max(map(logic.of, item.paths)) for item in observations])
-        rows = np.stack([np.ones_like(sizes), sizes], axis=1) / periods[:, None]
-        base, size = np.linalg.lstsq(rows, (periods - slowest) / periods, rcond=None)[0]
-        errors = (base + size * sizes + slowest) / periods - 1
+        rows = spreads / periods[:, None]
+        factors = np.linalg.lstsq(rows, (periods - slowest) / periods, rcond=None)[0]
+        errors = (spreads @ factors + slowest) / periods - 1
         found = float(errors @ errors)
         if best is None or found < best[0]:
-            best = found, Delays(*(round(float(x), 4) for x in (base, size, level, carry)))
+            best = found, Delays(*(round(float(x), 4) for x in (*factors, level, carry)))
     assert best is not None
     return best[1]
