@@ -116,7 +116,7 @@ def _read(path: Path) -> Any:
         return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
     except OSError as error:
         raise SimulationError(f"inputs {path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, BadZipFile) as error:
+    except (ValueError, EOFError, BadZipFile, NotImplementedError, RuntimeError) as error:
         raise SimulationError(
             f"inputs {path} hold no arrays of numbers; numpy.savez writes such a file (.npz), "
             "numpy.save for a single input (.npy)"

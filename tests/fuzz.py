@@ -19,7 +19,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -325,7 +325,7 @@ def _late(number: int, frame: object) -> None:
     raise TimeoutError(f"no end within {SECONDS} s")
 
 
-def tried(seed: int, count: int, start: int = 0) -> list[Failure]:
+def tried(seed: int, numbers: Iterable[int]) -> list[Failure]:
     """Try inputs, each drawn from the seed and its number; return what failed."""
     failures = []
     with (
@@ -337,7 +337,7 @@ def tried(seed: int, count: int, start: int = 0) -> list[Failure]:
             held.enter_context(patch.dict(ENGINES, {engine: _no_engine}))
         held.enter_context(patch("mase_hw.hardware.synth._run_yosys", _no_synthesis))
         previous = signal.signal(signal.SIGALRM, _late)
-        for number in range(start, start + count):
+        for number in numbers:
             failure = _try(ground, random.Random(f"{seed} {number}"), number)
             failures += [failure] if failure else []
         signal.signal(signal.SIGALRM, previous)
@@ -374,7 +374,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    failures = tried(options.seed, options.count, options.start)
+    numbers = range(options.start, options.start + options.count)
+    failures = tried(options.seed, numbers)
     for failure in failures:
         sys.stdout.write(f"--- {failure.number} {failure.what}\n{failure.text}\n")
     kinds = collections.Counter(failure.text.strip().splitlines()[-1][:80] for failure in failures)

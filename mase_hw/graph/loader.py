@@ -55,7 +55,11 @@ def load_pt2(path: str | Path, *, name: str | None = None, trusted: bool = False
 def _read(file: Path, trusted: bool) -> ExportedProgram:
     if not file.is_file():
         raise CaptureError(f"{file} does not exist; give a .pt2 file of torch.export.save")
-    if not zipfile.is_zipfile(file):
+    try:
+        is_archive = zipfile.is_zipfile(file)
+    except zipfile.BadZipFile:
+        is_archive = False
+    if not is_archive:
         raise CaptureError(f"{file} is not a .pt2 file: torch.export.save writes a zip archive")
     if not trusted:
         check_pt2(file)

@@ -122,6 +122,8 @@ def _restore(description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> M
         if name in nodes:
             raise DataError(f"two nodes are called {name}")
         nodes[name] = append_node(graph, entry["op"], target, args, kwargs, name, meta)
+    if sum(node.op == "output" for node in nodes.values()) != 1:
+        raise DataError("its graph does not return once")
     model = GraphModule(root, graph)
     graph.lint()
     examples = [

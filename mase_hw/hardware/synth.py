@@ -150,7 +150,7 @@ def _nodes_by_instance(project: Path) -> dict[str, str]:
         raise SynthesisError(
             f"{path} lists no instances ({type(error).__name__}: {error}); emit the project again"
         ) from error
-    odd = [name for name in nodes if not re.fullmatch(r"\w+", name)]
+    odd = [name for name in nodes if not isinstance(name, str) or not re.fullmatch(r"\w+", name)]
     if odd:
         raise SynthesisError(f"{path}: {odd[0]!r} is no instance name; emit the project again")
     return nodes

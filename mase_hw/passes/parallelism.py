@@ -135,7 +135,10 @@ def assign_parallelism_transform_pass(
     groups, nodes, unrolls, split = _grouped(mg, table)
     default = table.get("default", 1)
     if default == "auto":
-        unrolls = _balance(mg, groups, unrolls, int((pass_args or {}).get("multipliers", 64)))
+        multipliers = (pass_args or {}).get("multipliers", 64)
+        if not isinstance(multipliers, int) or isinstance(multipliers, bool) or multipliers < 1:
+            raise ParallelismError(f"multipliers is {multipliers!r}; allowed: a number from 1")
+        unrolls = _balance(mg, groups, unrolls, multipliers)
     else:
         _check_number("parallelism", default)
         for group in groups.all():

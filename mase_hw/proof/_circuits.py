@@ -41,6 +41,7 @@ def main(top: str, sources: list[str]) -> None:
     for command in (f"hierarchy -top {top}", *COMMANDS):
         design.run_pass(command)
     design.run_pass("write_aiger -zinit -ywmap circuit.json circuit.aig")
+    design.run_pass("write_aiger -map step.map step.aig")
 
 
 if __name__ == "__main__":

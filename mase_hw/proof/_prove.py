@@ -109,6 +109,8 @@ def prove_cell(
         for name, text in sources.items():
             (folder / f"{name}.sv").write_text(text)
         circuit = Circuit([f"{name}.sv" for name in sources], TOP, folder)
+        claims = [name for name in circuit.assertions if not name.startswith(REACH)]
+        circuit.induce(claims, limit_seconds / 4)
         for name in _ordered(circuit.assertions):
             start = time.monotonic()
             verdict = circuit.solve(name, limit_seconds)

@@ -39,7 +39,9 @@ class ProofRow:
         found = self.verdict
         cycles = f"{found.depth} cycle{'s' if found.depth != 1 else ''}"
         words: dict[Status, str] = {
-            "proved": f"proved by induction, {found.clauses} clauses",
+            "proved": f"proved by induction, {found.clauses} clauses"
+            if found.clauses
+            else f"proved by induction, k = {found.depth}",
             "bounded": f"inconclusive: no fault in {cycles}",
             "refuted": f"fails after {cycles}",
             "reached": f"happens after {cycles}",

@@ -20,9 +20,14 @@ from pathlib import Path
 from typing import Literal
 
 from mase_hw.errors import ProofError, ToolError
+from mase_hw.proof._induction import Induction, Transition
 
 WORKER = Path(__file__).with_name("_circuits.py")
 CIRCUIT, FAULT = "property.aig", "fault.txt"
+# Assertions of this name are no claims: they are kept where they help.
+GUESS = "guess_"
+INDUCTION_CYCLES = (1, 2, 4, 12, 28)
+SHORT_CYCLES = 4
 # Cycles that a search without a proof looks at.
 MOST_CYCLES = 1000
 
@@ -143,11 +148,34 @@ class Circuit:
             for number, path in enumerate(self._names["asserts"])
         }
         self._proved: list[int] = []
+        self._induced: dict[int, int] = {}
 
     @property
     def assertions(self) -> list[str]:
         """Their names; those of modules inside begin with the instance."""
-        return list(self._numbers)
+        return [name for name in self._numbers if not name.startswith(GUESS)]
+
+    def induce(self, names: Sequence[str], limit_seconds: float) -> None:
+        """Prove as many assertions as k-induction can, all at once, for small k."""
+        step = Transition.read(self._folder / "step.aig")
+        registers: dict[str, list[int]] = {}
+        for line in (self._folder / "step.map").read_text().splitlines():
+            kind, place, _, register = line.split(maxsplit=3)
+            if kind == "latch":
+                registers.setdefault(register, []).append(2 * (1 + step.inputs + int(place)))
+        induction = Induction(step, registers, self._solver, self._folder)
+        guesses = [number for name, number in self._numbers.items() if name.startswith(GUESS)]
+        end = time.monotonic() + limit_seconds
+        for cycles in INDUCTION_CYCLES:
+            # Long runs serve bounds of time; what data is follows from other invariants.
+            short = cycles <= SHORT_CYCLES
+            wanted = [self._numbers[name] for name in names if short or "_in_time" in name]
+            left = end - time.monotonic()
+            if left <= 0 or set(wanted) <= self._induced.keys():
+                break
+            for number in induction.proved([*wanted, *guesses], cycles, left):
+                self._induced.setdefault(number, cycles)
+        self._proved = list(self._induced)
 
     def solve(self, name: str, limit_seconds: float) -> Verdict:
         """Prove an assertion, or find a fault, or say how far there is none.
@@ -156,6 +184,8 @@ class Circuit:
         """
         start = time.monotonic()
         number = self._numbers[name]
+        if number in self._induced:
+            return Verdict("proved", self._induced[number])
         (self._folder / CIRCUIT).write_bytes(self._aiger.single(number, self._proved))
         verdict = self._prove(name, limit_seconds)
         if verdict.status == "bounded":
