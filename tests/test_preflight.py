@@ -148,3 +148,19 @@ def test_a_layer_takes_its_features_out_of_any_order(model, shape, tmp_path):
 def test_a_tensor_without_elements_is_refused():
     found = reasons(Apply(lambda x: x[..., :0].reshape(x.shape[0], -1, 1)), torch.randn(3, 4, 2))
     assert "it leaves no element" in found[0]
+
+
+def test_a_sum_of_whole_numbers_up_to_each_is_named():
+    """The positions of tokens that follow from a mask."""
+
+    class Positions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(9, 4)
+
+        def forward(self, mask):
+            return self.table(torch.cumsum(mask, dim=1))
+
+    mask = torch.ones(2, 5, dtype=torch.int64)
+    problems = preflight(mase_hw.quantize(mase_hw.trace(Positions(), mask)))
+    assert any("it sums int64; only real numbers are taken" in str(item) for item in problems)

@@ -20,9 +20,14 @@ class Cumsum(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.cumsum.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse to sum inferences."""
+        """Refuse to sum inferences, and whole numbers."""
         if self._dim(call) == 0:
             return ["it sums along dimension 0, the batch; name another dimension"]
+        if not _is_real(call):
+            return [
+                f"it sums {call.operands['data_in_0'].dtype}; only real numbers are taken: make "
+                "its result an input of the model"
+            ]
         return super().problems(call)
 
     @staticmethod
@@ -32,7 +37,7 @@ class Cumsum(Composite):
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Return the layer, between transpositions where the dimension is not the last."""
         dim, last = self._dim(call), len(call.result.shape) - 1
-        if dim == 0:
+        if dim == 0 or not _is_real(call):
             return None
         size = call.result.shape[dim]
         ones = _aten.tril.default(_aten.ones.default([size, size]))
@@ -47,3 +52,8 @@ class Cumsum(Composite):
             (Apply(lambda x: x.cumsum(-1)), (example_values(2, 3, 5),)),
             (Apply(lambda x: x.cumsum(1)), (example_values(2, 4, 2),)),
         ]
+
+
+def _is_real(call: Call) -> bool:
+    specs = (call.operands["data_in_0"], call.result)
+    return all(spec.dtype.startswith(("float", "bfloat")) for spec in specs)
