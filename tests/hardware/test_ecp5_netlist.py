@@ -6,6 +6,7 @@ other primitives.
 
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +130,11 @@ def is_primitive(module: Json) -> bool:
 
 
 def yosys_share() -> Path:
-    import pyosys
-
-    return Path(str(pyosys.__file__)).parent / "share"
+    # Without importing it: beside its library, what torch compiles computes nonsense.
+    found = find_spec("pyosys")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent / "share"
 
 
 def blocks(netlist: Json, kind: str) -> list[Json]:
