@@ -35,7 +35,7 @@ def changed(project, folder, module, old, new):
 def test_pauses_are_long_enough_for_a_slow_design(slow, engine, tmp_path):
     """A layer that has room for ever overflows only when nothing leaves for several intervals."""
     broken = changed(
-        slow, tmp_path, "mase_round_pipeline", "may_q <= room_next || !next_last_term;",
+        slow, tmp_path, "mase_round_pipeline", "may_q <= take ? may_taken : may_kept;",
         "may_q <= 1'b1;",
     )  # fmt: skip
     samples = 200
