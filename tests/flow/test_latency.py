@@ -176,17 +176,34 @@ def test_branches_hold_each_other_up(name, parallelism, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"memory": {"default": "external", "latency_cycles": 20, "bytes_per_cycle": 4}},
-        {"queues": {"single_1_fifo": 3}},
-    ],
-    ids=["late weights", "a short queue"],
-)
-def test_what_else_holds_branches_up(options, tmp_path):
+def test_late_weights_hold_branches_up(tmp_path):
     torch.manual_seed(0)
-    check(Inception(4, 2, 3, 2, 2), (4, 6, 7), tmp_path / "project", 2, **options)
+    memory = {"default": "external", "latency_cycles": 20, "bytes_per_cycle": 4}
+    check(Inception(4, 2, 3, 2, 2), (4, 6, 7), tmp_path / "project", 2, memory=memory)
+
+
+class Skip(nn.Module):
+    """A branch around two nodes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(4, 4, 1)
+
+    def forward(self, x):
+        return x + torch.relu(self.first(torch.sigmoid(x)))
+
+
+@pytest.mark.slow
+def test_a_short_queue_holds_branches_up(tmp_path):
+    torch.manual_seed(0)
+    inputs = torch.randn(3, 4, 6, 6)
+    project = mase_hw.emit_verilog(
+        Skip().eval(), inputs, output=tmp_path / "project", parallelism=2, queues={"x_fifo": 6}
+    )
+    report = mase_hw.simulate(project, samples=5)
+    assert report.bit_exact
+    assert report.latency_cycles == report.predicted_latency_cycles
+    assert report.latency_cycles > 250
 
 
 def test_a_design_too_large_is_scheduled_as_if_nothing_held_it_up(monkeypatch):
