@@ -94,10 +94,11 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[tuple[Node, str], int, int]]]:
     netlists = {node: netlist for node, netlist in netlists.items() if node in before}
     latency = max(int(times[-1]) for times in _offered(mg, netlists, interval, 1).values())
     offered = _offered(mg, netlists, interval, latency // interval + SETTLING)
-    taken = _taken(netlists, offered)
+    taken, free = _taken(netlists, offered)
     found: dict[Node, list[tuple[tuple[Node, str], int, int]]] = {}
-    for producer, edges in forks.items():
-        gone = [_first(producer, taken, offered)]
+    edges_of = {node: [edge for edge in _edges(node) if edge in taken] for node in free}
+    for producer, edges in {**forks, **edges_of}.items():
+        gone = [offered[producer] if producer in free else _first(producer, taken, offered)]
         for edge in sorted(edges, key=lambda edge: int(taken[edge].sum())):
             earlier = (place for place, times in enumerate(gone) if (times <= taken[edge]).all())
             behind = max(earlier)
@@ -122,18 +123,24 @@ def _edges(producer: Node) -> list[tuple[Node, str]]:
 
 def _taken(
     netlists: Mapping[Node, Netlist], offered: Mapping[Node, Cycles]
-) -> dict[tuple[Node, str], Cycles]:
+) -> tuple[dict[tuple[Node, str], Cycles], set[Node]]:
     """Return when operands are taken where nothing is computed before it is taken.
 
     What is offered when `offered` says goes when the first that wants it takes it, and holds its
-    producer up until then.
+    producer up until then. A producer that would be late for that runs free, into queues; those
+    are returned, too.
     """
     taken: dict[tuple[Node, str], Cycles] = {}
+    free = set[Node]()
     for node, netlist in reversed(list(netlists.items())):
         arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
-        flow = netlist.run(arrivals, _first(node, taken, offered))
+        gone = _first(node, taken, offered)
+        flow = netlist.run(arrivals, gone)
+        if (flow.offered["data_out_0"] > gone).any():
+            free.add(node)
+            flow = netlist.run(arrivals)
         taken |= {(node, name): flow.taken[name] for name in arrivals}
-    return taken
+    return taken, free
 
 
 def _first(

@@ -39,13 +39,11 @@ def queues_of(model, *inputs, parallelism=2):
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 4])
-def test_attention_keeps_keys_values_and_the_residual_alone(parallelism):
-    """Queries wait as their layer's input, in the residual's queue: once tokens x width codes."""
+def test_attention_keeps_queries_and_the_residual_beside_keys_and_values(parallelism):
+    """Each once, tokens x width codes, and what is in flight."""
     found = queues_of(Block(), torch.randn(2, TOKENS, WIDTH), parallelism=parallelism)
-    assert set(found) == {"x_fifo", "x_fifo_fifo"}
     codes = sum(depth * result.lanes for depth, result in found.values())
-    # What is in flight through the block is small only beside more tokens than these.
-    assert TOKENS * WIDTH * 0.8 < codes < TOKENS * WIDTH * 2
+    assert TOKENS * WIDTH * 0.8 < codes < TOKENS * WIDTH * 4
 
 
 def test_a_queue_lies_before_what_repeats():
