@@ -17,7 +17,7 @@ from torch.fx import GraphModule, Node
 from mase_hw.ops import operators, torch_target
 
 _aten = torch.ops.aten
-_REPETITIONS = (_aten.expand.default, _aten.repeat.default)
+REPETITIONS = (_aten.expand.default, _aten.repeat.default)
 # Constants in the shape of what is computed, and their values.
 _LIKES: dict[Any, int | None] = {
     _aten.zeros_like.default: 0,
@@ -59,7 +59,7 @@ def free_batch(module: GraphModule) -> None:
     constants: set[Node] = set()
     for node in list(module.graph.nodes):
         if node.op == "call_function":
-            if node.target in _REPETITIONS and node.args[0] in constants:
+            if node.target in REPETITIONS and node.args[0] in constants:
                 node = _repeat_once(node) or _repeat_like(module, node) or node
             elif node.target in _LIKES:
                 node = _fill_once(module, node) or node
@@ -103,10 +103,15 @@ def _repeat_once(node: Node) -> Node | None:
     if _is_merged(node):
         return None
     node.update_arg(1, [1 if _is_symbolic(size) else size for size in sizes])
+    join_once(node)
+    return node
+
+
+def join_once(node: Node) -> None:
+    """Join one row of a constant, where it is joined, with every row of what it meets."""
     for user in node.users:
         if user.target in _JOINS:
             user.target = torch_target("mase.cat.default")
-    return node
 
 
 def _fill_once(module: GraphModule, node: Node) -> Node | None:
@@ -124,9 +129,7 @@ def _fill_once(module: GraphModule, node: Node) -> Node | None:
             {"dtype": value.dtype},
         )
     once.meta["val"] = value
-    for user in node.users:
-        if user.target in _JOINS:
-            user.target = torch_target("mase.cat.default")
+    join_once(node)
     return _replace(module, node, once)
 
 

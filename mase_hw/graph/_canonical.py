@@ -11,10 +11,10 @@ import torch
 from torch.fx import GraphModule, Node
 
 from mase_hw.errors import CaptureError
-from mase_hw.graph._batch import free_batch
+from mase_hw.graph._batch import REPETITIONS, free_batch, join_once
 from mase_hw.graph._leading import keep_batch_first
 from mase_hw.graph.source import location_of_trace
-from mase_hw.ops import operators, torch_target
+from mase_hw.ops import operators
 
 _aten = torch.ops.aten
 _ASSERTIONS = (
@@ -31,8 +31,6 @@ _LIKE = {
     _aten.new_ones.default: _aten.ones.default,
     _aten.new_full.default: _aten.full.default,
 }
-_REPETITIONS = (_aten.expand.default, _aten.repeat.default)
-_JOINS = (_aten.cat.default, _aten.concat.default)
 _EVAL_IDENTITIES = ("aten.dropout.default", "aten.feature_dropout.default")
 
 
@@ -137,22 +135,20 @@ def _remove_shape_arithmetic(module: GraphModule) -> None:
 
 def _is_constant(node: Node) -> bool:
     """Return whether a tensor holds one constant for every inference of the batch."""
-    sizes = node.args[node.target in _REPETITIONS] if node.args else None
-    source = node.args[0] if node.target in _REPETITIONS else None
+    sizes = node.args[node.target in REPETITIONS] if node.args else None
+    source = node.args[0] if node.target in REPETITIONS else None
     first = source is None or (isinstance(source, Node) and source.op == "get_attr")
-    known = node.target in _REPETITIONS or node.target in _FACTORIES
+    known = node.target in REPETITIONS or node.target in _FACTORIES
     return known and first and isinstance(sizes, list | tuple) and _is_symbolic(sizes[0])
 
 
 def _share(node: Node) -> None:
     """Make a constant once for all inferences, and join it with each of them where it is joined."""
     operators()  # registers our own torch operators
-    position = int(node.target in _REPETITIONS)
+    position = int(node.target in REPETITIONS)
     sizes: Any = node.args[position]
     node.update_arg(position, [1, *sizes[1:]])
-    for user in node.users:
-        if user.target in _JOINS:
-            user.target = torch_target("mase.cat.default")
+    join_once(node)
 
 
 def _keeps(node: Node) -> bool:

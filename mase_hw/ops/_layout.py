@@ -35,6 +35,14 @@ class Layout(Moves):
             found.append("elements of different inferences are mixed; keep the batch dimension")
         return found
 
+    @staticmethod
+    def batch_problems(call: Call) -> list[str]:
+        """Return that a move along `dims` moves inferences, where it does."""
+        rank = len(call.result.shape)
+        if 0 in [int(dim) % rank for dim in call.attributes["dims"] or (0,)]:
+            return ["it moves dimension 0, the batch; name the other dimensions"]
+        return []
+
     def reference(self, call: Call) -> Reference:
         """Return the move on codes."""
         return lambda codes: self.move(call, codes)

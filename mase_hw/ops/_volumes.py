@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from mase_hw.ops._base import Call
+
 _aten = torch.ops.aten
 
 
@@ -30,6 +32,14 @@ def volume_problems(shape: Sequence[int]) -> list[str]:
     if len(shape) != 5:
         return [f"its input {list(shape)} has no batch dimension; give it 5 of them"]
     return []
+
+
+def convolution_problems(call: Call) -> list[str]:
+    """Return why a convolution of volumes is not taken: no batch dimension, weights that stream."""
+    found = volume_problems(call.operands["data_in_0"].shape)
+    if "weight" not in call.constants:
+        found.append("the weight is computed by the model; only constant weights are legal")
+    return found
 
 
 def separately(

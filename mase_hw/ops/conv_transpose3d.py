@@ -15,7 +15,7 @@ from torch import nn
 
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
-from mase_hw.ops._volumes import tall, triple, untall, volume_problems
+from mase_hw.ops._volumes import convolution_problems, tall, triple, untall
 
 _aten = torch.ops.aten
 
@@ -28,15 +28,12 @@ class ConvTranspose3d(Composite):
 
     def problems(self, call: Call) -> list[str]:
         """Refuse a missing batch dimension and weights that stream."""
-        found = volume_problems(call.operands["data_in_0"].shape)
-        if "weight" not in call.constants:
-            found.append("the weight is computed by the model; only constant weights are legal")
-        return found or super().problems(call)
+        return convolution_problems(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Return the transposed convolution of a tall image."""
         shape, result = call.operands["data_in_0"].shape, call.result.shape
-        if volume_problems(shape) or "weight" not in call.constants or min(result) < 1:
+        if convolution_problems(call) or min(result) < 1:
             return None
         kernel = call.operands["weight"].shape[2:]
         stride, dilation = (triple(call.attributes[key], 1) for key in ("stride", "dilation"))

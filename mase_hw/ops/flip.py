@@ -18,11 +18,7 @@ class Flip(Layout):
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse to move inferences."""
-        found = super().problems(call)
-        rank = len(call.result.shape)
-        if 0 in [int(dim) % rank for dim in call.attributes["dims"] or (0,)]:
-            found.append("it moves dimension 0, the batch; name the other dimensions")
-        return found
+        return super().problems(call) + self.batch_problems(call)
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         """Move the elements of every inference."""
