@@ -13,7 +13,7 @@ from torch.fx.proxy import GraphAppendingTracer
 
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata, update
+from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Call, operator_for
 from mase_hw.passes._insert import unique_name
@@ -36,9 +36,25 @@ def rewrite(
             node as it is.
         inputs: nodes that stand for operands instead, or besides.
     """
+
+    def record() -> Sequence[Any] | None:
+        return write(_proxies(mg, node, call, inputs or {}))
+
+    return replace_recorded(mg, node, record)
+
+
+def replace_recorded(mg: MaseGraph, node: Node, record: Callable[[], Sequence[Any] | None]) -> bool:
+    """Replace a node, in place, by the calls that `record` makes before it; see `rewrite`.
+
+    Args:
+        mg: the graph.
+        node: one of its nodes, with common metadata.
+        record: returns every result, None to leave the node as it is.
+    """
+    specs = common(node).results
     before = set(mg.fx_graph.nodes)
     with mg.fx_graph.inserting_before(node):
-        results = write(_proxies(mg, node, call, inputs or {}))
+        results = record()
     made = [item for item in mg.nodes if item not in before]
     if results is None or _last_read(node) >= len(results):
         for item in reversed(made):
@@ -55,7 +71,7 @@ def rewrite(
         item.meta["mase"] = MaseMetadata(known.module_path, known.source)
         _store_constants(mg, item)
     for index, new in enumerate(nodes):
-        result = CommonMetadata(None, {}, {"data_out_0": call.results[f"data_out_{index}"]})
+        result = CommonMetadata(None, {}, {"data_out_0": specs[f"data_out_{index}"]})
         update(new, common=result)
     for old, new in _replacements(node, nodes):
         name = old.name
