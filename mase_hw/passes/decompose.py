@@ -14,7 +14,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.ops import Operator, operator_for
 from mase_hw.passes._rewrite import rewrite
-from mase_hw.passes._torch_decompositions import expand
+from mase_hw.passes._torch_decompositions import expand_node
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.fold import fold_constants_transform_pass
@@ -108,7 +108,7 @@ def _weighs(mg: MaseGraph, node: Node) -> bool:
 def _decompose(mg: MaseGraph, node: Node, fused: bool) -> bool:
     found = operator_for(node.target) if node.op == "call_function" else None
     if found is None:
-        return not fused and expand(mg, node)
+        return not fused and expand_node(mg, node)
     if found.fused and not fused:
         return False
     if type(found).expression is Operator.expression:
