@@ -34,6 +34,12 @@ def define_joining(name: str, function: Callable[..., Tensor]) -> None:
     _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
 
+def define_reducing(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, dim, keepdim)`, which returns `function` of them."""
+    _LIBRARY.define(f"{name}(Tensor self, int[] dim, bool keepdim=False) -> Tensor")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
 def define_masked(name: str, function: Callable[..., Tensor]) -> None:
     """Register `torch.ops.mase.<name>(values, mask, dim, scale, kept)`, `function` of them."""
     signature = "(Tensor self, Tensor? mask, int dim, float scale=1.0, Tensor? kept=None) -> Tensor"

@@ -1,4 +1,8 @@
-"""Logarithm of a sum of exponentials over dimensions (torch.logsumexp)."""
+"""Logarithm of the sum of exponentials (torch.logsumexp): `y = m + log(sum exp(x - m))`.
+
+`m` is the largest element. The difference, the logarithm and the sum are rounded each: see
+`log_sum` for what lies between.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +18,27 @@ _aten = torch.ops.aten
 
 
 class LogSumExp(Composite):
-    """The largest element is taken off first, and added at the end."""
+    """`y = log(sum exp(x))` over dimensions."""
 
     name: ClassVar[str] = "logsumexp"
     targets: ClassVar[tuple[str, ...]] = ("aten.logsumexp.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the maximum and the logarithm of what the others add."""
-        data, dims = operands["data_in_0"], list(call.attributes["dim"])
-        largest = _aten.amax.default(data, dims, True)
-        powers = _aten.exp.default(_aten.sub.Tensor(data, largest))
-        sums = _aten.log.default(_aten.sum.dim_IntList(powers, dims, True))
-        made = _aten.add.Tensor(sums, largest)
-        keeps = bool(call.attributes["keepdim"])
-        return [made if keeps else _aten.reshape.default(made, [-1, *call.result.shape[1:]])]
+        """Return a sum, in the result's shape."""
+        found = log_of_exponentials(operands["data_in_0"], list(call.attributes["dim"]))
+        kept = call.attributes.get("keepdim", False)
+        return [found if kept else _aten.reshape.default(found, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
-        """Over a row, and over channels."""
+        """Over the last dimension, and over another one."""
         return [
-            (Apply(lambda x: x.logsumexp(-1)), (example_values(2, 5),)),
-            (Apply(lambda x: x.logsumexp(1, keepdim=True)), (example_values(2, 3, 4),)),
+            (Apply(lambda x: torch.logsumexp(x, -1)), (example_values(3, 2, 7),)),
+            (Apply(lambda x: torch.logsumexp(x, 1, keepdim=True)), (example_values(3, 5, 2),)),
         ]
+
+
+def log_of_exponentials(data: Any, dims: list[int]) -> Any:
+    """Return what stands for `log(sum exp(x))`, the dimensions kept with one element."""
+    largest = _aten.amax.default(data, dims, True)
+    rest = _aten.sub.Tensor(data, largest)
+    return _aten.add.Tensor(largest, torch.ops.mase.log_sum.default(rest, dims, True))
