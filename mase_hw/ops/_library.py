@@ -70,6 +70,14 @@ def define_queue(name: str) -> None:
     _LIBRARY.impl(name, _queued, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
 
+def define_order(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, width, ...)`: `function` of a float's layout."""
+    layout = "int width, int exponent_width, int exponent_bias"
+    signature = f"(Tensor self, {layout}, bool back) -> Tensor"
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+
+
 def _queued(values: Tensor, depth: int) -> Tensor:
     return values.clone()
 

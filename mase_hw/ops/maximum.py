@@ -16,6 +16,7 @@ class Maximum(Binary):
     """Element-wise maximum."""
 
     name: ClassVar[str] = "maximum"
+    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "aten.maximum.default",
         "aten.max.other",

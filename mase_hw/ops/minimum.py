@@ -16,6 +16,7 @@ class Minimum(Binary):
     """Element-wise minimum."""
 
     name: ClassVar[str] = "minimum"
+    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "aten.minimum.default",
         "aten.fmin.default",
