@@ -17,6 +17,8 @@ from mase_hw.ops._masking import Mask
 
 Reference = Callable[..., Tensor]
 T = TypeVar("T")
+# The operand of `Operator.compute` that is kept from one inference to the next.
+STATE = "state"
 
 OPERAND_NAMES = {
     "input": "data_in_0",
@@ -143,6 +145,7 @@ class Operator(ABC):
         prunable: whether zeros among its weights save work.
         mask_argument: the ATen argument that is a mask, computed for all queries and keys.
         masked_argument: the one whose elements are left out where a mask is on them.
+        keeps_state: true when a result depends on inferences before: see `empty`.
         options: the keys of a configuration that are none of a number format's, and their values;
             a call has those that are given among its attributes.
     """
@@ -167,6 +170,7 @@ class Operator(ABC):
     prunable: ClassVar[bool] = True
     mask_argument: ClassVar[str | None] = None
     masked_argument: ClassVar[str | None] = None
+    keeps_state: ClassVar[bool] = False
     options: ClassVar[Mapping[str, range]] = {}
 
     @property
@@ -192,6 +196,25 @@ class Operator(ABC):
         multipliers do not depend on the values of constants: of calls that differ in nothing else
         a search asks one.
         """
+
+    def empty(self, attributes: Mapping[str, Any], data_in_0: Tensor) -> Tensor:
+        """Return what an operator that keeps a state holds after reset, for codes or for values.
+
+        Inferences come in order. `reference` takes the state behind the streams, `compute` as the
+        operand `state`; both write into it, in place, what the next inference finds.
+
+        Args:
+            attributes: the arguments that are no tensors, by their ATen names.
+            data_in_0: the first operand of one inference.
+        """
+        raise NotImplementedError(f"{self.name} keeps no state")
+
+    def places(self, call: Call) -> dict[str, int]:
+        """Return, by operand that says a place of the state, how many places there are.
+
+        A number beyond the last place is refused where a simulation is given it.
+        """
+        return {}
 
     def problems(self, call: Call) -> list[str]:
         """Return what stands between this call and hardware, each with the fix; empty when none.
