@@ -36,11 +36,13 @@ class Stream:
         name: net name, such as `data_in_0` for a port of the top or `fc1_data_out_0` inside.
         node: the graph node whose result it carries (the placeholder, for an input).
         spec: shape, format and parallelism.
+        places: of an input that says a place of a state: how many there are. None for others.
     """
 
     name: str
     node: str
     spec: TensorSpec
+    places: int | None = None
 
     @property
     def fields(self) -> tuple[StreamField, ...]:
@@ -55,13 +57,15 @@ class Stream:
             "fields": [asdict(item) for item in self.fields],
             "beats": self.spec.beats,
             "stream_shape": list(self.spec.stream_shape),
+            **({"places": self.places} if self.places is not None else {}),
             **self.spec.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Stream:
         """Read what `to_dict` wrote."""
-        return cls(entry["name"], entry["node"], TensorSpec.from_dict(dict(entry)))
+        spec = TensorSpec.from_dict(dict(entry))
+        return cls(entry["name"], entry["node"], spec, entry.get("places"))
 
 
 @dataclass(frozen=True)

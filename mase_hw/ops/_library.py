@@ -57,6 +57,13 @@ def define_attention(name: str, function: Callable[..., Tensor]) -> None:
     _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
 
+def define_cache(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, position, dim, places)`, `function` of them."""
+    signature = "(Tensor self, Tensor position, int dim, int places) -> Tensor"
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
 def define_normalizing(name: str, function: Callable[..., Tensor]) -> None:
     """Register `torch.ops.mase.<name>(values, weight, eps)`, `function` of all of them."""
     signature = "(Tensor self, Tensor? weight=None, *, float eps) -> Tensor"

@@ -13,9 +13,9 @@ from torch.fx.proxy import GraphAppendingTracer
 
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadata, update
+from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata, update
 from mase_hw.graph.rebuild import set_tensor
-from mase_hw.ops import Call, operator_for
+from mase_hw.ops import Call, TensorSpec, operator_for
 from mase_hw.passes._insert import unique_name
 
 
@@ -36,25 +36,29 @@ def rewrite(
             node as it is.
         inputs: nodes that stand for operands instead, or besides.
     """
-
-    def record() -> Sequence[Any] | None:
-        return write(_proxies(mg, node, call, inputs or {}))
-
-    return replace_recorded(mg, node, record)
+    given = dict(tensor_arguments(node, call.operator.operand_names))
+    return rewrite_from(mg, node, call.results, write, {**given, **(inputs or {})})
 
 
-def replace_recorded(mg: MaseGraph, node: Node, record: Callable[[], Sequence[Any] | None]) -> bool:
-    """Replace a node, in place, by the calls that `record` makes before it; see `rewrite`.
+def rewrite_from(
+    mg: MaseGraph,
+    node: Node,
+    specs: Mapping[str, TensorSpec],
+    write: Callable[[Mapping[str, Any]], Sequence[Any] | None],
+    inputs: Mapping[str, Node | float],
+) -> bool:
+    """Replace a node as `rewrite` does, with or without an operator.
 
     Args:
         mg: the graph.
-        node: one of its nodes, with common metadata.
-        record: returns every result, None to leave the node as it is.
+        node: one of its nodes.
+        specs: of its results.
+        write: takes what stands for each input and returns every result, or None.
+        inputs: nodes and numbers by name.
     """
-    specs = common(node).results
     before = set(mg.fx_graph.nodes)
     with mg.fx_graph.inserting_before(node):
-        results = record()
+        results = write(_proxies(mg, inputs))
     made = [item for item in mg.nodes if item not in before]
     if results is None or _last_read(node) >= len(results):
         for item in reversed(made):
@@ -103,13 +107,12 @@ def _last_read(node: Node) -> int:
     return max((index for index in indices if isinstance(index, int)), default=0)
 
 
-def _proxies(mg: MaseGraph, node: Node, call: Call, inputs: Mapping[str, Node]) -> dict[str, Any]:
-    """Return what records calls on each tensor operand; a Python number is itself."""
+def _proxies(mg: MaseGraph, inputs: Mapping[str, Node | float]) -> dict[str, Any]:
+    """Return what records calls on each tensor; a Python number is itself."""
     tracer = GraphAppendingTracer(mg.fx_graph)
-    given = dict(tensor_arguments(node, call.operator.operand_names))
     return {
         name: Proxy(value, tracer) if isinstance(value, Node) else value
-        for name, value in {**given, **inputs}.items()
+        for name, value in inputs.items()
     }
 
 

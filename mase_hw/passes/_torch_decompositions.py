@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from torch.fx import GraphModule, Node, Proxy
@@ -11,7 +10,8 @@ from torch.fx.proxy import GraphAppendingTracer
 
 from mase_hw.graph.decompositions import constants_of, decomposition, results_of, streams_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.passes._rewrite import replace_recorded
+from mase_hw.graph.metadata import common
+from mase_hw.passes._rewrite import rewrite_from
 
 
 def expand_node(mg: MaseGraph, node: Node) -> bool:
@@ -22,7 +22,9 @@ def expand_node(mg: MaseGraph, node: Node) -> bool:
         node: one of its nodes.
     """
     traced = decomposition(mg, node)
-    return traced is not None and replace_recorded(mg, node, partial(_record, mg, node, traced))
+    if traced is None:
+        return False
+    return rewrite_from(mg, node, common(node).results, lambda _: _record(mg, node, traced), {})
 
 
 def _record(mg: MaseGraph, node: Node, traced: GraphModule) -> list[Proxy] | None:
