@@ -68,8 +68,8 @@ class Cache(Cell):
         walk = turn(depth) + turn(self.block) + turn(self.places)
         bounded = self.places < 1 << self.position
         bound = Parts.of(Compare(self.position, constant=True), Mux(2, place)) * bounded
-        written = Parts.of(Register(self.places), Mux(self.places, 1), Gates(self.places))
-        stages = Parts.of(Register(index_bits(depth) + 2 * width + 5), Gates(place + 2))
+        written = Parts.of(Register(self.places), Mux(self.places, 1), Gates(2 * self.places))
+        stages = Parts.of(Register(2 * index_bits(depth) + 2 * width + 6), Gates(place + 2))
         chosen = Parts.of(Mux(2, width), Register(width))
         handshakes = join(2) + stream_pipeline(width, 3)
         return Parts.of(words) + walk + bound + written + stages + chosen + handshakes

@@ -102,22 +102,23 @@ module mase_cache
 
   // Which places hold an entry.
   logic [PLACES-1:0] written_q;
-  logic write_q;
+  logic [1:0] write_q;
 
   always_ff @(posedge clk) begin
     if (rst) begin
       written_q <= '0;
-      write_q <= 1'b0;
+      write_q <= '0;
     end else begin
       if (take && here) written_q[place] <= 1'b1;
-      write_q <= take && here;
+      write_q <= {write_q[0], take && here};
     end
   end
 
-  // An address comes again after all others, and a word that is read as it is written is not sent.
+  // A word is written the cycle after it was read, and read again when all others have been.
   (* no_rw_check *)
   logic [WIDTH-1:0] memory[Depth];
   logic [AddressWidth-1:0] address_q;
+  logic [AddressWidth-1:0] passed_address_q;
   logic [WIDTH-1:0] entry_q;
   logic here_q;
   logic there_q;
@@ -133,12 +134,13 @@ module mase_cache
     here_q <= here;
     there_q <= written_q[place];
 
-    if (write_q) memory[address_q] <= entry_q;
     word_q <= memory[address_q];
+    passed_address_q <= address_q;
     passed_q <= entry_q;
     passes_q <= here_q;
     empty_q <= !there_q;
 
+    if (write_q[1]) memory[passed_address_q] <= passed_q;
     if (passes_q) result <= passed_q;
     else if (empty_q) result <= '0;
     else result <= word_q;
