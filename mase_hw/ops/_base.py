@@ -12,7 +12,16 @@ from torch import Tensor, nn
 
 from mase_hw.arithmetic.carriers import exact_bits
 from mase_hw.cells import Netlist, Port
-from mase_hw.formats import BLOCKS, FIXED_POINT, SCALARS, Families, Family, Format, names_in
+from mase_hw.formats import (
+    BLOCKS,
+    FIXED_POINT,
+    SCALARS,
+    SCALED,
+    Families,
+    Family,
+    Format,
+    names_in,
+)
 from mase_hw.formats.fixed import MAX_EXACT_BITS
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._masking import Mask
@@ -150,6 +159,8 @@ class Operator(ABC):
         selects: true when results depend on the order of the operands' elements alone, being one
             of them, or whole numbers in a format of the operator's own.
         keeps_state: true when a result depends on inferences before: see `empty`.
+        homogeneous: true when results of operands that are `s` times as large, `s` above zero, are
+            `s` times as large, or the same whole numbers.
         options: the keys of a configuration that are none of a number format's, and their values;
             a call has those that are given among its attributes.
     """
@@ -176,6 +187,7 @@ class Operator(ABC):
     masked_argument: ClassVar[str | None] = None
     selects: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = False
+    homogeneous: ClassVar[bool] = False
     options: ClassVar[Mapping[str, range]] = {}
 
     @property
@@ -195,6 +207,8 @@ class Operator(ABC):
             families = BLOCKS | {Family.FLOAT}
         if type(self).exact_result is not Operator.exact_result:
             families = BLOCKS | SCALARS
+            if self.homogeneous:
+                families |= SCALED
         return names_in(families - self.families)
 
     @abstractmethod

@@ -32,6 +32,7 @@ from mase_hw.ops._reduce import reduce_cell
 class Pool(Operator):
     """Pooling; subclasses say which pixels a window holds and how many it counts."""
 
+    homogeneous: ClassVar[bool] = True
     dimensions: ClassVar[int]
     maximum: ClassVar[bool] = False
 

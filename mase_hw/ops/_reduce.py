@@ -78,6 +78,7 @@ class Reduction(Operator):
 class Accumulation(Reduction):
     """A sum, a mean or a maximum."""
 
+    homogeneous: ClassVar[bool] = True
     maximum: ClassVar[bool] = False
 
     @abstractmethod

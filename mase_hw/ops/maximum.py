@@ -22,6 +22,7 @@ class Maximum(Binary):
         "aten.max.other",
     )
     families: ClassVar[Families] = FIXED_POINT
+    homogeneous: ClassVar[bool] = True
     operation: ClassVar[str] = "maximum"
     commutes: ClassVar[bool] = True
 

@@ -23,6 +23,7 @@ class Minimum(Binary):
         "aten.min.other",
     )
     families: ClassVar[Families] = FIXED_POINT
+    homogeneous: ClassVar[bool] = True
     operation: ClassVar[str] = "minimum"
     commutes: ClassVar[bool] = True
 

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch.fx import Node
 
-from mase_hw.arithmetic.carriers import exact_bits, exact_fixed, exact_float
-from mase_hw.formats import (
-    DEFAULT_FORMAT,
-    FIXED_POINT,
-    FloatFormat,
-    Format,
-    family_of,
-    format_class,
-)
+from mase_hw.arithmetic.carriers import exact_bits, exact_fixed, exact_float, fixed_of
+from mase_hw.errors import FormatError
+from mase_hw.formats import DEFAULT_FORMAT, FIXED_POINT, SCALED, Format, family_of, format_class
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call, Operator, operators
+from mase_hw.ops import Call, Operator, TensorSpec, operator_for_role, operators
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes.cast import ROLE, insert_casts_transform_pass
 from mase_hw.passes.quantize import observed_range
 
-ORDER = "order"
+ORDER, STEPS = "order", "steps"
 
 
 def bridge_formats_transform_pass(
@@ -40,6 +34,8 @@ def bridge_formats_transform_pass(
       floats that hold an element and its scale; results of several in a row are encoded at the end;
     - what depends on the order of elements alone, such as a largest one, compares the places of
       such floats in the order of all floats;
+    - what is so many times as large for integers with a real scale that is so many times as large
+      computes with their steps, exact multiples of steps of its result;
     - what is exact in fixed point, such as a sum, computes in fixed point whose unit is the
       smallest number of the format; means keep so many further bits that rounding twice is
       rounding once.
@@ -76,6 +72,9 @@ def bridge_formats_transform_pass(
     return mg, {"bridged": bridged}
 
 
+Arguments = tuple[float | list[int], ...]
+
+
 @dataclass(frozen=True)
 class _Plan:
     """How a node computes with exact values.
@@ -83,45 +82,50 @@ class _Plan:
     Attributes:
         operands: their formats.
         result: that of the result.
-        order: the float whose places are compared, if they are.
+        role: of what stands before operands, and before results are what was asked for; None where
+            casts do.
+        taken: the format that it takes, by operand; what it gives behind the result.
+        there: its other arguments, before operands.
+        back: its other arguments, behind the result.
     """
 
     operands: Mapping[str, Format]
     result: Format
-    order: FloatFormat | None = None
+    role: str | None = None
+    taken: Mapping[str, Format] = field(default_factory=dict)
+    given: Format | None = None
+    there: Arguments = ()
+    back: Arguments = ()
 
     def carry(self, mg: MaseGraph, node: Node) -> None:
-        """Give a node these formats, and insert what stands behind it."""
+        """Give a node these formats, and insert what stands before and behind it."""
         known = common(node)
         asked = known.results["data_out_0"]
         operands = {
             name: spec.with_format(self.operands.get(name, spec.format))
             for name, spec in known.operands.items()
         }
-        result = asked.with_format(self.result)
+        last, result = node, asked.with_format(self.result)
         update(node, common=replace(known, operands=operands, results={"data_out_0": result}))
-        last = node
-        if self.order is not None:
+        if self.role is not None:
             for name, producer in stream_operands(node):
-                taken = operands[name].with_format(self.order)
-                places = insert_after(
-                    mg, producer, ORDER, taken, operands[name], _order(self.order, back=False)
-                )
-                node.replace_input_with(producer, places)
-            if self.result != asked.format:
-                given, result = result, asked.with_format(self.order)
-                last = _behind(mg, last, ORDER, given, result, _order(self.order, back=True))
+                taken = operands[name].with_format(self.taken[name])
+                made = insert_after(mg, producer, self.role, taken, operands[name], self.there)
+                node.replace_input_with(producer, made)
+            if self.given is not None:
+                given, result = result, asked.with_format(self.given)
+                last = _behind(mg, last, self.role, given, result, self.back)
         if result.format != asked.format:
             _behind(mg, last, ROLE, result, asked, ())
 
 
-def _order(number: FloatFormat, *, back: bool) -> tuple[int | list[int], ...]:
-    layout = number.layout
-    return layout.width, layout.exponent_width, layout.bias, back
-
-
 def _behind(
-    mg: MaseGraph, node: Node, role: str, given: Any, result: Any, arguments: tuple[Any, ...]
+    mg: MaseGraph,
+    node: Node,
+    role: str,
+    given: TensorSpec,
+    result: TensorSpec,
+    arguments: Arguments,
 ) -> Node:
     """Insert an operator behind a node, for all that reads it."""
     users = list(node.users)
@@ -146,7 +150,8 @@ def _plan(mg: MaseGraph, node: Node) -> _Plan | None:
     call = mg.call(node)
     if call.constants or not operator.problems(call):
         return None
-    for found in (_ordered(operator, call), _exact(operator, call)):
+    for find in (_ordered, _in_steps, _exact):
+        found = find(operator, call)
         if found is not None and not operator.problems(_with(call, found)):
             return found
     return None
@@ -158,14 +163,53 @@ def _ordered(operator: Operator, call: Call) -> _Plan | None:
     number = floats.pop()
     if not operator.selects or number is None or floats:
         return None
-    places = exact_fixed_of_places(number)
+    layout = number.layout
+    places = fixed_of(layout.width, 0)
+    assert places is not None
+    shape = layout.width, layout.exponent_width, layout.bias
     own = operator.result_format(call)
-    return _Plan(dict.fromkeys(call.streams, places), own or places, number)
+    return _Plan(
+        dict.fromkeys(call.streams, places),
+        own or places,
+        ORDER,
+        dict.fromkeys(call.streams, number),
+        None if own else number,
+        (*shape, False),
+        (*shape, True),
+    )
 
 
-def exact_fixed_of_places(number: FloatFormat) -> Format:
-    """Return the whole numbers that are places of floats."""
-    return format_class(DEFAULT_FORMAT)(width=number.layout.width, frac_width=0)  # type: ignore[call-arg]
+def _in_steps(operator: Operator, call: Call) -> _Plan | None:
+    """Return how an operator computes with steps of the scale of its result."""
+    own, steps = operator.result_format(call), operator_for_role(STEPS)
+    tensors = [*call.streams.values(), *(() if own else (call.result,))]
+    numbers = [spec.quantized for spec in tensors]
+    if not operator.homogeneous or not all(map(_has_scale, numbers)):
+        return None
+    scale = float(numbers[-1].real_scale)
+    operands: dict[str, Format] = {}
+    for name, spec in call.streams.items():
+        given = Call("", steps, {"data_in_0": spec}, {}, {}, {"scale": scale, "back": False})
+        found = steps.result_format(given)
+        if found is None:
+            return None
+        operands[name] = found
+    # Halves of a step have one fraction bit.
+    result = own or operator.exact_result(_taking(call, operands), 1)
+    if result is None:
+        return None
+    taken = {name: spec.quantized for name, spec in call.streams.items()}
+    behind = None if own else call.result.quantized
+    return _Plan(operands, result, STEPS, taken, behind, (scale, False), (scale, True))
+
+
+def _has_scale(number: Format) -> bool:
+    if family_of(type(number)) not in SCALED:
+        return False
+    try:
+        return number.real_scale > 0
+    except FormatError:
+        return False
 
 
 def _exact(operator: Operator, call: Call) -> _Plan | None:
@@ -179,21 +223,22 @@ def _exact(operator: Operator, call: Call) -> _Plan | None:
         bits = exact_bits(result)
         if bits is None:
             return None
-        carried = replace(
-            call,
-            operands={name: spec.with_format(found[name]) for name, spec in call.operands.items()},
-        )
-        own = operator.exact_result(carried, bits[1] + 1)
+        own = operator.exact_result(_taking(call, found), bits[1] + 1)
     return None if own is None else _Plan(found, own)
 
 
 def _with(call: Call, plan: _Plan) -> Call:
+    results = {name: spec.with_format(plan.result) for name, spec in call.results.items()}
+    return replace(_taking(call, plan.operands), results=results)
+
+
+def _taking(call: Call, formats: Mapping[str, Format]) -> Call:
+    """Return a call whose operands have other formats."""
     operands = {
-        name: spec.with_format(plan.operands.get(name, spec.format))
+        name: spec.with_format(formats.get(name, spec.format))
         for name, spec in call.operands.items()
     }
-    results = {name: spec.with_format(plan.result) for name, spec in call.results.items()}
-    return replace(call, operands=operands, results=results)
+    return replace(call, operands=operands)
 
 
 def _is_move(operator: Operator) -> bool:

@@ -243,6 +243,75 @@ def test_results_are_exact_ones_rounded_once(operator, name):
     assert rationals(result, found) == expected
 
 
+SCALED = {
+    "max_pool2d": (nn.MaxPool2d(2), lambda x: windows(x, max)),
+    "avg_pool2d": (nn.AvgPool2d(2), lambda x: windows(x, lambda w: sum(w) / len(w))),
+    "mean": (Apply(lambda x: x.mean(-1)), lambda x: x.sum(-1) / x.shape[-1]),
+    "sum": (Apply(lambda x: x.sum(-1)), lambda x: x.sum(-1)),
+    "amax": (Apply(lambda x: x.amax(-1)), lambda x: x.max(-1)),
+}
+
+
+def in_steps(number, codes, scale):
+    """Return values in steps of a scale; the quotient of scales has 18 bits."""
+    ratio = Fraction(number.scale) / Fraction(scale)
+    if ratio != 1:
+        unit = Fraction(2) ** (floor_log2(ratio) - 17)
+        ratio = round(ratio / unit) * unit
+    return [(code - number.zero_point) * ratio for code in codes.flatten().tolist()]
+
+
+def stepped(number, values):
+    """Return the codes of rational numbers of steps; Python rounds ties to even."""
+    low, high = number.code_range
+    return [min(max(round(value) + number.zero_point, low), high) for value in values]
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("operator", SCALED)
+def test_scaled_integers_are_rounded_once(operator, symmetric):
+    module, compute = SCALED[operator]
+    inputs = torch.randn(3, 3, 6, 6, generator=torch.Generator().manual_seed(1)) + 0.5
+    fields = {"name": "scaled_integer", "width": 8, "symmetric": symmetric}
+    config = {**entry(fields), "data_out_width": 8, "data_out_symmetric": symmetric}
+    mg = quantize(trace(module.eval(), inputs), {"default": {"config": config}})
+    result = spec(mg.outputs[0]).quantized
+    hardware = to_hardware(mg)
+    given = spec(hardware.inputs[0]).quantized
+    codes = given.encode(inputs)
+    (found,) = IntegerReference(hardware)([codes]).values()
+    values = array(in_steps(given, codes, result.scale), inputs.shape)
+    assert found.flatten().tolist() == stepped(result, compute(values).flatten())
+
+
+def test_sums_of_scaled_integers_are_rounded_once():
+    first, second = torch.randn(2, 4, 7, 5, generator=torch.Generator().manual_seed(3))
+    second = second * 3 + 1
+    fields = {"name": "scaled_integer", "width": 8, "symmetric": False}
+    mg = quantize(trace(Apply(torch.add), (first, second)), {"default": {"config": entry(fields)}})
+    result = spec(mg.outputs[0]).quantized
+    hardware = to_hardware(mg)
+    formats = [spec(node).quantized for node in hardware.inputs]
+    assert len({number.scale for number in [*formats, result]}) == 3
+    codes = [number.encode(item) for number, item in zip(formats, (first, second), strict=True)]
+    (found,) = IntegerReference(hardware)(codes).values()
+    steps = [in_steps(*pair, result.scale) for pair in zip(formats, codes, strict=True)]
+    assert found.flatten().tolist() == stepped(result, map(sum, zip(*steps, strict=True)))
+
+
+def test_functions_of_scaled_integers_are_tables():
+    inputs = torch.randn(4, 50, generator=torch.Generator().manual_seed(4))
+    fields = {"name": "scaled_integer", "width": 8, "symmetric": False}
+    mg = quantize(trace(nn.ReLU(), inputs), {"default": {"config": entry(fields)}})
+    given, result = (spec(node).quantized for node in (mg.inputs[0], mg.outputs[0]))
+    low, high = given.code_range
+    codes = torch.arange(low, high + 1).reshape(-1, 1).expand(-1, 50)
+    (found,) = IntegerReference(to_hardware(mg))([codes]).values()
+    ratio = Fraction(given.scale) / Fraction(result.scale)
+    exact = [max(0, code - given.zero_point) * ratio for code in range(low, high + 1)]
+    assert found[:, 0, 0].tolist() == stepped(result, exact)
+
+
 def test_moves_in_a_row_are_encoded_once():
     """Between them elements keep their own scales."""
     model = Apply(lambda x: x.flatten(1).reshape(-1, 4, 9).transpose(1, 2))
@@ -277,8 +346,15 @@ def test_exact_fixed_point_has_no_configuration():
         Fixed.fit(-1.0, 1.0, width=33)
 
 
+NETS = {
+    **{name: BLOCKS[name] for name in ("mxint8", "mxint4", "block_minifloat narrow")},
+    "fp8_e4m3": SCALARS["fp8_e4m3"],
+    "scaled": {"name": "scaled_integer", "width": 8, "symmetric": False},
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mxint8", "mxint4", "fp8_e4m3", "block_minifloat narrow"])
+@pytest.mark.parametrize("name", NETS)
 def test_modules_equal_the_reference_under_stalls(name, tmp_path):
     """Pools, a sum of two streams, what is joined, and a layer behind it."""
 
@@ -292,16 +368,16 @@ def test_modules_equal_the_reference_under_stalls(name, tmp_path):
         def forward(self, x):
             x = torch.relu(self.first(x))
             x = torch.relu(self.second(x) + x)
-            x = torch.cat([x, -x], 1)
+            x = torch.cat([x, torch.tanh(x)], 1)
             x = nn.functional.max_pool2d(x, 2)
             if name != "mxint8":
                 x = nn.functional.adaptive_avg_pool2d(x, 1)
             return self.last(x.flatten(1))
 
     torch.manual_seed(0)
-    fields = {**BLOCKS, **SCALARS}[name]
+    fields = NETS[name]
     config = entry(fields) | {
-        f"weight_{key}": value for key, value in fields.items() if key != "name"
+        f"weight_{key}": value for key, value in fields.items() if key not in ("name", "symmetric")
     }
     mg = quantize(trace(Net().eval(), torch.rand(8, 1, 4, 4)), {"default": {"config": config}})
     project = mase_hw.emit_verilog(mg, output=tmp_path / "net", parallelism=2)
