@@ -62,8 +62,8 @@ class Stream:
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Stream:
         """Read what `to_dict` wrote."""
-        spec = TensorSpec.from_dict(dict(entry))
-        return cls(entry["name"], entry["node"], spec, entry.get("places"))
+        spec, places = TensorSpec.from_dict(dict(entry)), entry.get("places")
+        return cls(entry["name"], entry["node"], spec, None if places is None else int(places))
 
 
 @dataclass(frozen=True)
