@@ -39,7 +39,14 @@ FIXED_RESULT: Entry = {"data_out_name": DEFAULT_FORMAT, "data_out_width": 8}
 # What a format may be asked for where its defaults are refused; blocks are such that a parallelism
 # of 3 divides them, and no size of the examples is a multiple of them.
 BLOCK: Entry = {"block_size": 6}
-CHOICES: tuple[Entry, ...] = ({}, {"width": 6}, {"width": 4}, {"scale": 0.5})
+CHOICES: tuple[Entry, ...] = (
+    {},
+    {"width": 6},
+    {"width": 4},
+    {"scale": 0.5},
+    {"exponent_bias_width": 4},
+    {"exponent_width": 4},
+)
 # Everything in the format, the operands alone, the result alone.
 ARRANGEMENTS = 3
 
@@ -158,7 +165,8 @@ def claims(name: str | None = None) -> list[Example]:
     return [
         Example(operator.name, number)
         for operator in operators().values()
-        if (name is None or name in operator.formats) and not operator.keeps_state
+        if (name is None or name in (*operator.formats, *operator.carried))
+        and not operator.keeps_state
         for number in range(len(_examples(operator.name)))
     ]
 
@@ -270,7 +278,8 @@ def sample() -> list[Part]:
     """Return the examples of every operator in formats of its own choice, fixed point left out."""
     parts = []
     for example in claims():
-        names = [name for name in operators()[example.operator].formats if name != DEFAULT_FORMAT]
+        operator = operators()[example.operator]
+        names = [name for name in (*operator.formats, *operator.carried) if name != DEFAULT_FORMAT]
         order = sorted(names, key=lambda name: _draw(example.operator, name))
         for place in range(len(order)):
             name = order[(example.number + place) % len(order)]

@@ -10,8 +10,11 @@ from torch import nn
 from mase_hw.bench import benchmarks
 from mase_hw.bench import cells as bench
 from mase_hw.bench._additions import ADDITIONS, changed, contents, copied, edited_files, examples
+from mase_hw.bench._architectures import ARCHITECTURES
 from mase_hw.bench._emission import Coverage, reason_against
 from mase_hw.bench._listed_models import call_of
+from mase_hw.bench.transformers import Transformers, architectures
+from mase_hw.errors import MaseError
 from mase_hw.ops import Apply
 from tests.flow.perceptrons import command
 
@@ -100,3 +103,40 @@ def test_reasons_are_counted_and_crashes_told(monkeypatch):
 
 def test_a_layer_is_emitted():
     assert reason_against(nn.Linear(3, 2), [torch.randn(2, 3)]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [("MixtralForCausalLM", "topk"), ("OPTForCausalLM", "it sums int64; only real numbers")],
+)
+def test_an_architecture_without_hardware_has_a_row_with_the_cause(name, cause):
+    pytest.importorskip("transformers")
+    (row,) = Transformers().only([name]).rows()
+    assert row.what == name and row.met is None
+    assert row.measured.startswith("refused: ") and cause in row.measured
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(ARCHITECTURES))
+def test_an_architecture_is_exact_or_refused(name):
+    pytest.importorskip("transformers")
+    (row,) = Transformers().only([name]).rows()
+    assert row.met or row.measured.startswith("refused: "), row
+
+
+def test_a_crash_of_one_architecture_is_its_row_alone(monkeypatch):
+    def crash(name):
+        raise MaseError("no")
+
+    monkeypatch.setattr("mase_hw.bench.transformers.model_and_inputs", crash)
+    rows = list(architectures())
+    assert len(rows) == len(ARCHITECTURES) + 1
+    assert all(row.met is False for row in rows)
+
+
+@pytest.mark.slow
+def test_a_classifier_is_as_accurate_as_with_float_functions():
+    pytest.importorskip("transformers")
+    rows = list(Transformers().only(["vit-mnist-accuracy"]).rows())
+    assert len(rows) == 3
+    assert all(row.met for row in rows), rows

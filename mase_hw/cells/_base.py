@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._parts import Parts
 from mase_hw.formats import Encoding, StreamField
@@ -222,6 +223,10 @@ class Cell(ABC):
             for name, value in found.items()
             if isinstance(value, bool | int | str | Enum | Encoding)
         }
+
+    def on(self, device: Device) -> Cell:
+        """Return the same with the blocks of a device, where its module knows any."""
+        return self
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:

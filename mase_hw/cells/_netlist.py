@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Arrivals, follow, through
 from mase_hw.cells.rom_source import RomSource
 from mase_hw.errors import EmissionError
@@ -107,6 +108,10 @@ class Netlist:
             for name, cell in self.cells.items()
         }
         return replace(self, cells=cells)
+
+    def on(self, device: Device) -> Netlist:
+        """Return the same with cells that use the blocks of a device."""
+        return replace(self, cells={name: cell.on(device) for name, cell in self.cells.items()})
 
     def source(self, operand: str) -> RomSource:
         """Return the cell that sends a constant operand."""

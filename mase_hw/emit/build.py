@@ -250,7 +250,7 @@ def _instance(
     streams = {port: nets[wire] for port, wire in {**given, **made}.items() if wire is not None}
     ports, unused = connect(cell, full, streams)
     files = {
-        parameter: _memory(builder, node, f"{node.name}_{part}" if part else full, image)
+        parameter: _memory(builder, node, _file_stem(node, name, part, netlist), image)
         for parameter, (part, image) in cell.images.items()
     }
     names = {port: net.name for port, net in streams.items()}
@@ -289,6 +289,15 @@ def _placed(
     file = f"mem/{node.name}_{name}.mem"
     builder.constants.append(Constant(net.name, node.name, operand, cell, file))
     return cell
+
+
+def _file_stem(node: Node, name: str, part: str, netlist: Netlist) -> str:
+    """Return the name of a memory's file; with its cell's where another cell has such a memory."""
+    if not part:
+        return f"{node.name}_{name}"
+    parts = [item for cell in netlist.cells.values() for item, _ in cell.images.values()]
+    own = name.removesuffix(INSTANCE_SUFFIX.removeprefix("_")) if parts.count(part) > 1 else ""
+    return f"{node.name}_{own}{part}"
 
 
 def _memory(builder: _Builder, node: Node, name: str, image: Image) -> Memory:

@@ -13,6 +13,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mase_hw.cells import Cell, RomSource
 from mase_hw.emit.library import library_ports
 from mase_hw.errors import EmissionError
@@ -157,7 +159,14 @@ class Memory:
     def render(self) -> str:
         """Return the file's text."""
         digits = -(-self.width_bits // 4)
-        return "".join(f"{word:0{digits}x}\n" for word in self.words)
+        if digits > 16:
+            return "".join(f"{word:0{digits}x}\n" for word in self.words)
+        words = np.array(self.words, dtype=np.uint64)
+        shifts = np.arange(digits - 1, -1, -1, dtype=np.uint64) * np.uint64(4)
+        places = (words[:, None] >> shifts) & np.uint64(15)
+        lines = np.full((len(words), digits + 1), ord("\n"), dtype=np.uint8)
+        lines[:, :-1] = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)[places]
+        return lines.tobytes().decode()
 
 
 @dataclass(frozen=True)

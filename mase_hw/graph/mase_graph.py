@@ -15,11 +15,11 @@ from torch.fx.node import map_aggregate
 from torch.utils._pytree import MappingKey, SequenceKey, tree_flatten_with_path, tree_leaves
 
 from mase_hw._registry import nearest
-from mase_hw.cells import Netlist
+from mase_hw.cells import Device, Netlist
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph import calls
 from mase_hw.graph.masks import hold_masks
-from mase_hw.graph.memory import AUTO
+from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import drop_unused_state, get_tensor, rebuild
 from mase_hw.graph.table import graph_table, render
@@ -124,7 +124,7 @@ class MaseGraph(nn.Module):
         self.frozen = frozenset(frozen)
         self._states: dict[str, Tensor] = {}
         self._calls: dict[Node, tuple[tuple[object, ...], Call]] = {}
-        self._netlists: dict[Node, tuple[Call, str, Netlist]] = {}
+        self._netlists: dict[Node, tuple[Call, tuple[str, str], Netlist]] = {}
         self.eval()
         hold_masks(self)
 
@@ -314,22 +314,26 @@ class MaseGraph(nn.Module):
             known = self._calls[node] = stamp, calls.call_of(self.model, node)
         return known[1]
 
-    def netlist(self, node: Node, style: str | None = None) -> Netlist:
-        """Return the cells of a node, built once for each call and style.
+    def netlist(self, node: Node, style: str | None = None, device: str | None = None) -> Netlist:
+        """Return the cells of a node, built once for each call, style and device.
 
         Args:
             node: a node that computes.
             style: of what memories of constants are made; by default what its metadata say.
+            device: whose blocks its cells use; by default what its metadata say.
         """
         call, hardware = self.call(node), metadata(node).hardware
         if style is None:
             style = hardware.memory_style if hardware else AUTO
+        if device is None:
+            device = hardware.device if hardware else GENERIC
         known = self._netlists.get(node)
         if known is None or known[0] is not call:
             built = call.operator.hardware(call)
-            known = self._netlists[node] = call, AUTO, built
-        if known[1] != style:
-            known = self._netlists[node] = call, style, known[2].styled(style)
+            known = self._netlists[node] = call, (AUTO, GENERIC), built
+        if known[1] != (style, device):
+            made = known[2].styled(style).on(Device.of(device))
+            known = self._netlists[node] = call, (style, device), made
         return known[2]
 
     def release(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations, product
 from operator import attrgetter
 
@@ -152,16 +153,61 @@ class Balance:
         """Give each group, and each pair that shares a unit, its best values in turn."""
         improved = False
         for groups in self._moves():
-            touched = [unit for unit in self.units if not set(groups).isdisjoint(unit.groups)]
-            kept = [lanes[group] for group in groups]
-            cost = self._total(touched, lanes, interval)
-            for values in product(*(self.candidates[group] for group in groups)):
-                _assign(lanes, groups, values)
-                new = self._total(touched, lanes, interval, cost)
-                if new < cost:
-                    cost, kept, improved = new, list(values), True
-            _assign(lanes, groups, kept)
+            kept = tuple([lanes[group] for group in groups])
+            best = self._best_values(groups, lanes, interval)
+            _assign(lanes, groups, best)
+            improved |= best != kept
         return improved
+
+    def _best_values(
+        self, groups: tuple[int, ...], lanes: list[int], interval: int
+    ) -> tuple[int, ...]:
+        """Return the values of one group, or of two, that cost least; those of `lanes` if equal.
+
+        Units that see one of two groups are asked once for each of its values, those that see both
+        only for pairs at which the others leave room.
+        """
+        kept = tuple([lanes[group] for group in groups])
+        seen = [self._seen[group] for group in groups]
+        shared = seen[0] & seen[-1] if len(groups) > 1 else frozenset()
+        both = [self.units[place] for place in sorted(shared)]
+        alone = [
+            self._costs(group, sorted(places - shared), lanes, interval)
+            for group, places in zip(groups, seen, strict=True)
+        ]
+        own = [costs[value] for costs, value in zip(alone, kept, strict=True)]
+        best, cost = kept, _sum(*own, self._total(both, lanes, interval))
+        for values in product(*alone):
+            least = _sum(*[costs[value] for costs, value in zip(alone, values, strict=True)])
+            if least >= cost:
+                continue
+            _assign(lanes, groups, values)
+            new = _sum(least, self._total(both, lanes, interval))
+            if new < cost:
+                best, cost = values, new
+        _assign(lanes, groups, kept)
+        return best
+
+    def _costs(
+        self, group: int, places: Sequence[int], lanes: list[int], interval: int
+    ) -> dict[int, Cost]:
+        """Return what some units cost at each value of a group."""
+        kept, found = lanes[group], {}
+        units = [self.units[place] for place in places]
+        for value in self.candidates[group]:
+            lanes[group] = value
+            found[value] = self._total(units, lanes, interval)
+        lanes[group] = kept
+        return found
+
+    @cached_property
+    def _seen(self) -> list[frozenset[int]]:
+        """The places of the units that see each group."""
+        seen: list[set[int]] = [set() for _ in self.candidates]
+        for place, unit in enumerate(self.units):
+            for group in unit.groups:
+                seen[group].add(place)
+        return [frozenset(places) for places in seen]
 
     def _moves(self) -> Iterator[tuple[int, ...]]:
         free = {group for group, values in enumerate(self.candidates) if len(values) > 1}
@@ -174,20 +220,18 @@ class Balance:
         yield from sorted(pairs)
 
     @staticmethod
-    def _total(
-        units: Iterable[Unit], lanes: Sequence[int], interval: int, bound: Cost = NEVER
-    ) -> Cost:
-        """Return the cost of units; of some of them where that is above the bound already."""
-        beyond = multipliers = width = 0
-        most_beyond, most_multipliers, _ = bound
-        for unit in units:
-            more, product_units, lanes_wide = unit.cost(lanes, interval)
-            beyond += more
-            multipliers += product_units
-            width += lanes_wide
-            if beyond >= most_beyond and (beyond > most_beyond or multipliers > most_multipliers):
-                break
-        return beyond, multipliers, width
+    def _total(units: Iterable[Unit], lanes: Sequence[int], interval: int) -> Cost:
+        """Return the cost of units."""
+        return _sum(*[unit.cost(lanes, interval) for unit in units])
+
+
+def _sum(*costs: Cost) -> Cost:
+    beyond = multipliers = width = 0
+    for more, products, wide in costs:
+        beyond += more
+        multipliers += products
+        width += wide
+    return beyond, multipliers, width
 
 
 def _assign(lanes: list[int], groups: Sequence[int], values: Sequence[int]) -> None:
