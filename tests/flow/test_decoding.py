@@ -8,9 +8,11 @@ from torch import nn
 
 import mase_hw
 from mase_hw.bench._architectures import spread_weights
+from mase_hw.emit.flow import canonicalize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, ConfigError, DataError, SimulationError, UnsupportedError
 from mase_hw.nn import DecoderStep, KeyValueCache
+from mase_hw.passes.calibrate import observe
 from mase_hw.sim.simulate import ENGINES
 
 # A number of places that is no power of two: the port can ask for places that there are not.
@@ -124,6 +126,18 @@ def test_ranges_are_those_of_the_whole_sequence(graph):
     errors = [float((run(item, x, positions) - expected).abs().max()) for item in (one, several)]
     assert errors[1] < errors[0]
     assert errors[1] < 0.05
+
+
+def test_calibration_sees_the_cache_fill(graph):
+    mg = canonicalize(graph)
+    calls = [node for node in mg.nodes if node.op == "call_function"]
+    caches = [node for node in calls if mg.call(node).operator.keeps_state]
+    seen = observe(mg, list(zip(*steps(), strict=True)))
+    empty = sum(TOKENS - step for step in range(1, TOKENS + 1)) / TOKENS**2
+    assert len(caches) == 2
+    for node in caches:
+        values = seen[node.name]["data_out_0"].values
+        assert float((values == 0).double().mean()) == pytest.approx(empty)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
