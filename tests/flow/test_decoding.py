@@ -303,13 +303,24 @@ def assigned(kept, x, position):
     return kept
 
 
+def replaced(kept, x, position):
+    kept.copy_(kept.index_copy(2, position, x))
+    return kept
+
+
 def rows(kept, x, position):
     kept[:, position] = x.reshape(1, 1, 2, 3)
     return kept
 
 
 @pytest.mark.parametrize(
-    ("write", "shape"), [(copied, (1, 2, 5, 3)), (assigned, (1, 2, 5, 3)), (rows, (1, 5, 2, 3))]
+    ("write", "shape"),
+    [
+        (copied, (1, 2, 5, 3)),
+        (assigned, (1, 2, 5, 3)),
+        (replaced, (1, 2, 5, 3)),
+        (rows, (1, 5, 2, 3)),
+    ],
 )
 def test_every_spelling_of_a_write_is_a_cache(write, shape):
     model = Written(write, shape)
@@ -329,6 +340,12 @@ def before(kept, x, position):
     return seen + kept.index_copy_(2, position, x)
 
 
+def before_the_copy(kept, x, position):
+    new = kept.index_copy(2, position, x)
+    seen = kept + 1
+    return seen + kept.copy_(new)
+
+
 def added(kept, x, position):
     return kept.add_(x)
 
@@ -342,6 +359,7 @@ def several(kept, x, position):
     [
         (twice, "a step writes one place"),
         (before, "write first, then read"),
+        (before_the_copy, "allowed is state that does not change, and a cache"),
         (added, "allowed is state that does not change, and a cache"),
         (several, "writes 2 places at a time"),
     ],
