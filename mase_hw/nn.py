@@ -44,7 +44,8 @@ class KeyValueCache(nn.Module):
     """The keys and values of one sequence, which a decoder writes one token of in every step.
 
     It is a layer of a model whose `forward` is one step: one token in, and its position. Captured,
-    it becomes a memory inside the design: a reset empties it, every inference is the next step.
+    it becomes a memory inside the design: a reset empties it, every inference is the next step. It
+    is for inference: gradients would reach back through all steps, and are cut off.
 
     Args:
         tokens: places: the longest sequence.
@@ -87,8 +88,8 @@ class KeyValueCache(nn.Module):
         """
         _check_place(position, self.tokens)
         place = position.reshape(1)
-        self.keys.index_copy_(2, place, key)
-        self.values.index_copy_(2, place, value)
+        self.keys.index_copy_(2, place, key.detach())
+        self.values.index_copy_(2, place, value.detach())
         return self.keys, self.values
 
     def seen(self, position: Tensor) -> Tensor:

@@ -105,6 +105,7 @@ def build_design(mg: MaseGraph) -> Design:
         name_formats(builder.sections),
         builder.external,
         pack_image(builder.external, builder.outside) if builder.external else b"",
+        mg.keeps_state,
     )
     check_names(design)
     return design

@@ -64,8 +64,8 @@ class Stream:
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Stream:
         """Read what `to_dict` wrote."""
-        spec = TensorSpec.from_dict(dict(entry))
-        return cls(entry["name"], entry["node"], spec, entry.get("places"))
+        spec, places = TensorSpec.from_dict(dict(entry)), entry.get("places")
+        return cls(entry["name"], entry["node"], spec, None if places is None else int(places))
 
 
 @dataclass(frozen=True)
@@ -288,6 +288,7 @@ class Design:
         formats: names of the encodings in the top.
         external: constants that lie outside the chip.
         image: the bytes of that memory.
+        keeps_state: whether a result depends on inferences before.
     """
 
     name: str
@@ -304,6 +305,7 @@ class Design:
     formats: Mapping[Encoding, str] = field(default_factory=dict)
     external: ExternalMemory | None = None
     image: bytes = field(default=b"", repr=False)
+    keeps_state: bool = False
 
     @property
     def instances(self) -> tuple[Instance, ...]:
@@ -379,6 +381,7 @@ class Design:
             "nodes": [asdict(node) for node in self.nodes],
             "queues": [asdict(queue) for queue in self.queues],
             "external_memory": self.external.to_dict() if self.external else None,
+            **({"keeps_state": True} if self.keeps_state else {}),
             "predicted": {
                 "interval_cycles": self.interval_cycles,
                 "latency_cycles": self.latency_cycles,
@@ -406,6 +409,7 @@ class DesignSummary:
     Attributes:
         owners: graph node by instance of the top.
         memories: words of each memory image.
+        keeps_state: whether a result depends on inferences before.
     """
 
     name: str
@@ -420,6 +424,7 @@ class DesignSummary:
     repeated: tuple[Repeated, ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict)
     memories: Mapping[str, int] = field(default_factory=dict)
+    keeps_state: bool = False
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -469,4 +474,5 @@ class DesignSummary:
             tuple(Repeated(item["module"], tuple(item["ports"])) for item in entry["repeated"]),
             {item["name"]: item["node"] for item in entry["instances"]},
             {item["file"]: item["depth"] for item in entry["memories"]},
+            bool(entry.get("keeps_state", False)),
         )

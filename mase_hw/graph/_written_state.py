@@ -20,8 +20,9 @@ _aten = torch.ops.aten
 def raise_written_state(module: GraphModule) -> None:
     """Replace, in place, every write of one place of a buffer by an operator that keeps a state.
 
-    `buffer.index_copy_(dim, position, entry)` and `buffer[..., position] = entry` are such. Who
-    reads the buffer afterwards, reads the result.
+    `buffer.index_copy_(dim, position, entry)` and `buffer[..., position] = entry` are such, and
+    `buffer.copy_(buffer.index_copy(dim, position, entry))`. Who reads the buffer afterwards, reads
+    the result.
 
     Raises:
         CaptureError: for what is no such state: a buffer that is not zero, that is written twice or
@@ -32,27 +33,43 @@ def raise_written_state(module: GraphModule) -> None:
         base = node.args[0] if node.args else None
         if node.op != "call_function" or not isinstance(base, Node) or base.op != "get_attr":
             continue
-        if node.target is _aten.index_copy_.default:
-            _, dim, position, entry = node.args
-        elif node.target is _aten.index_put_.default and not _accumulates(node):
-            found = _one_index(node.args[1])
-            if found is None:
-                continue
-            (dim, position), entry = found, node.args[2]
-        else:
+        written = _written_here(node, base) if node.target is _aten.copy_.default else node
+        found = None if written is None else _write(written, written is node)
+        if written is None or found is None:
             continue
-        _replace(module, node, base, dim, position, entry)
+        if written is not node:
+            node.replace_all_uses_with(written)
+            module.graph.erase_node(node)
+        _replace(module, written, base, *found)
     module.graph.eliminate_dead_code()
+
+
+def _written_here(node: Node, base: Node) -> Node | None:
+    """Return what writes a place out of place, where a node copies that to the buffer itself."""
+    source: Any = node.args[1]
+    order = {item: number for number, item in enumerate(node.graph.nodes)}
+    if source.op != "call_function" or source.args[0] is not base:
+        return None
+    between = [user for user in base.users if order[source] < order[user] < order[node]]
+    return None if between else source
+
+
+def _write(node: Node, in_place: bool) -> tuple[int, Any, Any] | None:
+    """Return dimension, position and entry of a write of one place; None for another node."""
+    copies = (_aten.index_copy_.default,) if in_place else (_aten.index_copy.default,)
+    puts = (_aten.index_put_.default,) if in_place else (_aten.index_put.default,)
+    if node.target in copies:
+        _, dim, position, entry = node.args
+        return int(dim), position, entry  # type: ignore[arg-type]
+    if node.target not in puts or _accumulates(node):
+        return None
+    indices: Any = node.args[1]
+    given = [(dim, item) for dim, item in enumerate(indices) if item is not None]
+    return (*given[0], node.args[2]) if len(given) == 1 else None
 
 
 def _accumulates(node: Node) -> bool:
     return bool(node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate", False))
-
-
-def _one_index(indices: Any) -> tuple[int, Any] | None:
-    """Return the only dimension that is indexed, and its index; None for others."""
-    given = [(dim, item) for dim, item in enumerate(indices) if item is not None]
-    return given[0] if len(given) == 1 else None
 
 
 def _replace(
