@@ -275,11 +275,15 @@ def vain_claims(name: str) -> list[str]:
 
 
 def sample() -> list[Part]:
-    """Return the examples of every operator in formats of its own choice, fixed point left out."""
+    """Return the examples of every operator in formats of its own choice, fixed point left out.
+
+    Of an operator that has further formats through exact values alone it is the first example.
+    """
     parts = []
     for example in claims():
         operator = operators()[example.operator]
-        names = [name for name in (*operator.formats, *operator.carried) if name != DEFAULT_FORMAT]
+        names = [name for name in operator.formats if name != DEFAULT_FORMAT]
+        names += operator.carried if names or example.number == 0 else ()
         order = sorted(names, key=lambda name: _draw(example.operator, name))
         for place in range(len(order)):
             name = order[(example.number + place) % len(order)]

@@ -8,6 +8,9 @@ Casts to such a format lose nothing; the sign of zero is lost in fixed point.
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor
+
 from mase_hw.errors import FormatError
 from mase_hw.formats import BlockFormat, FloatElement, FloatFormat, Format, make_format
 from mase_hw.formats.fixed import MAX_EXACT_BITS, MAX_FRAC_WIDTH, MIN_WIDTH_BITS, Fixed
@@ -60,19 +63,48 @@ def exact_bits(number: Format) -> tuple[int, int] | None:
         if isinstance(element, FloatElement):
             width = element.mantissa_width + 2 + max(1, (1 << element.exponent_width) - 1) - 1
         return width + scale.codes - 1, scale.bias - element.lsb_exponent
-    if number.real_scale != 1 or number.integer_fraction is None:
+    fraction = number.integer_fraction if _has_power(number) else None
+    if fraction is None:
         return None
     low, high = number.encoding.limits
-    return max(abs(low), abs(high)).bit_length() + 1, number.integer_fraction
+    return max(abs(low), abs(high)).bit_length() + 1, fraction
+
+
+def _has_power(number: Format) -> bool:
+    """Return whether values have one scale, which is a power of two."""
+    try:
+        return number.real_scale == 1
+    except FormatError:
+        return False
 
 
 def exact_fixed(number: Format) -> Fixed | None:
     """Return fixed point that holds every value of a format; None where it takes too many bits."""
+    if isinstance(number, Fixed):
+        return number
     found = exact_bits(number)
     if found is None:
         return None
     width, fraction = max(MIN_WIDTH_BITS, found[0]), found[1]
     return fixed_of(width, fraction)
+
+
+def exact_fixed_of(number: Format, values: Tensor) -> Fixed | None:
+    """Return the narrowest fixed point that holds some values as a format rounds them.
+
+    None where it takes too many bits, or the values have no unit that is a power of two.
+    """
+    if exact_bits(number) is None:
+        return None
+    integers, exponents = number.significands(number.encode(values))
+    counted = integers != 0
+    if not bool(counted.any()):
+        return Fixed(MIN_WIDTH_BITS, 0)
+    integers, exponents = integers[counted], exponents[counted]
+    zeros = torch.frexp((integers & -integers).double()).exponent.long() - 1
+    tops = torch.frexp(integers.double()).exponent.long() + exponents
+    lowest = int((exponents + zeros).min())
+    return fixed_of(int(tops.max()) - lowest + 1, -lowest)
 
 
 def fixed_of(width: int, fraction: int) -> Fixed | None:

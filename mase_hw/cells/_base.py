@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from functools import cached_property
@@ -224,8 +224,13 @@ class Cell(ABC):
             if isinstance(value, bool | int | str | Enum | Encoding)
         }
 
-    def on(self, device: Device) -> Cell:
-        """Return the same with the blocks of a device, where its module knows any."""
+    def on(self, device: Device, steady: Collection[str] = ()) -> Cell:
+        """Return the same as its module makes best use of where it is.
+
+        Args:
+            device: whose blocks there are.
+            steady: inputs that come from memories which never pause.
+        """
         return self
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -109,9 +109,27 @@ class Netlist:
         }
         return replace(self, cells=cells)
 
-    def on(self, device: Device) -> Netlist:
-        """Return the same with cells that use the blocks of a device."""
-        return replace(self, cells={name: cell.on(device) for name, cell in self.cells.items()})
+    def on(self, device: Device, outside: Collection[str] = ()) -> Netlist:
+        """Return the same with cells that make use of where they are.
+
+        Args:
+            device: whose blocks there are.
+            outside: constant operands that come from outside the chip.
+        """
+        away = {self.constants.get(operand) for operand in outside}
+        memories = {name for name, cell in self.cells.items() if isinstance(cell, RomSource)} - away
+        cells = {
+            name: cell.on(
+                device,
+                {
+                    port
+                    for (owner, port), wire in self.links.items()
+                    if owner == name and wire.cell in memories
+                },
+            )
+            for name, cell in self.cells.items()
+        }
+        return replace(self, cells=cells)
 
     def source(self, operand: str) -> RomSource:
         """Return the cell that sends a constant operand."""

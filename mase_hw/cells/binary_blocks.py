@@ -72,8 +72,8 @@ class BinaryBlocks(Encoded):
         long = Encoding(6, block_size=8, scale_width=5, scale_bias=15, scale_codes=31)
         floats = replace(short, kind=Kind.FLOAT, width=5, exponent_width=2, maximum_code=15)
         return (
-            cls(floats, floats, 2, 1, 6, short, Operation.ADD, 8, beats=6),
             cls(short, long, 4, 2, 13, short, Operation.ADD, 8, beats=8),
             cls(long, short, 2, 1, 13, short, Operation.SUBTRACT, 8, beats=14),
             cls(long, long, 1, 1, 6, long, Operation.MULTIPLY, 8, beats=6),
+            cls(floats, floats, 2, 1, 6, short, Operation.ADD, 8, beats=6),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator
@@ -27,6 +27,7 @@ class MultiplyAccumulate(Accumulator):
         separate: whether each result has elements of its own.
         accumulator_width: bits of the sums.
         tail: elements of a row that count in the last beat of a sum; 0 for all of them.
+        steady: whether weights and biases come from memories that never pause.
         device: whose blocks make two products at once where results share their elements.
     """
 
@@ -34,10 +35,12 @@ class MultiplyAccumulate(Accumulator):
     accumulator_width: int = 20
     tail: int = 0
     device: Device = Device.GENERIC
+    steady: bool = False
 
-    def on(self, device: Device) -> MultiplyAccumulate:
-        """Return the same with the blocks of a device."""
-        return self if device is self.device else replace(self, device=device)
+    def on(self, device: Device, steady: Collection[str] = ()) -> MultiplyAccumulate:
+        """Return the same with the blocks of a device, and what waits for no constants."""
+        constants = {"weight", *(["bias"] if self.bias else [])}
+        return replace(self, device=device, steady=constants <= set(steady))
 
     @property
     def _pairs(self) -> int:
@@ -79,7 +82,12 @@ class MultiplyAccumulate(Accumulator):
         operands = self.weight.width * self.in_lanes * single
         operands += self._data_port().width_bits if single else 0
         pipeline = accumulate_pipeline(
-            self.terms, 2 + self._levels, 3, self.out_lanes * bias, results * out.width
+            self.terms,
+            2 + self._levels,
+            3,
+            self.out_lanes * bias,
+            results * out.width,
+            steady=self.steady,
         )
         return sums * results + products + Parts.of(Register(operands)) + pipeline
 

@@ -111,6 +111,6 @@ class UnaryBlocks(Encoded):
         return (
             cls(blocks, blocks, 4, 2, 7, *table, beats=4),
             cls(blocks, blocks, 2, 1, 6, *table, beats=6),
-            cls(floats, floats, 2, 1, 7, *table, beats=6),
             cls(signs, blocks, 2, 1, 6, *few, beats=6),
+            cls(floats, floats, 2, 1, 7, *table, beats=6),
         )

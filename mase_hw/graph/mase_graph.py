@@ -52,6 +52,10 @@ class _Bound:
         return inspect.Signature([inspect.Parameter(name, kind) for name in names])
 
 
+# Style of memories, device, constants outside the chip.
+Making = tuple[str, str, frozenset[str]]
+
+
 class _Forward:
     """A method whose signature depends on the object."""
 
@@ -124,7 +128,7 @@ class MaseGraph(nn.Module):
         self.frozen = frozenset(frozen)
         self._states: dict[str, Tensor] = {}
         self._calls: dict[Node, tuple[tuple[object, ...], Call]] = {}
-        self._netlists: dict[Node, tuple[Call, tuple[str, str], Netlist]] = {}
+        self._netlists: dict[Node, tuple[Call, Making | None, Netlist]] = {}
         self.eval()
         hold_masks(self)
 
@@ -314,26 +318,35 @@ class MaseGraph(nn.Module):
             known = self._calls[node] = stamp, calls.call_of(self.model, node)
         return known[1]
 
-    def netlist(self, node: Node, style: str | None = None, device: str | None = None) -> Netlist:
-        """Return the cells of a node, built once for each call, style and device.
+    def netlist(
+        self,
+        node: Node,
+        style: str | None = None,
+        device: str | None = None,
+        outside: Collection[str] | None = None,
+    ) -> Netlist:
+        """Return the cells of a node, built once for each call and the rest that is asked for.
 
         Args:
             node: a node that computes.
             style: of what memories of constants are made; by default what its metadata say.
             device: whose blocks its cells use; by default what its metadata say.
+            outside: constant operands outside the chip; by default what its metadata say.
         """
         call, hardware = self.call(node), metadata(node).hardware
         if style is None:
             style = hardware.memory_style if hardware else AUTO
         if device is None:
             device = hardware.device if hardware else GENERIC
+        if outside is None:
+            outside = hardware.outside if hardware else ()
+        key = style, device, frozenset(outside)
         known = self._netlists.get(node)
         if known is None or known[0] is not call:
-            built = call.operator.hardware(call)
-            known = self._netlists[node] = call, (AUTO, GENERIC), built
-        if known[1] != (style, device):
-            made = known[2].styled(style).on(Device.of(device))
-            known = self._netlists[node] = call, (style, device), made
+            known = call, None, call.operator.hardware(call)
+        if known[1] != key:
+            made = known[2].styled(style).on(Device.of(device), outside)
+            known = self._netlists[node] = call, key, made
         return known[2]
 
     def release(self) -> None:

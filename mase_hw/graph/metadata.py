@@ -89,6 +89,11 @@ class HardwareMetadata:
     memory_style: str = AUTO
     device: str = GENERIC
 
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """The constant operands that lie outside the chip."""
+        return tuple(name for name, where in self.interface.items() if where == "AXI")
+
 
 @dataclass(frozen=True)
 class MaseMetadata:

@@ -160,6 +160,8 @@ class Operator(ABC):
         selects: true when results depend on the order of the operands' elements alone, being one
             of them, or whole numbers in a format of the operator's own.
         keeps_state: true when a result depends on inferences before: see `empty`.
+        exact_everywhere: false when `exact_result` is there for narrow operands alone, so that no
+            format is claimed, although some are bridged.
         homogeneous: true when results of operands that are `s` times as large, `s` above zero, are
             `s` times as large, or the same whole numbers.
         options: the keys of a configuration that are none of a number format's, and their values;
@@ -188,6 +190,7 @@ class Operator(ABC):
     masked_argument: ClassVar[str | None] = None
     selects: ClassVar[bool] = False
     keeps_state: ClassVar[bool] = False
+    exact_everywhere: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = False
     options: ClassVar[Mapping[str, range]] = {}
 
@@ -206,7 +209,7 @@ class Operator(ABC):
             families = BLOCKS
         if self.selects:
             families = BLOCKS | {Family.FLOAT}
-        if type(self).exact_result is not Operator.exact_result:
+        if type(self).exact_result is not Operator.exact_result and self.exact_everywhere:
             families = BLOCKS | SCALARS
             if self.homogeneous:
                 families |= SCALED

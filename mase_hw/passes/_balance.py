@@ -15,10 +15,13 @@ from functools import cached_property
 from itertools import combinations, product
 from operator import attrgetter
 
+import numpy as np
+import numpy.typing as npt
+
 Lanes = tuple[int, ...]
 # What is made small, in this order: cycles beyond the interval, multipliers, width.
 Cost = tuple[int, int, int]
-NEVER: Cost = (1 << 62, 0, 0)
+NEVER: Cost = (1 << 50, 0, 0)
 # Of many sizes those are tried that are this much larger than the one before.
 GROWTH = 1.06
 
@@ -171,34 +174,47 @@ class Balance:
         seen = [self._seen[group] for group in groups]
         shared = seen[0] & seen[-1] if len(groups) > 1 else frozenset()
         both = [self.units[place] for place in sorted(shared)]
-        alone = [
-            self._costs(group, sorted(places - shared), lanes, interval)
-            for group, places in zip(groups, seen, strict=True)
-        ]
-        own = [costs[value] for costs, value in zip(alone, kept, strict=True)]
-        best, cost = kept, _sum(*own, self._total(both, lanes, interval))
-        for values in product(*alone):
-            least = _sum(*[costs[value] for costs, value in zip(alone, values, strict=True)])
-            if least >= cost:
+        least = np.zeros((1, 3), dtype=np.int64)
+        for group, places in zip(groups, seen, strict=True):
+            costs = self._costs(group, sorted(places - shared), lanes, interval)
+            least = (least[:, None] + costs[None]).reshape(-1, 3)
+        pairs = list(product(*(self.candidates[group] for group in groups)))
+        best, cost = kept, _sum(_cost(least[pairs.index(kept)]), self._total(both, lanes, interval))
+        for place in np.flatnonzero(_below(least, cost)):
+            own = _cost(least[place])
+            if own >= cost:
                 continue
-            _assign(lanes, groups, values)
-            new = _sum(least, self._total(both, lanes, interval))
+            _assign(lanes, groups, pairs[place])
+            new = _sum(own, self._total(both, lanes, interval))
             if new < cost:
-                best, cost = values, new
+                best, cost = pairs[place], new
         _assign(lanes, groups, kept)
         return best
 
     def _costs(
         self, group: int, places: Sequence[int], lanes: list[int], interval: int
-    ) -> dict[int, Cost]:
-        """Return what some units cost at each value of a group."""
-        kept, found = lanes[group], {}
-        units = [self.units[place] for place in places]
-        for value in self.candidates[group]:
-            lanes[group] = value
-            found[value] = self._total(units, lanes, interval)
-        lanes[group] = kept
+    ) -> npt.NDArray[np.int64]:
+        """Return what some units cost at each value of a group, `[values, 3]`."""
+        values = self.candidates[group]
+        found = np.zeros((len(values), 3), dtype=np.int64)
+        for place in places:
+            unit, kept = self.units[place], lanes[group]
+            others = tuple([lanes[other] for other in unit.groups if other != group])
+            key = place, group, interval, others
+            if key not in self._rows:
+                rows = []
+                for value in values:
+                    lanes[group] = value
+                    rows.append(unit.cost(lanes, interval))
+                lanes[group] = kept
+                self._rows[key] = np.array(rows, dtype=np.int64)
+            found += self._rows[key]
         return found
+
+    @cached_property
+    def _rows(self) -> dict[tuple[int, int, int, Lanes], npt.NDArray[np.int64]]:
+        """What a unit costs at each value of a group, by the lanes of its other groups."""
+        return {}
 
     @cached_property
     def _seen(self) -> list[frozenset[int]]:
@@ -223,6 +239,20 @@ class Balance:
     def _total(units: Iterable[Unit], lanes: Sequence[int], interval: int) -> Cost:
         """Return the cost of units."""
         return _sum(*[unit.cost(lanes, interval) for unit in units])
+
+
+def _below(costs: npt.NDArray[np.int64], bound: Cost) -> npt.NDArray[np.bool_]:
+    """Return which of `[costs, 3]` come before a bound, the first number first."""
+    beyond, products, wide = costs.T
+    last: npt.NDArray[np.bool_] = (products == bound[1]) & (wide < bound[2])
+    later: npt.NDArray[np.bool_] = (beyond == bound[0]) & ((products < bound[1]) | last)
+    found: npt.NDArray[np.bool_] = (beyond < bound[0]) | later
+    return found
+
+
+def _cost(row: npt.NDArray[np.int64]) -> Cost:
+    beyond, products, wide = row.tolist()
+    return beyond, products, wide
 
 
 def _sum(*costs: Cost) -> Cost:

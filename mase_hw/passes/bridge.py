@@ -6,16 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from torch import Tensor
 from torch.fx import Node
 
-from mase_hw.arithmetic.carriers import exact_bits, exact_fixed, exact_float, fixed_of
+from mase_hw.arithmetic.carriers import (
+    exact_bits,
+    exact_fixed,
+    exact_fixed_of,
+    exact_float,
+    fixed_of,
+)
 from mase_hw.errors import FormatError
-from mase_hw.formats import DEFAULT_FORMAT, FIXED_POINT, SCALED, Format, family_of, format_class
+from mase_hw.formats import (
+    DEFAULT_FORMAT,
+    FIXED_POINT,
+    SCALED,
+    BlockFormat,
+    Format,
+    family_of,
+    format_class,
+)
+from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, update
+from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call, Operator, TensorSpec, operator_for_role, operators
-from mase_hw.passes._insert import insert_after
+from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes.cast import ROLE, insert_casts_transform_pass
 from mase_hw.passes.quantize import observed_range
 
@@ -87,6 +104,7 @@ class _Plan:
         taken: the format that it takes, by operand; what it gives behind the result.
         there: its other arguments, before operands.
         back: its other arguments, behind the result.
+        rounded: what constants are rounded to before.
     """
 
     operands: Mapping[str, Format]
@@ -96,6 +114,7 @@ class _Plan:
     given: Format | None = None
     there: Arguments = ()
     back: Arguments = ()
+    rounded: Mapping[str, Format] = field(default_factory=dict)
 
     def carry(self, mg: MaseGraph, node: Node) -> None:
         """Give a node these formats, and insert what stands before and behind it."""
@@ -107,6 +126,8 @@ class _Plan:
         }
         last, result = node, asked.with_format(self.result)
         update(node, common=replace(known, operands=operands, results={"data_out_0": result}))
+        for name, number in self.rounded.items():
+            _round_constant(mg, node, name, number)
         if self.role is not None:
             for name, producer in stream_operands(node):
                 taken = operands[name].with_format(self.taken[name])
@@ -117,6 +138,27 @@ class _Plan:
                 last = _behind(mg, last, self.role, given, result, self.back)
         if result.format != asked.format:
             _behind(mg, last, ROLE, result, asked, ())
+
+
+def _round_constant(mg: MaseGraph, node: Node, name: str, number: Format) -> None:
+    """Give a node a constant operand as a format rounds it."""
+    given = dict(tensor_arguments(node, _operator(node).operand_names))[name]
+    values = mg.call(node).constants[name]
+    stored = number.decode(number.encode(values))
+    if not isinstance(given, Node):
+        arguments = dict(zip(node.target._schema.arguments, node.args, strict=False))  # type: ignore[union-attr]
+        names = _operator(node).operand_names
+        node.args = tuple(
+            float(stored) if names.get(item.name, item.name) == name else value
+            for item, value in arguments.items()
+        )
+        return
+    target = unique_name(f"{node.name}_{name}_rounded", [item.name for item in mg.nodes])
+    set_tensor(mg.model, target, stored.to(mg.constant(given).dtype))
+    with mg.fx_graph.inserting_before(node):
+        read = mg.fx_graph.create_node("get_attr", target, name=target)
+    read.meta["mase"] = metadata(given)
+    node.replace_input_with(given, read)
 
 
 def _behind(
@@ -148,7 +190,7 @@ def _plan(mg: MaseGraph, node: Node) -> _Plan | None:
     if None in families or families <= FIXED_POINT:
         return None
     call = mg.call(node)
-    if call.constants or not operator.problems(call):
+    if not operator.problems(call):
         return None
     for find in (_ordered, _in_steps, _exact):
         found = find(operator, call)
@@ -161,7 +203,7 @@ def _ordered(operator: Operator, call: Call) -> _Plan | None:
     """Return how an operator compares places of floats."""
     floats = {exact_float(spec.quantized) for spec in call.streams.values()}
     number = floats.pop()
-    if not operator.selects or number is None or floats:
+    if not operator.selects or number is None or floats or call.constants:
         return None
     layout = number.layout
     places = fixed_of(layout.width, 0)
@@ -184,7 +226,7 @@ def _in_steps(operator: Operator, call: Call) -> _Plan | None:
     own, steps = operator.result_format(call), operator_for_role(STEPS)
     tensors = [*call.streams.values(), *(() if own else (call.result,))]
     numbers = [spec.quantized for spec in tensors]
-    if not operator.homogeneous or not all(map(_has_scale, numbers)):
+    if not operator.homogeneous or call.constants or not all(map(_has_scale, numbers)):
         return None
     scale = float(numbers[-1].real_scale)
     operands: dict[str, Format] = {}
@@ -215,6 +257,14 @@ def _has_scale(number: Format) -> bool:
 def _exact(operator: Operator, call: Call) -> _Plan | None:
     """Return how an operator computes in fixed point."""
     operands = {name: exact_fixed(spec.quantized) for name, spec in call.streams.items()}
+    rounded = dict[str, Format]()
+    for name, values in call.constants.items():
+        number = call.operands[name].quantized
+        if family_of(type(number)) in FIXED_POINT:
+            continue
+        if type(operator).prepare is not Operator.prepare or not _fits(number, values):
+            return None
+        operands[name], rounded[name] = exact_fixed_of(number, values), number
     if None in operands.values():
         return None
     found: dict[str, Format] = {name: item for name, item in operands.items() if item is not None}
@@ -224,7 +274,13 @@ def _exact(operator: Operator, call: Call) -> _Plan | None:
         if bits is None:
             return None
         own = operator.exact_result(_taking(call, found), bits[1] + 1)
-    return None if own is None else _Plan(found, own)
+    return None if own is None else _Plan(found, own, rounded=rounded)
+
+
+def _fits(number: Format, values: Tensor) -> bool:
+    """Return whether the blocks of a constant lie along a dimension that it has."""
+    axis = number.blocking[1] if isinstance(number, BlockFormat) else -1
+    return -max(1, values.dim()) <= axis < max(1, values.dim())
 
 
 def _with(call: Call, plan: _Plan) -> Call:

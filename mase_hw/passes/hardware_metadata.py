@@ -49,7 +49,7 @@ def add_hardware_metadata_analysis_pass(
         if node.op != "call_function":
             continue
         style = styles.get(node.name, AUTO)
-        netlist = mg.netlist(node, style, device)
+        netlist = mg.netlist(node, style, device, outside.get(node.name, ()))
         main = netlist.main
         update(
             node,

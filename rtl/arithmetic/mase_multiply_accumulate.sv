@@ -25,6 +25,8 @@ module mase_multiply_accumulate
     parameter int unsigned ACCUMULATOR_WIDTH = 20,
     parameter int unsigned TAIL = 0,
     parameter device_e DEVICE = Generic,
+    // Whether weights and biases come from memories that never pause (mase_accumulate_pipeline).
+    parameter bit STEADY = 0,
 
     localparam int unsigned DataLanes = ROWS * IN_LANES * (SEPARATE ? OUT_LANES : 1)
 ) (
@@ -106,7 +108,8 @@ module mase_multiply_accumulate
       .RESULT_STAGES(3),
       .HAS_BIAS(HAS_BIAS),
       .BIAS_WIDTH(OUT_LANES * BIAS.width),
-      .WIDTH(ROWS * OUT_LANES * DATA_OUT_0.width)
+      .WIDTH(ROWS * OUT_LANES * DATA_OUT_0.width),
+      .STEADY(STEADY)
   ) u_pipeline (
       .clk,
       .rst,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import mase_hw
-from mase_hw.arithmetic.carriers import exact_bits, exact_fixed, exact_float
+from mase_hw.arithmetic.carriers import exact_bits, exact_fixed, exact_fixed_of, exact_float
 from mase_hw.arithmetic.quotient import Quotient, exact_quotient
 from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.emit.preflight import preflight
@@ -84,7 +84,25 @@ def test_what_has_no_exact_scalar_has_none():
     nvfp4 = make_format({"name": "nvfp4"})
     assert exact_float(nvfp4) is None
     assert exact_fixed(nvfp4) is None
-    assert exact_fixed(make_format({"name": "scaled_integer", "scale": 0.3})) is None
+    channels = {"scale": [0.3, 0.2], "channel_axis": 0}
+    residual = {"name": "binary_residual", "scale": 0.3}
+    for fields in ({"name": "scaled_integer", "scale": 0.3}, residual):
+        assert exact_fixed(make_format(fields)) is None
+        assert exact_fixed_of(make_format(fields), torch.randn(5)) is None
+    assert exact_fixed(make_format({"name": "scaled_integer", **channels})) is None
+
+
+@pytest.mark.parametrize("name", [*BLOCKS, *SCALARS])
+def test_constants_take_the_bits_of_their_values(name):
+    number = make_format({**BLOCKS, **SCALARS}[name])
+    values = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+    found = exact_fixed_of(number, values)
+    rounded = rationals(number, number.encode(values))
+    codes = [value * Fraction(2) ** found.frac_width for value in rounded]
+    assert all(code.denominator == 1 for code in codes)
+    assert any(code.numerator % 2 for code in codes)
+    assert max(abs(code) for code in codes) >= 1 << (found.width - 2)
+    assert found.minimum_code <= min(codes) <= max(codes) <= found.maximum_code
 
 
 @cache
@@ -159,7 +177,7 @@ def encoded(number, values, axis):
     return list(np.moveaxis(moved, -1, axis).flatten())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     name=st.sampled_from(["fp8_e4m3", "fp4_e2m1", "minifloat", "log"]),
     divisor=st.integers(1, 200),
@@ -220,9 +238,13 @@ OPERATORS = {
     "flatten": (nn.Flatten(), lambda x: x.reshape(len(x), -1), -1),
 }
 EXACT = [name for name in (*BLOCKS, *SCALARS) if name not in WIDE]
+OFTEN = ("mxint8 narrow", "block_minifloat narrow", "fp8_e4m3", "mxint8")
 CASES = [
-    *product(OPERATORS, EXACT),
-    *product(("max_pool2d", "amax", "flatten"), WIDE),
+    pytest.param(*case, marks=[] if case[1] in OFTEN else pytest.mark.slow)
+    for case in (
+        *product(OPERATORS, EXACT),
+        *product(("max_pool2d", "amax", "flatten"), WIDE),
+    )
 ]
 
 
@@ -387,3 +409,94 @@ def test_modules_equal_the_reference_under_stalls(name, tmp_path):
         if not options:
             assert report.latency_cycles == report.predicted_latency_cycles
             assert report.interval_cycles == report.predicted_interval_cycles
+
+
+MXINT8 = {"name": "mxint", "width": 8, "block_size": 4, "exponent_width": 4}
+# Rows of scores take fewer exponents.
+SCORES = {**MXINT8, "exponent_width": 3}
+
+
+def transformer_config():
+    both = {f"weight_{key}": value for key, value in MXINT8.items() if key != "name"}
+    return {
+        "by": "type",
+        "default": {"config": entry(MXINT8) | both},
+        "softmax": {"config": entry(SCORES)},
+    }
+
+
+class Encoder(nn.Module):
+    """Ids, their rows of a table, and a layer of an encoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(11, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu")
+
+    def forward(self, ids):
+        return self.layer(self.table(ids))
+
+
+def encoder():
+    torch.manual_seed(0)
+    ids = torch.randint(0, 11, (4, 4))
+    model = Encoder().eval()
+    return model, ids, quantize(trace(model, ids), transformer_config())
+
+
+def test_products_of_streams_are_exact():
+    first, second = torch.randn(2, 3, 2, 4, 4, generator=torch.Generator().manual_seed(5))
+    mg = quantize(trace(Apply(torch.matmul), (first, second)), transformer_config())
+    result = spec(mg.outputs[0]).quantized
+    hardware = to_hardware(mg)
+    formats = [spec(node).quantized for node in hardware.inputs]
+    codes = [number.encode(item) for number, item in zip(formats, (first, second), strict=True)]
+    (found,) = IntegerReference(hardware)(codes).values()
+    left, right = (array(rationals(*pair), (6, 4, 4)) for pair in zip(formats, codes, strict=True))
+    products = array([a @ b for a, b in zip(left, right, strict=True)], (6,))
+    import numpy as np
+
+    expected = encoded(result, np.stack(list(products)), -1)
+    assert rationals(result, found) == expected
+
+
+@pytest.mark.parametrize(
+    ("module", "places"), [(nn.Softmax(-1), 1.0), (nn.LayerNorm(8), 1.0), (nn.RMSNorm(8), 1.0)]
+)
+def test_rows_are_within_a_step_of_their_block(module, places):
+    """Weights are those of a trained layer, and rounded to the format before."""
+    torch.manual_seed(6)
+    for parameter in module.parameters():
+        nn.init.uniform_(parameter, -1.5, 1.5)
+    inputs = torch.randn(40, 3, 8) * 2
+    mg = quantize(trace(module.eval(), inputs), {"default": {"config": entry(SCORES)}})
+    given, result = (spec(node).quantized for node in (mg.inputs[0], mg.outputs[0]))
+    codes = given.encode(inputs)
+    (found,) = IntegerReference(to_hardware(mg))([codes]).values()
+    exact = mg.copy().double()(given.decode(codes).reshape(inputs.shape))
+    values = result.decode(found).reshape(exact.shape)
+    _, exponents = result.split(result.encode(exact))
+    steps = torch.pow(2.0, exponents.double() + result.element.lsb_exponent)
+    assert bool(((values - exact).abs() <= places * steps).all())
+    assert float((values == exact).double().mean()) > 0.9
+
+
+def test_an_encoder_layer_has_hardware_in_blocks():
+    model, ids, mg = encoder()
+    assert preflight(mg) == []
+    hardware = to_hardware(mg)
+    (found,) = IntegerReference(hardware)([ids]).values()
+    values = spec(hardware.outputs[0]).quantized.decode(found).reshape(4, 4, 8)
+    assert spec(hardware.outputs[0]).quantized.name == "mxint"
+    with torch.no_grad():
+        assert (values - model(ids)).abs().max() < 0.1
+
+
+@pytest.mark.slow
+def test_an_encoder_layer_in_blocks_equals_its_reference(tmp_path):
+    _, _, mg = encoder()
+    project = mase_hw.emit_verilog(mg, output=tmp_path / "encoder", parallelism=2)
+    for options in ({}, {"stall": 0.4}):
+        report = mase_hw.simulate(project, samples=6, seed=3, **options)
+        assert report.bit_exact, report.first_mismatch or report.violations
+    assert report.elements > 0
