@@ -158,11 +158,15 @@ def number_formats() -> list[str]:
 
 
 def claims(name: str | None = None) -> list[Example]:
-    """Return every example of the operators that claim a format, or of all."""
+    """Return every example of the operators that claim a format, or of all.
+
+    What keeps a state has no batch of inferences: `test_states.py` runs its examples.
+    """
     return [
         Example(operator.name, number)
         for operator in operators().values()
-        if name is None or name in (*operator.formats, *operator.carried)
+        if (name is None or name in (*operator.formats, *operator.carried))
+        and not operator.keeps_state
         for number in range(len(_examples(operator.name)))
     ]
 

@@ -28,6 +28,8 @@ from mase_hw.ops._masking import Mask
 
 Reference = Callable[..., Tensor]
 T = TypeVar("T")
+# The operand of `Operator.compute` that is kept from one inference to the next.
+STATE = "state"
 
 OPERAND_NAMES = {
     "input": "data_in_0",
@@ -156,6 +158,7 @@ class Operator(ABC):
         masked_argument: the one whose elements are left out where a mask is on them.
         selects: true when results depend on the order of the operands' elements alone, being one
             of them, or whole numbers in a format of the operator's own.
+        keeps_state: true when a result depends on inferences before: see `empty`.
         exact_everywhere: false when `exact_result` is there for narrow operands alone, so that no
             format is claimed, although some are bridged.
         homogeneous: true when results of operands that are `s` times as large, `s` above zero, are
@@ -185,6 +188,7 @@ class Operator(ABC):
     mask_argument: ClassVar[str | None] = None
     masked_argument: ClassVar[str | None] = None
     selects: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = False
     exact_everywhere: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = False
     options: ClassVar[Mapping[str, range]] = {}
@@ -228,6 +232,25 @@ class Operator(ABC):
         multipliers do not depend on the values of constants: of calls that differ in nothing else
         a search asks one.
         """
+
+    def empty(self, attributes: Mapping[str, Any], data_in_0: Tensor) -> Tensor:
+        """Return what an operator that keeps a state holds after reset, for codes or for values.
+
+        Inferences come in order. `reference` takes the state behind the streams, `compute` as the
+        operand `state`; both write into it, in place, what the next inference finds.
+
+        Args:
+            attributes: the arguments that are no tensors, by their ATen names.
+            data_in_0: the first operand of one inference.
+        """
+        raise NotImplementedError(f"{self.name} keeps no state")
+
+    def places(self, call: Call) -> dict[str, int]:
+        """Return, by operand that says a place of the state, how many places there are.
+
+        A number beyond the last place is refused where a simulation is given it.
+        """
+        return {}
 
     def problems(self, call: Call) -> list[str]:
         """Return what stands between this call and hardware, each with the fix; empty when none.

@@ -34,6 +34,12 @@ def define_joining(name: str, function: Callable[..., Tensor]) -> None:
     _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
 
+def define_reducing(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, dim, keepdim)`, which returns `function` of them."""
+    _LIBRARY.define(f"{name}(Tensor self, int[] dim, bool keepdim=False) -> Tensor")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
 def define_masked(name: str, function: Callable[..., Tensor]) -> None:
     """Register `torch.ops.mase.<name>(values, mask, dim, scale, kept)`, `function` of them."""
     signature = "(Tensor self, Tensor? mask, int dim, float scale=1.0, Tensor? kept=None) -> Tensor"
@@ -47,6 +53,13 @@ def define_attention(name: str, function: Callable[..., Tensor]) -> None:
         "(Tensor query, Tensor key, Tensor value, Tensor kept, Tensor? attn_mask=None, "
         "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"
     )
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def define_cache(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, position, dim, places)`, `function` of them."""
+    signature = "(Tensor self, Tensor position, int dim, int places) -> Tensor"
     _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
     _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
