@@ -294,13 +294,12 @@ def accuracy(name: str) -> Iterator[Row]:
     import mase_hw
     from mase_hw.emit.project import load_reference
     from mase_hw.models import models
-    from mase_hw.models._formats import EIGHT_BITS
     from mase_hw.sim.inputs import encode_inputs
 
     trained, (multipliers, samples) = models()[name].load(), CLASSIFIERS[name]
     inputs, labels = trained.split.test_inputs, trained.split.test_labels
     graph = mase_hw.trace(trained.module, trained.example_inputs, name=name.replace("-", "_"))
-    mg = mase_hw.quantize(graph, EIGHT_BITS)
+    mg = mase_hw.quantize(graph)
     with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
         project = mase_hw.emit_verilog(
             mg, output=folder, parallelism="auto", multipliers=multipliers
