@@ -23,6 +23,7 @@ class Subject:
         queries: of its attention, as `tokens x width` codes that a layer keeps of each of its
             keys and values; 0 for a model whose buffers are not compared.
         layers: layers with attention.
+        keeps_state: whether the module is one step, and the inputs are those of a sequence of them.
     """
 
     prepare: Callable[[], Prepared]
@@ -30,6 +31,7 @@ class Subject:
     tokens: int = 0
     width: int = 0
     layers: int = 1
+    keeps_state: bool = False
     parallelism: Mapping[str, Any] | None = None
 
 
@@ -112,6 +114,66 @@ def _of_config(kind: str, config: Mapping[str, Any], tokens: int) -> Callable[[]
     return prepare
 
 
+def _llama_step() -> Prepared:
+    """Steps of a Llama of two layers, random weights: tokens to logits, with its static cache."""
+    import torch
+    import transformers
+
+    from mase_hw.bench._architectures import spread_weights
+    from mase_hw.nn import DecoderStep
+
+    tokens = 16
+    torch.manual_seed(0)
+    module: Any = transformers.LlamaForCausalLM(transformers.LlamaConfig(**_LLAMA))
+    spread_weights(module)
+    steps = torch.randint(3, 50, (tokens, 1, 1)), torch.arange(tokens)[:, None]
+    return DecoderStep(module.eval(), tokens), steps
+
+
+def _smollm2_step() -> Prepared:
+    """Steps of the first decoder layer of SmolLM2, with keys and values of the tokens before."""
+    import torch
+    from torch import nn
+
+    from mase_hw.models.hub import load_pretrained
+    from mase_hw.nn import KeyValueCache
+
+    class Kept:
+        """What a layer of transformers takes for a cache."""
+
+        def __init__(self, cache: nn.Module, position: Tensor) -> None:
+            self.cache = cache
+            self.position = position
+
+        def update(self, key: Tensor, value: Tensor, *others: object) -> tuple[Tensor, Tensor]:
+            found: tuple[Tensor, Tensor] = self.cache(key, value, self.position)
+            return found
+
+    class Layer(nn.Module):
+        def __init__(self, model: Any, tokens: int) -> None:
+            super().__init__()
+            config = model.config
+            self.layer = model.model.layers[0]
+            self.turned = model.model.rotary_emb
+            size = config.hidden_size // config.num_attention_heads
+            self.cache = KeyValueCache(tokens, config.num_key_value_heads, size)
+
+        def forward(self, x: Tensor, position: Tensor) -> Tensor:
+            result: Tensor = self.layer(
+                x,
+                attention_mask=self.cache.seen(position),
+                position_embeddings=self.turned(x, position[None]),
+                past_key_values=Kept(self.cache, position),
+            )
+            return result
+
+    tokens = 32
+    torch.manual_seed(0)
+    model: Any = load_pretrained("smollm2-135m").module
+    steps = torch.randn(tokens, 1, 1, 576) * 0.1, torch.arange(tokens)[:, None]
+    return Layer(model, tokens).eval(), steps
+
+
 def deit_tiny(blocks: int) -> Callable[[], Prepared]:
     """Return blocks of DeiT-tiny, random weights: 196 tokens, 192 wide, 3 heads."""
 
@@ -174,6 +236,10 @@ def published_lanes(blocks: int) -> Mapping[str, Any]:
 
 
 _TEXT = {"vocab_size": 50, "max_position_embeddings": 32}
+_LLAMA: Mapping[str, Any] = {
+    **_TEXT, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "num_hidden_layers": 2, "intermediate_size": 64,
+}  # fmt: skip
 SUBJECTS: Mapping[str, Subject] = {
     "gpt2-2": Subject(
         _of_config(
@@ -183,20 +249,12 @@ SUBJECTS: Mapping[str, Subject] = {
         ),
         128, 8, 32, 2,
     ),
-    "llama-2": Subject(
-        _of_config(
-            "LlamaModel",
-            {
-                **_TEXT, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
-                "num_hidden_layers": 2, "intermediate_size": 64,
-            },
-            8,
-        ),
-        128,
-    ),
+    "llama-2": Subject(_of_config("LlamaModel", _LLAMA, 8), 128),
+    "llama-step": Subject(_llama_step, 128, keeps_state=True),
     "bert-tiny": Subject(_bert_tiny, 512, 32, 128, 2),
     "minilm-layer": Subject(_minilm_layer, 512, 16, 384),
     "smollm2-layer": Subject(_smollm2_layer, 512),
+    "smollm2-step": Subject(_smollm2_step, 512, keeps_state=True),
     "deit-tiny-block": Subject(deit_tiny(1), 2064, 196, 192),
     "deit-tiny-published": Subject(
         deit_tiny(1), tokens=196, width=192, parallelism=published_lanes(1)

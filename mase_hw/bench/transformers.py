@@ -147,10 +147,13 @@ def cycles(name: str, subject: Subject) -> Iterator[Row]:
     import mase_hw
 
     module, inputs = subject.prepare()
+    steps = list(zip(*inputs, strict=True)) if subject.keeps_state else None
     _import_all()
     with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
         with timed() as emission:
-            mg = mase_hw.quantize(mase_hw.trace(module, inputs, name=name.replace("-", "_")))
+            given = steps[0] if steps else inputs
+            traced = mase_hw.trace(module, given, name=name.replace("-", "_"))
+            mg = mase_hw.quantize(traced, data=steps)
             project = mase_hw.emit_verilog(
                 mg,
                 output=folder,
@@ -165,10 +168,14 @@ def cycles(name: str, subject: Subject) -> Iterator[Row]:
             seconds <= EMISSION_BAR if limited else None,
         )
         with timed() as whole:
-            report = mase_hw.simulate(project.folder, samples=SAMPLES)
+            if steps:
+                report = mase_hw.simulate(project.folder, inputs)
+            else:
+                report = mase_hw.simulate(project.folder, samples=SAMPLES)
     design = project.design
+    over = f" over a sequence of {len(steps)} steps" if steps else ""
     yield Row(
-        f"{name}: elements that differ",
+        f"{name}: elements that differ{over}",
         f"{report.mismatches} of {report.elements}",
         "0",
         report.bit_exact,

@@ -69,7 +69,11 @@ def build_design(mg: MaseGraph) -> Design:
     """
     prediction = predict(mg)
     builder = _Builder(prediction.memory)
-    inputs = [Stream(f"data_in_{i}", node.name, spec(node)) for i, node in enumerate(mg.inputs)]
+    places = _places(mg)
+    inputs = [
+        Stream(f"data_in_{i}", node.name, spec(node), places.get(node))
+        for i, node in enumerate(mg.inputs)
+    ]
     outputs = [
         Stream(f"data_out_{i}", node.name, spec(node)) for i, node in enumerate(output_nodes(mg))
     ]
@@ -101,9 +105,23 @@ def build_design(mg: MaseGraph) -> Design:
         name_formats(builder.sections),
         builder.external,
         pack_image(builder.external, builder.outside) if builder.external else b"",
+        mg.keeps_state,
     )
     check_names(design)
     return design
+
+
+def _places(mg: MaseGraph) -> dict[Node, int]:
+    """Return how many places there are of a state, by the input that says one of them."""
+    found: dict[Node, int] = {}
+    for node in mg.nodes:
+        call = mg.call(node) if node.op == "call_function" else None
+        for name, number in (call.operator.places(call) if call else {}).items():
+            source = dict(stream_operands(node))[name]
+            while source.op == "call_function":
+                ((_, source),) = stream_operands(source)
+            found[source] = min(number, found.get(source, number))
+    return found
 
 
 def _uses(mg: MaseGraph) -> dict[Node, list[Use]]:
