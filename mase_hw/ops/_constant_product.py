@@ -47,12 +47,12 @@ def matrix_refusals(call: Call) -> list[str]:
         ]
     shape = call.operands[constant].shape
     matrices = prod(shape[:-2])
-    if matrices > 1:
+    if matrices > 1 and _heads(call) is None:
         return [
             f"its constant holds {matrices} matrices, and a linear layer has one: write a product "
             "for each and stack the results"
         ]
-    other = call.operands["data_in_1" if constant == "data_in_0" else "data_in_0"].shape
+    other = call.operands[_other(constant)].shape
     if len(shape) > max(2, len(other)):
         return [f"its constant of shape {list(shape)} adds dimensions: squeeze it before"]
     return []
@@ -68,8 +68,11 @@ def matrix_product(call: Call, operands: Mapping[str, Any], bias: Any = None) ->
     assert name is not None
     streams = {key: spec for key, spec in call.operands.items() if key.startswith("data_in_")}
     (rank,) = (len(spec.shape) for key, spec in streams.items() if key != name and key in _PAIR)
-    constant, data = operands[name], operands["data_in_1" if name == "data_in_0" else "data_in_0"]
+    constant, data = operands[name], operands[_other(name)]
     shape = call.operands[name].shape
+    axis = _heads(call)
+    if axis is not None:
+        return _stacked(constant, data, shape, axis, left=name == "data_in_0")
     is_vector = len(shape) == 1
     if is_vector:
         constant = _aten.reshape.default(constant, [1, shape[0]])
@@ -87,6 +90,48 @@ def matrix_product(call: Call, operands: Mapping[str, Any], bias: Any = None) ->
 
 
 _PAIR = ("data_in_0", "data_in_1")
+
+
+def _other(name: str) -> str:
+    return "data_in_1" if name == "data_in_0" else "data_in_0"
+
+
+def _heads(call: Call) -> int | None:
+    """Return the dimension of the stream along which its matrices meet one of the constant each.
+
+    None where the constant has one matrix, or several dimensions of them.
+    """
+    name = _constant(call)
+    assert name is not None
+    shape, data = call.operands[name].shape, call.operands[_other(name)].shape
+    found = [place for place in range(len(shape) - 2) if shape[place] > 1]
+    if len(found) != 1 or len(shape) > len(data):
+        return None
+    axis = found[0] + len(data) - len(shape)
+    return axis if axis > 0 and data[axis] == shape[found[0]] else None
+
+
+def _stacked(constant: Any, data: Any, shape: Sequence[int], axis: int, *, left: bool) -> Any:
+    """Return a linear layer for each matrix of a constant, and their results side by side.
+
+    Args:
+        constant: what stands for the constant.
+        data: what stands for the stream.
+        shape: of the constant.
+        axis: dimension of the stream along which its matrices lie.
+        left: whether the constant is the left factor.
+    """
+    parts = []
+    matrices = _aten.reshape.default(constant, [-1, *shape[-2:]])
+    for number in range(prod(shape[:-2])):
+        weight = _aten.select.int(matrices, 0, number)
+        part = _aten.slice.Tensor(data, axis, number, number + 1)
+        if left:
+            part = _aten.linear.default(_aten.transpose.int(part, -2, -1), weight)
+            parts.append(_aten.transpose.int(part, -2, -1))
+        else:
+            parts.append(_aten.linear.default(part, _aten.t.default(weight)))
+    return _aten.cat.default(parts, axis)
 
 
 def is_right(call: Call) -> bool:

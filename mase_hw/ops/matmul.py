@@ -2,7 +2,7 @@
 
 Two streams are multiplied in fixed point, exactly, and rounded once: see `_stream_product`. With a
 constant it is a linear layer: `x W` is the layer with the weights `W^T`, and `W x = (x^T W^T)^T` is
-one between transpositions.
+one between transpositions. A constant that has a matrix for each head is a layer for each.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ class Matmul(Operator):
         right, left = example_values(5, 3, seed=1), example_values(3, 4, seed=1)
         rows, keys = example_values(3, 4, 5), example_values(3, 6, 5, seed=1)
         heads, shared = example_values(3, 2, 2, 3, 4), example_values(3, 2, 1, 4, 3, seed=1)
+        matrices = example_values(2, 5, 3, seed=1)
         tokens = example_values(3, 3, 2, 4), example_values(3, 4, 2, 4, seed=1)
         return [
             (Apply(lambda x, y: x @ y.transpose(-1, -2)), (rows, keys)),
@@ -97,4 +98,6 @@ class Matmul(Operator):
             ),
             (Apply(torch.matmul, right), (example_values(2, 4, 5),)),
             (Apply(lambda x, w: w @ x, left), (example_values(2, 4, 5),)),
+            (Apply(torch.matmul, matrices), (example_values(3, 2, 4, 5),)),
+            (Apply(lambda x, w: w.mT @ x, matrices), (example_values(3, 2, 5, 4),)),
         ]

@@ -143,6 +143,19 @@ def test_the_fix_for_several_matrices_works():
     assert preflight(quantize(trace(model, x))) == []
 
 
+@pytest.mark.parametrize("shape", [(2, 4, 5), (1, 2, 4, 5)])
+def test_a_constant_with_a_matrix_for_each_head_is_a_layer_for_each(shape):
+    for function, x in (
+        (lambda x, w: x @ w, values(3, 2, 6, 4)),
+        (lambda x, w: w.mT @ x, values(3, 2, 4, 6)),
+    ):
+        model = With(function, shape)
+        mg = canonicalize(trace(model, x))
+        torch.testing.assert_close(mg(x), model(x))
+        assert sum("linear" in str(node.target) for node in mg.nodes) == 2
+        assert preflight(quantize(mg)) == []
+
+
 EXPERT = {"name": "mxint", "data_in_width": 6, "weight_width": 4, "weight_block_size": 8}
 
 
