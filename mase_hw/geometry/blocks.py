@@ -32,6 +32,11 @@ def block_axis(spec: TensorSpec) -> int:
 def block_problems(name: str, spec: TensorSpec) -> list[str]:
     """Return why a tensor's blocks cannot be streamed; empty when they can."""
     axis, last = block_axis(spec), len(spec.shape) - 1
+    if last == 0:
+        return [
+            f"{name} has blocks along the batch, its only dimension, which hardware sees one by "
+            "one: keep another dimension (keepdim), or configure it as fixed"
+        ]
     if axis == last or (axis == 1 and last > 1):
         return []
     legal = "the last one" if last < 2 else "the last one, or along the channels, dimension 1"

@@ -356,6 +356,14 @@ def test_sums_of_scales_of_many_exponents_are_refused_with_what_helps():
     assert "give its exponents, or those of its scales, fewer bits" in problem.reason
 
 
+def test_blocks_of_several_inferences_are_refused():
+    """A sum over all else leaves one number for each inference."""
+    config = {"default": {"config": entry(BLOCKS["mxint8 narrow"])}}
+    module = Apply(lambda x: x.sum((1, 2)))
+    (problem,) = preflight(quantize(trace(module, torch.randn(3, 4, 4)), config))
+    assert "data_out_0 has blocks along the batch, its only dimension" in problem.reason
+
+
 def test_fixed_point_stays_as_it_is():
     mg = quantize(trace(nn.MaxPool2d(2), torch.randn(2, 3, 4, 4)))
     names = [node.name for node in mg.nodes]
