@@ -10,7 +10,7 @@ import torch
 _aten = torch.ops.aten
 
 
-def taken(data: Any, dim: int, indices: Sequence[int]) -> Any:
+def picked(data: Any, dim: int, indices: Sequence[int]) -> Any:
     """Return `data` at indices of one dimension: slices, turned where they fall, side by side.
 
     Args:

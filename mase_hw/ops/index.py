@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-from mase_hw.ops._indices import taken
+from mase_hw.ops._indices import picked
 
 _aten = torch.ops.aten
 
@@ -50,7 +50,7 @@ class Index(Composite):
             data = _aten.reshape.default(
                 data, [-1, *shape[1:first], prod(sizes), *shape[dims[-1] + 1 :]]
             )
-        made = taken(data, first, indices.flatten().tolist())
+        made = picked(data, first, indices.flatten().tolist())
         return [_aten.reshape.default(made, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
@@ -71,10 +71,10 @@ def _dims(call: Call) -> list[int]:
     given = iter(name for name in call.operands if name != "data_in_0")
     dims: list[int] = []
     dim = 0
-    for taken_place in places:
-        spec = call.operands[next(given)] if taken_place else None
+    for is_given in places:
+        spec = call.operands[next(given)] if is_given else None
         wide = len(spec.shape) if spec is not None and spec.dtype == "bool" else 1
-        dims += list(range(dim, dim + wide)) if taken_place else []
+        dims += list(range(dim, dim + wide)) if is_given else []
         dim += wide
     return dims
 

@@ -9,7 +9,7 @@ import torch
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-from mase_hw.ops._indices import taken
+from mase_hw.ops._indices import picked
 
 
 class IndexSelect(Composite):
@@ -36,7 +36,7 @@ class IndexSelect(Composite):
         dim = self._dim(call)
         if index is None or dim == 0:
             return None
-        return [taken(operands["data_in_0"], dim, [int(item) for item in index.flatten()])]
+        return [picked(operands["data_in_0"], dim, [int(item) for item in index.flatten()])]
 
     def examples(self) -> list[Example]:
         """A few columns; channels in another order."""
