@@ -24,6 +24,7 @@ from mase_hw.passes.fold import (
 )
 from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.look_up_positions import look_up_positions_transform_pass
 from mase_hw.passes.memory import Memory
 from mase_hw.passes.progress import verify_progress_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
@@ -55,6 +56,7 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
     # Operators are bound to constants, not to how they were computed.
     mg, _ = fold_constants_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
+    mg, _ = look_up_positions_transform_pass(mg, {})
     mg, _ = raise_masks_transform_pass(mg, {})
     mg, _ = decompose_transform_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {"training": True})

@@ -72,11 +72,11 @@ def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Any) ->
     named = {name: value for name, value in kwargs.items() if value is not None}
     if labels is not None:
         named["labels"] = labels
-    if not graph.training and not graph.is_quantized:
+    if not (graph.training or graph.is_quantized or graph.keeps_state):
         return graph.model(*tree_leaves(args), **named)
     from mase_hw.graph.quantized import GraphRun
 
-    return GraphRun(graph)(graph.bind(*tree_leaves(args), **named))
+    return GraphRun(graph, states=graph._states)(graph.bind(*tree_leaves(args), **named))
 
 
 class MaseGraph(nn.Module):
@@ -126,6 +126,7 @@ class MaseGraph(nn.Module):
         self.batched = batched
         self.example_inputs = tuple(example_inputs)
         self.frozen = frozenset(frozen)
+        self._states: dict[str, Tensor] = {}
         self._calls: dict[Node, tuple[tuple[object, ...], Call]] = {}
         self._netlists: dict[Node, tuple[Call, Making | None, Netlist]] = {}
         self.eval()
@@ -193,6 +194,19 @@ class MaseGraph(nn.Module):
             spec for item in known for spec in (*item.operands.values(), *item.results.values())
         )
         return any(spec.format is not None for spec in tensors)
+
+    @property
+    def keeps_state(self) -> bool:
+        """True when a result depends on inferences before, as with a cache of keys and values.
+
+        Every call of the graph is then the next inference; the first one after `reset`.
+        """
+        found = (operator_for(node.target) for node in self.nodes if node.op == "call_function")
+        return any(operator is not None and operator.keeps_state for operator in found)
+
+    def reset(self) -> None:
+        """Forget what operators keep between inferences, as a reset of the hardware does."""
+        self._states.clear()
 
     @property
     def hf_quantizer(self) -> _Trainable:
@@ -265,6 +279,7 @@ class MaseGraph(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Convert example inputs with the parameters: `to`, `double`, `cuda` all come here."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._states = {name: fn(state) for name, state in self._states.items()}
         self.example_inputs = tuple(fn(value) for value in self.example_inputs)
         return self
 
