@@ -305,6 +305,11 @@ def _check_life(
         raise SimulationError(f"{what}; allowed: a number from {least}")
     if repeats > 1 and engine != "native":
         raise SimulationError(f"the {engine} engine repeats nothing; the native engine does")
+    if repeats > 1 and summary.keeps_state:
+        raise SimulationError(
+            "repeats is for inferences that are independent; this design keeps a state from one to "
+            "the next: give it a longer sequence"
+        )
     if repeats > 1 and resets:
         raise SimulationError("resets and repeats are not in one run")
     if not reset_memory and summary.external is None:
@@ -412,7 +417,7 @@ def _localise(
 
     The repeated run ends with the failing inference and has the same seed, so that every beat up
     to the failure moves in the same cycle. When that is too much to record, the failing inference
-    runs alone.
+    runs alone, unless it depends on those before.
     """
     first = first_of(checks)
     streams = _choose_probes(request.summary, [item.node for item in request.summary.streams])
@@ -421,6 +426,8 @@ def _localise(
     last = min(first.inference, request.inferences - 1) + 1
     start = 0
     if last * sum(stream.spec.elements for stream in streams) > LOCALISE_ELEMENTS:
+        if request.summary.keeps_state:
+            return checks
         start = last - 1
     part = [item[start:last] for item in codes]
     expected = _reference_codes(reference, part, (*request.summary.outputs, *streams))

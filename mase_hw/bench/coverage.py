@@ -8,6 +8,7 @@ from typing import ClassVar
 from mase_hw._registry import nearest
 from mase_hw.bench._base import Benchmark, Row
 from mase_hw.bench._emission import SAMPLES, Coverage, reason_against
+from mase_hw.bench._format_networks import format_networks
 from mase_hw.bench._listed_models import module_samples, vision_builders
 from mase_hw.errors import ConfigError, MaseError
 
@@ -15,11 +16,11 @@ MODULES_BAR, VISION_BAR = 90, 80
 # Every so many layers of a quick run.
 QUICK_STEP = 6
 # What only a run measures that names it.
-LONG = ("modules-exact", "vision")
+LONG = ("modules-exact", "vision", "formats")
 
 
 class ModelCoverage(Benchmark):
-    """Layers of torch's own tests, emitted or simulated; torchvision's classifiers."""
+    """Layers of torch's own tests, emitted or simulated; classifiers; networks in formats."""
 
     name: ClassVar[str] = "coverage"
     title: ClassVar[str] = "layers and models of others that have hardware"
@@ -91,4 +92,5 @@ PARTS: dict[str, Callable[[bool], Iterable[Row]]] = {
     "modules": modules,
     "modules-exact": exact_modules,
     "vision": vision,
+    "formats": format_networks,
 }

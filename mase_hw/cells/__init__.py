@@ -4,6 +4,7 @@ from functools import cache
 
 from mase_hw._registry import discover
 from mase_hw.cells._base import PARAMETER, Cell, Image, Origin, Origins, Port, Value, fact
+from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps, met
 from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Wire
 from mase_hw.cells._operation import Operation
@@ -40,6 +41,7 @@ __all__ = [
     "Cell",
     "Compare",
     "Composite",
+    "Device",
     "Flow",
     "Fold",
     "Gates",

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._parts import Parts
 from mase_hw.formats import Encoding, StreamField
@@ -222,6 +223,15 @@ class Cell(ABC):
             for name, value in found.items()
             if isinstance(value, bool | int | str | Enum | Encoding)
         }
+
+    def on(self, device: Device, steady: Collection[str] = ()) -> Cell:
+        """Return the same as its module makes best use of where it is.
+
+        Args:
+            device: whose blocks there are.
+            steady: inputs that come from memories which never pause.
+        """
+        return self
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:

@@ -132,7 +132,12 @@ def pack_words(number_format: Format, beats: Tensor, rows: int = 1) -> Sequence[
     for item in number_format.stream_fields(beats.shape[1], rows):
         values = payloads[item.suffix].numpy().astype("<i8")
         octets = np.ascontiguousarray(values).view(np.uint8).reshape(*values.shape, 8)
+        octets = octets[:, :, : -(-item.width_bits // 8)]
         bits = np.unpackbits(octets, axis=2, bitorder="little")[:, :, : item.width_bits]
         columns.append(bits.reshape(len(beats), -1))
     packed = np.packbits(np.concatenate(columns, axis=1), axis=1, bitorder="little")
-    return [int.from_bytes(row.tobytes(), "little") for row in packed]
+    if packed.shape[1] > 8:
+        return [int.from_bytes(row.tobytes(), "little") for row in packed]
+    whole = np.pad(packed, ((0, 0), (0, 8 - packed.shape[1])))
+    words: list[int] = whole.view("<u8")[:, 0].tolist()
+    return words

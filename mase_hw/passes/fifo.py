@@ -21,6 +21,10 @@ from mase_hw.passes._insert import insert_after
 ROLE = "fifo"
 # Inferences over which occupancies settle, beyond those that are in flight at once.
 SETTLING = 2
+# Beats of a queue that only parts `ready` from `valid`.
+LEAST_DEPTH = 2
+# Cycles that a queue takes.
+QUEUE_CYCLES = 2
 
 
 def insert_fifos_transform_pass(
@@ -107,7 +111,36 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[tuple[Node, str], int, int]]]:
                 found.setdefault(producer, []).append((edge, behind, depth))
             if depth > 1:
                 gone.append(taken[edge])
+    for producer, edges in forks.items():
+        late = found.get(producer, [])
+        alone = [edge for edge in edges if edge not in [queued for queued, _, _ in late]]
+        meeting = _met_at_once(alone, netlists) if producer.op == "placeholder" else []
+        # What waits for them waits for their queue, too.
+        more = QUEUE_CYCLES if meeting else 0
+        late = [(edge, behind, depth + more * (depth > 1)) for edge, behind, depth in late]
+        for met in meeting:
+            late.append((met[0], 0, LEAST_DEPTH))
+            place = sum(depth > 1 for _, _, depth in late)
+            late += [(edge, place, 1) for edge in met[1:]]
+        found |= {producer: late} if late else {}
     return found
+
+
+def _met_at_once(
+    edges: list[tuple[Node, str]], netlists: Mapping[Node, Netlist]
+) -> list[list[tuple[Node, str]]]:
+    """Return the operands that meet with nothing but wires between, by where they meet.
+
+    A node that waits for both would be ready for one while the other is there: for a port of the
+    design, which is both, `ready` would follow `valid`.
+    """
+    ends: dict[Node, list[tuple[Node, str]]] = {}
+    for edge in edges:
+        end = edge[0]
+        while netlists[end].is_wire and len(end.users) == 1 and next(iter(end.users)) in netlists:
+            (end,) = end.users
+        ends.setdefault(end, []).append(edge)
+    return [met for met in ends.values() if len(met) > 1]
 
 
 def _edges(producer: Node) -> list[tuple[Node, str]]:
