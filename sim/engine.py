@@ -133,6 +133,7 @@ class RunResult:
         waveform: the file, when one was asked for.
         memory: what the memory port did, where there is one.
         before: the streams of each run before a reset.
+        peak_kib: the most memory that the simulator held; 0 where it is not known.
     """
 
     cycles: int
@@ -143,6 +144,7 @@ class RunResult:
     waveform: Path | None
     memory: MemoryState | None = None
     before: tuple[Mapping[str, Recording], ...] = ()
+    peak_kib: int = 0
 
 
 def split_runs(recording: Recording, marks: Integers) -> list[Recording]:

@@ -525,6 +525,20 @@ const First& first_of(const Each<First, Items...>& items) {
   return items;
 }
 
+// The most memory that this process held, in KiB; 0 where the system does not say.
+std::uint64_t peak_kib() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::uint64_t kib = 0;
+  while (status >> word) {
+    if (word == "VmHWM:") {
+      status >> kib;
+      break;
+    }
+  }
+  return kib;
+}
+
 class Simulation {
  public:
   Simulation(Job& job, VerilatedContext& context)
@@ -561,7 +575,8 @@ class Simulation {
 
   void write() {
     std::ofstream result(job_.folder + "/result.txt");
-    result << "cycles " << cycle_ << "\nseconds " << seconds_ << "\nhung " << hung_ << '\n';
+    result << "cycles " << cycle_ << "\nseconds " << seconds_ << "\nhung " << hung_ << "\npeak "
+           << peak_kib() << '\n';
     for_each(drivers_, [&](auto& item) { item.write(job_, result); });
     for_each(consumers_, [&](auto& item) { item.write(job_, result); });
     for_each(probes_, [&](auto& item) { item.write(job_, result); });

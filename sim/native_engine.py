@@ -107,6 +107,7 @@ def _read_result(request: RunRequest, folder: Path) -> RunResult:
         waveform,
         memory,
         runs_before(streams),
+        int(numbers["peak"]),
     )
 
 

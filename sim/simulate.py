@@ -70,6 +70,7 @@ class SimulationReport:
         waveform: path of the recorded waveform.
         resets: resets in the run.
         followed: resets after which whole inferences came, all compared.
+        peak_kib: the most memory that the simulator held (native engine); 0 where it is not known.
         queues: how full each queue became, when that was asked for.
         memory: what the port of the external memory did, where there is one.
         outputs: codes of each output by stream name, the inferences along the batch dimension.
@@ -97,6 +98,7 @@ class SimulationReport:
     waveform: Path | None = None
     resets: int = 0
     followed: int = 0
+    peak_kib: int = 0
     queues: tuple[QueueMark, ...] = ()
     memory: MemoryState | None = None
     outputs: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
@@ -196,17 +198,16 @@ def simulate(
     model = reference if reference is not None else load_reference(folder)
     expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
     request = make_request(folder, summary, codes, expected, seed, stall, chosen, waves)
-    moments = np.random.default_rng(seed).integers(1, _longest_run(summary) + 1, resets)
     request = replace(
-        request, stalled=stalled, memory=model_of_memory, resets=tuple(moments.tolist()),
-        reset_memory=reset_memory, repeats=repeats,
+        request, stalled=stalled, memory=model_of_memory, repeats=repeats,
+        resets=reset_moments(summary, resets, seed), reset_memory=reset_memory,
     )  # fmt: skip
     try:
         result = ENGINES[engine](request)
     except BuildError as error:
         raise SimulationError(_explain_build(folder, error)) from error
     checks = _check(request, result, expected)
-    result = replace(result, violations=result.violations + _wrong_before(request, result))
+    result = replace(result, violations=result.violations + wrong_before(request, result))
     if any(check.mismatches for check in checks):
         checks = _localise(request, result, checks, codes, model, ENGINES[engine])
     if result.hung and (not _all_accepted(request, result) or _explain_memory(result.memory)):
@@ -315,9 +316,14 @@ def _check_life(
         raise SimulationError("this design has no external memory that could miss a reset")
 
 
-def _longest_run(summary: DesignSummary) -> int:
-    """Return the most cycles before a reset: some inferences are in the middle, or done."""
-    return summary.latency_cycles + 3 * summary.interval_cycles
+def reset_moments(summary: DesignSummary, count: int, seed: int) -> tuple[int, ...]:
+    """Return for how many cycles each run goes on before a reset.
+
+    At most three intervals behind the latency: some inferences are in the middle, or done.
+    """
+    longest = summary.latency_cycles + 3 * summary.interval_cycles
+    found: list[int] = np.random.default_rng(seed).integers(1, longest + 1, count).tolist()
+    return tuple(found)
 
 
 def _came(summary: DesignSummary, run: Mapping[str, Recording]) -> list[range]:
@@ -325,7 +331,7 @@ def _came(summary: DesignSummary, run: Mapping[str, Recording]) -> list[range]:
     return [range(len(run[item.name].cycles) // item.spec.beats) for item in summary.outputs]
 
 
-def _wrong_before(request: RunRequest, result: RunResult) -> tuple[Violation, ...]:
+def wrong_before(request: RunRequest, result: RunResult) -> tuple[Violation, ...]:
     """Return where what came before a reset differs from the reference."""
     found = []
     for number, run in enumerate(result.before):
@@ -539,6 +545,7 @@ def _report(
         first_mismatch=first_of(checks),
         violations=result.violations,
         waveform=result.waveform,
+        peak_kib=result.peak_kib,
         queues=queue_marks(summary, result),
         memory=result.memory,
         outputs=outputs,

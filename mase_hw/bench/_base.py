@@ -46,6 +46,14 @@ class Benchmark(ABC):
         """
         raise ConfigError(f"the figures of {self.name!r} are measured together, not {names[0]!r}")
 
+    def sampled(self, samples: int) -> Benchmark:
+        """Return the benchmark with a sample of this size.
+
+        Raises:
+            ConfigError: when the group takes none.
+        """
+        raise ConfigError(f"the figures of {self.name!r} take no sample; asked for: {samples}")
+
 
 @dataclass
 class Elapsed:

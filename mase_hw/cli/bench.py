@@ -21,6 +21,9 @@ def bench(
         list[str] | None,
         typer.Option(help="Only the figures of this name; for groups that say so. Repeatable."),
     ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Size of the sample; for groups that take one.", min=1)
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples, for a look.")] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
@@ -40,6 +43,8 @@ def bench(
         if name not in benchmarks():
             raise ConfigError(f"no figures are called {name!r}; {nearest(name, benchmarks())}")
     chosen = {name: benchmarks()[name].only(only) if only else benchmarks()[name] for name in names}
+    if samples is not None:
+        chosen = {name: benchmark.sampled(samples) for name, benchmark in chosen.items()}
     results: dict[str, list[Row]] = {}
     for name, benchmark in chosen.items():
         table = Table("what", "measured", "bar", "met", title=benchmark.title)

@@ -37,6 +37,7 @@ class Transition:
         bad: the literal of each assertion's breach.
         constraints: literals that always hold.
         gates: both operands of each further variable.
+        outputs: literals that are shown.
     """
 
     inputs: int
@@ -44,6 +45,7 @@ class Transition:
     bad: tuple[int, ...]
     constraints: tuple[int, ...]
     gates: tuple[tuple[int, int], ...]
+    outputs: tuple[int, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Transition:
@@ -59,6 +61,7 @@ class Transition:
             first = words[1] if len(words) > 1 else 0
             own = 2 * (1 + inputs + place)
             latches.append((words[0], None if first == own else first))
+        shown = tuple(int(line) for line in lines[registers : registers + outputs])
         literals = [int(line) for line in lines[registers + outputs : -1]]
         found, data, place = [], lines[-1], 0
 
@@ -77,9 +80,8 @@ class Transition:
             own = 2 * (1 + inputs + registers + number)
             left = own - delta()
             found.append((left, left - delta()))
-        return cls(
-            inputs, tuple(latches), tuple(literals[:bad]), tuple(literals[bad:]), tuple(found)
-        )
+        asserted, assumed = tuple(literals[:bad]), tuple(literals[bad:])
+        return cls(inputs, tuple(latches), asserted, assumed, tuple(found), shown)
 
 
 class Network:
@@ -139,30 +141,37 @@ class Network:
                 )
         return found
 
-    def text(self, output: int) -> bytes:
-        """Return the network with one output in the binary format AIGER."""
-        order, number = [0] * (len(self._gates) + 1), 0
-        for kind in (True, False):
-            for place, gate in enumerate(self._gates, 1):
-                if (gate[0] == INPUT) is kind:
-                    number += 1
-                    order[place] = number
+    def text(self, output: int, registers: Mapping[int, int] | None = None) -> bytes:
+        """Return the network with one output in the binary format AIGER.
+
+        Args:
+            output: its literal.
+            registers: the next value of each input that is a register, which starts with 0.
+        """
+        following = {literal >> 1: value for literal, value in (registers or {}).items()}
+        places = range(1, len(self._gates) + 1)
+        inputs = [place for place in places if self._gates[place - 1][0] == INPUT]
+        free = [place for place in inputs if place not in following]
+        gates = [place for place in places if self._gates[place - 1][0] != INPUT]
+        order = {0: 0}
+        for number, place in enumerate((*free, *following, *gates), 1):
+            order[place] = number
 
         def renamed(literal: int) -> int:
             return 2 * order[literal >> 1] + (literal & 1)
 
         data = bytearray()
-        for place, gate in enumerate(self._gates, 1):
-            if gate[0] != INPUT:
-                right, left = sorted((renamed(gate[0]), renamed(gate[1])))
-                for value in (2 * order[place] - left, left - right):
-                    rest = value
-                    while rest >= 128:
-                        data.append(rest & 127 | 128)
-                        rest >>= 7
-                    data.append(rest)
-        header = f"aig {number} {self.inputs} 0 1 {number - self.inputs}\n{renamed(output)}\n"
-        return header.encode() + bytes(data)
+        for place in gates:
+            right, left = sorted(renamed(literal) for literal in self._gates[place - 1])
+            for value in (2 * order[place] - left, left - right):
+                rest = value
+                while rest >= 128:
+                    data.append(rest & 127 | 128)
+                    rest >>= 7
+                data.append(rest)
+        header = f"aig {len(order) - 1} {len(free)} {len(following)} 1 {len(gates)}\n"
+        lines = [*(renamed(value) for value in following.values()), renamed(output)]
+        return (header + "".join(f"{line}\n" for line in lines)).encode() + bytes(data)
 
 
 Frame = list[int]

@@ -14,10 +14,12 @@ import numpy as np
 
 from mase_hw._registry import nearest
 from mase_hw.cells import PARAMETER, Cell, cells
+from mase_hw.emit.library import library
 from mase_hw.emit.modules import module_texts
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Encoding
 from mase_hw.proof._harness import TOP, Proof, streams
+from mase_hw.proof._parts import Part, parts
 from mase_hw.proof._report import ProofReport, ProofRow
 from mase_hw.proof._solver import Circuit, Verdict, solver
 
@@ -39,7 +41,8 @@ def prove(
     """Prove the properties of a cell, or of all, over the parameters that its class gives.
 
     Args:
-        name: of the cell's class or of its module; None for all.
+        name: of the cell's class or of its module, or of a part (`Fork`, `Join`, `Gearbox`); None
+            for all.
         limit_seconds: for each search of a proof, and again of a fault where there is no proof.
         samples: how many sets of parameters of a cell are proved; None for all.
         progress: called with how many sets of parameters are done, and how many there are.
@@ -50,23 +53,33 @@ def prove(
         ToolError: when the solver is missing, with the command that installs it.
     """
     solver()
-    given = [cell for cls in _chosen(name) for cell in subjects(cls)[:samples]]
+    given: list[Cell | Part] = []
+    for cls in _chosen(name):
+        found = cls.proofs() if issubclass(cls, Part) else subjects(cls)
+        given += found[:samples]
     rows: list[ProofRow] = []
-    for done, cell in enumerate(given):
+    for done, item in enumerate(given):
         if progress:
             progress(done, len(given))
-        rows += prove_cell(cell, limit_seconds=limit_seconds)
+        if isinstance(item, Part):
+            rows += prove_part(item, limit_seconds=limit_seconds)
+        else:
+            rows += prove_cell(item, limit_seconds=limit_seconds)
     if progress:
         progress(len(given), len(given))
     return ProofReport(tuple(rows))
 
 
-def _chosen(name: str | None) -> Iterable[type[Cell]]:
+def _chosen(name: str | None) -> Iterable[type[Cell] | type[Part]]:
     """Return the classes of a name, or all."""
-    known = {cls.__name__: cls for cls in cells() if subjects(cls)}
+    known: dict[str, type[Cell] | type[Part]] = {cls.__name__: cls for cls in parts()}
+    modules: dict[str, type[Cell] | type[Part]] = {cls.module: cls for cls in parts()}
+    for cls in cells():
+        if found := subjects(cls):
+            known[cls.__name__] = cls
+            modules[found[0].module] = cls
     if name is None:
         return known.values()
-    modules = {cell.module: cls for cls in known.values() for cell in subjects(cls)[:1]}
     if name not in {**known, **modules}:
         raise ConfigError(f"no cell that can be proved is called {name!r}; {nearest(name, known)}")
     return [{**known, **modules}[name]]
@@ -106,21 +119,36 @@ def prove_cell(
             (folder / files[parameter]).write_text(words)
         proof = Proof(cell, files)
         sources = {**module_texts([cell]), **(texts or {}), TOP: proof.text}
-        for name, text in sources.items():
-            (folder / f"{name}.sv").write_text(text)
-        circuit = Circuit([f"{name}.sv" for name in sources], TOP, folder)
-        claims = [name for name in circuit.assertions if not name.startswith(REACH)]
-        circuit.induce(claims, limit_seconds / 4)
-        for name in _ordered(circuit.assertions):
-            start = time.monotonic()
-            verdict = circuit.solve(name, limit_seconds)
-            if name.startswith(REACH):
-                verdict = _reached(verdict)
-            yield ProofRow(
-                type(cell).__name__, label, _spoken(name), verdict, time.monotonic() - start
-            )
+        yield from _solved(type(cell).__name__, label, sources, folder, limit_seconds)
         if not proof.spots:
             yield ProofRow(type(cell).__name__, label, DATA, Verdict("simulated", 0), 0.0)
+
+
+def prove_part(
+    part: Part, *, limit_seconds: float = LIMIT_SECONDS, texts: Mapping[str, str] | None = None
+) -> Iterator[ProofRow]:
+    """Yield what becomes of each property of a fork, a join or a gearbox, as `prove_cell` does."""
+    with TemporaryDirectory(prefix="mase_hw_proof_") as scratch:
+        sources = {part.module: library()[part.module], **(texts or {}), TOP: part.text}
+        name = type(part).__name__
+        yield from _solved(name, part.described, sources, Path(scratch), limit_seconds)
+
+
+def _solved(
+    cell: str, label: str, sources: Mapping[str, str], folder: Path, limit_seconds: float
+) -> Iterator[ProofRow]:
+    """Yield what becomes of each assertion of a module with its environment."""
+    for name, text in sources.items():
+        (folder / f"{name}.sv").write_text(text)
+    circuit = Circuit([f"{name}.sv" for name in sources], TOP, folder)
+    claims = [name for name in circuit.assertions if not name.startswith(REACH)]
+    circuit.induce(claims, limit_seconds / 4)
+    for name in _ordered(circuit.assertions):
+        start = time.monotonic()
+        verdict = circuit.solve(name, limit_seconds)
+        if name.startswith(REACH):
+            verdict = _reached(verdict)
+        yield ProofRow(cell, label, _spoken(name), verdict, time.monotonic() - start)
 
 
 def _ordered(names: Iterable[str]) -> list[str]:
@@ -167,9 +195,9 @@ def shortest(cell: Cell) -> Cell:
         return cell
     ports = (*cell.inputs.values(), *cell.outputs.values())
     common = gcd(*(port.beats for port in ports if port.beats))
-    for parts in range(common, 1, -1):
-        if common % parts == 0:
-            less: Cell = replace(cell, beats=cell.beats // parts)  # type: ignore[attr-defined,type-var]
+    for count in range(common, 1, -1):
+        if common % count == 0:
+            less: Cell = replace(cell, beats=cell.beats // count)  # type: ignore[attr-defined,type-var]
             if _alike(less, cell):
                 return less
     return cell

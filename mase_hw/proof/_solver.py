@@ -140,7 +140,7 @@ class Circuit:
             command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
         )
         if done.returncode or not (folder / "circuit.json").is_file():
-            raise ProofError(f"Yosys cannot read the module: {_reason(done.stdout + done.stderr)}")
+            raise ProofError(f"Yosys cannot read the module: {failure(done.stdout + done.stderr)}")
         self._names = json.loads((folder / "circuit.json").read_text())
         self._aiger = Aiger.read(folder / "circuit.aig")
         self._numbers = {
@@ -196,14 +196,11 @@ class Circuit:
 
     def _prove(self, name: str, limit_seconds: float) -> Verdict:
         text = self._abc(f"pdr -v -T {max(1, round(limit_seconds))}", limit_seconds)
-        if _PROVED.search(text):
-            found = _INVARIANT.search(text)
-            if found and not _VERIFIED.search(text):
-                raise ProofError(f"the solver could not check its invariant of {name}")
-            return Verdict("proved", int(found[1]) if found else 1, int(found[2]) if found else 0)
-        if found := _FAULT.search(text):
-            return Verdict("refuted", int(found[1]) + 1, fault=self._trace())
-        return Verdict("bounded", 0)
+        found = _INVARIANT.search(text)
+        if _PROVED.search(text) and found and not _VERIFIED.search(text):
+            raise ProofError(f"the solver could not check its invariant of {name}")
+        verdict = outcome(text) or Verdict("bounded", 0)
+        return replace(verdict, fault=self._trace()) if verdict.status == "refuted" else verdict
 
     def _search(self, limit_seconds: float) -> Verdict:
         limit = max(1, round(limit_seconds))
@@ -250,7 +247,17 @@ class Circuit:
         return tuple(lines)
 
 
-def _reason(text: str) -> str:
+def outcome(text: str) -> Verdict | None:
+    """Return what ABC says of a property; None where it came to no end."""
+    if _PROVED.search(text):
+        found = _INVARIANT.search(text)
+        return Verdict("proved", int(found[1]) if found else 1, int(found[2]) if found else 0)
+    if found := _FAULT.search(text):
+        return Verdict("refuted", int(found[1]) + 1)
+    return None
+
+
+def failure(text: str) -> str:
     """Return the first error in what Yosys and its front end say."""
     lines = [line.strip() for line in text.splitlines()]
     found = [line for line in lines if "ERROR: " in line]

@@ -1,8 +1,6 @@
 """Resets in any cycle, a memory that misses one, and runs of any length in constant memory."""
 
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -84,25 +82,13 @@ def test_a_memory_that_is_late_changes_no_bit(outside, engine):
 
 
 def test_memory_does_not_grow_with_the_length_of_a_run(layers):
-    """The simulator's own peak, for a run a hundred times as long."""
-    peaks = [_peak(layers.folder, repeats) for repeats in (100, 10_000)]
-    assert peaks[1][0] > 50 * peaks[0][0]
-    assert peaks[1][1] < peaks[0][1] + 4096
-
-
-def _peak(folder, repeats):
-    """Return cycles, and the largest resident memory of the simulator in KiB."""
-    code = (
-        "import resource, sys, mase_hw\n"
-        "mase_hw.simulate(sys.argv[1], samples=10)\n"
-        "report = mase_hw.simulate(sys.argv[1], samples=10, repeats=int(sys.argv[2]))\n"
-        "assert report.is_right and report.elements == 30\n"
-        "print(report.cycles, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
-    )
-    command = [sys.executable, "-c", code, str(folder), str(repeats)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    cycles, peak = map(int, done.stdout.split())
-    return cycles, peak
+    short, long = (mase_hw.simulate(layers, samples=10, repeats=n) for n in (100, 10_000))
+    assert long.is_right
+    assert long.elements == short.elements == 30
+    assert long.cycles > 50 * short.cycles
+    assert 1000 < long.peak_kib < short.peak_kib + 512
+    kept = mase_hw.simulate(layers, samples=50_000)
+    assert kept.peak_kib > long.peak_kib + 2048  # What is kept shows.
 
 
 def test_a_pass_that_differs_from_the_first_is_found(layers, tmp_path):

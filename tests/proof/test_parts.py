@@ -1,0 +1,60 @@
+"""Forks, joins and gearboxes are proved unbounded, and fail when they are broken on purpose."""
+
+import pytest
+
+from mase_hw.emit.library import library
+from mase_hw.proof import prove, prove_part
+from mase_hw.proof._parts import Fork, Gearbox, Join, parts
+
+LIMIT_SECONDS = 8.0
+BROKEN = {
+    "a consumer that is not waited for": (
+        Fork(2), "not lost", "&(data_out_ready | done_q)", "|(data_out_ready | done_q)",
+    ),
+    "a beat that is sent twice": (Fork(3), "not twice", "& ~done_q", ""),
+    "all or nothing": (Fork(2), "taken in time", "data_out_ready | done_q", "data_out_ready"),
+    "a reset that is missing": (
+        Fork(2), "offered in time", "rst || (data_in_valid && data_in_ready)",
+        "data_in_valid && data_in_ready",
+    ),
+    "one input is enough": (Join(2), "not invented", "= &data_in_valid", "= |data_in_valid"),
+    "an input that moves alone": (
+        Join(3), "moves along", "(&others) & data_out_ready", "data_out_ready",
+    ),
+    "a rest that stays": (
+        Gearbox(4, 3, 3), "right data", "level_q - LevelWidth'(OutUnits + RestUnits)",
+        "level_q - LevelWidth'(OutUnits)",
+    ),
+    "a word too early": (
+        Gearbox(4, 3, 3), "not invented", "level_q >= LevelWidth'(OutUnits)", "level_q != '0",
+    ),
+    "bits in the wrong place": (
+        Gearbox(2, 3, 2), "right data", "held_d[place*Unit+:IN_WIDTH]", "held_d[0+:IN_WIDTH]",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", [Fork(2), Join(3), Gearbox(4, 3, 3), Gearbox(2, 3, 2)], ids=str)
+def test_a_part_is_proved_whole(part):
+    rows = list(prove_part(part, limit_seconds=LIMIT_SECONDS))
+    assert {row.claim for row in rows} >= {"stable", "not invented", "offered in time"}
+    for row in rows:
+        wanted = "reached" if row.claim.startswith("reach") else "proved"
+        assert row.verdict.status == wanted, (row.claim, row.said)
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_part_that_is_broken_on_purpose_fails(fault):
+    part, breach, old, new = BROKEN[fault]
+    text = library()[part.module]
+    assert text.count(old) == 1
+    texts = {part.module: text.replace(old, new)}
+    rows = prove_part(part, limit_seconds=LIMIT_SECONDS, texts=texts)
+    assert breach in {row.claim for row in rows if row.verdict.status == "refuted"}
+
+
+def test_parts_are_found_by_name_and_by_module():
+    report = prove("mase_stream_join", limit_seconds=LIMIT_SECONDS, samples=1)
+    assert {row.cell for row in report.rows} == {"Join"}
+    assert not report.refuted
+    assert {cls.__name__ for cls in parts()} == {"Fork", "Join", "Gearbox"}
