@@ -5,7 +5,7 @@ from functools import cache
 from mase_hw._registry import discover
 from mase_hw.cells._base import PARAMETER, Cell, Image, Origin, Origins, Port, Value, fact
 from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps, met
-from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Wire
+from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Sketch, Wire
 from mase_hw.cells._operation import Operation
 from mase_hw.cells._parts import (
     Adder,
@@ -30,16 +30,20 @@ from mase_hw.cells._parts import (
     Turn,
     Zeros,
 )
+from mase_hw.cells._sketch import MOVES, SAMPLES, Curve, sampled
 from mase_hw.cells.composite import Composite
 from mase_hw.cells.rom_source import RomSource
 
 __all__ = [
+    "MOVES",
     "PARAMETER",
+    "SAMPLES",
     "Adder",
     "Arrivals",
     "Cell",
     "Compare",
     "Composite",
+    "Curve",
     "Flow",
     "Fold",
     "Gates",
@@ -67,6 +71,7 @@ __all__ = [
     "Rounding",
     "Saturation",
     "Shifter",
+    "Sketch",
     "Steps",
     "Sticky",
     "Table",
@@ -77,6 +82,7 @@ __all__ = [
     "cells",
     "fact",
     "met",
+    "sampled",
 ]
 
 

@@ -58,6 +58,18 @@ class Merge(Motion):
         room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - 3
         return room
 
+    @property
+    def lag(self) -> int:
+        """One register stage."""
+        return 2
+
+    def taker_of(self, port: str, places: Cycles) -> Cycles:
+        """The beat of the result that it becomes a part of."""
+        own = np.array(self.places[port])
+        rounds, place = np.divmod(places, own.size)
+        takers: Cycles = rounds * self.beats + own[place]
+        return takers
+
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A beat of the result is made when there is room to store it."""
         made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone, 3) + 1))
@@ -77,10 +89,7 @@ class Merge(Motion):
 
     def _takers(self, port: str, beats: int) -> Cycles:
         """Return, for each beat of an input, the beat of the result that takes it."""
-        places = np.array(self.places[port])
-        rounds = np.arange(beats // places.size)[:, None]
-        takers: Cycles = (rounds * self.beats + places).reshape(-1)
-        return takers
+        return self.taker_of(port, np.arange(beats))
 
 
 @dataclass(frozen=True)
