@@ -63,6 +63,24 @@ class Merge(Motion):
         """One register stage."""
         return 2
 
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """What `needs` says: the last beat that went into a result, or into one before."""
+        rounds, place = np.divmod(results, self.beats)
+        last = np.searchsorted(np.array(self.places[port]), place, side="right") - 1
+        if port == self.awaited:
+            last = np.maximum(last, 0)
+        needs: Cycles = rounds * len(self.places[port]) + last
+        return needs
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """The result three before the one that takes it, or before its round, if it is awaited."""
+        takers = self.taker_of(port, places)
+        if port == self.awaited:
+            rounds, place = np.divmod(places, len(self.places[port]))
+            takers = np.where(place == 0, rounds * self.beats, takers)
+        room: Cycles = takers - 3
+        return room
+
     def taker_of(self, port: str, places: Cycles) -> Cycles:
         """The beat of the result that it becomes a part of."""
         own = np.array(self.places[port])

@@ -35,6 +35,9 @@ from mase_hw.graph.streams import stream_operands
 # Cycles between beats that are far apart: more than any delay.
 APART = 1 << 32
 
+# Of a large design one in so many of the beats whose times are known is ordered.
+ORDERED = 4
+
 Use = tuple[Node, str]
 
 
@@ -184,20 +187,26 @@ def _add_waits(unit: _Unit) -> None:
         )
 
 
+def _some(beats: int) -> Cycles:
+    """Return the beats that are ordered of a large design, the last among them."""
+    places = sampled(beats)
+    return places if places.size == beats else places[::-ORDERED][::-1]
+
+
 def _sketched(unit: _Unit) -> _Unit:
     """Return a unit of the sampled beats of its streams, for a design that is large.
 
     A sampled beat waits for the last one that is sampled of those that it waits for.
     """
     netlist = unit.netlist
-    results = sampled(unit.results)
+    results = _some(unit.results)
     found = _Unit(unit.node, results.size, netlist, True, unit.uses, unit.producers)
     if netlist is None:
         return found
     apart = {name: Curve.even(netlist.inputs[name].beats, APART, 1) for name in unit.producers}
     taken = netlist.sketch(apart).taken
     for name in unit.producers:
-        places = sampled(netlist.inputs[name].beats)
+        places = _some(netlist.inputs[name].beats)
         needs, room = netlist.needs_of(name, results), netlist.room_of(name, places)
         found.needs[name] = np.searchsorted(places, needs, side="right") - 1
         found.room[name] = np.searchsorted(results, room, side="right") - 1
@@ -348,7 +357,7 @@ def _least_depth(units: Mapping[Node, _Unit], queue: _Unit) -> int:
 def _deadlocks(units: Mapping[Node, _Unit], depths: Mapping[Node, int]) -> bool:
     changed = dict(units)
     for node, depth in depths.items():
-        places = sampled(units[node].beats) if units[node].sampled else None
+        places = _some(units[node].beats) if units[node].sampled else None
         room = dict.fromkeys(units[node].room, _room(units[node].beats, depth, places))
         changed[node] = replace(units[node], room=room)
     return bool(_loop(_waits(changed)))
