@@ -13,7 +13,7 @@ from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
-from mase_hw.graph.memory import ON_CHIP
+from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.hardware.route import RouteReport
 from mase_hw.hardware.route import route as route_folder
 from mase_hw.hardware.synth import SynthesisReport
@@ -53,6 +53,7 @@ def emit_verilog(
     multipliers: int = 64,
     memory: Memory = ON_CHIP,
     queues: Mapping[str, int] | None = None,
+    device: str = GENERIC,
     data: Any = None,
     name: str | None = None,
 ) -> Project:
@@ -68,6 +69,8 @@ def emit_verilog(
         memory: `on-chip`, or `external` for weights that come through one AXI4 port, or a table,
             see `mase_hw.passes.memory`.
         queues: depths of queues by name, in place of the computed ones.
+        device: whose blocks may be used: `generic` for none, or `xcup`, where a DSP block makes two
+            products. Simulations and other targets take the same without them.
         data: batches of inputs that show the ranges of values, for fractions left open.
         name: the design's name.
 
@@ -88,7 +91,12 @@ def emit_verilog(
     if config is not None or not mg.has_formats:
         mg = quantize(mg, config, data=data)
     mg = to_hardware(
-        mg, parallelism=parallelism, multipliers=multipliers, memory=memory, queues=queues
+        mg,
+        parallelism=parallelism,
+        multipliers=multipliers,
+        memory=memory,
+        queues=queues,
+        device=device,
     )
     return write_project(mg, Path(output), testbench=write_testbench)
 

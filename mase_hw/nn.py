@@ -9,6 +9,9 @@ this module, made when it is first asked for: `LinearInteger`, `LinearMXInt`, `C
 
 `quantize_layers` replaces the layers of a whole model, `calibrate` shows them data. A captured
 model keeps the formats of its layers, and `mase_hw.emit_verilog` makes hardware of them.
+
+`KeyValueCache` keeps keys and values from step to step, in software and in hardware; `DecoderStep`
+is one step of a decoder of transformers.
 """
 
 from __future__ import annotations
@@ -35,6 +38,164 @@ BASES: dict[str, type[nn.Module]] = {
 OPERANDS = ("data_in", "weight", "bias")
 # Two ranges: a format that is another one for each has a range to be fitted.
 _RANGES = ((-1.0, 1.0), (-1024.0, 1024.0))
+
+
+class KeyValueCache(nn.Module):
+    """The keys and values of one sequence, which a decoder writes one token of in every step.
+
+    It is a layer of a model whose `forward` is one step: one token in, and its position. Captured,
+    it becomes a memory inside the design: a reset empties it, every inference is the next step. It
+    is for inference: gradients would reach back through all steps, and are cut off.
+
+    Args:
+        tokens: places: the longest sequence.
+        heads: of keys and values.
+        size: elements of a head.
+
+    Raises:
+        ConfigError: for fewer than 2 tokens, or no elements.
+        DataError: for a position beyond the last place: the cache is full.
+
+    Example:
+        >>> cache = KeyValueCache(tokens=4, heads=2, size=3)
+        >>> position = torch.tensor([0])
+        >>> keys, values = cache(torch.ones(1, 2, 1, 3), torch.ones(1, 2, 1, 3), position)
+        >>> keys.shape, cache.seen(position).tolist()
+        (torch.Size([1, 2, 4, 3]), [[[[True, False, False, False]]]])
+    """
+
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self, tokens: int, heads: int, size: int) -> None:
+        super().__init__()
+        if tokens < 2 or heads < 1 or size < 1:
+            raise ConfigError(
+                f"KeyValueCache of {tokens} tokens, {heads} heads of {size}; allowed are 2 tokens, "
+                "1 head of 1 at least"
+            )
+        self.tokens = tokens
+        self.register_buffer("keys", torch.zeros(1, heads, tokens, size), persistent=False)
+        self.register_buffer("values", torch.zeros(1, heads, tokens, size), persistent=False)
+
+    def forward(self, key: Tensor, value: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
+        """Write a token's key and value; return those of all places, zero where none was written.
+
+        Args:
+            key: `[1, heads, 1, size]`.
+            value: of the same shape.
+            position: the token's place, one whole number in any shape.
+        """
+        _check_place(position, self.tokens)
+        place = position.reshape(1)
+        self.keys.index_copy_(2, place, key.detach())
+        self.values.index_copy_(2, place, value.detach())
+        return self.keys, self.values
+
+    def seen(self, position: Tensor) -> Tensor:
+        """Return `[1, 1, 1, tokens]`, the mask of attention: true up to the position."""
+        return (torch.arange(self.tokens) <= position.reshape(1)).reshape(1, 1, 1, -1)
+
+    def reset(self) -> None:
+        """Empty it: the next step is the first one."""
+        self.keys.zero_()
+        self.values.zero_()
+
+
+class DecoderStep(nn.Module):
+    """One step of a causal language model of transformers: a token and its position to logits.
+
+    Keys and values of all tokens before lie in a static cache, which becomes memories inside the
+    design. Weights are the model's own.
+
+    Args:
+        model: one that takes `past_key_values`, as `LlamaForCausalLM`.
+        tokens: places of the cache: the longest sequence.
+
+    Raises:
+        ConfigError: for more tokens than positions, or layers that keep something else, such as a
+            sliding window.
+        DataError: for a position beyond the last place: the cache is full.
+
+    Example:
+        >>> step = DecoderStep(LlamaForCausalLM(config), tokens=32)
+        >>> logits = step(torch.tensor([[5]]), torch.tensor([0]))  # [1, 1, vocabulary]
+    """
+
+    def __init__(self, model: nn.Module, tokens: int) -> None:
+        super().__init__()
+        from transformers import StaticCache
+
+        config: Any = getattr(model, "config", None)
+        if config is None:
+            raise ConfigError(
+                f"DecoderStep takes a model of transformers, not a {type(model).__name__}; a model "
+                "of your own keeps its keys and values in a KeyValueCache"
+            )
+        known = getattr(config, "max_position_embeddings", None) or tokens
+        if not 2 <= tokens <= known:
+            raise ConfigError(
+                f"DecoderStep of {tokens} tokens; {type(model).__name__} takes 2 to {known}"
+            )
+        cache: Any = StaticCache(config=config, max_cache_len=tokens)
+        other = [type(layer).__name__ for layer in cache.layers if not _is_plain(layer)]
+        if other:
+            raise ConfigError(
+                f"{type(model).__name__} keeps a {other[0]}; allowed are layers that keep the keys "
+                "and values of all tokens"
+            )
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        weight = next(model.parameters())
+        cache.early_initialization(1, heads, size, weight.dtype, weight.device)
+        self.model = model
+        self.tokens = tokens
+        self._cache = cache
+        for number, layer in enumerate(cache.layers):
+            self.register_buffer(f"keys_{number}", layer.keys, persistent=False)
+            self.register_buffer(f"values_{number}", layer.values, persistent=False)
+
+    def forward(self, input_ids: Tensor, position: Tensor) -> Tensor:
+        """Return the logits `[1, 1, vocabulary]` of the next token.
+
+        Args:
+            input_ids: the token `[1, 1]`.
+            position: its place, one whole number in any shape.
+        """
+        _check_place(position, self.tokens)
+        for number, layer in enumerate(self._cache.layers):
+            layer.keys = self.get_buffer(f"keys_{number}")
+            layer.values = self.get_buffer(f"values_{number}")
+            layer.cumulative_length = position.reshape(()).clone()
+        result = self.model(
+            input_ids=input_ids,
+            position_ids=position.reshape(1, 1),
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        logits: Tensor = result.logits
+        return logits
+
+    def reset(self) -> None:
+        """Empty the cache: the next step is the first one."""
+        for buffer in self.buffers(recurse=False):
+            buffer.zero_()
+
+
+def _is_plain(layer: Any) -> bool:
+    """Return whether a layer's cache holds the keys and values of all tokens."""
+    from transformers.cache_utils import StaticLayer
+
+    return type(layer) is StaticLayer
+
+
+def _check_place(position: Tensor, tokens: int) -> None:
+    """Refuse a position that a cache does not have, but for a model that is captured."""
+    if not is_capturing() and not 0 <= int(position) < tokens:
+        raise DataError(
+            f"the cache is full: position {int(position)} is none of its {tokens} places, 0 to "
+            f"{tokens - 1}"
+        )
 
 
 class QuantizedLayer(nn.Module):

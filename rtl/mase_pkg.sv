@@ -40,6 +40,12 @@ package mase_pkg;
     NotEqual
   } operation_e;
 
+  // Whose primitives synthesis may use (rtl/primitives).
+  typedef enum logic {
+    Generic,
+    Xcup
+  } device_e;
+
   // Exact values are mantissa * 2**exponent, the mantissa in two's complement.
   typedef logic signed [11:0] exponent_t;
 
@@ -215,6 +221,40 @@ package mase_pkg;
   // Of mase_scalar_dot_product before its tree of adders.
   function automatic int unsigned dot_stages(input encoding_e data, input encoding_e weight);
     return (data == Float || weight == Float) ? 4 : 2;
+  endfunction
+
+  // Of mase_dot_pair on Xcup: where the second of two operands begins that are packed into 27 bits,
+  // with a bit to spare for the sum of both.
+  function automatic int unsigned pair_offset(input int unsigned own, input bit own_signed);
+    return (own < 25) ? 26 - own - (own_signed ? 0 : 1) : 1;
+  endfunction
+
+  // How many lanes are summed in a field of so many bits, 4, 2 or 1; 0 where not one product fits.
+  function automatic int unsigned pair_chain(input int unsigned shared, input bit shared_signed,
+                                               input int unsigned own, input bit own_signed);
+    int unsigned half;
+    int unsigned most;
+    if (shared + (shared_signed ? 0 : 1) > 18 || own > 13) return 0;
+    half = 1 << (pair_offset(own, own_signed) - 1);
+    most = (shared_signed ? (1 << (shared - 1)) : (1 << shared) - 1)
+        * (own_signed ? (1 << (own - 1)) : (1 << own) - 1);
+    for (int unsigned lanes = 4; lanes > 0; lanes = lanes / 2) begin
+      if (lanes * most < half) return lanes;
+    end
+    return 0;
+  endfunction
+
+  // Whether a device makes two products of such operands in one block; one of less than nine bits is
+  // cheaper in look-up tables.
+  function automatic bit pairs_products(input device_e device, input int unsigned shared,
+                                          input bit shared_signed, input int unsigned own,
+                                          input bit own_signed);
+    int unsigned left;
+    int unsigned right;
+    left = shared + (shared_signed ? 0 : 1);
+    right = own + (own_signed ? 0 : 1);
+    return device == Xcup && left > 1 && right > 1 && left + right > 8
+        && pair_chain(shared, shared_signed, own, own_signed) > 0;
   endfunction
 
   // Whether a result is 1 where a relation holds, else 0.

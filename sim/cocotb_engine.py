@@ -19,7 +19,14 @@ from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import ToolError
 from mase_hw.sim._process import died, run_simulator, waiting
 from mase_hw.sim.build import build_model
-from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation
+from mase_hw.sim.engine import (
+    Recording,
+    RunRequest,
+    RunResult,
+    Violation,
+    runs_before,
+    split_runs,
+)
 from mase_hw.sim.layout import Bytes, StreamLayout
 from mase_hw.sim.memory import MemoryState
 from mase_hw.sim.native_engine import keep_waveform
@@ -126,6 +133,8 @@ def _environment(request: RunRequest, folder: Path) -> dict[str, str]:
         "MASE_HW_STALLED": request.stalled,
         "MASE_HW_SEED": str(request.seed),
         "MASE_HW_PROBES": ",".join(stream.name for stream in request.probes),
+        "MASE_HW_RESETS": ",".join(map(str, request.resets)),
+        "MASE_HW_RESET_MEMORY": str(int(request.reset_memory)),
         "MASE_HW_MEMORY": json.dumps(asdict(request.memory) if request.memory else {}),
     }
 
@@ -134,7 +143,10 @@ def _read_results(request: RunRequest, folder: Path) -> RunResult:
     with np.load(folder / "results.npz") as arrays:
         summary = json.loads(str(arrays["summary"]))
         streams = {
-            name: Recording(arrays[f"beats.{name}"], arrays[f"cycles.{name}"], valid, ready)
+            name: split_runs(
+                Recording(arrays[f"beats.{name}"], arrays[f"cycles.{name}"], valid, ready),
+                arrays[f"marks.{name}"],
+            )
             for name, (valid, ready) in summary["state"].items()
         }
     violations = tuple(Violation(**item) for item in summary["violations"])
@@ -143,8 +155,9 @@ def _read_results(request: RunRequest, folder: Path) -> RunResult:
         summary["cycles"],
         summary["seconds"],
         summary["hung"],
-        streams,
+        {name: runs[-1] for name, runs in streams.items()},
         violations,
         waveform,
         MemoryState(*summary["memory"]) if summary["memory"] else None,
+        runs_before(streams),
     )

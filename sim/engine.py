@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -31,6 +32,9 @@ class RunRequest:
         waves: write a waveform.
         memory: the memory behind the AXI4 port, where the design has one.
         stalled: which ports pause: a word of `STALLED`.
+        resets: cycles of each run before a reset, from which everything begins again.
+        reset_memory: whether a reset is the external memory's, too.
+        repeats: how often all inputs are streamed; what comes is kept of the first pass alone.
     """
 
     project: Path
@@ -44,6 +48,9 @@ class RunRequest:
     waves: bool = False
     memory: MemoryModel | None = None
     stalled: str = "both"
+    resets: tuple[int, ...] = ()
+    reset_memory: bool = True
+    repeats: int = 1
 
     @property
     def input_stall(self) -> float:
@@ -125,6 +132,7 @@ class RunResult:
         violations: broken stream rules.
         waveform: the file, when one was asked for.
         memory: what the memory port did, where there is one.
+        before: the streams of each run before a reset.
     """
 
     cycles: int
@@ -134,6 +142,24 @@ class RunResult:
     violations: tuple[Violation, ...]
     waveform: Path | None
     memory: MemoryState | None = None
+    before: tuple[Mapping[str, Recording], ...] = ()
+
+
+def split_runs(recording: Recording, marks: Integers) -> list[Recording]:
+    """Return what a stream did from each reset to the next one; `marks` say where they begin."""
+    edges = [0, *marks.tolist(), len(recording.cycles)]
+    return [
+        replace(recording, beats=recording.beats[start:end], cycles=recording.cycles[start:end])
+        for start, end in pairwise(edges)
+    ]
+
+
+def runs_before(
+    streams: Mapping[str, Sequence[Recording]],
+) -> tuple[Mapping[str, Recording], ...]:
+    """Return all streams of each run but the last one."""
+    count = len(next(iter(streams.values()))) - 1
+    return tuple({name: runs[place] for name, runs in streams.items()} for place in range(count))
 
 
 class Engine(Protocol):

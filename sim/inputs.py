@@ -156,4 +156,12 @@ def _encode(stream: Stream, given: Any) -> Tensor:
     if bool(values.isnan().any()):
         index = tuple(values.isnan().nonzero()[0].tolist())
         raise SimulationError(f"input {stream.name} holds NaN at {index}; expected real values")
+    if stream.places is not None and bool(((values < 0) | (values >= stream.places)).any()):
+        beyond = ((values < 0) | (values >= stream.places)).flatten(1).any(1)
+        step = int(beyond.nonzero()[0])
+        raise SimulationError(
+            f"input {stream.name} asks for position {values[step].flatten()[0].item():g} in "
+            f"inference {step}; the cache is full: it has {stream.places} places, positions 0 to "
+            f"{stream.places - 1}"
+        )
     return spec.quantized.encode(values).reshape(count, *spec.shape)

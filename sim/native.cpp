@@ -3,7 +3,9 @@
 //
 // Usage: native JOB, a folder with `job.txt` (the numbers read by Job below), `NAME.in` per input
 // (the beats as bytes). Writes `NAME.out` (bytes), `NAME.cycles` (64-bit) per stream and
-// `result.txt`; prints `progress DONE TOTAL` on standard output.
+// `result.txt`; prints `progress DONE TOTAL` on standard output. With resets, what moved before each
+// is in the same files, and `NAME.marks` (64-bit) says where each run after a reset begins. Of
+// repeated inputs only the first pass is kept, `NAME.mask` has the bits of it that others repeat.
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -63,11 +65,18 @@ struct Job {
   std::uint64_t quiet_limit = 0;  // cycles without a beat that mean a hang
   std::uint64_t drain = 0;        // cycles watched for surplus beats at the end
   bool waves = false;
+  std::uint64_t repeats = 1;      // how often all inputs are streamed
+  bool reset_memory = true;       // a reset is the memory's, too
+  std::vector<std::uint64_t> resets;  // cycles of each run before a reset
   std::ifstream rest;  // beats per inference of each stream follow
 
   explicit Job(const std::string& path) : folder(path), rest(path + "/job.txt") {
     rest >> inferences >> seed >> input_stall >> output_stall >> longest >> quiet_limit >> drain >>
-        waves;
+        waves >> repeats >> reset_memory;
+    std::uint64_t count = 0;
+    rest >> count;
+    resets.resize(count);
+    for (std::uint64_t& cycles : resets) rest >> cycles;
   }
   std::uint64_t next_beats() {
     std::uint64_t beats = 0;
@@ -133,6 +142,7 @@ class Driver {
  public:
   Driver(Job& job, std::uint64_t stream)
       : count_(job.next_beats()),
+        total_(count_ * job.repeats),
         pauses_(job.input_stall, job.longest, job.seed * 1000003 + stream) {
     std::ifstream file(job.folder + "/" + Port::kName + ".in", std::ios::binary);
     beats_.assign(std::istreambuf_iterator<char>(file), {});
@@ -148,11 +158,19 @@ class Driver {
   template <bool kStall>
   void drive(Vtop& top) {
     if (valid_) return;
-    if (cycles_.size() == count_) return;
+    if (sent_ == total_) return;
     if (kStall && pauses_()) return;
-    Port::put(top, beats_.data() + cycles_.size() * Port::kBytes);
+    Port::put(top, beats_.data() + (sent_ % count_) * Port::kBytes);
     Port::valid(top, true);
     valid_ = true;
+  }
+
+  // At a reset: begin again.
+  void restart(Vtop& top) {
+    marks_.push_back(cycles_.size());
+    sent_ = 0;
+    valid_ = false;
+    Port::valid(top, false);
   }
 
   // Before the rising edge: does the beat on offer move?
@@ -164,7 +182,7 @@ class Driver {
   // After the rising edge.
   void advance(Vtop& top, std::uint64_t cycle) {
     if (!moved_) return;
-    cycles_.push_back(cycle);
+    if (++sent_ <= count_) cycles_.push_back(cycle);
     valid_ = false;
     Port::valid(top, false);
   }
@@ -174,19 +192,23 @@ class Driver {
     Port::valid(top, !valid_);
     top.eval();
     if (Port::ready(top) != before) {
-      violations.add(Port::kName, "ready depends on valid in the same cycle", cycle,
-                     cycles_.size());
+      violations.add(Port::kName, "ready depends on valid in the same cycle", cycle, sent_);
     }
     Port::valid(top, valid_);
   }
 
   void write(const Job& job, std::ostream& result) const {
     result << "input " << Port::kName << ' ' << cycles_.size() << ' ' << valid_ << '\n';
-    write_bytes(job.folder + "/" + Port::kName + ".cycles", cycles_.data(), cycles_.size() * 8);
+    const std::string path = job.folder + "/" + Port::kName;
+    write_bytes(path + ".cycles", cycles_.data(), cycles_.size() * 8);
+    write_bytes(path + ".marks", marks_.data(), marks_.size() * 8);
   }
 
  private:
   std::uint64_t count_;
+  std::uint64_t total_;
+  std::uint64_t sent_ = 0;
+  std::vector<std::uint64_t> marks_;
   Pauses pauses_;
   std::vector<unsigned char> beats_;
   std::vector<std::uint64_t> cycles_;
@@ -198,44 +220,75 @@ class Driver {
 template <class Port>
 class Recorder {
  public:
-  explicit Recorder(Job& job) : count_(job.next_beats()) {
+  explicit Recorder(Job& job) : count_(job.next_beats()), total_(count_ * job.repeats) {
     beats_.reserve((count_ + 64) * Port::kBytes);
     cycles_.reserve(count_ + 64);
+    if (job.repeats == 1) return;
+    std::ifstream file(job.folder + "/" + Port::kName + ".mask", std::ios::binary);
+    mask_.assign(std::istreambuf_iterator<char>(file), {});
+  }
+
+  // At a reset: begin again.
+  void restart() {
+    marks_.push_back(cycles_.size());
+    seen_ = 0;
+    waiting_ = false;
   }
 
   bool record(const Vtop& top, bool ready, std::uint64_t cycle, Violations& violations) {
     valid_ = Port::valid(top);
     if (!valid_ && !waiting_) return false;
     if (!valid_) {
-      violations.add(Port::kName, "valid fell before the beat moved", cycle, cycles_.size());
+      violations.add(Port::kName, "valid fell before the beat moved", cycle, seen_);
       waiting_ = false;
       return false;
     }
     std::array<unsigned char, Port::kBytes> beat;
     Port::get(top, beat.data());
     if (waiting_ && beat != held_) {
-      violations.add(Port::kName, "data changed before the beat moved", cycle, cycles_.size());
+      violations.add(Port::kName, "data changed before the beat moved", cycle, seen_);
     }
     waiting_ = !ready;
     held_ = beat;
     if (!ready) return false;
-    beats_.insert(beats_.end(), beat.begin(), beat.end());
-    cycles_.push_back(cycle);
+    if (seen_ < count_ || seen_ >= total_) {
+      beats_.insert(beats_.end(), beat.begin(), beat.end());
+      cycles_.push_back(cycle);
+    } else if (!repeated(beat)) {
+      violations.add(Port::kName, "the beat differs from that of the first pass", cycle, seen_);
+    }
+    ++seen_;
     return true;
   }
 
-  bool complete() const { return cycles_.size() >= count_; }
-  std::size_t beats() const { return cycles_.size(); }
+  bool complete() const { return seen_ >= total_; }
+  std::size_t beats() const { return seen_; }
 
   void write(const Job& job, std::ostream& result, const char* kind, bool ready) const {
     result << kind << ' ' << Port::kName << ' ' << cycles_.size() << ' ' << valid_ << ' ' << ready
            << '\n';
-    write_bytes(job.folder + "/" + Port::kName + ".out", beats_.data(), beats_.size());
-    write_bytes(job.folder + "/" + Port::kName + ".cycles", cycles_.data(), cycles_.size() * 8);
+    const std::string path = job.folder + "/" + Port::kName;
+    write_bytes(path + ".out", beats_.data(), beats_.size());
+    write_bytes(path + ".cycles", cycles_.data(), cycles_.size() * 8);
+    write_bytes(path + ".marks", marks_.data(), marks_.size() * 8);
   }
 
  private:
+  // Whether a beat is as in the first pass, in the bits that count.
+  bool repeated(const std::array<unsigned char, Port::kBytes>& beat) const {
+    const unsigned char* first = beats_.data() + (seen_ % count_) * Port::kBytes;
+    const unsigned char* mask = mask_.data() + (seen_ * Port::kBytes) % mask_.size();
+    for (std::size_t i = 0; i < Port::kBytes; ++i) {
+      if ((beat[i] ^ first[i]) & mask[i]) return false;
+    }
+    return true;
+  }
+
   std::uint64_t count_;
+  std::uint64_t total_;
+  std::uint64_t seen_ = 0;
+  std::vector<std::uint64_t> marks_;
+  std::vector<unsigned char> mask_;
   std::vector<unsigned char> beats_;
   std::vector<std::uint64_t> cycles_;
   std::array<unsigned char, Port::kBytes> held_{};
@@ -256,6 +309,7 @@ class Consumer {
     if (kStall) Port::ready(top, ready_);
   }
   void start(Vtop& top) { Port::ready(top, true); }
+  void restart() { recorder_.restart(); }
 
   bool sample(const Vtop& top, std::uint64_t cycle, Violations& violations) {
     return recorder_.record(top, ready_, cycle, violations);
@@ -291,6 +345,7 @@ class Probe {
     ready_ = Port::ready(top);
     recorder_.record(top, ready_, cycle, violations);
   }
+  void restart() { recorder_.restart(); }
   void write(const Job& job, std::ostream& result) const {
     recorder_.write(job, result, "probe", ready_);
   }
@@ -316,6 +371,20 @@ class Memory {
 
   void start(Vtop& top) {
     Port::accept(top, true);
+    Port::valid(top, false);
+  }
+
+  // At a reset: of the memory, too, or of the design alone, to which bursts are on their way.
+  void restart(Vtop& top, bool with_memory, std::uint64_t cycle, Violations& violations) {
+    if (!with_memory && !bursts_.empty()) {
+      violations.add(Port::kName, "the design was reset while bursts were on their way", cycle,
+                     asked_);
+    }
+    waiting_ = false;
+    error_ = false;
+    if (!with_memory) return;
+    bursts_.clear();
+    valid_ = false;
     Port::valid(top, false);
   }
 
@@ -526,12 +595,40 @@ class Simulation {
     for_each(memories_, [&](auto& item) { item.start(top_); });
   }
 
+  // A reset of one cycle, from which everything begins again.
+  void restart() {
+    for_each(drivers_, [&](auto& item) { item.restart(top_); });
+    for_each(consumers_, [&](auto& item) { item.restart(); });
+    for_each(probes_, [&](auto& item) { item.restart(); });
+    top_.rst = 1;
+    top_.clk = 0;
+    eval_dump(2 * (cycle_ + kResetCycles));
+    Violations unasked;
+    for_each(memories_, [&](auto& item) { item.sample(top_, cycle_, unasked); });
+    top_.clk = 1;
+    eval_dump(2 * (cycle_ + kResetCycles) + 1);
+    for_each(memories_, [&](auto& item) {
+      item.advance(top_, cycle_);
+      item.restart(top_, job_.reset_memory, cycle_, violations_);
+    });
+    top_.rst = 0;
+    ++cycle_;
+  }
+
   template <bool kStall>
   void loop() {
     std::uint64_t quiet = 0;
     std::uint64_t fetched = 0;
     std::uint64_t drained = 0;
-    while (drained <= job_.drain) {
+    std::size_t resets = 0;
+    std::uint64_t began = 0;
+    while (drained <= job_.drain || resets < job_.resets.size()) {
+      if (resets < job_.resets.size() && cycle_ - began >= job_.resets[resets]) {
+        restart();
+        ++resets;
+        quiet = fetched = drained = 0;
+        began = cycle_;
+      }
       fetched_ = false;
       if (step<kStall>()) {
         quiet = 0;

@@ -15,7 +15,7 @@ from mase_hw.emit.design import Stream
 from mase_hw.errors import SimulationError
 from mase_hw.sim._process import died, run_simulator, waiting
 from mase_hw.sim.build import build_model
-from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation
+from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation, runs_before, split_runs
 from mase_hw.sim.layout import Bytes, Integers, StreamLayout
 from mase_hw.sim.memory import MemoryState
 
@@ -30,7 +30,7 @@ def run_native(request: RunRequest) -> RunResult:
     with tempfile.TemporaryDirectory(prefix="mase-hw-") as name:
         folder = Path(name)
         _write_job(request, folder)
-        total = request.inferences * request.summary.outputs[0].spec.beats
+        total = request.inferences * request.summary.outputs[0].spec.beats * request.repeats
         command = [str(executable), str(folder)]
         status, lines = run_simulator(command, request.project, os.environ, total)
         if status or not (folder / "result.txt").is_file():
@@ -50,7 +50,11 @@ def _write_job(request: RunRequest, folder: Path) -> None:
     numbers: list[object] = [
         request.inferences, request.seed, request.input_stall, request.output_stall,
         request.longest_pause, request.quiet_limit, request.drain, int(request.waves),
+        request.repeats, int(request.reset_memory), len(request.resets), *request.resets,
     ]  # fmt: skip
+    if request.repeats > 1:
+        for stream in (*summary.outputs, *request.probes):
+            (folder / f"{stream.name}.mask").write_bytes(StreamLayout(stream).mask().tobytes())
     streams = (*summary.inputs, *summary.outputs, *request.probes)
     numbers += [stream.spec.beats for stream in streams]
     (folder / "job.txt").write_text(" ".join(map(str, numbers)) + "\n")
@@ -66,7 +70,7 @@ def _read_result(request: RunRequest, folder: Path) -> RunResult:
         for stream in (*request.summary.inputs, *request.summary.outputs, *request.probes)
     }
     numbers: dict[str, float] = {}
-    streams: dict[str, Recording] = {}
+    streams: dict[str, list[Recording]] = {}
     violations: list[Violation] = []
     memory = None
     for line in (folder / "result.txt").read_text().splitlines():
@@ -77,17 +81,20 @@ def _read_result(request: RunRequest, folder: Path) -> RunResult:
             )
         elif kind == "input":
             # A driver does not see ready after its last beat: blocked while it still offers one.
-            cycles = _read_cycles(folder, words[0])
             empty = np.zeros((0, layouts[words[0]].bytes), np.uint8)
-            streams[words[0]] = Recording(empty, cycles, words[2] == "1", False)
+            cycles = _read_integers(folder, words[0], "cycles")
+            recording = Recording(empty, cycles, words[2] == "1", False)
+            marks = _read_integers(folder, words[0], "marks")
+            streams[words[0]] = split_runs(recording, marks)
         elif kind == "memory":
             bursts, moved, waiting, asking = map(int, words)
             memory = MemoryState(bursts, moved, waiting, bool(asking))
         elif kind in ("output", "probe"):
             name = words[0]
             beats = np.fromfile(folder / f"{name}.out", np.uint8).reshape(-1, layouts[name].bytes)
-            cycles = _read_cycles(folder, name)
-            streams[name] = Recording(beats, cycles, words[2] == "1", words[3] == "1")
+            cycles = _read_integers(folder, name, "cycles")
+            recording = Recording(beats, cycles, words[2] == "1", words[3] == "1")
+            streams[name] = split_runs(recording, _read_integers(folder, name, "marks"))
         else:
             numbers[kind] = float(words[0])
     waveform = keep_waveform(request, folder / "waves.vcd")
@@ -95,15 +102,16 @@ def _read_result(request: RunRequest, folder: Path) -> RunResult:
         int(numbers["cycles"]),
         numbers["seconds"],
         bool(numbers["hung"]),
-        streams,
+        {name: runs[-1] for name, runs in streams.items()},
         tuple(violations),
         waveform,
         memory,
+        runs_before(streams),
     )
 
 
-def _read_cycles(folder: Path, name: str) -> Integers:
-    return np.fromfile(folder / f"{name}.cycles", "<u8").astype(np.int64)
+def _read_integers(folder: Path, name: str, what: str) -> Integers:
+    return np.fromfile(folder / f"{name}.{what}", "<u8").astype(np.int64)
 
 
 def keep_waveform(request: RunRequest, recorded: Path) -> Path | None:

@@ -19,7 +19,7 @@ from mase_hw.errors import SimulationError
 from mase_hw.sim.build import BuildError
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
 from mase_hw.sim.cocotb_engine import run_cocotb
-from mase_hw.sim.engine import STALLED, Engine, RunRequest, RunResult, Violation
+from mase_hw.sim.engine import STALLED, Engine, Recording, RunRequest, RunResult, Violation
 from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.memory import PORT, MemoryState, memory_model
@@ -69,6 +69,8 @@ class SimulationReport:
         first_mismatch: the first layer, in topological order, that differs, and where.
         violations: stream rules that ports of the design broke.
         waveform: path of the recorded waveform.
+        resets: resets in the run.
+        followed: resets after which whole inferences came, all compared.
         queues: how full each queue became, when that was asked for.
         memory: what the port of the external memory did, where there is one.
         outputs: codes of each output by stream name, the inferences along the batch dimension.
@@ -94,6 +96,8 @@ class SimulationReport:
     first_mismatch: Mismatch | None = None
     violations: tuple[Violation, ...] = ()
     waveform: Path | None = None
+    resets: int = 0
+    followed: int = 0
     queues: tuple[QueueMark, ...] = ()
     memory: MemoryState | None = None
     outputs: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
@@ -149,6 +153,9 @@ def simulate(
     queues: bool = False,
     outputs: Path | str | None = None,
     memory: Mapping[str, Any] | None = None,
+    resets: int = 0,
+    reset_memory: bool = True,
+    repeats: int = 1,
     reference: Reference | None = None,
 ) -> SimulationReport:
     """Stream inputs through an emitted project and compare its outputs with the reference.
@@ -168,6 +175,11 @@ def simulate(
         outputs: where to save `codes` and `values` of the outputs (`.npz`).
         memory: how the external memory differs from what the prediction assumes, as
             `mase_hw.sim.memory.MemoryModel` takes it (`{"latency_cycles": 200}`).
+        resets: how often the design is reset, for one cycle at random moments of up to three
+            intervals behind the latency; the inputs begin again, and what comes must be right.
+        reset_memory: whether the external memory is reset with it, as its rule is.
+        repeats: how often all inputs are streamed (native engine). What comes later must equal
+            what came first, and memory does not grow with it.
         reference: the integer reference; by default rebuilt from the project's saved graph.
 
     Raises:
@@ -177,6 +189,7 @@ def simulate(
     folder = Path(project)
     summary = DesignSummary.load(folder)
     _check_options(engine, stall, stalled, seed, outputs)
+    _check_life(engine, summary, resets, reset_memory, repeats)
     inside = (*probes, *queue_streams(summary)) if queues else probes
     chosen = _choose_probes(summary, inside)
     model_of_memory = memory_model(folder, summary, memory)
@@ -184,17 +197,26 @@ def simulate(
     model = reference if reference is not None else load_reference(folder)
     expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
     request = make_request(folder, summary, codes, expected, seed, stall, chosen, waves)
-    request = replace(request, stalled=stalled, memory=model_of_memory)
+    moments = np.random.default_rng(seed).integers(1, _longest_run(summary) + 1, resets)
+    request = replace(
+        request, stalled=stalled, memory=model_of_memory, resets=tuple(moments.tolist()),
+        reset_memory=reset_memory, repeats=repeats,
+    )  # fmt: skip
     try:
         result = ENGINES[engine](request)
     except BuildError as error:
         raise SimulationError(_explain_build(folder, error)) from error
     checks = _check(request, result, expected)
+    result = replace(result, violations=result.violations + _wrong_before(request, result))
     if any(check.mismatches for check in checks):
         checks = _localise(request, result, checks, codes, model, ENGINES[engine])
-    if result.hung and not _all_accepted(request, result):
+    if result.hung and (not _all_accepted(request, result) or _explain_memory(result.memory)):
         raise SimulationError(_explain_hang(request, result, first_of(checks), ENGINES[engine]))
     report = _report(request, result, checks, engine)
+    if resets:
+        runs = [*result.before[1:], result.streams]
+        followed = sum(all(map(len, _came(summary, run))) for run in runs)
+        report = replace(report, resets=resets, followed=followed)
     if not (stall or memory or request.summary.sketched):
         report = replace(report, as_predicted=_as_predicted(report))
     if outputs is not None:
@@ -275,6 +297,54 @@ def _check_options(
         raise SimulationError(f"seed is {seed}; allowed: an integer from 0 to {2**31 - 1}")
 
 
+def _check_life(
+    engine: str, summary: DesignSummary, resets: int, reset_memory: bool, repeats: int
+) -> None:
+    if resets < 0 or repeats < 1:
+        what, least = (f"resets is {resets}", 0) if resets < 0 else (f"repeats is {repeats}", 1)
+        raise SimulationError(f"{what}; allowed: a number from {least}")
+    if repeats > 1 and engine != "native":
+        raise SimulationError(f"the {engine} engine repeats nothing; the native engine does")
+    if repeats > 1 and summary.keeps_state:
+        raise SimulationError(
+            "repeats is for inferences that are independent; this design keeps a state from one to "
+            "the next: give it a longer sequence"
+        )
+    if repeats > 1 and resets:
+        raise SimulationError("resets and repeats are not in one run")
+    if not reset_memory and summary.external is None:
+        raise SimulationError("this design has no external memory that could miss a reset")
+
+
+def _longest_run(summary: DesignSummary) -> int:
+    """Return the most cycles before a reset: some inferences are in the middle, or done."""
+    return summary.latency_cycles + 3 * summary.interval_cycles
+
+
+def _came(summary: DesignSummary, run: Mapping[str, Recording]) -> list[range]:
+    """Return the whole inferences that came of each output."""
+    return [range(len(run[item.name].cycles) // item.spec.beats) for item in summary.outputs]
+
+
+def _wrong_before(request: RunRequest, result: RunResult) -> tuple[Violation, ...]:
+    """Return where what came before a reset differs from the reference."""
+    found = []
+    for number, run in enumerate(result.before):
+        for stream in request.summary.outputs:
+            recording, wanted = run[stream.name], request.expected[stream.name]
+            count = min(len(recording.beats), len(wanted))
+            mask = np.tile(StreamLayout(stream).mask(), (-(-count // stream.spec.beats), 1))
+            wrong = (recording.beats[:count] ^ wanted[:count]) & mask[:count]
+            rows = np.flatnonzero(wrong.any(axis=1)).tolist()
+            if len(recording.beats) > len(wanted):
+                rows.append(len(wanted))
+            if rows:
+                what = f"what comes after reset {number} is wrong"
+                cycle = int(recording.cycles[rows[0]])
+                found.append(Violation(stream.name, what, cycle, rows[0]))
+    return tuple(found)
+
+
 def _choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream, ...]:
     ports = {stream.name for stream in summary.inputs}
     outputs = {stream.name for stream in summary.outputs}
@@ -342,7 +412,7 @@ def _localise(
 
     The repeated run ends with the failing inference and has the same seed, so that every beat up
     to the failure moves in the same cycle. When that is too much to record, the failing inference
-    runs alone.
+    runs alone, unless it depends on those before.
     """
     first = first_of(checks)
     streams = _choose_probes(request.summary, [item.node for item in request.summary.streams])
@@ -351,6 +421,8 @@ def _localise(
     last = min(first.inference, request.inferences - 1) + 1
     start = 0
     if last * sum(stream.spec.elements for stream in streams) > LOCALISE_ELEMENTS:
+        if request.summary.keeps_state:
+            return checks
         start = last - 1
     part = [item[start:last] for item in codes]
     expected = _reference_codes(reference, part, (*request.summary.outputs, *streams))

@@ -39,7 +39,14 @@ FIXED_RESULT: Entry = {"data_out_name": DEFAULT_FORMAT, "data_out_width": 8}
 # What a format may be asked for where its defaults are refused; blocks are such that a parallelism
 # of 3 divides them, and no size of the examples is a multiple of them.
 BLOCK: Entry = {"block_size": 6}
-CHOICES: tuple[Entry, ...] = ({}, {"width": 6}, {"width": 4}, {"scale": 0.5})
+CHOICES: tuple[Entry, ...] = (
+    {},
+    {"width": 6},
+    {"width": 4},
+    {"scale": 0.5},
+    {"exponent_bias_width": 4},
+    {"exponent_width": 4},
+)
 # Everything in the format, the operands alone, the result alone.
 ARRANGEMENTS = 3
 
@@ -151,11 +158,15 @@ def number_formats() -> list[str]:
 
 
 def claims(name: str | None = None) -> list[Example]:
-    """Return every example of the operators that claim a format, or of all."""
+    """Return every example of the operators that claim a format, or of all.
+
+    What keeps a state has no batch of inferences: `test_states.py` runs its examples.
+    """
     return [
         Example(operator.name, number)
         for operator in operators().values()
-        if name is None or name in operator.formats
+        if (name is None or name in (*operator.formats, *operator.carried))
+        and not operator.keeps_state
         for number in range(len(_examples(operator.name)))
     ]
 
@@ -264,10 +275,15 @@ def vain_claims(name: str) -> list[str]:
 
 
 def sample() -> list[Part]:
-    """Return the examples of every operator in formats of its own choice, fixed point left out."""
+    """Return the examples of every operator in formats of its own choice, fixed point left out.
+
+    Of an operator that has further formats through exact values alone it is the first example.
+    """
     parts = []
     for example in claims():
-        names = [name for name in operators()[example.operator].formats if name != DEFAULT_FORMAT]
+        operator = operators()[example.operator]
+        names = [name for name in operator.formats if name != DEFAULT_FORMAT]
+        names += operator.carried if names or example.number == 0 else ()
         order = sorted(names, key=lambda name: _draw(example.operator, name))
         for place in range(len(order)):
             name = order[(example.number + place) % len(order)]

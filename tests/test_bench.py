@@ -7,11 +7,18 @@ import pytest
 import torch
 from torch import nn
 
+import mase_hw
 from mase_hw.bench import benchmarks
 from mase_hw.bench import cells as bench
 from mase_hw.bench._additions import ADDITIONS, changed, contents, copied, edited_files, examples
+from mase_hw.bench._architectures import ARCHITECTURES
 from mase_hw.bench._emission import Coverage, reason_against
 from mase_hw.bench._listed_models import call_of
+from mase_hw.bench._transformer_models import deit_tiny, published_lanes
+from mase_hw.bench.transformers import DEIT_LATENCY_BAR, Transformers, architectures
+from mase_hw.emit.flow import to_hardware
+from mase_hw.errors import MaseError
+from mase_hw.hardware.timing import predict
 from mase_hw.ops import Apply
 from tests.flow.perceptrons import command
 
@@ -100,3 +107,50 @@ def test_reasons_are_counted_and_crashes_told(monkeypatch):
 
 def test_a_layer_is_emitted():
     assert reason_against(nn.Linear(3, 2), [torch.randn(2, 3)]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [("MixtralForCausalLM", "topk"), ("OPTForCausalLM", "it sums int64; only real numbers")],
+)
+def test_an_architecture_without_hardware_has_a_row_with_the_cause(name, cause):
+    pytest.importorskip("transformers")
+    (row,) = Transformers().only([name]).rows()
+    assert row.what == name and row.met is None
+    assert row.measured.startswith("refused: ") and cause in row.measured
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(ARCHITECTURES))
+def test_an_architecture_is_exact_or_refused(name):
+    pytest.importorskip("transformers")
+    (row,) = Transformers().only([name]).rows()
+    assert row.met or row.measured.startswith("refused: "), row
+
+
+def test_a_crash_of_one_architecture_is_its_row_alone(monkeypatch):
+    def crash(name):
+        raise MaseError("no")
+
+    monkeypatch.setattr("mase_hw.bench.transformers.model_and_inputs", crash)
+    rows = list(architectures())
+    assert len(rows) == len(ARCHITECTURES) + 1
+    assert all(row.met is False for row in rows)
+
+
+@pytest.mark.slow
+def test_a_classifier_is_as_accurate_as_with_float_functions():
+    pytest.importorskip("transformers")
+    rows = list(Transformers().only(["vit-mnist-accuracy"]).rows())
+    assert len(rows) == 3
+    assert all(row.met for row in rows), rows
+
+
+@pytest.mark.slow
+def test_blocks_of_published_lanes_keep_their_interval_and_latency():
+    pytest.importorskip("transformers")
+    module, inputs = deit_tiny(2)()
+    mg = mase_hw.quantize(mase_hw.trace(module, inputs))
+    found = predict(to_hardware(mg, parallelism=published_lanes(2)))
+    assert found.interval_cycles == 50_176
+    assert found.latency_cycles <= 2 * DEIT_LATENCY_BAR / 12 + found.interval_cycles

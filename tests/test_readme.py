@@ -209,6 +209,12 @@ def test_the_python_example(tmp_path: Path) -> None:
     assert "fixed<8,4>" in output
 
 
+@pytest.mark.slow
+def test_the_decoding_example(tmp_path: Path) -> None:
+    script = block("mase_hw/ops", "python", "KeyValueCache(")
+    assert run([sys.executable, "-c", script], tmp_path).splitlines()[-1] == "True 24"
+
+
 def test_the_life_of_a_format(tmp_path: Path) -> None:
     """Each line prints what the comment beside it says."""
     script = block("mase_hw", "python", "constant_codes")

@@ -17,6 +17,8 @@ import torch
 
 PRECISE_BITS = 1100
 _EXPONENT_LOW, _EXPONENT_HIGH = -300, 2000
+_POWER_BITS = 2000
+_SHORT_BITS = 100
 _TANH_BOUND = 150
 _ERFC_BOUND = 16
 
@@ -35,6 +37,10 @@ class RealMath(ABC):
     @abstractmethod
     def exp(self, x: Any) -> Any:
         """Return the exponential."""
+
+    @abstractmethod
+    def power(self, base: float, x: Any) -> Any:
+        """Return `base ** x` of a positive base."""
 
     @abstractmethod
     def expm1(self, x: Any) -> Any:
@@ -63,6 +69,14 @@ class RealMath(ABC):
     @abstractmethod
     def cos(self, x: Any) -> Any:
         """Return the cosine."""
+
+    @abstractmethod
+    def asin(self, x: Any) -> Any:
+        """Return the inverse sine."""
+
+    @abstractmethod
+    def atan(self, x: Any) -> Any:
+        """Return the inverse tangent."""
 
     @abstractmethod
     def tanh(self, x: Any) -> Any:
@@ -108,6 +122,9 @@ class _Fast(RealMath):
     def exp(self, x: Any) -> Any:
         return torch.exp(x)
 
+    def power(self, base: float, x: Any) -> Any:
+        return torch.pow(base, x)
+
     def expm1(self, x: Any) -> Any:
         return torch.expm1(x)
 
@@ -128,6 +145,12 @@ class _Fast(RealMath):
 
     def cos(self, x: Any) -> Any:
         return torch.cos(x)
+
+    def asin(self, x: Any) -> Any:
+        return torch.asin(x)
+
+    def atan(self, x: Any) -> Any:
+        return torch.atan(x)
 
     def tanh(self, x: Any) -> Any:
         return torch.tanh(x)
@@ -166,6 +189,14 @@ class Precise(RealMath):
     def exp(self, x: Any) -> Any:
         return self.context.exp(self.clip(x, _EXPONENT_LOW, _EXPONENT_HIGH))
 
+    def power(self, base: float, x: Any) -> Any:
+        bound = _POWER_BITS / max(abs(math.log2(base)), 2.0**-_POWER_BITS)
+        found = self.context.mpf(base) ** self.clip(x, -bound, bound)
+        mantissa, exponent = self.context.frexp(found)
+        short = self.context.ldexp(self.context.nint(mantissa * 2**_SHORT_BITS), -_SHORT_BITS)
+        is_short = abs(short - mantissa) < self.context.ldexp(1, -self.context.prec + _SHORT_BITS)
+        return self.context.ldexp(short, exponent) if is_short else found
+
     def expm1(self, x: Any) -> Any:
         return self.exp(x) - 1
 
@@ -189,6 +220,12 @@ class Precise(RealMath):
 
     def cos(self, x: Any) -> Any:
         return self.context.cos(x)
+
+    def asin(self, x: Any) -> Any:
+        return self.context.asin(x)
+
+    def atan(self, x: Any) -> Any:
+        return self.context.atan(x)
 
     def tanh(self, x: Any) -> Any:
         return self.context.tanh(self.clip(x, -_TANH_BOUND, _TANH_BOUND))

@@ -1,4 +1,4 @@
-"""A function of blocks of integers with shared scales: the table of `octaves` at every element.
+"""A function of blocks with shared scales: the table of `octaves` at every element.
 
 The results of a block decide its scale, and are encoded in it: they are correctly rounded where
 the table holds the operand, and within 5/8 of a step beyond.
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mase_hw.approximation.octaves import OctaveTable, Span, fit_octaves
 from mase_hw.approximation.rounding import RealFunction
-from mase_hw.arithmetic.blocks import decode
+from mase_hw.arithmetic.blocks import decode, significand_bits
 from mase_hw.formats import BlockFormat
 
 
@@ -40,7 +40,7 @@ class BlockTable:
         name: str,
     ) -> BlockTable:
         """Fit the table of a real function."""
-        fraction_bits, precision = operand.element.width - 2, result.element.width - 1
+        fraction_bits, precision = significand_bits(operand) - 2, significand_bits(result) - 1
         inner, outer = _octaves(operand), _octaves(result)
         table = fit_octaves(function, knots, fraction_bits, inner, outer, precision, name)
         return cls(operand, result, table)
@@ -71,4 +71,4 @@ class BlockTable:
 def _octaves(number: BlockFormat) -> Span:
     """Return the octaves of a format's elements; half of its smallest step is below them."""
     low = number.element.lsb_exponent - number.scale.bias
-    return Span(low - 2, number.scale.codes - number.scale.bias)
+    return Span(low - 2, number.element.exponent + number.scale.codes - number.scale.bias)

@@ -1,6 +1,7 @@
-"""A function as a table over bit patterns, for floats and fixed point beside them.
+"""A function as a table over bit patterns, for floats, scaled integers, fixed point beside them.
 
-Tables have operands of at most `MAX_TABLE_INPUT_BITS`, and results are correctly rounded. A result
+Tables have operands of at most `MAX_TABLE_INPUT_BITS`, and results are correctly rounded; in steps
+of a real scale, unless they lie within `2**-20` of a step beside the half of two. A result
 that is exactly zero is plus zero. At infinite operands the function is what its equation gives in
 float64 arithmetic.
 """

@@ -31,6 +31,8 @@ from mase_hw.approximation.reciprocal_root import ReciprocalRoot
 from mase_hw.arithmetic.fixed_point import MAX_BITS
 from mase_hw.formats.fixed import Fixed
 
+MOST_ROOT_FRACTION = 24
+
 
 @dataclass(frozen=True)
 class RowNorm:
@@ -63,7 +65,7 @@ class RowNorm:
                 f"{self.square_width} bits, at most {MAX_BITS} are supported: narrow it"
             ]
         widest = max(self.difference_width + self.root.fraction + self.lift, self.sum_width)
-        if widest > MAX_BITS or self.root.fraction > 24:
+        if widest > MAX_BITS or self.root.fraction > MOST_ROOT_FRACTION:
             return [
                 f"the result takes intermediate numbers of {widest} bits, at most {MAX_BITS} are "
                 "supported: use a result of fewer bits"

@@ -145,6 +145,11 @@ class Softmax:
         return self.result.from_fixed(exponentials * scales, fraction)
 
 
+def most_fraction(size: int) -> int:
+    """Return the most fraction bits of results in rows of a size."""
+    return MAX_WIDTH_BITS - 4 - max(1, (size - 1).bit_length())
+
+
 @lru_cache(maxsize=64)
 def _exponentials(
     scale: float, step: int, bits: int, operand_fraction: int, fraction: int

@@ -6,13 +6,18 @@ import torch
 from torch import Tensor
 
 from mase_hw.arithmetic.scaled import Scaled
-from mase_hw.formats import BlockFormat
+from mase_hw.formats import BlockFormat, FloatElement
 
 
 def decode(number: BlockFormat, codes: Tensor) -> Scaled:
     """Return the elements of blocks."""
-    bits, exponents = number.split(codes)
-    return Scaled(number.element.integers(bits), exponents + number.element.lsb_exponent)
+    return Scaled(*number.significands(codes))
+
+
+def significand_bits(number: BlockFormat) -> int:
+    """Return the bits of an element's significand, sign included."""
+    element = number.element
+    return element.mantissa_width + 2 if isinstance(element, FloatElement) else element.width
 
 
 def add(total: Scaled, term: Scaled) -> Scaled:

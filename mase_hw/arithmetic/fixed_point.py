@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
@@ -83,3 +84,11 @@ def combined_bits(operation: str, first: Fixed, second: Fixed) -> int:
         number.width + fraction - number.frac_width + (not number.signed)
         for number in (first, second)
     )
+
+
+def exact_combination(operation: str, first: Fixed, second: Fixed) -> Fixed | None:
+    """Return a format of all exact results; None where there is none."""
+    fraction = max(first.frac_width, second.frac_width)
+    if operation == "multiply":
+        fraction = first.frac_width + second.frac_width
+    return fixed_of(combined_bits(operation, first, second), fraction)

@@ -18,6 +18,10 @@ from mase_hw.arithmetic.scaled import INFINITE_EXPONENT, Scaled
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import FloatFormat, Format
 from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.scaled_integer import ScaledInteger
+
+# What a function is rounded to before it is divided by a real scale.
+REAL_SCALE_BITS = 38
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,8 @@ def nan_code(number: Format) -> int:
     """
     if isinstance(number, Fixed):
         return number.maximum_code
+    if isinstance(number, ScaledInteger):
+        return number.code_range[1]
     layout = float_format(number).layout
     return layout.maximum_code if layout.nan_code is None else layout.nan_code
 
@@ -131,7 +137,13 @@ def integer_bits(number: Format) -> int:
 
 
 def precision_bits(number: Format) -> int:
-    """Return the bits of the largest result's significand."""
+    """Return the bits of the largest result's significand.
+
+    Steps of a real scale lie between all numbers of so many bits: those that are `2**-20` of a step
+    apart are told from each other.
+    """
     if isinstance(number, Fixed):
         return number.width
+    if isinstance(number, ScaledInteger):
+        return min(number.width + 20, REAL_SCALE_BITS)
     return float_format(number).layout.mantissa_width + 1

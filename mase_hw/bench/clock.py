@@ -150,7 +150,7 @@ def area_rows(parallelism: int, folder: Path, seeds: int) -> Iterator[Row]:
     """Synthesize the perceptron of `mase-hw bench flow` with DSPs."""
     from mase_hw.hardware.synth import synthesize
 
-    project = perceptron(parallelism, folder / f"perceptron-p{parallelism}")
+    project = perceptron(parallelism, folder / f"perceptron-p{parallelism}", "xcup")
     total, interval = synthesize(project.folder).total, project.design.interval_cycles
     what = f"16-64-32-32-5, p {parallelism}, Yosys xcup"
     measured = (total.lut, total.dsp, total.bram)
@@ -348,9 +348,13 @@ def emit_network(name: str, folder: Path) -> Project:
     )
 
 
-def perceptron(parallelism: int | Mapping[str, Any], folder: Path) -> Project:
+def perceptron(
+    parallelism: int | Mapping[str, Any], folder: Path, device: str = "generic"
+) -> Project:
     """Write the perceptron, and check its bits."""
     from mase_hw.api import emit_verilog
     from mase_hw.bench.flow import jet_tagger
 
-    return checked(emit_verilog(jet_tagger(), output=folder, parallelism=parallelism))
+    return checked(
+        emit_verilog(jet_tagger(), output=folder, parallelism=parallelism, device=device)
+    )

@@ -8,6 +8,7 @@ from typing import ClassVar
 from mase_hw._registry import nearest
 from mase_hw.bench._base import Benchmark, Row
 from mase_hw.bench._emission import SAMPLES, Coverage, reason_against
+from mase_hw.bench._format_networks import format_networks
 from mase_hw.bench._listed_models import module_samples, vision_builders
 from mase_hw.bench._size import size_rows
 from mase_hw.errors import ConfigError, MaseError
@@ -16,11 +17,11 @@ MODULES_BAR, VISION_BAR = 90, 80
 # Every so many layers of a quick run.
 QUICK_STEP = 6
 # What only a run measures that names it.
-LONG = ("modules-exact", "vision", "size")
+LONG = ("modules-exact", "vision", "size", "formats")
 
 
 class ModelCoverage(Benchmark):
-    """Layers of torch's own tests, emitted or simulated; torchvision's classifiers."""
+    """Layers of torch's own tests, emitted or simulated; classifiers; networks in formats."""
 
     name: ClassVar[str] = "coverage"
     title: ClassVar[str] = "layers and models of others that have hardware"
@@ -98,4 +99,5 @@ PARTS: dict[str, Callable[[bool], Iterable[Row]]] = {
     "modules-exact": exact_modules,
     "vision": vision,
     "size": size,
+    "formats": format_networks,
 }

@@ -4,6 +4,7 @@ from functools import cache
 
 from mase_hw._registry import discover
 from mase_hw.cells._base import PARAMETER, Cell, Image, Origin, Origins, Port, Value, fact
+from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps, met
 from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Sketch, Wire
 from mase_hw.cells._operation import Operation
@@ -44,6 +45,7 @@ __all__ = [
     "Compare",
     "Composite",
     "Curve",
+    "Device",
     "Flow",
     "Fold",
     "Gates",

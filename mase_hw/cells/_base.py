@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from functools import cached_property
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._parts import Parts
 from mase_hw.formats import Encoding, StreamField
@@ -47,9 +48,7 @@ class Image:
     @classmethod
     def of_octets(cls, width_bits: int, octets: Callable[[], Octets]) -> Image:
         """Return a memory of words `[words, octets]`, the lowest octet first."""
-        image = cls(
-            width_bits, lambda: [int.from_bytes(row.tobytes(), "little") for row in octets()]
-        )
+        image = cls(width_bits, lambda: _integers(octets()))
         image._octets = octets
         return image
 
@@ -76,6 +75,15 @@ class Image:
 
     def __hash__(self) -> int:
         return hash((self.width_bits, self.words))
+
+
+def _integers(octets: Octets) -> Sequence[int]:
+    """Return the numbers that octets are, the lowest first."""
+    if octets.shape[1] > 8:
+        return [int.from_bytes(row.tobytes(), "little") for row in octets]
+    whole = np.pad(octets, ((0, 0), (0, 8 - octets.shape[1])))
+    words: list[int] = whole.view("<u8")[:, 0].tolist()
+    return words
 
 
 @dataclass(frozen=True)
@@ -245,6 +253,15 @@ class Cell(ABC):
             for name, value in found.items()
             if isinstance(value, bool | int | str | Enum | Encoding)
         }
+
+    def on(self, device: Device, steady: Collection[str] = ()) -> Cell:
+        """Return the same as its module makes best use of where it is.
+
+        Args:
+            device: whose blocks there are.
+            steady: inputs that come from memories which never pause.
+        """
+        return self
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:

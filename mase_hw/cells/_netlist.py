@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Arrivals, Motion, follow, through
 from mase_hw.cells._sketch import Curve, held, stage
 from mase_hw.cells.rom_source import RomSource
@@ -118,6 +119,28 @@ class Netlist:
         """Return the same with memories of constants that are made as a style says."""
         cells = {
             name: replace(cell, style=style) if isinstance(cell, RomSource) else cell
+            for name, cell in self.cells.items()
+        }
+        return replace(self, cells=cells)
+
+    def on(self, device: Device, outside: Collection[str] = ()) -> Netlist:
+        """Return the same with cells that make use of where they are.
+
+        Args:
+            device: whose blocks there are.
+            outside: constant operands that come from outside the chip.
+        """
+        away = {self.constants.get(operand) for operand in outside}
+        memories = {name for name, cell in self.cells.items() if isinstance(cell, RomSource)} - away
+        cells = {
+            name: cell.on(
+                device,
+                {
+                    port
+                    for (owner, port), wire in self.links.items()
+                    if owner == name and wire.cell in memories
+                },
+            )
             for name, cell in self.cells.items()
         }
         return replace(self, cells=cells)

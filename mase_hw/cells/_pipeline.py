@@ -84,7 +84,9 @@ def round_pipeline(terms: int, part: int, result: int, width: int, inner: int = 
     return flags + turn(inner) + turn(terms) + credits(depth) + result_queue(width, depth)
 
 
-def accumulate_pipeline(terms: int, part: int, result: int, bias: int, width: int) -> Parts:
+def accumulate_pipeline(
+    terms: int, part: int, result: int, bias: int, width: int, *, steady: bool = False
+) -> Parts:
     """Return the parts of `mase_accumulate_pipeline`.
 
     Args:
@@ -93,8 +95,12 @@ def accumulate_pipeline(terms: int, part: int, result: int, bias: int, width: in
         result: cycles from there to a result.
         bias: bits of a bias; 0 for none.
         width: bits of a result.
+        steady: whether nothing waits for weights and biases.
     """
-    rounds = round_pipeline(terms, part, result, width) + Parts.of(Gates(2))
+    rounds = round_pipeline(terms, part, result, width)
+    if steady:
+        return rounds + Parts.of(Gates(1 + (bias > 0)), Register(1))
+    rounds += Parts.of(Gates(2))
     if not bias:
         return rounds
     rounds += Parts.of(Gates(3), Register(int(terms > 1)))

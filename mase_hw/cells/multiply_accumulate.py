@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator
 from mase_hw.cells._base import Cell, Port
-from mase_hw.cells._fixed_parts import cast, dot_product
+from mase_hw.cells._device import PACKED_BITS, SHARED_BITS, Device, pair_chain
+from mase_hw.cells._fixed_parts import cast, dot_product, tree
 from mase_hw.cells._motion import Fold, Motion
-from mase_hw.cells._parts import Adder, Parts, Register
+from mase_hw.cells._parts import NOTHING, Adder, Parts, Product, Register
 from mase_hw.cells._pipeline import accumulate_pipeline
 from mase_hw.formats import Encoding
 
@@ -26,11 +27,26 @@ class MultiplyAccumulate(Accumulator):
         separate: whether each result has elements of its own.
         accumulator_width: bits of the sums.
         tail: elements of a row that count in the last beat of a sum; 0 for all of them.
+        steady: whether weights and biases come from memories that never pause.
+        device: whose blocks make two products at once where results share their elements.
     """
 
     separate: bool = False
     accumulator_width: int = 20
     tail: int = 0
+    device: Device = Device.GENERIC
+    steady: bool = False
+
+    def on(self, device: Device, steady: Collection[str] = ()) -> MultiplyAccumulate:
+        """Return the same with the blocks of a device, and what waits for no constants."""
+        constants = {"weight", *(["bias"] if self.bias else [])}
+        return replace(self, device=device, steady=constants <= set(steady))
+
+    @property
+    def _pairs(self) -> int:
+        """Pairs of results of a row whose products are made together."""
+        on_device = self.device is Device.XCUP and not self.separate
+        return self.out_lanes // 2 if on_device and pair_chain(self.data_in_0, self.weight) else 0
 
     def _data_port(self) -> Port:
         lanes = self.in_lanes * (self.out_lanes if self.separate else 1)
@@ -53,17 +69,34 @@ class MultiplyAccumulate(Accumulator):
         left, right = data.width + (not data.signed), weight.width + (not weight.signed)
         fraction = data.fraction + weight.fraction
         fraction = max(fraction, self.bias.fraction) if self.bias else fraction
-        sums = dot_product(self.in_lanes, left, right)
+        sums = NOTHING
         shifted = left + right + self._levels + fraction - data.fraction - weight.fraction
         width = self.accumulator_width if self.terms > 1 or bias else shifted
         if self.terms > 1 or bias:
             sums += Parts.of(Adder(width, gated=True, full=True))
         sums += Parts.of(Register(width)) + cast(width, fraction, out)
-        operands = self._data_port().width_bits + self.inputs["weight"].width_bits
+        single = self.out_lanes - 2 * self._pairs
+        products = dot_product(self.in_lanes, left, right) * (self.rows * single)
+        products += self._paired(left + right) * (self.rows * self._pairs)
+        # What is packed has its registers in the blocks.
+        operands = self.weight.width * self.in_lanes * single
+        operands += self._data_port().width_bits if single else 0
         pipeline = accumulate_pipeline(
-            self.terms, 2 + self._levels, 3, self.out_lanes * bias, results * out.width
+            self.terms,
+            2 + self._levels,
+            3,
+            self.out_lanes * bias,
+            results * out.width,
+            steady=self.steady,
         )
-        return sums * results + Parts.of(Register(operands)) + pipeline
+        return sums * results + products + Parts.of(Register(operands)) + pipeline
+
+    def _paired(self, width: int) -> Parts:
+        """Return `mase_dot_pair` of products of so many bits, in blocks."""
+        chain = min(pair_chain(self.data_in_0, self.weight), self.in_lanes)
+        groups = -(-self.in_lanes // max(chain, 1))
+        blocks = Parts.of((Product(PACKED_BITS, SHARED_BITS), self.in_lanes))
+        return blocks + tree(groups, width + (chain - 1).bit_length()) * 2
 
     @property
     def repeated(self) -> tuple[str, ...]:
@@ -77,4 +110,5 @@ class MultiplyAccumulate(Accumulator):
         plain = cls(data, weight, bias, Encoding(8, fraction=2), 3, 2, 3, 2, 12)
         single = replace(plain, terms=1, bias=None, in_lanes=1, data_in_0=Encoding(4, signed=False))
         tail = replace(plain, bias=None, tail=1)
-        return (plain, single, replace(plain, rows=1, separate=True), tail)
+        wide = replace(plain, rows=1, in_lanes=5, out_lanes=3, device=Device.XCUP)
+        return (plain, single, wide, replace(plain, rows=1, separate=True), tail)

@@ -1,4 +1,4 @@
-"""Functions of one operand on blocks of integers, as a table of some octaves."""
+"""Functions of one operand on blocks of integers or floats, as a table of some octaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Image
 from mase_hw.cells._elementwise import Encoded
-from mase_hw.cells._encoder import EXPONENT, encode
+from mase_hw.cells._encoder import EXPONENT, encode, scalar_decode, significand_bits
 from mase_hw.cells._parts import (
     Adder,
     Compare,
@@ -21,7 +21,7 @@ from mase_hw.cells._parts import (
     Table,
     Zeros,
 )
-from mase_hw.formats import Encoding
+from mase_hw.formats import Encoding, Kind
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class UnaryBlocks(Encoded):
     def parts(self) -> Parts:
         """For each lane the place of its element in the table, and the word; an encoder."""
         data, out = self.data_in_0, self.data_out_0
-        width, scale = data.width, data.scale_width
+        width, scale = significand_bits(data), data.scale_width
         fraction, count = max(width - 2, 0), self.rows * self.lanes
         leading, row = (width - 1).bit_length(), (2 * self.octaves - 1).bit_length()
         depth = (2 * self.octaves << fraction) + 1
@@ -89,6 +89,8 @@ class UnaryBlocks(Encoded):
             Adder(EXPONENT),
             Register(EXPONENT),
         )
+        if data.kind is Kind.FLOAT:
+            lane += scalar_decode(data) + Parts.of(Register(data.exponent_width, 2), Adder(octave))
         words = Table(depth, word, self.table, stages=2, readers=count)
         shape = self.rows, self.lanes, self.size
         codes = encode(self.word_width, out, self.stages, *shape)
@@ -97,16 +99,18 @@ class UnaryBlocks(Encoded):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Rows that a beat's lanes do not divide, blocks of several beats, signs alone."""
+        """Rows that a beat's lanes do not divide, blocks of several beats, floats, signs alone."""
         blocks = Encoding(
             4, symmetric=True, block_size=4, scale_width=4, scale_bias=7, scale_codes=15
         )
         words = Image(10, lambda: [number * 37 % 1024 for number in range(25)])
         table = (-2, 3, 6, 4, 1, 0, 1, 2, words)
         signs = replace(blocks, width=2)
+        floats = replace(blocks, kind=Kind.FLOAT, width=5, exponent_width=2, maximum_code=15)
         few = (-2, 3, 6, 4, 1, 0, 1, 2, Image(10, lambda: [37 * number for number in range(7)]))
         return (
             cls(blocks, blocks, 4, 2, 7, *table, beats=4),
             cls(blocks, blocks, 2, 1, 6, *table, beats=6),
             cls(signs, blocks, 2, 1, 6, *few, beats=6),
+            cls(floats, floats, 2, 1, 7, *table, beats=6),
         )

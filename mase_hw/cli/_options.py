@@ -35,6 +35,9 @@ MaxBram = Annotated[
 Memory = Annotated[
     str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
 ]
+Device = Annotated[
+    str, typer.Option(help="Whose blocks may be used: generic for none, or xcup (UltraScale+).")
+]
 MemoryStyle = Annotated[
     str | None,
     typer.Option(help="Of what memories of constants are made: auto, logic, distributed or block."),

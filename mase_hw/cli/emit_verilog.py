@@ -11,6 +11,7 @@ import typer
 from mase_hw.cli._options import (
     Clock,
     Config,
+    Device,
     MaxBram,
     MaxDsp,
     MaxLut,
@@ -50,6 +51,7 @@ def emit_verilog(
     max_bram: MaxBram = None,
     memory: Memory = None,
     memory_style: MemoryStyle = None,
+    device: Device = "generic",
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -102,6 +104,7 @@ def emit_verilog(
         multipliers=multipliers,
         memory=settings.memory,
         queues=settings.queues,
+        device=device,
     )
     report = evaluate(
         project,

@@ -11,6 +11,7 @@ from mase_hw.cli._options import (
     MODEL_HELP,
     Clock,
     Config,
+    Device,
     MaxBram,
     MaxDsp,
     MaxLut,
@@ -45,6 +46,7 @@ def estimate(
     max_bram: MaxBram = None,
     memory: Memory = None,
     memory_style: MemoryStyle = None,
+    device: Device = "generic",
     fit: Annotated[
         bool,
         typer.Option(
@@ -91,6 +93,7 @@ def estimate(
         multipliers=multipliers,
         memory=settings.memory,
         queues=settings.queues,
+        device=device,
     )
     report = estimate_nodes(mg)
     if json_output:

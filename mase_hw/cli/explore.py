@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mase_hw.cli._options import Clock, Config, Model
+from mase_hw.cli._options import Clock, Config, Device, Model
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def explore(
     max_lut: Annotated[int | None, typer.Option(help="Look-up tables, at most.")] = None,
     max_dsp: Annotated[int | None, typer.Option(help="DSP blocks, at most.")] = None,
     max_bram: Annotated[float | None, typer.Option(help="Block RAMs, at most.")] = None,
+    device: Device = "generic",
     points: Annotated[int, typer.Option(min=2, help="Points of the front.")] = 12,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
@@ -69,7 +70,12 @@ def explore(
     mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
     asked = with_targets(fixed, targets)
     plan, front, considered = explored(
-        mg, parallelism=asked, memory=settings.memory, queues=settings.queues, points=points
+        mg,
+        parallelism=asked,
+        memory=settings.memory,
+        queues=settings.queues,
+        device=device,
+        points=points,
     )
     folder = output or Path("build") / f"{mg.name}-explore"
     folder.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,12 @@ def operators(
     known = [operator for operator in registered().values() if operator.role is None]
     if json_output:
         entries = [
-            {"operator": item.name, "targets": item.targets, "formats": item.formats}
+            {
+                "operator": item.name,
+                "targets": item.targets,
+                "formats": item.formats,
+                "carried": item.carried,
+            }
             for item in known
         ]
         typer.echo(json.dumps({"operators": entries}, indent=2))
@@ -58,18 +63,25 @@ def _print_table(display: Display, known: list[Operator]) -> None:
     """Print the operators; sets of formats that many share have a letter, explained below."""
     from rich.table import Table
 
-    sets = dict.fromkeys(item.formats for item in known if item.formats)
+    sets = dict.fromkeys(_formats(item) for item in known if item.formats)
     letters = dict(zip(sets, ascii_uppercase, strict=False))
     table = Table(title="Operators")
     table.add_column("operator", no_wrap=True)
     table.add_column("torch.ops", overflow="fold")
     table.add_column("formats", justify="center")
     for item in known:
-        table.add_row(item.name, _names(item.targets), letters.get(item.formats, "-"))
+        table.add_row(item.name, _names(item.targets), letters.get(_formats(item), "-"))
     display.console.print(table)
     for formats, letter in letters.items():
-        display.console.print(f"{letter}: {', '.join(formats)}", highlight=False)
+        own, carried = (", ".join(names) for names in formats)
+        text = f"{own}; through exact values {carried}" if carried else own
+        display.console.print(f"{letter}: {text}", highlight=False)
     display.console.print("-: those of the operators that it is made of", highlight=False)
+
+
+def _formats(item: Operator) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the formats that an operator computes in, and those whose exact values it takes."""
+    return item.formats, item.carried
 
 
 def _names(targets: tuple[str, ...]) -> str:

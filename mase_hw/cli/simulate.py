@@ -38,6 +38,12 @@ def simulate(
     queues: Annotated[
         bool, typer.Option("--queues", help="Record how full each queue becomes.")
     ] = False,
+    resets: Annotated[
+        int, typer.Option(min=0, help="Resets at random moments, from which all begins again.")
+    ] = 0,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="How often all inputs are streamed, in constant memory.")
+    ] = 1,
     outputs: Annotated[
         Path | None, typer.Option(help="Save what the RTL produced (.npz: codes, values).")
     ] = None,
@@ -60,6 +66,8 @@ def simulate(
         waves=waves,
         probes=probe or (),
         queues=queues,
+        resets=resets,
+        repeats=repeats,
         outputs=outputs,
     )
     if json_output:

@@ -69,7 +69,11 @@ def build_design(mg: MaseGraph) -> Design:
     """
     prediction = predict(mg)
     builder = _Builder(prediction.memory)
-    inputs = [Stream(f"data_in_{i}", node.name, spec(node)) for i, node in enumerate(mg.inputs)]
+    places = _places(mg)
+    inputs = [
+        Stream(f"data_in_{i}", node.name, spec(node), places.get(node))
+        for i, node in enumerate(mg.inputs)
+    ]
     outputs = [
         Stream(f"data_out_{i}", node.name, spec(node)) for i, node in enumerate(output_nodes(mg))
     ]
@@ -102,9 +106,23 @@ def build_design(mg: MaseGraph) -> Design:
         builder.external,
         pack_image(builder.external, builder.outside) if builder.external else b"",
         prediction.sketched,
+        mg.keeps_state,
     )
     check_names(design)
     return design
+
+
+def _places(mg: MaseGraph) -> dict[Node, int]:
+    """Return how many places there are of a state, by the input that says one of them."""
+    found: dict[Node, int] = {}
+    for node in mg.nodes:
+        call = mg.call(node) if node.op == "call_function" else None
+        for name, number in (call.operator.places(call) if call else {}).items():
+            source = dict(stream_operands(node))[name]
+            while source.op == "call_function":
+                ((_, source),) = stream_operands(source)
+            found[source] = min(number, found.get(source, number))
+    return found
 
 
 def _uses(mg: MaseGraph) -> dict[Node, list[Use]]:
@@ -234,7 +252,7 @@ def _instance(
     streams = {port: nets[wire] for port, wire in {**given, **made}.items() if wire is not None}
     ports, unused = connect(cell, full, streams)
     files = {
-        parameter: _memory(builder, node, f"{node.name}_{part}" if part else full, image)
+        parameter: _memory(builder, node, _file_stem(node, name, part, netlist), image)
         for parameter, (part, image) in cell.images.items()
     }
     names = {port: net.name for port, net in streams.items()}
@@ -273,6 +291,15 @@ def _placed(
     file = f"mem/{node.name}_{name}.mem"
     builder.constants.append(Constant(net.name, node.name, operand, cell, file))
     return cell
+
+
+def _file_stem(node: Node, name: str, part: str, netlist: Netlist) -> str:
+    """Return the name of a memory's file; with its cell's where another cell has such a memory."""
+    if not part:
+        return f"{node.name}_{name}"
+    parts = [item for cell in netlist.cells.values() for item, _ in cell.images.values()]
+    own = name.removesuffix(INSTANCE_SUFFIX.removeprefix("_")) if parts.count(part) > 1 else ""
+    return f"{node.name}_{own}{part}"
 
 
 def _memory(builder: _Builder, node: Node, name: str, image: Image) -> Memory:

@@ -13,6 +13,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mase_hw.cells import Cell, RomSource
 from mase_hw.emit.library import library_ports
 from mase_hw.errors import EmissionError
@@ -34,11 +36,13 @@ class Stream:
         name: net name, such as `data_in_0` for a port of the top or `fc1_data_out_0` inside.
         node: the graph node whose result it carries (the placeholder, for an input).
         spec: shape, format and parallelism.
+        places: of an input that says a place of a state: how many there are. None for others.
     """
 
     name: str
     node: str
     spec: TensorSpec
+    places: int | None = None
 
     @property
     def fields(self) -> tuple[StreamField, ...]:
@@ -53,13 +57,15 @@ class Stream:
             "fields": [asdict(item) for item in self.fields],
             "beats": self.spec.beats,
             "stream_shape": list(self.spec.stream_shape),
+            **({"places": self.places} if self.places is not None else {}),
             **self.spec.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Stream:
         """Read what `to_dict` wrote."""
-        return cls(entry["name"], entry["node"], TensorSpec.from_dict(dict(entry)))
+        spec, places = TensorSpec.from_dict(dict(entry)), entry.get("places")
+        return cls(entry["name"], entry["node"], spec, None if places is None else int(places))
 
 
 @dataclass(frozen=True)
@@ -153,7 +159,14 @@ class Memory:
     def render(self) -> str:
         """Return the file's text."""
         digits = -(-self.width_bits // 4)
-        return "".join(f"{word:0{digits}x}\n" for word in self.words)
+        if digits > 16:
+            return "".join(f"{word:0{digits}x}\n" for word in self.words)
+        words = np.array(self.words, dtype=np.uint64)
+        shifts = np.arange(digits - 1, -1, -1, dtype=np.uint64) * np.uint64(4)
+        places = (words[:, None] >> shifts) & np.uint64(15)
+        lines = np.full((len(words), digits + 1), ord("\n"), dtype=np.uint8)
+        lines[:, :-1] = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)[places]
+        return lines.tobytes().decode()
 
 
 @dataclass(frozen=True)
@@ -276,6 +289,7 @@ class Design:
         external: constants that lie outside the chip.
         image: the bytes of that memory.
         sketched: whether the latency follows some beats of each tensor alone; see `Prediction`.
+        keeps_state: whether a result depends on inferences before.
     """
 
     name: str
@@ -293,6 +307,7 @@ class Design:
     external: ExternalMemory | None = None
     image: bytes = field(default=b"", repr=False)
     sketched: bool = False
+    keeps_state: bool = False
 
     @property
     def instances(self) -> tuple[Instance, ...]:
@@ -368,6 +383,7 @@ class Design:
             "nodes": [asdict(node) for node in self.nodes],
             "queues": [asdict(queue) for queue in self.queues],
             "external_memory": self.external.to_dict() if self.external else None,
+            **({"keeps_state": True} if self.keeps_state else {}),
             "predicted": {
                 "interval_cycles": self.interval_cycles,
                 "latency_cycles": self.latency_cycles,
@@ -397,6 +413,7 @@ class DesignSummary:
         owners: graph node by instance of the top.
         memories: words of each memory image.
         sketched: whether the predicted latency is nearly that of the design, and no more.
+        keeps_state: whether a result depends on inferences before.
     """
 
     name: str
@@ -412,6 +429,7 @@ class DesignSummary:
     owners: Mapping[str, str] = field(default_factory=dict)
     memories: Mapping[str, int] = field(default_factory=dict)
     sketched: bool = False
+    keeps_state: bool = False
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -462,4 +480,5 @@ class DesignSummary:
             {item["name"]: item["node"] for item in entry["instances"]},
             {item["file"]: item["depth"] for item in entry["memories"]},
             bool(entry["predicted"].get("sketched", False)),
+            bool(entry.get("keeps_state", False)),
         )

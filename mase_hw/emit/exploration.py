@@ -7,7 +7,7 @@ from typing import Any
 
 from mase_hw.emit.preflight import check
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.memory import ON_CHIP
+from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import Explorer, Plan, fitting, split_targets
 from mase_hw.passes.bridge import bridge_formats_transform_pass
@@ -22,6 +22,7 @@ def explored(
     parallelism: int | str | Mapping[str, Any] = "auto",
     memory: Memory = ON_CHIP,
     queues: Mapping[str, int] | None = None,
+    device: str = GENERIC,
     points: int = 12,
 ) -> tuple[Plan, list[Plan], int]:
     """Return the parallelism for a target, the front of what is possible, and the candidates.
@@ -32,6 +33,7 @@ def explored(
             Without a target, the least resources.
         memory: where weights lie.
         queues: depths of queues by name.
+        device: whose blocks may be used.
         points: of the front.
 
     Raises:
@@ -42,13 +44,13 @@ def explored(
     mg, _ = bridge_formats_transform_pass(mg, {})
     table = parallelism if isinstance(parallelism, Mapping) else {}
     fixed, targets = split_targets(table)
-    explorer = Explorer.of(mg, fixed)
+    explorer = Explorer.of(mg, fixed, device)
     front = explorer.front(points)
     if targets is None:
         return front[0], front, explorer.count
 
     def whole(asked: Mapping[str, Any]) -> Estimate:
-        given = {"parallelism": asked, "memory": memory, "queues": queues}
+        given = {"parallelism": asked, "memory": memory, "queues": queues, "device": device}
         return estimate(add_hardware_metadata_analysis_pass(mg, given)[0])
 
     return fitting(explorer, targets, whole), front, explorer.count

@@ -9,7 +9,7 @@ from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.memory import ON_CHIP
+from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
 from mase_hw.passes.bridge import bridge_formats_transform_pass
@@ -24,6 +24,7 @@ from mase_hw.passes.fold import (
 )
 from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.look_up_positions import look_up_positions_transform_pass
 from mase_hw.passes.memory import Memory
 from mase_hw.passes.progress import verify_progress_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
@@ -55,6 +56,7 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
     # Operators are bound to constants, not to how they were computed.
     mg, _ = fold_constants_transform_pass(mg, {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
+    mg, _ = look_up_positions_transform_pass(mg, {})
     mg, _ = raise_masks_transform_pass(mg, {})
     mg, _ = decompose_transform_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {"training": True})
@@ -101,6 +103,7 @@ def to_hardware(
     multipliers: int = 64,
     memory: Memory = ON_CHIP,
     queues: Mapping[str, int] | None = None,
+    device: str = GENERIC,
 ) -> MaseGraph:
     """Return a quantised graph with parallelism and hardware metadata, checked.
 
@@ -112,6 +115,7 @@ def to_hardware(
         multipliers: the budget of `auto` without a target.
         memory: where weights lie.
         queues: depths of queues by name.
+        device: whose blocks may be used: `generic` for none, or `xcup`.
 
     Raises:
         UnsupportedError: with everything that has no hardware.
@@ -125,7 +129,12 @@ def to_hardware(
         mg = mg.copy()
         mg.drop_constant_results()
     mg, _ = bridge_formats_transform_pass(mg, {})
-    arguments = {"multipliers": multipliers, "memory": memory, "queues": queues}
+    arguments = {
+        "multipliers": multipliers,
+        "memory": memory,
+        "queues": queues,
+        "device": device,
+    }
     asked, targets = split_targets(parallelism)
     if targets is not None:
         nodes = mg
@@ -134,7 +143,7 @@ def to_hardware(
             given = {"parallelism": table, **arguments}
             return estimate(add_hardware_metadata_analysis_pass(nodes, given)[0])
 
-        asked = chosen_parallelism(mg, asked, targets, whole).table
+        asked = chosen_parallelism(mg, asked, targets, whole, device).table
     mg, _ = add_hardware_metadata_analysis_pass(mg, {"parallelism": asked, **arguments})
     mg, _ = verify_analysis_pass(mg, {})
     mg, _ = verify_progress_analysis_pass(mg, {})

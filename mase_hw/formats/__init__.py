@@ -22,6 +22,7 @@ from mase_hw.formats._encoding import (
     Overflow,
     Rounding,
 )
+from mase_hw.formats._float import FloatElement
 from mase_hw.formats._minifloat import FloatFormat
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Encoding",
     "Families",
     "Family",
+    "FloatElement",
     "FloatFormat",
     "Format",
     "Kind",

@@ -16,8 +16,8 @@ from mase_hw.formats._encoding import Encoding, Kind
 from mase_hw.formats._float import FloatElement
 
 MAX_WIDTH_BITS = 24
-MAX_EXPONENT_WIDTH = 8
-MAX_BIAS = 255
+MAX_EXPONENT_WIDTH = 9
+MAX_BIAS = 300
 
 
 def default_bias(exponent_width: int) -> int:

@@ -28,6 +28,8 @@ ROUNDING_MODES = ("nearest_even", "nearest_up", "floor", "toward_zero")
 OVERFLOW_MODES = ("saturate", "wrap")
 MIN_WIDTH_BITS = 2
 MAX_WIDTH_BITS = 32
+# What exact values are carried in between a decoder and an encoder; no configuration asks for it.
+MAX_EXACT_BITS = 62
 MAX_FRAC_WIDTH = 64
 # Elements that are encoded at a time.
 ENCODED_ELEMENTS = 1 << 22
@@ -38,7 +40,7 @@ class Fixed(Format):
     """Fixed-point numbers.
 
     Attributes:
-        width: bits of a code, 2 to 32.
+        width: bits of a code, 2 to 32 in a configuration; exact values are carried in up to 62.
         frac_width: fraction bits, -64 to 64.
         signed: two's complement when true.
         rounding: one of `nearest_even`, `nearest_up` (half up), `floor`, `toward_zero`.
@@ -63,7 +65,7 @@ class Fixed(Format):
     overflow: str = "saturate"
 
     def __post_init__(self) -> None:
-        _check_integer("width", self.width, MIN_WIDTH_BITS, MAX_WIDTH_BITS)
+        _check_integer("width", self.width, MIN_WIDTH_BITS, MAX_EXACT_BITS)
         _check_integer("frac_width", self.frac_width, -MAX_FRAC_WIDTH, MAX_FRAC_WIDTH)
         if not isinstance(self.signed, bool):
             raise FormatError(f"fixed: signed is {self.signed!r}; allowed: true, false")
@@ -212,6 +214,8 @@ class Fixed(Format):
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Fixed:
         """Return the format with the largest `frac_width` that does not saturate the range."""
+        if "width" in fields:
+            _check_integer("width", fields["width"], MIN_WIDTH_BITS, MAX_WIDTH_BITS)
         open_format = cls(**{**fields, "frac_width": fields.get("frac_width", 0)})
         if "frac_width" in fields:
             return open_format

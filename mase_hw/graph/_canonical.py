@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from mase_hw.errors import CaptureError
 from mase_hw.graph._batch import REPETITIONS, free_batch, join_once
 from mase_hw.graph._leading import keep_batch_first
+from mase_hw.graph._written_state import raise_written_state
 from mase_hw.graph.source import location_of_trace
 from mase_hw.ops import operators
 
@@ -50,6 +51,7 @@ def canonicalize(module: GraphModule) -> None:
         CaptureError: for an in-place operation on a value that has other names.
     """
     _remove_assertions(module)
+    raise_written_state(module)
     _free_constants(module)
     keep_batch_first(module)
     free_batch(module)
@@ -275,7 +277,9 @@ def _make_functional(node: Node, aliases: dict[Node, set[Node]], position: dict[
         )
     if base.op == "get_attr":
         raise CaptureError(
-            f"{_where(node)} writes to {base.target}; allowed is state that does not change"
+            f"{_where(node)} writes to {base.target}; allowed is state that does not change, and "
+            "a cache: x.index_copy_(dim, position, entry), or x[:, :, position] = entry, of one "
+            "place of a buffer"
         )
     late = [
         f"{other.name} by {user.name}"

@@ -184,7 +184,19 @@ def bind(model: GraphModule, node: Node, results: Mapping[str, TensorSpec]) -> C
         for name, value in aten_arguments(node).items()
         if name not in scalars and not _holds(value, given)
     }
+    attributes |= _places(node)
     return operator.bind(node.name, attributes, specs, results, constants)
+
+
+def _places(node: Node) -> dict[str, tuple[bool, ...]]:
+    """Return which places of a list of tensors are taken, by argument, where some are not."""
+    return {
+        name: tuple(item is not None for item in value)
+        for name, value in aten_arguments(node).items()
+        if isinstance(value, list | tuple)
+        and None in value
+        and any(isinstance(item, Node) for item in value)
+    }
 
 
 def _holds(value: Any, nodes: set[Node]) -> bool:

@@ -15,11 +15,11 @@ from torch.fx.node import map_aggregate
 from torch.utils._pytree import MappingKey, SequenceKey, tree_flatten_with_path, tree_leaves
 
 from mase_hw._registry import nearest
-from mase_hw.cells import Netlist
+from mase_hw.cells import Device, Netlist
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph import calls
 from mase_hw.graph.masks import hold_masks
-from mase_hw.graph.memory import AUTO
+from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import drop_unused_state, get_tensor, rebuild
 from mase_hw.graph.table import graph_table, render
@@ -52,6 +52,10 @@ class _Bound:
         return inspect.Signature([inspect.Parameter(name, kind) for name in names])
 
 
+# Style of memories, device, constants outside the chip.
+Making = tuple[str, str, frozenset[str]]
+
+
 class _Forward:
     """A method whose signature depends on the object."""
 
@@ -68,11 +72,11 @@ def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Any) ->
     named = {name: value for name, value in kwargs.items() if value is not None}
     if labels is not None:
         named["labels"] = labels
-    if not graph.training and not graph.is_quantized:
+    if not (graph.training or graph.is_quantized or graph.keeps_state):
         return graph.model(*tree_leaves(args), **named)
     from mase_hw.graph.quantized import GraphRun
 
-    return GraphRun(graph)(graph.bind(*tree_leaves(args), **named))
+    return GraphRun(graph, states=graph._states)(graph.bind(*tree_leaves(args), **named))
 
 
 class MaseGraph(nn.Module):
@@ -122,8 +126,9 @@ class MaseGraph(nn.Module):
         self.batched = batched
         self.example_inputs = tuple(example_inputs)
         self.frozen = frozenset(frozen)
+        self._states: dict[str, Tensor] = {}
         self._calls: dict[Node, tuple[tuple[object, ...], Call]] = {}
-        self._netlists: dict[Node, tuple[Call, str, Netlist]] = {}
+        self._netlists: dict[Node, tuple[Call, Making | None, Netlist]] = {}
         self.eval()
         hold_masks(self)
 
@@ -189,6 +194,19 @@ class MaseGraph(nn.Module):
             spec for item in known for spec in (*item.operands.values(), *item.results.values())
         )
         return any(spec.format is not None for spec in tensors)
+
+    @property
+    def keeps_state(self) -> bool:
+        """True when a result depends on inferences before, as with a cache of keys and values.
+
+        Every call of the graph is then the next inference; the first one after `reset`.
+        """
+        found = (operator_for(node.target) for node in self.nodes if node.op == "call_function")
+        return any(operator is not None and operator.keeps_state for operator in found)
+
+    def reset(self) -> None:
+        """Forget what operators keep between inferences, as a reset of the hardware does."""
+        self._states.clear()
 
     @property
     def hf_quantizer(self) -> _Trainable:
@@ -261,6 +279,7 @@ class MaseGraph(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Convert example inputs with the parameters: `to`, `double`, `cuda` all come here."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._states = {name: fn(state) for name, state in self._states.items()}
         self.example_inputs = tuple(fn(value) for value in self.example_inputs)
         return self
 
@@ -299,22 +318,35 @@ class MaseGraph(nn.Module):
             known = self._calls[node] = stamp, calls.call_of(self.model, node)
         return known[1]
 
-    def netlist(self, node: Node, style: str | None = None) -> Netlist:
-        """Return the cells of a node, built once for each call and style.
+    def netlist(
+        self,
+        node: Node,
+        style: str | None = None,
+        device: str | None = None,
+        outside: Collection[str] | None = None,
+    ) -> Netlist:
+        """Return the cells of a node, built once for each call and the rest that is asked for.
 
         Args:
             node: a node that computes.
             style: of what memories of constants are made; by default what its metadata say.
+            device: whose blocks its cells use; by default what its metadata say.
+            outside: constant operands outside the chip; by default what its metadata say.
         """
         call, hardware = self.call(node), metadata(node).hardware
         if style is None:
             style = hardware.memory_style if hardware else AUTO
+        if device is None:
+            device = hardware.device if hardware else GENERIC
+        if outside is None:
+            outside = hardware.outside if hardware else ()
+        key = style, device, frozenset(outside)
         known = self._netlists.get(node)
         if known is None or known[0] is not call:
-            built = call.operator.hardware(call)
-            known = self._netlists[node] = call, AUTO, built
-        if known[1] != style:
-            known = self._netlists[node] = call, style, known[2].styled(style)
+            known = call, None, call.operator.hardware(call)
+        if known[1] != key:
+            made = known[2].styled(style).on(Device.of(device), outside)
+            known = self._netlists[node] = call, key, made
         return known[2]
 
     def release(self) -> None:

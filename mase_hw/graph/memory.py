@@ -13,6 +13,8 @@ ON_CHIP, EXTERNAL = "on-chip", "external"
 # Of what memories on chip are made; `auto` is by their size.
 AUTO, LOGIC, DISTRIBUTED, BLOCK = "auto", "logic", "distributed", "block"
 STYLES = (AUTO, LOGIC, DISTRIBUTED, BLOCK)
+# The device whose blocks no module uses.
+GENERIC = "generic"
 DATA_WIDTHS = (32, 64, 128, 256, 512, 1024)
 # AXI4: a burst crosses no boundary of 4 KiB, and has at most 256 beats.
 PAGE_BYTES = 4096

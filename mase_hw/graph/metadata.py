@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from mase_hw.errors import MaseError
 from mase_hw.formats import Format
-from mase_hw.graph.memory import AUTO
+from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.ops import TensorSpec
 
 
@@ -75,6 +75,7 @@ class HardwareMetadata:
         multipliers: multipliers in the instance.
         memory: options of the `MemoryPort` through which what is `AXI` in `interface` comes.
         memory_style: of what the memories of the other constants are made.
+        device: whose blocks its cells use.
     """
 
     module: str | None
@@ -86,6 +87,12 @@ class HardwareMetadata:
     multipliers: int
     memory: Mapping[str, int] = field(default_factory=dict)
     memory_style: str = AUTO
+    device: str = GENERIC
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """The constant operands that lie outside the chip."""
+        return tuple(name for name, where in self.interface.items() if where == "AXI")
 
 
 @dataclass(frozen=True)

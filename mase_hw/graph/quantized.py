@@ -14,7 +14,7 @@ from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import get_tensor
-from mase_hw.ops import TensorSpec, operator_for
+from mase_hw.ops import STATE, TensorSpec, operator_for
 
 # Arguments that say whether an ATen operator trains; a capture in evaluation mode has them false.
 TRAINING_ARGUMENTS = ("train", "training", "use_input_stats")
@@ -30,10 +30,17 @@ class GraphRun:
     Args:
         mg: a graph, with formats or without.
         only: names of the nodes that round; all when not given.
+        states: what nodes keep between inferences, by name; empty when not given. Runs change it.
     """
 
-    def __init__(self, mg: MaseGraph, only: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        mg: MaseGraph,
+        only: Collection[str] | None = None,
+        states: dict[str, Tensor] | None = None,
+    ) -> None:
         self._only = only
+        self._states = {} if states is None else states
         self._model = mg.model
         self._training = mg.training
         self._frozen = mg.frozen
@@ -104,7 +111,8 @@ class GraphRun:
         formats = {name: spec.format for name, spec in _specs(node).items() if spec.format}
         # What a layer declares holds while no pass gave formats.
         formats = formats or dict(metadata(node).declared)
-        if operator is None or not formats:
+        keeps_state = operator is not None and operator.keeps_state
+        if operator is None or not (formats or keeps_state):
             return self._call(node, values)
         arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
@@ -132,6 +140,10 @@ class GraphRun:
             constants = operator.prepare(constants, arguments)
         for name, constant in constants.items():
             constants[name] = self._rounded(node, name, formats.get(name), constant)
+        if keeps_state:
+            if node.name not in self._states:
+                self._states[node.name] = operator.empty(arguments, streams["data_in_0"])
+            streams[STATE] = self._states[node.name]
         return operator.compute(node.target, arguments, {**streams, **constants})
 
     def _call(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:

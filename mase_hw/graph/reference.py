@@ -12,7 +12,7 @@ from mase_hw.errors import MaseError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import TensorSpec
+from mase_hw.ops import Call, Reference, TensorSpec
 
 # Elements of the widest tensor that one pass over the graph handles: small enough for a cache.
 CHUNK_ELEMENTS = 1 << 16
@@ -21,7 +21,8 @@ CHUNK_ELEMENTS = 1 << 16
 class IntegerReference:
     """The specification of a quantised graph, in vectorised integers.
 
-    Constants are encoded once, here; calls are cheap and take any number of inferences.
+    Constants are encoded once, here; calls are cheap and take any number of inferences. What an
+    operator keeps between inferences is empty at the beginning of every call, as after reset.
 
     Args:
         mg: a quantised graph with common metadata on every node.
@@ -49,7 +50,8 @@ class IntegerReference:
         if problems:
             raise UnsupportedError(f"{node.name} at {location(node)}: {problems[0]}")
         producers = [producer for _, producer in stream_operands(node)]
-        return node, producers, call.operator.reference(call)
+        compute = call.operator.reference(call)
+        return node, producers, _WithState(call, compute) if call.operator.keeps_state else compute
 
     def __call__(self, inputs: Sequence[Tensor], probes: Sequence[str] = ()) -> dict[str, Tensor]:
         """Return codes by node name: those of the outputs and of `probes`.
@@ -60,6 +62,9 @@ class IntegerReference:
         """
         wanted = {*(node.name for node in self.outputs), *probes}
         count = len(inputs[0])
+        for _, _, compute in self._steps:
+            if isinstance(compute, _WithState):
+                compute.reset()
         parts = [
             self._run([codes[start : start + self._chunk] for codes in inputs], wanted)
             for start in range(0, count, self._chunk)
@@ -88,6 +93,25 @@ class IntegerReference:
             for node, codes in values.items()
             if node.name in wanted
         }
+
+
+class _WithState:
+    """The reference of an operator that keeps a state, with the state."""
+
+    def __init__(self, call: Call, compute: Reference) -> None:
+        self._call = call
+        self._compute = compute
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._state: Tensor | None = None
+
+    def __call__(self, first: Tensor, *others: Tensor) -> Tensor:
+        """Return the codes of one inference's result."""
+        if self._state is None:
+            self._state = self._call.operator.empty(self._call.attributes, first)
+        return self._compute(first, *others, self._state)
 
 
 def spec(node: Node) -> TensorSpec:

@@ -10,23 +10,33 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
 from mase_hw.errors import MaseError
-from mase_hw.graph.calls import spec_of
+from mase_hw.graph.calls import aten_arguments, spec_of, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
-from mase_hw.ops import TensorSpec
+from mase_hw.ops import STATE, Operator, TensorSpec, operator_for
 
 
 class _Visitor(Interpreter):
     """Runs a graph and shows every node's value; errors name the node and the user's line."""
 
-    def __init__(self, module: GraphModule, visit: Callable[[Node, Any], None]) -> None:
+    def __init__(
+        self,
+        module: GraphModule,
+        visit: Callable[[Node, Any], None],
+        states: dict[str, Tensor],
+    ) -> None:
         super().__init__(module)
         self.extra_traceback = False
         self._visit = visit
+        self._states = states
 
     def run_node(self, n: Node) -> Any:
+        operator = operator_for(n.target) if n.op == "call_function" else None
         try:
-            value = super().run_node(n)
+            if operator is not None and operator.keeps_state:
+                value = self._step(n, operator)
+            else:
+                value = super().run_node(n)
         except Exception as error:
             raise MaseError(
                 f"node {n.name} ({n.target}) does not run: {str(error).splitlines()[0]} "
@@ -35,15 +45,37 @@ class _Visitor(Interpreter):
         self._visit(n, value)
         return value
 
+    def _step(self, node: Node, operator: Operator) -> Tensor:
+        """Return the result of an operator that keeps a state, which it changes."""
+        arguments, operands = aten_arguments(node), dict[str, Tensor]()
+        for name, item in tensor_arguments(node, operator.operand_names):
+            assert isinstance(item, Node)
+            operands[name] = self.env[item]
+        if node.name not in self._states:
+            self._states[node.name] = operator.empty(arguments, operands["data_in_0"])
+        operands[STATE] = self._states[node.name]
+        return operator.compute(node.target, arguments, operands)
 
-def run_with(mg: MaseGraph, inputs: Sequence[Tensor], visit: Callable[[Node, Any], None]) -> Any:
+
+def run_with(
+    mg: MaseGraph,
+    inputs: Sequence[Tensor],
+    visit: Callable[[Node, Any], None],
+    states: dict[str, Tensor] | None = None,
+) -> Any:
     """Run the float model on `inputs` without gradients and show `visit` every node's value.
+
+    Args:
+        mg: the graph.
+        inputs: in the order of its inputs.
+        visit: takes a node and its value.
+        states: what nodes keep between inferences, by name, which is changed; empty without.
 
     Raises:
         MaseError: when a node does not run; the message names it.
     """
     with torch.no_grad():
-        return _Visitor(mg.model, visit).run(*inputs)
+        return _Visitor(mg.model, visit, {} if states is None else states).run(*inputs)
 
 
 def infer_specs(mg: MaseGraph) -> dict[Node, dict[str, TensorSpec]]:

@@ -63,7 +63,9 @@ def trace(
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if leaf is not None]
     graph.example_inputs = _ordered(graph, args, kwargs) or tuple(leaves)
     with torch.no_grad():
-        if not outputs_agree(graph(*graph.example_inputs), expected):
+        agree = outputs_agree(graph(*graph.example_inputs), expected)
+        graph.reset()
+        if not agree:
             raise CaptureError(
                 f"the captured graph of {title} computes other values than the model: its forward "
                 "is not a function of its inputs alone (random numbers, or state that changes)"

@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from mase_hw.cells import Netlist
+from mase_hw.cells import Device, Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.memory import GENERIC
 from mase_hw.hardware.estimate import Estimate, of_parts
 from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.orders import assign_orders_transform_pass
@@ -227,12 +228,15 @@ class Explorer:
     count: int
 
     @classmethod
-    def of(cls, mg: MaseGraph, fixed: Mapping[str, Any] | None = None) -> Explorer:
+    def of(
+        cls, mg: MaseGraph, fixed: Mapping[str, Any] | None = None, device: str = GENERIC
+    ) -> Explorer:
         """Return the explorer of a graph with common metadata and formats.
 
         Args:
             mg: the graph.
             fixed: a table of what is fixed.
+            device: whose blocks cells use.
         """
         mg, _ = assign_orders_transform_pass(mg)
         mg, _ = insert_broadcasts_transform_pass(mg)
@@ -241,7 +245,7 @@ class Explorer:
             thin = replace(space, candidates=[_thinned(item, growth) for item in space.candidates])
             if _count(thin) <= MOST_CANDIDATES:
                 break
-        return cls(thin, *_measured(thin))
+        return cls(thin, *_measured(thin, Device.of(device)))
 
     def best(self, targets: Targets, spared: Mapping[str, float] | None = None) -> Plan:
         """Return the plan of least cost for a rate, or of the best rate.
@@ -395,7 +399,7 @@ def _count(space: Space) -> int:
     return sum(sizes.values())
 
 
-def _measured(space: Space) -> tuple[list[list[Candidate]], int]:
+def _measured(space: Space, device: Device) -> tuple[list[list[Candidate]], int]:
     """Return the candidates of every node that are worth having, and how many there were."""
     known: dict[Hashable, tuple[list[Candidate], int]] = {}
     found, count = [], 0
@@ -403,13 +407,15 @@ def _measured(space: Space) -> tuple[list[list[Candidate]], int]:
         lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
         key = choice.likeness, lists
         if key not in known:
-            known[key] = _worth(choice, lists)
+            known[key] = _worth(choice, lists, device)
         found.append(known[key][0])
         count += known[key][1]
     return found, count
 
 
-def _worth(choice: Choice, lists: Sequence[Sequence[int]]) -> tuple[list[Candidate], int]:
+def _worth(
+    choice: Choice, lists: Sequence[Sequence[int]], device: Device
+) -> tuple[list[Candidate], int]:
     """Return the candidates of a node, and how many were built."""
     kept: list[Candidate] = []
     count = 0
@@ -418,7 +424,7 @@ def _worth(choice: Choice, lists: Sequence[Sequence[int]]) -> tuple[list[Candida
             choice.netlists(lanes), key=lambda item: (item[1].busy_cycles, item[1].multipliers)
         )
         count += len(made)
-        kept += _fewer(lanes, made)
+        kept += _fewer(lanes, [(unrolled, item.on(device)) for unrolled, item in made])
     return kept, count
 
 
@@ -512,6 +518,7 @@ def chosen_parallelism(
     fixed: Mapping[str, Any],
     targets: Targets,
     whole: Callable[[Mapping[str, Any]], Estimate],
+    device: str = GENERIC,
 ) -> Plan:
     """Return the plan of a graph whose whole design meets the targets.
 
@@ -520,11 +527,12 @@ def chosen_parallelism(
         fixed: a table of what is fixed.
         targets: what is asked for.
         whole: returns the estimate of the design of a table, queues and splitters included.
+        device: whose blocks cells use.
 
     Raises:
         ParallelismError: where no plan meets the targets.
     """
-    return fitting(Explorer.of(mg, fixed), targets, whole)
+    return fitting(Explorer.of(mg, fixed, device), targets, whole)
 
 
 def fitting(

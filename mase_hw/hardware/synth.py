@@ -167,7 +167,7 @@ def _script(
     top = WRAPPER if around else "top"
     pads = target.pads() if netlist and around != "registered" else []
     return [
-        "read_slang --best-effort-hierarchy --top top -f files.f",
+        f"read_slang --best-effort-hierarchy --top top {target.front_end(dsp=dsp)} -f files.f",
         *kept,
         f"{target.synthesis(netlist.part if netlist else None, dsp=dsp)} -top {top}",
         *([f"select {top}", *pads, "select -clear"] if pads else []),

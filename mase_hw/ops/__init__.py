@@ -10,6 +10,7 @@ from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
     ANY_NUMBER,
     OPERAND_NAMES,
+    STATE,
     Apply,
     Call,
     Example,
@@ -19,12 +20,14 @@ from mase_hw.ops._base import (
     torch_target,
 )
 from mase_hw.ops._masking import EXCLUDED, Mask, Masking, maskings, scaling
+from mase_hw.ops._positions import looked_up
 from mase_hw.ops._unary import Unary
 
 __all__ = [
     "ANY_NUMBER",
     "EXCLUDED",
     "OPERAND_NAMES",
+    "STATE",
     "Apply",
     "Call",
     "Example",
@@ -36,6 +39,7 @@ __all__ = [
     "TensorSpec",
     "Unary",
     "example_values",
+    "looked_up",
     "maskings",
     "operator_for",
     "operator_for_role",

@@ -10,13 +10,26 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw.arithmetic.carriers import exact_bits
 from mase_hw.cells import Netlist, Port
-from mase_hw.formats import FIXED_POINT, Families, Format, names_in
+from mase_hw.formats import (
+    BLOCKS,
+    FIXED_POINT,
+    SCALARS,
+    SCALED,
+    Families,
+    Family,
+    Format,
+    names_in,
+)
+from mase_hw.formats.fixed import MAX_EXACT_BITS
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._masking import Mask
 
 Reference = Callable[..., Tensor]
 T = TypeVar("T")
+# The operand of `Operator.compute` that is kept from one inference to the next.
+STATE = "state"
 
 OPERAND_NAMES = {
     "input": "data_in_0",
@@ -143,6 +156,13 @@ class Operator(ABC):
         prunable: whether zeros among its weights save work.
         mask_argument: the ATen argument that is a mask, computed for all queries and keys.
         masked_argument: the one whose elements are left out where a mask is on them.
+        selects: true when results depend on the order of the operands' elements alone, being one
+            of them, or whole numbers in a format of the operator's own.
+        keeps_state: true when a result depends on inferences before: see `empty`.
+        exact_everywhere: false when `exact_result` is there for narrow operands alone, so that no
+            format is claimed, although some are bridged.
+        homogeneous: true when results of operands that are `s` times as large, `s` above zero, are
+            `s` times as large, or the same whole numbers.
         options: the keys of a configuration that are none of a number format's, and their values;
             a call has those that are given among its attributes.
     """
@@ -167,12 +187,32 @@ class Operator(ABC):
     prunable: ClassVar[bool] = True
     mask_argument: ClassVar[str | None] = None
     masked_argument: ClassVar[str | None] = None
+    selects: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = False
+    exact_everywhere: ClassVar[bool] = True
+    homogeneous: ClassVar[bool] = False
     options: ClassVar[Mapping[str, range]] = {}
 
     @property
     def formats(self) -> tuple[str, ...]:
         """The names of the number formats that it has hardware for."""
         return names_in(self.families)
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The names of further ones, which are decoded to exact values and encoded again."""
+        families: Families = frozenset()
+        if self.role or not self.families:
+            return ()
+        if self.keeps_format and not self.casts:
+            families = BLOCKS
+        if self.selects:
+            families = BLOCKS | {Family.FLOAT}
+        if type(self).exact_result is not Operator.exact_result and self.exact_everywhere:
+            families = BLOCKS | SCALARS
+            if self.homogeneous:
+                families |= SCALED
+        return names_in(families - self.families)
 
     @abstractmethod
     def reference(self, call: Call) -> Reference:
@@ -193,6 +233,25 @@ class Operator(ABC):
         a search asks one.
         """
 
+    def empty(self, attributes: Mapping[str, Any], data_in_0: Tensor) -> Tensor:
+        """Return what an operator that keeps a state holds after reset, for codes or for values.
+
+        Inferences come in order. `reference` takes the state behind the streams, `compute` as the
+        operand `state`; both write into it, in place, what the next inference finds.
+
+        Args:
+            attributes: the arguments that are no tensors, by their ATen names.
+            data_in_0: the first operand of one inference.
+        """
+        raise NotImplementedError(f"{self.name} keeps no state")
+
+    def places(self, call: Call) -> dict[str, int]:
+        """Return, by operand that says a place of the state, how many places there are.
+
+        A number beyond the last place is refused where a simulation is given it.
+        """
+        return {}
+
     def problems(self, call: Call) -> list[str]:
         """Return what stands between this call and hardware, each with the fix; empty when none.
 
@@ -206,8 +265,25 @@ class Operator(ABC):
         if self.casts and not self.role:
             fix += ": configure it so, and casts are inserted"
         return self.unformatted(call) + [
-            f"{_are(names)} {number}; {fix}" for number, names in refused.items()
+            f"{_are(names)} {number}; {fix}{self._not_carried(call, names)}"
+            for number, names in refused.items()
         ]
+
+    def _not_carried(self, call: Call, names: Sequence[str]) -> str:
+        """Return why exact values of operands and results are not carried, where they could be."""
+        specs = {**call.operands, **call.results}
+        numbers = [specs[name].quantized for name in names]
+        if numbers[0].name not in self.carried:
+            return ""
+        if constants := [name for name in names if name in call.constants]:
+            return f"; beside it exact values take streams alone, and {constants[0]} is constant"
+        bits = max((found[0] for number in numbers if (found := exact_bits(number))), default=0)
+        if bits <= MAX_EXACT_BITS:
+            return ""
+        return (
+            f"; exact values of {numbers[0]} take {bits} bits, {MAX_EXACT_BITS} at most are "
+            "carried: give its exponents, or those of its scales, fewer bits"
+        )
 
     def notes(self, call: Call) -> list[str]:
         """Return what is worth knowing of the arithmetic of a call that has hardware."""
@@ -268,6 +344,18 @@ class Operator(ABC):
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         """Return an operand's format where the operator decides it, as for the number of a row."""
+        return None
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return fixed point in which the result of operands in fixed point loses nothing.
+
+        What is rounded once more from there, to numbers whose halves are multiples of
+        `2**-fraction`, is as rounded from the exact result. None where there is no such format.
+
+        Args:
+            call: a call whose operands are in fixed point; its result has any format.
+            fraction: fraction bits of what is rounded to, and one more.
+        """
         return None
 
     def block_axis(self, name: str) -> int | None:

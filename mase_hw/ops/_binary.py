@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from mase_hw.arithmetic.fixed_point import exact_combination, fixed
 from mase_hw.cells import Netlist
-from mase_hw.formats import Families
+from mase_hw.formats import Families, Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import (
     Apply,
@@ -58,6 +59,12 @@ class Binary(Operator):
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes; constants are encoded once."""
         return elements_of(call).binary_reference(self.operation)
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return that of exact results."""
+        return exact_combination(
+            self.operation, fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
+        )
 
     def hardware(self, call: Call) -> Netlist:
         """Return a cell; a constant operand comes from a ROM as beats of the result."""

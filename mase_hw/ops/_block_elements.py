@@ -1,6 +1,6 @@
-"""Element-wise operators on blocks of integers with shared scales (MXINT, block floating point).
+"""Element-wise operators on blocks of integers or floats with shared scales.
 
-Elements are exact numbers `integer * 2**exponent`. Sums, differences and products of them are
+Elements are exact numbers `significand * 2**exponent`. Sums, differences and products of them are
 exact, whatever the scales of the operands are; the exact results of a block decide its scale, and
 are rounded once, as the format's encoding does. Functions of one operand are those of
 `mase_hw.approximation.block_table`, encoded in blocks in the same way.
@@ -15,12 +15,12 @@ from torch import Tensor
 
 from mase_hw.approximation.block_table import BlockTable
 from mase_hw.approximation.function import Function
-from mase_hw.arithmetic.blocks import decode
+from mase_hw.arithmetic.blocks import decode, significand_bits
 from mase_hw.arithmetic.scaled import MAX_BITS, Scaled, combined_bits, guard_bits
 from mase_hw.cells import Image, Operation
 from mase_hw.cells.binary_blocks import BinaryBlocks
 from mase_hw.cells.unary_blocks import UnaryBlocks
-from mase_hw.formats import BlockFormat, Families, Family, names_in
+from mase_hw.formats import BLOCKS, BlockFormat, names_in
 from mase_hw.geometry.blocks import (
     block,
     block_axis,
@@ -33,16 +33,14 @@ from mase_hw.geometry.tensor import Order
 from mase_hw.ops._elements import Elements
 from mase_hw.ops._one_cell import row_fields
 
-INTEGER_BLOCKS: Families = frozenset({Family.INTEGER_BLOCK})
-
 
 class BlockElements(Elements[BlockTable]):
-    """Integers in blocks."""
+    """Elements in blocks."""
 
     def unary_problems(self) -> list[str]:
         """Return which operands and results are no blocks that can be streamed."""
         call, found = self.call, list[str]()
-        legal = ", ".join(names_in(INTEGER_BLOCKS))
+        legal = ", ".join(names_in(BLOCKS))
         rank = len(call.result.shape)
         for name, spec in {**call.operands, **call.results}.items():
             if is_block(spec):
@@ -76,12 +74,12 @@ class BlockElements(Elements[BlockTable]):
     @property
     def _bits(self) -> tuple[int, int]:
         operands = self.call.operands
-        first, second = (block(operands[name]).element for name in ("data_in_0", "data_in_1"))
-        return first.width, second.width
+        first, second = (block(operands[name]) for name in ("data_in_0", "data_in_1"))
+        return significand_bits(first), significand_bits(second)
 
     @property
     def _guard(self) -> int:
-        return guard_bits(*self._bits, block(self.call.result).element.width)
+        return guard_bits(*self._bits, significand_bits(block(self.call.result)))
 
     def decode(self, operand: str, codes: Tensor) -> Scaled:
         """Return the elements."""

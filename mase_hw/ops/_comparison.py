@@ -29,6 +29,8 @@ class Comparison(Binary):
     """
 
     families: ClassVar[Families] = FIXED_POINT
+    selects: ClassVar[bool] = True
+    homogeneous: ClassVar[bool] = True
     relation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Element-wise operators on floats, and on fixed point beside them.
 
 Sums, differences and products are those of `mase_hw.arithmetic.floats`; functions of one operand
-are tables over its bit patterns, see `mase_hw.approximation.pattern_table`.
+are tables over its bit patterns, see `mase_hw.approximation.pattern_table`, those of integers with
+a real scale too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from mase_hw.arithmetic.floats import (
     overflow_code,
     precision_bits,
 )
+from mase_hw.arithmetic.requantize import operand_problems
 from mase_hw.arithmetic.scaled import MAX_BITS, combined_bits, guard_bits
 from mase_hw.cells import Image, Operation
 from mase_hw.cells.binary_float import BinaryFloat
@@ -92,6 +94,8 @@ class FloatElements(Elements[PatternTable]):
     def unary_problems(self) -> list[str]:
         """Refuse results that wrap, and operands too wide for a table."""
         found = self._result_problems()
+        for name, spec in {**self.call.operands, **self.call.results}.items():
+            found += operand_problems(name, spec)
         operand = self.call.operands["data_in_0"].quantized
         if operand.stream_fields(1)[0].width_bits > MAX_TABLE_INPUT_BITS:
             found.append(

@@ -34,6 +34,12 @@ def define_joining(name: str, function: Callable[..., Tensor]) -> None:
     _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
 
+def define_reducing(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, dim, keepdim)`, which returns `function` of them."""
+    _LIBRARY.define(f"{name}(Tensor self, int[] dim, bool keepdim=False) -> Tensor")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
 def define_masked(name: str, function: Callable[..., Tensor]) -> None:
     """Register `torch.ops.mase.<name>(values, mask, dim, scale, kept)`, `function` of them."""
     signature = "(Tensor self, Tensor? mask, int dim, float scale=1.0, Tensor? kept=None) -> Tensor"
@@ -51,6 +57,13 @@ def define_attention(name: str, function: Callable[..., Tensor]) -> None:
     _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
 
+def define_cache(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, position, dim, places)`, `function` of them."""
+    signature = "(Tensor self, Tensor position, int dim, int places) -> Tensor"
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
 def define_normalizing(name: str, function: Callable[..., Tensor]) -> None:
     """Register `torch.ops.mase.<name>(values, weight, eps)`, `function` of all of them."""
     signature = "(Tensor self, Tensor? weight=None, *, float eps) -> Tensor"
@@ -62,6 +75,20 @@ def define_queue(name: str) -> None:
     """Register `torch.ops.mase.<name>(values, depth)`, which returns a copy."""
     _LIBRARY.define(f"{name}(Tensor self, int depth) -> Tensor")  # type: ignore[no-untyped-call]
     _LIBRARY.impl(name, _queued, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def define_order(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, width, ...)`: `function` of a float's layout."""
+    layout = "int width, int exponent_width, int exponent_bias"
+    signature = f"(Tensor self, {layout}, bool back) -> Tensor"
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def define_steps(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, scale, back)`, `function` of them."""
+    _LIBRARY.define(f"{name}(Tensor self, float scale, bool back) -> Tensor")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 
 
 def _queued(values: Tensor, depth: int) -> Tensor:

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from mase_hw.arithmetic.fixed_point import fixed
-from mase_hw.arithmetic.quotient import Quotient
+from mase_hw.arithmetic.quotient import Quotient, exact_quotient
 from mase_hw.cells import Netlist, NetlistBuilder, RomSource
 from mase_hw.cells.reduce import Reduce
 from mase_hw.cells.sliding_window import SlidingWindow
+from mase_hw.formats import Format
 from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.geometry.runs import Run
 from mase_hw.geometry.tensor import Order, TensorSpec
@@ -31,6 +32,7 @@ from mase_hw.ops._reduce import reduce_cell
 class Pool(Operator):
     """Pooling; subclasses say which pixels a window holds and how many it counts."""
 
+    homogeneous: ClassVar[bool] = True
     dimensions: ClassVar[int]
     maximum: ClassVar[bool] = False
 
@@ -110,6 +112,12 @@ class Pool(Operator):
             maximum=self.maximum,
             factor_width=factor_width,
             beats=beats,
+        )
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return that of the pixels, or of their means."""
+        return exact_quotient(
+            fixed(call.operands["data_in_0"]), 1, self._divisors(call)[1], fraction
         )
 
     def operations(self, call: Call) -> int:

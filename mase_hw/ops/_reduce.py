@@ -13,9 +13,10 @@ from typing import ClassVar
 from torch import Tensor
 
 from mase_hw.arithmetic.fixed_point import fixed
-from mase_hw.arithmetic.quotient import Quotient
+from mase_hw.arithmetic.quotient import Quotient, exact_quotient
 from mase_hw.cells import Netlist
 from mase_hw.cells.reduce import Reduce
+from mase_hw.formats import Format
 from mase_hw.geometry.runs import Run, candidate_orders, stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Call, Operator, Reference
@@ -77,6 +78,7 @@ class Reduction(Operator):
 class Accumulation(Reduction):
     """A sum, a mean or a maximum."""
 
+    homogeneous: ClassVar[bool] = True
     maximum: ClassVar[bool] = False
 
     @abstractmethod
@@ -106,6 +108,12 @@ class Accumulation(Reduction):
         data, run, sums = call.operands["data_in_0"], self.run(call), self._sum_width(call)
         cell = reduce_cell(data, run, sums, self._quotient(call), maximum=self.maximum)
         return Netlist.single(call.ports, cell)
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return that of the elements, their sums, or their means."""
+        data, divisor = fixed(call.operands["data_in_0"]), self.divisor(call)
+        terms = 1 << (self._sum_width(call) - data.width - (not data.signed))
+        return exact_quotient(data, max(1, terms // divisor), divisor, fraction)
 
     def _quotient(self, call: Call) -> Quotient:
         fraction = fixed(call.operands["data_in_0"]).frac_width

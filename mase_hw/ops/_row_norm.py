@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.approximation.row_norm import MOST_ROOT_FRACTION
 from mase_hw.approximation.row_norm import RowNorm as Arithmetic
+from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Image, Netlist
 from mase_hw.cells.row_norm import RowNorm as RowNormCell
-from mase_hw.formats import Encoding
+from mase_hw.formats import Encoding, Format
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Reference
 from mase_hw.ops._rows import Rows
@@ -28,6 +30,7 @@ class RowNorm(Rows):
     """
 
     takes_gain: ClassVar[bool] = True
+    exact_everywhere: ClassVar[bool] = False
     centred: ClassVar[bool]
 
     def dim(self, call: Call) -> int:
@@ -102,6 +105,24 @@ class RowNorm(Rows):
             data.beats,
         )
         return Netlist.single(call.ports, cell)
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return what is less than a step off, a sixteenth of the least step of the result's.
+
+        It has fewer fraction bits where its root has not as many.
+        """
+        given = {
+            name: fixed(call.operands[name])
+            for name in ("weight", "bias")
+            if name in call.constants
+        }
+        octaves = (call.result.shape[-1].bit_length() + 1) // 2
+        if "weight" in given:
+            octaves += given["weight"].width - given["weight"].frac_width
+        if "bias" in given:
+            octaves = 1 + max(octaves, given["bias"].width - given["bias"].frac_width)
+        places = min(fraction + 3, MOST_ROOT_FRACTION - 3 - octaves)
+        return fixed_of(1 + octaves + places, places)
 
     def operations(self, call: Call) -> int:
         """A square, two sums, a product, a weight and a bias for each element."""

@@ -15,12 +15,14 @@ from math import prod
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.arithmetic.fixed_point import MAX_BITS, fixed
 from mase_hw.arithmetic.sums import Bounds, exact_dtype, width_for
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.cells.reorder import Reorder
 from mase_hw.cells.stream_replay import StreamReplay
+from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.reorder import Reordering
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
@@ -84,6 +86,11 @@ class StreamProduct:
             return result.from_fixed(sums, fraction)
 
         return compute
+
+    def exact_result(self) -> Fixed | None:
+        """Return a format of all sums; None where there is none."""
+        fraction = sum(fixed(spec).frac_width for spec in self._specs)
+        return fixed_of(width_for(self._bounds), fraction)
 
     def orders(self) -> dict[str, Order | None]:
         """The order in which rows are offered, and the second operand block by block."""

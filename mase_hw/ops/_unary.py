@@ -34,7 +34,7 @@ from mase_hw.ops._base import (
     torch_target,
 )
 from mase_hw.ops._elements import Elements, Evaluator
-from mase_hw.ops._elementwise import ELEMENTWISE, elements_of
+from mase_hw.ops._elementwise import FUNCTIONS, elements_of
 from mase_hw.ops._library import NAMESPACE, define
 from mase_hw.ops._one_cell import one_cell
 
@@ -57,7 +57,7 @@ class Unary(Operator):
         ...         return x * x * x
     """
 
-    families: ClassVar[Families] = ELEMENTWISE
+    families: ClassVar[Families] = FUNCTIONS
     approximates: ClassVar[bool] = True
     required_attributes: ClassVar[Attributes] = {}
 

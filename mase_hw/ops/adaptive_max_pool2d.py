@@ -19,6 +19,7 @@ class AdaptiveMaxPool2d(AdaptivePool):
     """Torch's own operator also returns indices, which have no hardware."""
 
     name: ClassVar[str] = "adaptive_max_pool2d"
+    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "mase.adaptive_max_pool2d.default",
         "aten.adaptive_max_pool2d.default",

@@ -17,6 +17,7 @@ class Add(Binary):
 
     name: ClassVar[str] = "add"
     targets: ClassVar[tuple[str, ...]] = ("aten.add.Tensor", "aten.add.Scalar")
+    homogeneous: ClassVar[bool] = True
     operation: ClassVar[str] = "add"
     commutes: ClassVar[bool] = True
     opposite: ClassVar[str] = "subtract"

@@ -12,6 +12,7 @@ class Amax(Accumulation):
     """`y = cast(max x)`."""
 
     name: ClassVar[str] = "amax"
+    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = ("aten.amax.default",)
     maximum: ClassVar[bool] = True
     keeps_format: ClassVar[bool] = True

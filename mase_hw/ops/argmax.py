@@ -22,6 +22,7 @@ class Argmax(Reduction):
     """`y = min { i : x[i] = max x }`."""
 
     name: ClassVar[str] = "argmax"
+    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = ("aten.argmax.default",)
     casts: ClassVar[bool] = False
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
 
 from mase_hw.ops._base import (
     Apply,
@@ -29,25 +32,37 @@ class Identity(Wire):
         "aten.to.dtype",
         "aten.to.dtype_layout",
         "aten.type_as.default",
+        # A stream holds neither NaN nor an infinity.
+        "aten.nan_to_num.default",
     )
 
     def is_identity(self, call: Call) -> bool:
         """Return true when the dtype stays."""
         return call.operands["data_in_0"].dtype == call.result.dtype
 
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return where a number is not zero, if that becomes a mask."""
+        kinds = call.operands["data_in_0"].dtype, call.result.dtype
+        if kinds[1] != "bool" or kinds[0] == "bool":
+            return None
+        return [torch.ops.aten.ne.Scalar(operands["data_in_0"], 0)]
+
     def problems(self, call: Call) -> list[str]:
-        """Refuse conversions between real and whole numbers."""
+        """Refuse what would round to whole numbers."""
         found = super().problems(call)
-        kinds = [
-            spec.dtype.strip("0123456789") for spec in (call.operands["data_in_0"], call.result)
-        ]
-        if kinds[0].removeprefix("b") != kinds[1].removeprefix("b"):
-            found.append(
-                f"it converts {call.operands['data_in_0'].dtype} to {call.result.dtype}: "
-                "allowed are conversions between floating-point types"
-            )
+        data, result = call.operands["data_in_0"].dtype, call.result.dtype
+        if _is_real(data) and not _is_real(result):
+            found.append(f"it converts {data} to {result}: round it first, and keep {data}")
         return found
 
     def examples(self) -> list[Example]:
-        """A copy, and beside it something to compute."""
-        return [(Apply(lambda x: x.clone().relu()), (example_values(3, 5),))]
+        """A copy, and beside it something to compute; a mask that becomes numbers."""
+        return [
+            (Apply(lambda x: x.clone().relu()), (example_values(3, 5),)),
+            (Apply(lambda x: (x > 0).float() * 0.75), (example_values(3, 5),)),
+            (Apply(lambda x: torch.where(x.relu().bool(), 0.5, x)), (example_values(3, 5),)),
+        ]
+
+
+def _is_real(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 
 from mase_hw.cells import Netlist
+from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._constant_product import matrix_product, matrix_refusals
@@ -29,6 +30,7 @@ class Matmul(Operator):
         "aten.bmm.default",
         "aten.mv.default",
     )
+    exact_everywhere: ClassVar[bool] = False
     operand_names: ClassVar[Mapping[str, str]] = {
         "self": "data_in_0",
         "other": "data_in_1",
@@ -57,6 +59,10 @@ class Matmul(Operator):
     def hardware(self, call: Call) -> Netlist:
         """Return a replay of rows, a buffer of columns, and sums."""
         return StreamProduct(call).hardware()
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return that of exact sums."""
+        return StreamProduct(call).exact_result()
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Rows as they are offered; the second operand, where what meets them comes together."""

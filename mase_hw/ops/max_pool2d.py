@@ -14,6 +14,7 @@ class MaxPool2d(SlidingPool):
     """Pixels outside the image never win."""
 
     name: ClassVar[str] = "max_pool2d"
+    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = ("aten.max_pool2d.default",)
     dimensions: ClassVar[int] = 2
     maximum: ClassVar[bool] = True

@@ -16,11 +16,13 @@ class Maximum(Binary):
     """Element-wise maximum."""
 
     name: ClassVar[str] = "maximum"
+    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "aten.maximum.default",
         "aten.max.other",
     )
     families: ClassVar[Families] = FIXED_POINT
+    homogeneous: ClassVar[bool] = True
     operation: ClassVar[str] = "maximum"
     commutes: ClassVar[bool] = True
 

@@ -16,12 +16,14 @@ class Minimum(Binary):
     """Element-wise minimum."""
 
     name: ClassVar[str] = "minimum"
+    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "aten.minimum.default",
         "aten.fmin.default",
         "aten.min.other",
     )
     families: ClassVar[Families] = FIXED_POINT
+    homogeneous: ClassVar[bool] = True
     operation: ClassVar[str] = "minimum"
     commutes: ClassVar[bool] = True
 

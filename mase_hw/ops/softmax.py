@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 
 from mase_hw.approximation.softmax import Softmax as SoftmaxArithmetic
+from mase_hw.approximation.softmax import most_fraction
+from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Image, Netlist, NetlistBuilder, Port, RomSource
 from mase_hw.cells.softmax import Softmax as SoftmaxCell
@@ -80,6 +82,7 @@ class Softmax(Rows):
     )
     operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "kept": "data_in_1"}
     broadcasts: ClassVar[bool] = True
+    exact_everywhere: ClassVar[bool] = False
     masked_argument: ClassVar[str | None] = "self"
 
     def dim(self, call: Call) -> int:
@@ -136,6 +139,15 @@ class Softmax(Rows):
         kept = None if mask.kept is None else for_scores(mask.kept, len(shape), shape[-1])
         scale *= float(call.attributes.get("scale", 1.0))
         return torch.ops.mase.masked_softmax.default(data, mask.seen, -1, scale, kept)
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return what is less than a step off, a sixteenth of the least step of the result's.
+
+        It has fewer fraction bits where its tables are too small for them.
+        """
+        size = call.operands["data_in_0"].shape[self.dim(call)]
+        places = min(fraction + 3, most_fraction(size))
+        return fixed_of(places + 2, places)
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """As other rows; what is kept streams as the elements do."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.fixed_point import MAX_BITS, align, combined_bits, fixed
+from mase_hw.arithmetic.fixed_point import MAX_BITS, align, combined_bits, exact_combination, fixed
 from mase_hw.cells import Netlist
 from mase_hw.cells.where_fixed import WhereFixed
 from mase_hw.formats import Format
@@ -60,6 +60,10 @@ class Where(Operator):
     @staticmethod
     def _formats(call: Call) -> tuple[Any, Any]:
         return fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return that of either operand."""
+        return exact_combination("maximum", *self._formats(call))
 
     def compute(
         self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]

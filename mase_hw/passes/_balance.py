@@ -11,13 +11,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations, product
 from operator import attrgetter
+
+import numpy as np
+import numpy.typing as npt
 
 Lanes = tuple[int, ...]
 # What is made small, in this order: cycles beyond the interval, multipliers, width.
 Cost = tuple[int, int, int]
-NEVER: Cost = (1 << 62, 0, 0)
+NEVER: Cost = (1 << 50, 0, 0)
 # Of many sizes those are tried that are this much larger than the one before.
 GROWTH = 1.06
 
@@ -152,16 +156,74 @@ class Balance:
         """Give each group, and each pair that shares a unit, its best values in turn."""
         improved = False
         for groups in self._moves():
-            touched = [unit for unit in self.units if not set(groups).isdisjoint(unit.groups)]
-            kept = [lanes[group] for group in groups]
-            cost = self._total(touched, lanes, interval)
-            for values in product(*(self.candidates[group] for group in groups)):
-                _assign(lanes, groups, values)
-                new = self._total(touched, lanes, interval, cost)
-                if new < cost:
-                    cost, kept, improved = new, list(values), True
-            _assign(lanes, groups, kept)
+            kept = tuple([lanes[group] for group in groups])
+            best = self._best_values(groups, lanes, interval)
+            _assign(lanes, groups, best)
+            improved |= best != kept
         return improved
+
+    def _best_values(
+        self, groups: tuple[int, ...], lanes: list[int], interval: int
+    ) -> tuple[int, ...]:
+        """Return the values of one group, or of two, that cost least; those of `lanes` if equal.
+
+        Units that see one of two groups are asked once for each of its values, those that see both
+        only for pairs at which the others leave room.
+        """
+        kept = tuple([lanes[group] for group in groups])
+        seen = [self._seen[group] for group in groups]
+        shared = seen[0] & seen[-1] if len(groups) > 1 else frozenset()
+        both = [self.units[place] for place in sorted(shared)]
+        least = np.zeros((1, 3), dtype=np.int64)
+        for group, places in zip(groups, seen, strict=True):
+            costs = self._costs(group, sorted(places - shared), lanes, interval)
+            least = (least[:, None] + costs[None]).reshape(-1, 3)
+        pairs = list(product(*(self.candidates[group] for group in groups)))
+        best, cost = kept, _sum(_cost(least[pairs.index(kept)]), self._total(both, lanes, interval))
+        for place in np.flatnonzero(_below(least, cost)):
+            own = _cost(least[place])
+            if own >= cost:
+                continue
+            _assign(lanes, groups, pairs[place])
+            new = _sum(own, self._total(both, lanes, interval))
+            if new < cost:
+                best, cost = pairs[place], new
+        _assign(lanes, groups, kept)
+        return best
+
+    def _costs(
+        self, group: int, places: Sequence[int], lanes: list[int], interval: int
+    ) -> npt.NDArray[np.int64]:
+        """Return what some units cost at each value of a group, `[values, 3]`."""
+        values = self.candidates[group]
+        found = np.zeros((len(values), 3), dtype=np.int64)
+        for place in places:
+            unit, kept = self.units[place], lanes[group]
+            others = tuple([lanes[other] for other in unit.groups if other != group])
+            key = place, group, interval, others
+            if key not in self._rows:
+                rows = []
+                for value in values:
+                    lanes[group] = value
+                    rows.append(unit.cost(lanes, interval))
+                lanes[group] = kept
+                self._rows[key] = np.array(rows, dtype=np.int64)
+            found += self._rows[key]
+        return found
+
+    @cached_property
+    def _rows(self) -> dict[tuple[int, int, int, Lanes], npt.NDArray[np.int64]]:
+        """What a unit costs at each value of a group, by the lanes of its other groups."""
+        return {}
+
+    @cached_property
+    def _seen(self) -> list[frozenset[int]]:
+        """The places of the units that see each group."""
+        seen: list[set[int]] = [set() for _ in self.candidates]
+        for place, unit in enumerate(self.units):
+            for group in unit.groups:
+                seen[group].add(place)
+        return [frozenset(places) for places in seen]
 
     def _moves(self) -> Iterator[tuple[int, ...]]:
         free = {group for group, values in enumerate(self.candidates) if len(values) > 1}
@@ -174,20 +236,32 @@ class Balance:
         yield from sorted(pairs)
 
     @staticmethod
-    def _total(
-        units: Iterable[Unit], lanes: Sequence[int], interval: int, bound: Cost = NEVER
-    ) -> Cost:
-        """Return the cost of units; of some of them where that is above the bound already."""
-        beyond = multipliers = width = 0
-        most_beyond, most_multipliers, _ = bound
-        for unit in units:
-            more, product_units, lanes_wide = unit.cost(lanes, interval)
-            beyond += more
-            multipliers += product_units
-            width += lanes_wide
-            if beyond >= most_beyond and (beyond > most_beyond or multipliers > most_multipliers):
-                break
-        return beyond, multipliers, width
+    def _total(units: Iterable[Unit], lanes: Sequence[int], interval: int) -> Cost:
+        """Return the cost of units."""
+        return _sum(*[unit.cost(lanes, interval) for unit in units])
+
+
+def _below(costs: npt.NDArray[np.int64], bound: Cost) -> npt.NDArray[np.bool_]:
+    """Return which of `[costs, 3]` come before a bound, the first number first."""
+    beyond, products, wide = costs.T
+    last: npt.NDArray[np.bool_] = (products == bound[1]) & (wide < bound[2])
+    later: npt.NDArray[np.bool_] = (beyond == bound[0]) & ((products < bound[1]) | last)
+    found: npt.NDArray[np.bool_] = (beyond < bound[0]) | later
+    return found
+
+
+def _cost(row: npt.NDArray[np.int64]) -> Cost:
+    beyond, products, wide = row.tolist()
+    return beyond, products, wide
+
+
+def _sum(*costs: Cost) -> Cost:
+    beyond = multipliers = width = 0
+    for more, products, wide in costs:
+        beyond += more
+        multipliers += products
+        width += wide
+    return beyond, multipliers, width
 
 
 def _assign(lanes: list[int], groups: Sequence[int], values: Sequence[int]) -> None:

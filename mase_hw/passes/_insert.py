@@ -18,7 +18,7 @@ def insert_after(
     role: str,
     given: TensorSpec,
     result: TensorSpec,
-    arguments: tuple[int | list[int], ...] = (),
+    arguments: tuple[float | list[int], ...] = (),
 ) -> Node:
     """Insert the operator of `role` behind `producer`, with metadata; no use is replaced.
 

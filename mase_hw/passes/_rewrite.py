@@ -15,7 +15,7 @@ from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata, update
 from mase_hw.graph.rebuild import set_tensor
-from mase_hw.ops import Call, operator_for
+from mase_hw.ops import Call, TensorSpec, operator_for
 from mase_hw.passes._insert import unique_name
 
 
@@ -36,9 +36,29 @@ def rewrite(
             node as it is.
         inputs: nodes that stand for operands instead, or besides.
     """
+    given = dict(tensor_arguments(node, call.operator.operand_names))
+    return rewrite_from(mg, node, call.results, write, {**given, **(inputs or {})})
+
+
+def rewrite_from(
+    mg: MaseGraph,
+    node: Node,
+    specs: Mapping[str, TensorSpec],
+    write: Callable[[Mapping[str, Any]], Sequence[Any] | None],
+    inputs: Mapping[str, Node | float],
+) -> bool:
+    """Replace a node as `rewrite` does, with or without an operator.
+
+    Args:
+        mg: the graph.
+        node: one of its nodes.
+        specs: of its results.
+        write: takes what stands for each input and returns every result, or None.
+        inputs: nodes and numbers by name.
+    """
     before = set(mg.fx_graph.nodes)
     with mg.fx_graph.inserting_before(node):
-        results = write(_proxies(mg, node, call, inputs or {}))
+        results = write(_proxies(mg, inputs))
     made = [item for item in mg.nodes if item not in before]
     if results is None or _last_read(node) >= len(results):
         for item in reversed(made):
@@ -55,7 +75,7 @@ def rewrite(
         item.meta["mase"] = MaseMetadata(known.module_path, known.source)
         _store_constants(mg, item)
     for index, new in enumerate(nodes):
-        result = CommonMetadata(None, {}, {"data_out_0": call.results[f"data_out_{index}"]})
+        result = CommonMetadata(None, {}, {"data_out_0": specs[f"data_out_{index}"]})
         update(new, common=result)
     for old, new in _replacements(node, nodes):
         name = old.name
@@ -87,13 +107,12 @@ def _last_read(node: Node) -> int:
     return max((index for index in indices if isinstance(index, int)), default=0)
 
 
-def _proxies(mg: MaseGraph, node: Node, call: Call, inputs: Mapping[str, Node]) -> dict[str, Any]:
-    """Return what records calls on each tensor operand; a Python number is itself."""
+def _proxies(mg: MaseGraph, inputs: Mapping[str, Node | float]) -> dict[str, Any]:
+    """Return what records calls on each tensor; a Python number is itself."""
     tracer = GraphAppendingTracer(mg.fx_graph)
-    given = dict(tensor_arguments(node, call.operator.operand_names))
     return {
         name: Proxy(value, tracer) if isinstance(value, Node) else value
-        for name, value in {**given, **inputs}.items()
+        for name, value in inputs.items()
     }
 
 

@@ -51,10 +51,11 @@ def observe(mg: MaseGraph, data: Iterable[Any]) -> Observations:
             )
         results[node].add(value)
 
+    states: dict[str, Tensor] = {}
     for batch in data:
         inputs = batch_inputs(mg, batch)
         if all(value.numel() for value in inputs):
-            run_with(mg, inputs, visit)
+            run_with(mg, inputs, visit, states)
     if not results:
         raise DataError("calibration data is empty; give at least one batch with one sample")
     return {node.name: _tensors(mg, node, results) for node in mg.nodes}

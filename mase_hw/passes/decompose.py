@@ -14,6 +14,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.ops import Operator, operator_for
 from mase_hw.passes._rewrite import rewrite
+from mase_hw.passes._torch_decompositions import expand_node
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.fold import fold_constants_transform_pass
@@ -23,6 +24,8 @@ def decompose_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Replace nodes by `Operator.expression`, until every node has hardware or no operator.
+
+    What no operator covers is written as torch itself writes it, where operators cover all of that.
 
     Operators that are fused stay: `decompose_fused_transform_pass` takes them apart. A result keeps
     the name of the node it replaces: the node itself, or of several results the `getitem` that
@@ -104,7 +107,9 @@ def _weighs(mg: MaseGraph, node: Node) -> bool:
 
 def _decompose(mg: MaseGraph, node: Node, fused: bool) -> bool:
     found = operator_for(node.target) if node.op == "call_function" else None
-    if found is None or (found.fused and not fused):
+    if found is None:
+        return not fused and expand_node(mg, node)
+    if found.fused and not fused:
         return False
     if type(found).expression is Operator.expression:
         return False

@@ -22,6 +22,10 @@ from mase_hw.passes._insert import insert_after
 ROLE = "fifo"
 # Inferences over which occupancies settle, beyond those that are in flight at once.
 SETTLING = 2
+# Beats of a queue that only parts `ready` from `valid`.
+LEAST_DEPTH = 2
+# Cycles that a queue takes.
+QUEUE_CYCLES = 2
 
 Edge = tuple[Node, str]
 Run = Callable[[Netlist, Arrivals, Cycles | None], tuple[Mapping[str, Cycles], bool]]
@@ -101,15 +105,16 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
         latency = max(int(times[-1]) for times in offered.values())
         offered = _sketched(mg, netlists, interval, latency // interval + SETTLING)
         taken, free = _taken(netlists, offered, partial(_sketch, late=interval // SAMPLES))
-        return _behind(forks, taken, offered, free, _most_waiting_between)
+        return _behind(forks, netlists, taken, offered, free, _most_waiting_between)
     latency = max(int(times[-1]) for times in _offered(mg, netlists, interval, 1).values())
     offered = _offered(mg, netlists, interval, latency // interval + SETTLING)
     taken, free = _taken(netlists, offered, _run)
-    return _behind(forks, taken, offered, free, lambda _, gone, times: _most_waiting(gone, times))
+    return _behind(forks, netlists, taken, offered, free, _most_waiting)
 
 
 def _behind(
     forks: Mapping[Node, list[Edge]],
+    netlists: Mapping[Node, Netlist],
     taken: Mapping[Edge, Cycles],
     offered: Mapping[Node, Cycles],
     free: Set[Node],
@@ -119,6 +124,7 @@ def _behind(
 
     Args:
         forks: operands whose beats may wait, by what forks.
+        netlists: of the nodes.
         taken: when they take beats.
         offered: when beats are offered.
         free: what computes when it can, into queues.
@@ -136,7 +142,34 @@ def _behind(
                 found.setdefault(producer, []).append((edge, behind, depth))
             if depth > 1:
                 gone.append(taken[edge])
+    for producer, edges in forks.items():
+        late = found.get(producer, [])
+        alone = [edge for edge in edges if edge not in [queued for queued, _, _ in late]]
+        meeting = _met_at_once(alone, netlists) if producer.op == "placeholder" else []
+        # What waits for them waits for their queue, too.
+        more = QUEUE_CYCLES if meeting else 0
+        late = [(edge, behind, depth + more * (depth > 1)) for edge, behind, depth in late]
+        for met in meeting:
+            late.append((met[0], 0, LEAST_DEPTH))
+            place = sum(depth > 1 for _, _, depth in late)
+            late += [(edge, place, 1) for edge in met[1:]]
+        found |= {producer: late} if late else {}
     return found
+
+
+def _met_at_once(edges: list[Edge], netlists: Mapping[Node, Netlist]) -> list[list[Edge]]:
+    """Return the operands that meet with nothing but wires between, by where they meet.
+
+    A node that waits for both would be ready for one while the other is there: for a port of the
+    design, which is both, `ready` would follow `valid`.
+    """
+    ends: dict[Node, list[Edge]] = {}
+    for edge in edges:
+        end = edge[0]
+        while netlists[end].is_wire and len(end.users) == 1 and next(iter(end.users)) in netlists:
+            (end,) = end.users
+        ends.setdefault(end, []).append(edge)
+    return [met for met in ends.values() if len(met) > 1]
 
 
 def _edges(producer: Node) -> list[Edge]:
@@ -205,7 +238,7 @@ def _first(node: Node, taken: Mapping[Edge, Cycles], offered: Mapping[Node, Cycl
     return np.minimum.reduce(times) if times else offered[node]
 
 
-def _most_waiting(offered: Cycles, taken: Cycles) -> int:
+def _most_waiting(producer: Node, offered: Cycles, taken: Cycles) -> int:
     """Return the most beats that are offered and not yet taken in any cycle."""
     come = np.searchsorted(np.sort(offered), taken, side="right")
     return int((come - np.arange(taken.size)).max())

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from mase_hw.cells import Value
+from mase_hw.cells import Device, Value
+from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.memory import AUTO, ON_CHIP
+from mase_hw.graph.memory import AUTO, GENERIC, ON_CHIP
 from mase_hw.graph.metadata import HardwareMetadata, update
 from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.fifo import insert_fifos_transform_pass
@@ -27,12 +28,18 @@ def add_hardware_metadata_analysis_pass(
         pass_args: `parallelism` and `multipliers`, as `assign_parallelism_transform_pass` takes
             them; `max_parallelism` is another name for a number. `memory` says where constants lie,
             as `place_constants` takes it, `queues` how deep queues are, as
-            `insert_fifos_transform_pass` takes it.
+            `insert_fifos_transform_pass` takes it, `device` whose blocks cells use.
+
+    Raises:
+        ConfigError: for a device that nobody knows.
     """
     given = dict(pass_args or {})
     if "max_parallelism" in given:
         given.setdefault("parallelism", given.pop("max_parallelism"))
     queues = given.pop("queues", None)
+    device = given.pop("device", GENERIC)
+    if device not in Device.names():
+        raise ConfigError(f"device is {device!r}; allowed: {', '.join(Device.names())}")
     port, outside, styles = place_constants(mg, given.pop("memory", ON_CHIP))
     mg, ordered = assign_orders_transform_pass(mg)
     mg, expanded = insert_broadcasts_transform_pass(mg)
@@ -42,7 +49,7 @@ def add_hardware_metadata_analysis_pass(
         if node.op != "call_function":
             continue
         style = styles.get(node.name, AUTO)
-        netlist = mg.netlist(node, style)
+        netlist = mg.netlist(node, style, device, outside.get(node.name, ()))
         main = netlist.main
         update(
             node,
@@ -62,6 +69,7 @@ def add_hardware_metadata_analysis_pass(
                 multipliers=netlist.multipliers,
                 memory=asdict(port) if node.name in outside else {},
                 memory_style=style,
+                device=device,
             ),
         )
     return mg, {**ordered, **expanded, **info, **queued}

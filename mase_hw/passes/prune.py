@@ -120,8 +120,9 @@ def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
             found[0] += int((value == 0).sum())
             found[1] += value.numel()
 
+    states: dict[str, Tensor] = {}
     for batch in data:
-        run_with(mg, batch_inputs(mg, batch), count)
+        run_with(mg, batch_inputs(mg, batch), count, states)
     if not any(elements for _, elements in counts.values()):
         raise DataError("the data is empty; give at least one batch with one sample")
     return {name: zeros / elements for name, (zeros, elements) in counts.items() if elements}

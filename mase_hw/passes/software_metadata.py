@@ -59,6 +59,7 @@ def add_software_metadata_analysis_pass(
     Complex and empty tensors have no range. What a node computes may hold infinities and NaN, as
     functions do at their poles and outside their domains: ranges are those of the finite values.
     The range of an input that holds such, or of a tensor that holds nothing else, is not finite.
+    The batches of a graph that keeps a state are inferences one after another, from reset on.
 
     Args:
         mg: the graph.
@@ -71,8 +72,13 @@ def add_software_metadata_analysis_pass(
     data: Iterable[Any] = (pass_args or {}).get("data") or [mg.example_inputs]
     observed: dict[Node, dict[str, _Observed]] = defaultdict(lambda: defaultdict(_Observed))
     batches = 0
+    states: dict[str, Tensor] = {}
+
+    def observe(node: Node, value: Any) -> None:
+        _observe(observed, node, value)
+
     for batch in data:
-        run_with(mg, batch_inputs(mg, batch), lambda node, value: _observe(observed, node, value))
+        run_with(mg, batch_inputs(mg, batch), observe, states)
         batches += 1
     if batches == 0:
         raise ConfigError("data holds no batches; give at least one")

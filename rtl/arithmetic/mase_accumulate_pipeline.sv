@@ -3,6 +3,9 @@
 // first of them, a bias move together; the last moves only while there is room for its result.
 // A part of a sum comes PART_STAGES cycles after its operands moved, the result RESULT_STAGES cycles
 // after the last part, and waits here. Throughput one beat per cycle, without gaps between sums.
+//
+// STEADY weights and biases are those of a memory, which offers them from the third cycle after reset
+// on and never pauses: nothing waits for them, and a bias is taken when the first part is here.
 module mase_accumulate_pipeline
   import mase_pkg::*;
 #(
@@ -11,7 +14,8 @@ module mase_accumulate_pipeline
     parameter int unsigned RESULT_STAGES = 1,
     parameter bit HAS_BIAS = 1,
     parameter int unsigned BIAS_WIDTH = 8,
-    parameter int unsigned WIDTH = 8
+    parameter int unsigned WIDTH = 8,
+    parameter bit STEADY = 0
 ) (
     input logic clk,
     input logic rst,
@@ -35,28 +39,52 @@ module mase_accumulate_pipeline
     input  logic             data_out_ready
 );
 
-  logic first;
   logic last;
   logic may;
   logic met;
+  logic take_bias;
   logic unused_part_comes;
 
-  assign met = data_in_valid && weight_valid && (!first || bias_valid);
-  assign data_in_ready = may && weight_valid && (!first || bias_valid);
-  assign weight_ready = may && data_in_valid && (!first || bias_valid);
-  assign bias_ready = may && data_in_valid && weight_valid && first;
+  if (STEADY) begin : gen_steady
+    assign met = data_in_valid;
+    assign data_in_ready = may;
+    assign weight_ready = may && data_in_valid;
+    assign bias_ready = HAS_BIAS && part_valid && part_first;
+    assign take_bias = bias_ready;
+    logic unused_last;
+    assign unused_last = last;
+`ifdef MASE_CHECKS
+    always_comb begin
+      if (!rst) begin
+        weights_are_there : assert (!weight_ready || weight_valid);
+        biases_are_there : assert (!bias_ready || bias_valid);
+      end
+    end
+`else
+    logic unused_valid;
+    assign unused_valid = weight_valid | bias_valid;
+`endif  // MASE_CHECKS
+  end else begin : gen_met
+    logic first;
+    assign met = data_in_valid && weight_valid && (!first || bias_valid);
+    assign data_in_ready = may && weight_valid && (!first || bias_valid);
+    assign weight_ready = may && data_in_valid && (!first || bias_valid);
+    assign bias_ready = may && data_in_valid && weight_valid && first;
+    assign take_bias = bias_valid && bias_ready;
 
-  // Whether a bias is taken with the operands that come next.
-  always_ff @(posedge clk) begin
-    if (rst) first <= HAS_BIAS;
-    else if (met && may) first <= HAS_BIAS && last;
+    // Whether a bias is taken with the operands that come next.
+    always_ff @(posedge clk) begin
+      if (rst) first <= HAS_BIAS;
+      else if (met && may) first <= HAS_BIAS && last;
+    end
   end
 
   mase_round_pipeline #(
       .TERMS(TERMS),
       .PART_STAGES(PART_STAGES),
       .RESULT_STAGES(RESULT_STAGES),
-      .WIDTH(WIDTH)
+      .WIDTH(WIDTH),
+      .WAIT(STEADY)
   ) u_rounds (
       .clk,
       .rst,
@@ -73,9 +101,11 @@ module mase_accumulate_pipeline
   );
 
   // Biases wait for their first part: as many as sums may begin until then.
-  if (HAS_BIAS) begin : gen_bias
-    logic take_bias;
-    assign take_bias = bias_valid && bias_ready;
+  if (HAS_BIAS && STEADY) begin : gen_steady_bias
+    assign part_bias = bias;
+    logic unused_take;
+    assign unused_take = take_bias;
+  end else if (HAS_BIAS) begin : gen_bias
     localparam int unsigned Biases = ceil_div(PART_STAGES, TERMS);
     if (Biases == 1) begin : gen_register
       always_ff @(posedge clk) if (take_bias) part_bias <= bias;
@@ -102,7 +132,7 @@ module mase_accumulate_pipeline
   end else begin : gen_no_bias
     assign part_bias = '0;
     logic unused_bias;
-    assign unused_bias = |bias;
+    assign unused_bias = |{bias, take_bias};
   end
 
 endmodule

@@ -15,15 +15,16 @@ module mase_dot_product #(
     output logic [                SUM_WIDTH-1:0] sum
 );
 
-  localparam int unsigned Levels = $clog2(LANES);
   // An unsigned operand gets a zero on top.
   localparam int unsigned DataWidth = DATA_WIDTH + (DATA_SIGNED ? 0 : 1);
   localparam int unsigned WeightWidth = WEIGHT_WIDTH + (WEIGHT_SIGNED ? 0 : 1);
   localparam int unsigned ProductWidth = DataWidth + WeightWidth;
 
-  if (SUM_WIDTH != ProductWidth + Levels) begin : gen_width_check
-    $error("SUM_WIDTH must be %0d", ProductWidth + Levels);
+  if (SUM_WIDTH != ProductWidth + $clog2(LANES)) begin : gen_width_check
+    $error("SUM_WIDTH must be %0d", ProductWidth + $clog2(LANES));
   end
+
+  logic [LANES-1:0][ProductWidth-1:0] product;
 
   for (genvar i = 0; i < LANES; i++) begin : gen_product
     logic signed [DataWidth-1:0] data_lane;
@@ -42,41 +43,16 @@ module mase_dot_product #(
     always_ff @(posedge clk) begin
       product_q <= data_lane * weight_lane;
     end
+    assign product[i] = product_q;
   end
 
-  for (genvar l = 0; l < Levels; l++) begin : gen_level
-    localparam int unsigned Inputs = (LANES + (1 << l) - 1) >> l;
-    localparam int unsigned Outputs = (Inputs + 1) / 2;
-    localparam int unsigned Width = ProductWidth + l + 1;
-    logic signed [Width-1:0] sum_q[Outputs];
-    for (genvar i = 0; i < Outputs; i++) begin : gen_sum
-      logic signed [Width-1:0] left;
-      logic signed [Width-1:0] right;
-      if (l == 0) begin : gen_products
-        assign left = Width'(gen_product[2*i].product_q);
-        if (2 * i + 1 < Inputs) begin : gen_pair
-          assign right = Width'(gen_product[2*i+1].product_q);
-        end else begin : gen_single
-          assign right = '0;
-        end
-      end else begin : gen_sums
-        assign left = Width'(gen_level[l-1].sum_q[2*i]);
-        if (2 * i + 1 < Inputs) begin : gen_pair
-          assign right = Width'(gen_level[l-1].sum_q[2*i+1]);
-        end else begin : gen_single
-          assign right = '0;
-        end
-      end
-      always_ff @(posedge clk) begin
-        sum_q[i] <= left + right;
-      end
-    end
-  end
-
-  if (Levels == 0) begin : gen_single_lane
-    assign sum = gen_product[0].product_q;
-  end else begin : gen_tree
-    assign sum = gen_level[Levels-1].sum_q[0];
-  end
+  mase_adder_tree #(
+      .LANES(LANES),
+      .WIDTH(ProductWidth)
+  ) u_tree (
+      .clk,
+      .addend(product),
+      .sum
+  );
 
 endmodule

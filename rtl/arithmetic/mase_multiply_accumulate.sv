@@ -7,7 +7,8 @@
 // the last beat of a sum. Weights come as [results, elements] beside the data, a bias tile once per
 // result tile. One beat per cycle without gaps; a result is offered 7 + ceil(log2(IN_LANES)) cycles
 // after its last operands met: operands, products, a tree of adders, the sum, its rounding and its
-// bounds each have a register.
+// bounds each have a register. Two results of a row share their elements: a DEVICE may have blocks that
+// make two products at once (mase_dot_pair).
 module mase_multiply_accumulate
   import mase_pkg::*;
 #(
@@ -23,6 +24,9 @@ module mase_multiply_accumulate
     parameter bit SEPARATE = 0,
     parameter int unsigned ACCUMULATOR_WIDTH = 20,
     parameter int unsigned TAIL = 0,
+    parameter device_e DEVICE = Generic,
+    // Whether weights and biases come from memories that never pause (mase_accumulate_pipeline).
+    parameter bit STEADY = 0,
 
     localparam int unsigned DataLanes = ROWS * IN_LANES * (SEPARATE ? OUT_LANES : 1)
 ) (
@@ -54,19 +58,29 @@ module mase_multiply_accumulate
   localparam int unsigned DotShift = unsigned'(Fraction - ProductFraction);
   localparam int unsigned BiasShift = HAS_BIAS ? unsigned'(Fraction - BIAS.fraction) : 0;
 
+  // Results o and o + 1 of a row, for even o below this.
+  localparam int unsigned Paired = (SEPARATE || !pairs_products(
+      DEVICE, DATA_IN_0.width, DATA_IN_0.is_signed, WEIGHT.width, WEIGHT.is_signed
+  )) ? 0 : OUT_LANES / 2 * 2;
+
   localparam int unsigned RoundedWidth = rounded_width(ACCUMULATOR_WIDTH, Fraction, DATA_OUT_0);
 
   logic part_valid;
   logic part_first;
   logic [OUT_LANES-1:0][BIAS.width-1:0] part_bias;
+  logic [DataLanes-1:0][DATA_IN_0.width-1:0] data;
   logic [DataLanes-1:0][DATA_IN_0.width-1:0] data_q;
   logic [OUT_LANES*IN_LANES-1:0][WEIGHT.width-1:0] weight_q;
+  logic [ROWS-1:0][OUT_LANES-1:0][DotWidth-1:0] dots;
   logic [ROWS*OUT_LANES-1:0][DATA_OUT_0.width-1:0] result;
 
-  always_ff @(posedge clk) weight_q <= weight;
+  always_ff @(posedge clk) begin
+    weight_q <= weight;
+    data_q   <= data;
+  end
 
   if (TAIL == 0) begin : gen_all
-    always_ff @(posedge clk) data_q <= data_in_0;
+    assign data = data_in_0;
   end else begin : gen_tail
     localparam int unsigned TermWidth = index_width(TERMS);
     logic [TermWidth-1:0] unused_term;
@@ -84,9 +98,7 @@ module mase_multiply_accumulate
     );
 
     for (genvar d = 0; d < DataLanes; d++) begin : gen_element
-      always_ff @(posedge clk) begin
-        data_q[d] <= (last && d % IN_LANES >= TAIL) ? '0 : data_in_0[d];
-      end
+      assign data[d] = (last && d % IN_LANES >= TAIL) ? '0 : data_in_0[d];
     end
   end
 
@@ -96,7 +108,8 @@ module mase_multiply_accumulate
       .RESULT_STAGES(3),
       .HAS_BIAS(HAS_BIAS),
       .BIAS_WIDTH(OUT_LANES * BIAS.width),
-      .WIDTH(ROWS * OUT_LANES * DATA_OUT_0.width)
+      .WIDTH(ROWS * OUT_LANES * DATA_OUT_0.width),
+      .STEADY(STEADY)
   ) u_pipeline (
       .clk,
       .rst,
@@ -116,26 +129,26 @@ module mase_multiply_accumulate
       .data_out_ready(data_out_0_ready)
   );
 
-  for (genvar o = 0; o < OUT_LANES; o++) begin : gen_out
-    logic signed [ACCUMULATOR_WIDTH-1:0] start;
-    if (!HAS_BIAS) begin : gen_no_bias
-      assign start = '0;
-      logic unused_bias;
-      assign unused_bias = |part_bias[o];
-    end else if (BIAS.is_signed) begin : gen_bias_signed
-      assign start = ACCUMULATOR_WIDTH'(signed'(part_bias[o])) <<< BiasShift;
-    end else begin : gen_bias_unsigned
-      assign start = ACCUMULATOR_WIDTH'(part_bias[o]) << BiasShift;
+  for (genvar r = 0; r < ROWS; r++) begin : gen_dots
+    for (genvar o = 0; o < Paired; o += 2) begin : gen_pair
+      mase_dot_pair #(
+          .LANES(IN_LANES),
+          .SHARED_WIDTH(DATA_IN_0.width),
+          .SHARED_SIGNED(DATA_IN_0.is_signed),
+          .OWN_WIDTH(WEIGHT.width),
+          .OWN_SIGNED(WEIGHT.is_signed),
+          .SUM_WIDTH(DotWidth),
+          .DEVICE(DEVICE)
+      ) u_pair (
+          .clk,
+          .shared(data[r*IN_LANES+:IN_LANES]),
+          .own(weight[o*IN_LANES+:2*IN_LANES]),
+          .sum(dots[r][o+:2])
+      );
     end
 
-    for (genvar r = 0; r < ROWS; r++) begin : gen_row
+    for (genvar o = Paired; o < OUT_LANES; o++) begin : gen_single
       logic [IN_LANES-1:0][DATA_IN_0.width-1:0] elements;
-      logic [DotWidth-1:0] dot;
-      logic signed [ACCUMULATOR_WIDTH-1:0] addend;
-      logic signed [ACCUMULATOR_WIDTH-1:0] sum_q;
-      logic [RoundedWidth-1:0] rounded;
-      logic [RoundedWidth-1:0] rounded_q;
-      logic [DATA_OUT_0.width-1:0] bounded;
 
       if (SEPARATE) begin : gen_separate
         for (genvar i = 0; i < IN_LANES; i++) begin : gen_element
@@ -156,9 +169,32 @@ module mase_multiply_accumulate
           .clk,
           .data(elements),
           .weight(weight_q[o*IN_LANES+:IN_LANES]),
-          .sum(dot)
+          .sum(dots[r][o])
       );
+    end
+  end
 
+  for (genvar o = 0; o < OUT_LANES; o++) begin : gen_out
+    logic signed [ACCUMULATOR_WIDTH-1:0] start;
+    if (!HAS_BIAS) begin : gen_no_bias
+      assign start = '0;
+      logic unused_bias;
+      assign unused_bias = |part_bias[o];
+    end else if (BIAS.is_signed) begin : gen_bias_signed
+      assign start = ACCUMULATOR_WIDTH'(signed'(part_bias[o])) <<< BiasShift;
+    end else begin : gen_bias_unsigned
+      assign start = ACCUMULATOR_WIDTH'(part_bias[o]) << BiasShift;
+    end
+
+    for (genvar r = 0; r < ROWS; r++) begin : gen_row
+      logic [DotWidth-1:0] dot;
+      logic signed [ACCUMULATOR_WIDTH-1:0] addend;
+      logic signed [ACCUMULATOR_WIDTH-1:0] sum_q;
+      logic [RoundedWidth-1:0] rounded;
+      logic [RoundedWidth-1:0] rounded_q;
+      logic [DATA_OUT_0.width-1:0] bounded;
+
+      assign dot = dots[r][o];
       assign addend = ACCUMULATOR_WIDTH'(signed'(dot)) <<< DotShift;
       if (DotWidth > ACCUMULATOR_WIDTH) begin : gen_narrow
         // The actual weights bound the sums closer than the width of any product.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams the DEPTH words of a file for ever, each for HOLD beats. The file holds one hexadecimal
 // word per line, lane 0 in the low bits. With BLOCK they lie in block memory, with LOGIC in look-up
-// tables, else where the tools put them. A word passes two registers, so that those of a block memory may be its own. Throughput
-// 1 beat per cycle.
+// tables, else where the tools put them. A word passes two registers, so that those of a block memory
+// may be its own. The first word is offered in the third cycle after reset, and then there is always
+// one (mase_accumulate_pipeline relies on it). Throughput 1 beat per cycle.
 module mase_rom_source #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned DEPTH = 4,
@@ -71,7 +72,7 @@ module mase_rom_source #(
   end
 
   always_ff @(posedge clk) begin
-    if (advance && !rst) begin
+    if (advance) begin
       word_q   <= word;
       data_out <= word_q;
     end

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = cast(data_in_0 + data_in_1), their difference or product as OPERATION says, lane by
-// lane, on blocks of integers with shared scales: exact, see mase_scaled_arithmetic, and encoded in
+// lane, on blocks of integers or floats with shared scales: exact, see mase_scaled_arithmetic, and encoded in
 // blocks once. Blocks of operands and result may differ in size. Exact results follow their operands
 // by 1 + arithmetic_stages() cycles; see mase_encode for the rest. Throughput 1 beat per cycle.
 module mase_binary_blocks
@@ -35,8 +35,9 @@ module mase_binary_blocks
     input  logic                                              data_out_0_ready
 );
 
-  localparam int unsigned ExactWidth =
-      exact_bits(OPERATION, DATA_IN_0.width, DATA_IN_1.width, GUARD_BITS);
+  localparam int unsigned LeftWidth = DATA_IN_0.significand_width;
+  localparam int unsigned RightWidth = DATA_IN_1.significand_width;
+  localparam int unsigned ExactWidth = exact_bits(OPERATION, LeftWidth, RightWidth, GUARD_BITS);
 
   if (DATA_IN_0.block_size % LANES != 0 || DATA_IN_1.block_size % LANES != 0) begin : gen_blocks
     $error("the tiles of a row must divide the blocks");
@@ -58,24 +59,43 @@ module mase_binary_blocks
   exponent_t [ROWS*LANES-1:0] exponent;
 
   for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_lane
-    logic signed [DATA_IN_0.width-1:0] left_q;
-    logic signed [DATA_IN_1.width-1:0] right_q;
+    logic signed [LeftWidth-1:0] left;
+    logic signed [RightWidth-1:0] right;
+    logic [DATA_IN_0.exponent_width-1:0] left_shift;
+    logic [DATA_IN_1.exponent_width-1:0] right_shift;
+    logic signed [LeftWidth-1:0] left_q;
+    logic signed [RightWidth-1:0] right_q;
     exponent_t left_exponent_q;
     exponent_t right_exponent_q;
 
+    mase_scalar_decode #(
+        .CODE(DATA_IN_0)
+    ) u_left (
+        .code(data_in_0[i]),
+        .significand(left),
+        .shift(left_shift)
+    );
+    mase_scalar_decode #(
+        .CODE(DATA_IN_1)
+    ) u_right (
+        .code(data_in_1[i]),
+        .significand(right),
+        .shift(right_shift)
+    );
+
     always_ff @(posedge clk) begin
-      left_q <= data_in_0[i];
-      right_q <= data_in_1[i];
-      left_exponent_q <= exponent_t'(
-          int'({1'b0, data_in_0_exponent[i/LANES]}) + DATA_IN_0.lowest_step);
-      right_exponent_q <= exponent_t'(
-          int'({1'b0, data_in_1_exponent[i/LANES]}) + DATA_IN_1.lowest_step);
+      left_q <= left;
+      right_q <= right;
+      left_exponent_q <= exponent_t'(int'({1'b0, data_in_0_exponent[i/LANES]})
+          + int'({1'b0, left_shift}) + DATA_IN_0.lowest_step);
+      right_exponent_q <= exponent_t'(int'({1'b0, data_in_1_exponent[i/LANES]})
+          + int'({1'b0, right_shift}) + DATA_IN_1.lowest_step);
     end
 
     mase_scaled_arithmetic #(
         .OPERATION  (OPERATION),
-        .LEFT_WIDTH (DATA_IN_0.width),
-        .RIGHT_WIDTH(DATA_IN_1.width),
+        .LEFT_WIDTH (LeftWidth),
+        .RIGHT_WIDTH(RightWidth),
         .GUARD_BITS (GUARD_BITS)
     ) u_arithmetic (
         .clk,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// data_out_0 = cast(F(data_in_0)), element by element, on blocks of integers with shared scales: any
-// function F of one operand. An element is (-1)**s * 1.f * 2**k, zero aside. The file holds F, as
+// data_out_0 = cast(F(data_in_0)), element by element, on blocks of integers or floats with shared scales:
+// any function F of one operand. An element is (-1)**s * 1.f * 2**k, zero aside. The file holds F, as
 // {exponent, integer}, at each sign, each of OCTAVES octaves k from LOW_OCTAVE on and each f in this
 // order, then at zero; beyond the octaves it is F at the nearest one times 2**(ORDER * distance),
 // with the orders for plus and minus below (0, 1) and above (2, 3). Results are encoded in blocks.
@@ -38,7 +38,7 @@ module mase_unary_blocks
     input  logic                                              data_out_0_ready
 );
 
-  localparam int unsigned Width = DATA_IN_0.width;
+  localparam int unsigned Width = DATA_IN_0.significand_width;
   localparam int unsigned FractionBits = Width - 2;
   localparam int unsigned FractionWidth = (FractionBits > 0) ? FractionBits : 1;
   localparam int unsigned Depth = (2 * OCTAVES << FractionBits) + 1;
@@ -65,6 +65,9 @@ module mase_unary_blocks
   for (genvar i = 0; i < ROWS * LANES; i++) begin : gen_lane
     // The magnitude; its leading one, which moves to the top and out; its octave; the row of the
     // table that is nearest; the address; the word, through two registers; the result.
+    logic signed [Width-1:0] significand;
+    logic [DATA_IN_0.exponent_width-1:0] shift;
+    logic [DATA_IN_0.exponent_width-1:0] shift_q[2];
     logic [3:0] negative_q;
     logic [Width-1:0] magnitude_q;
     logic [DATA_IN_0.scale_width-1:0] scale_q[2];
@@ -84,6 +87,14 @@ module mase_unary_blocks
     word_t memory_q;
     word_t word_q;
 
+    mase_scalar_decode #(
+        .CODE(DATA_IN_0)
+    ) u_decode (
+        .code(data_in_0[i]),
+        .significand,
+        .shift
+    );
+
     always_comb begin
       leading  = '0;
       fraction = '0;
@@ -98,17 +109,19 @@ module mase_unary_blocks
     assign row = row_q + RowWidth'(negative_q[3] ? OCTAVES : 0);
 
     always_ff @(posedge clk) begin
-      negative_q <= 4'({negative_q, data_in_0[i][Width-1]});
-      magnitude_q <= data_in_0[i][Width-1] ? -data_in_0[i] : data_in_0[i];
+      negative_q <= 4'({negative_q, significand[Width-1]});
+      magnitude_q <= significand[Width-1] ? -significand : significand;
       scale_q[0] <= data_in_0_exponent[i/LANES];
+      shift_q[0] <= shift;
 
       leading_q <= leading;
       fraction_q[0] <= FractionWidth'(fraction >> 2);
       zero_q <= 3'({zero_q, magnitude_q == '0});
       scale_q[1] <= scale_q[0];
+      shift_q[1] <= shift_q[0];
 
-      octave_q <= exponent_t'(int'({1'b0, scale_q[1]}) + int'({1'b0, leading_q})
-          + DATA_IN_0.lowest_step);
+      octave_q <= exponent_t'(int'({1'b0, scale_q[1]}) + int'({1'b0, shift_q[1]})
+          + int'({1'b0, leading_q}) + DATA_IN_0.lowest_step);
       fraction_q[1] <= fraction_q[0];
 
       beyond_some_q <= 1'b0;

@@ -12,7 +12,9 @@ module mase_round_pipeline
     parameter int unsigned INNER = 1,
     parameter int unsigned PART_STAGES = 2,
     parameter int unsigned RESULT_STAGES = 1,
-    parameter int unsigned WIDTH = 8
+    parameter int unsigned WIDTH = 8,
+    // Whether beats wait for what is on offer from the third cycle after reset on.
+    parameter bit WAIT = 0
 ) (
     input  logic clk,
     input  logic rst,
@@ -96,13 +98,20 @@ module mase_round_pipeline
   assign may_kept = room_kept || !last_term;
   assign may_taken = (!last_term ? room_kept : give ? room : !room_single) || !next_last_term;
 
+  logic started;
+  if (WAIT) begin : gen_wait
+    always_ff @(posedge clk) started <= !rst;
+  end else begin : gen_no_wait
+    assign started = 1'b1;
+  end
+
   always_ff @(posedge clk) begin
     if (rst) begin
-      may_q <= 1'b1;
+      may_q <= !WAIT;
       valid_q <= '0;
       last_q <= '0;
     end else begin
-      may_q <= take ? may_taken : may_kept;
+      may_q <= started && (take ? may_taken : may_kept);
       valid_q <= PART_STAGES'({valid_q, take});
       last_q <= (PART_STAGES + RESULT_STAGES)'({last_q, take && last_term});
     end

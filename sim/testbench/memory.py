@@ -110,6 +110,17 @@ class AxiMemory:
         self._port["rvalid"].value = 0
         self._port["arready"].value = 1
 
+    def restart(self, *, is_reset: bool) -> None:
+        """Go on behind a reset of the design: with bursts that it knows nothing of, or without."""
+        if self.bursts and not is_reset:
+            self._violate("the design was reset while bursts were on their way")
+        self.waiting, self._failed = False, False
+        if is_reset:
+            self.answered += len(self.bursts)
+            self.bursts.clear()
+            self._offered = False
+            self._port["rvalid"].value = 0
+
     async def run(self) -> None:
         """Answer for ever: drive in the first half of a cycle, look at its end."""
         accepts = True

@@ -143,7 +143,14 @@ class Driver:
         self.port, self.log = port, Log()
         self._edge, self._ready = RisingEdge(clock), RisingEdge(port.ready)
         self._beats, self._pauses, self._now = beats, pauses, now
+        self.before: list[Log] = []
         port.valid.value = 0
+
+    def restart(self) -> None:
+        """Begin again at a reset."""
+        self.port.valid.value = 0
+        self.before.append(self.log)
+        self.log = Log()
 
     async def run(self) -> None:
         """Send every beat."""
@@ -190,6 +197,12 @@ class Monitor:
         self._edge, self._valid = RisingEdge(clock), RisingEdge(port.valid)
         self._pauses, self._now, self._moved = pauses, now, moved
         self._accepts = True
+        self.before: list[Log] = []
+
+    def restart(self) -> None:
+        """Begin again at a reset; what was broken before is kept."""
+        self.before.append(self.log)
+        self.log = Log(violations=self.log.violations)
 
     def _next_ready(self) -> None:
         if self._pauses is None or not self._pauses.stall:

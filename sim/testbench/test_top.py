@@ -12,6 +12,9 @@ Environment variables, all optional:
 - `MASE_HW_PROBES`: names of internal streams to record, separated by commas. They must be visible.
 - `MASE_HW_MEMORY`: how the external memory, if any, behaves, as a JSON object (see `memory.py`);
   by default it has the latency and the bandwidth of the prediction.
+- `MASE_HW_RESETS`: cycles of each run before a reset, separated by commas: everything begins again
+  then (default: none).
+- `MASE_HW_RESET_MEMORY`: 0 where a reset is not the external memory's (default 1).
 - `MASE_HW_RESULTS`: where to write what was recorded (`.npz`).
 
 `vectors.npz` holds, as rows of bytes (see `stream.py`): `input.NAME` for each input,
@@ -58,6 +61,10 @@ class Testbench:
         self.seed = int(os.environ.get("MASE_HW_SEED", "0"))
         predicted = design["predicted"]
         self._longest = 8 * predicted["interval_cycles"] + predicted["latency_cycles"]
+        self._resets = [
+            int(item) for item in os.environ.get("MASE_HW_RESETS", "").split(",") if item
+        ]
+        self._reset_memory = os.environ.get("MASE_HW_RESET_MEMORY", "1") != "0"
         self._start = 0
         self._reported = time.monotonic()
         self._done = Event()
@@ -89,6 +96,7 @@ class Testbench:
             if entry["name"] in wanted
         ]
         self.memory: AxiMemory | None = None
+        self._answering: Any = None
         entry = design["external_memory"]
         if entry is not None:
             pauses = Pauses(input_stall, self.seed, entry["port"], self._longest)
@@ -117,7 +125,11 @@ class Testbench:
         """
         before, read, fetched = -1, -1, 0
         while True:
-            moved = sum(len(item.log.cycles) for item in (*self.drivers, *self.monitors))
+            moved = sum(
+                len(log.cycles)
+                for item in (*self.drivers, *self.monitors)
+                for log in (*item.before, item.log)
+            )
             beats = self.memory.beats if self.memory else 0
             if moved != before:
                 fetched = beats
@@ -142,10 +154,10 @@ class Testbench:
             await RisingEdge(dut.clk)
         dut.rst.value = 0
         self._start = int(get_sim_time("ns")) + PERIOD_NS
-        for item in (*self.monitors, *self.probes, *self.drivers):
-            cocotb.start_soon(item.run())
-        if self.memory:
-            cocotb.start_soon(self.memory.run())
+        self._answering = self._answer()
+        for cycles in self._resets:
+            await self._until_reset(cycles)
+        self._begin()
         interval = self.design["predicted"]["interval_cycles"]
         latency = self.design["predicted"]["latency_cycles"]
         usual = max(min(10 * interval + 2 * latency + 100, 50 * interval), interval + latency)
@@ -158,15 +170,49 @@ class Testbench:
         if not self.hung:
             await Timer((2 * interval + 16) * PERIOD_NS, "ns")
 
+    def _answer(self) -> Any:
+        """Start the memory, where there is one."""
+        return cocotb.start_soon(self.memory.run()) if self.memory else None
+
+    def _begin(self) -> list[Any]:
+        """Start to drive and to watch every stream."""
+        self._done.clear()
+        items = (*self.monitors, *self.probes, *self.drivers)
+        return [cocotb.start_soon(item.run()) for item in items]
+
+    async def _until_reset(self, cycles: int) -> None:
+        """Run for so many cycles, and reset the design for one more."""
+        tasks = self._begin()
+        for _ in range(cycles):
+            await RisingEdge(self.dut.clk)
+        for task in tasks:
+            task.cancel()
+        for item in (*self.monitors, *self.probes, *self.drivers):
+            item.restart()
+        self.dut.rst.value = 1
+        if self.memory and self._reset_memory:
+            self._answering.cancel()
+            self.memory.restart(is_reset=True)
+        await RisingEdge(self.dut.clk)
+        self.dut.rst.value = 0
+        if self.memory and self._reset_memory:
+            self._answering = self._answer()
+        elif self.memory:
+            self.memory.restart(is_reset=False)
+
     def save(self, path: Path, seconds: float) -> None:
         """Write everything that was recorded."""
         arrays: dict[str, Any] = {}
         state, violations = {}, []
         for item in (*self.drivers, *self.monitors, *self.probes):
             port, log = item.port, item.log
-            rows = np.frombuffer(b"".join(log.beats), np.uint8).reshape(-1, port.bytes)
-            arrays[f"beats.{port.name}"] = rows
-            arrays[f"cycles.{port.name}"] = np.array(log.cycles, np.int64)
+            logs = [*item.before, log]
+            beats = b"".join(beat for each in logs for beat in each.beats)
+            cycles = [cycle for each in logs for cycle in each.cycles]
+            lengths = [len(each.cycles) for each in item.before]
+            arrays[f"beats.{port.name}"] = np.frombuffer(beats, np.uint8).reshape(-1, port.bytes)
+            arrays[f"cycles.{port.name}"] = np.array(cycles, np.int64)
+            arrays[f"marks.{port.name}"] = np.cumsum(lengths, dtype=np.int64)
             state[port.name] = [bool(port.valid.value), bool(port.ready.value)]
             violations += log.violations
         memory = self.memory

@@ -75,6 +75,7 @@ TEXTBOOK = {
     "log_sigmoid": lambda x: MP.log(1 / (1 + MP.exp(-x))),
     "mish": lambda x: x * MP.tanh(_soft(x)),
     "neg": lambda x: -x,
+    "pow": lambda x: x * x * x,
     "reciprocal": lambda x: x**-1 if x else MP.inf,
     "relu": lambda x: max(x, 0),
     "relu6": lambda x: min(max(x, 0), 6),
@@ -192,6 +193,25 @@ def test_gelu_in_its_tanh_form():
     found = evaluate("gelu", codes, operand, result, approximate="tanh")
     assert torch.equal(found, oracle(_gelu_tanh, codes, operand, result))
     assert not torch.equal(found, evaluate("gelu", codes, operand, result))
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 4, 2.5, -1, -3, -0.5, -1.5, 0.3, -0.7, 0.5 + 2.0**-20])
+def test_a_power_has_any_constant_exponent(exponent):
+    """Correctly rounded where it is defined; at zero and below what its domain says."""
+
+    def power(x):
+        if x < 0 and exponent != int(exponent):
+            x = MP.mpf(0)
+        if x == 0:
+            return MP.inf if exponent < 0 else MP.mpf(exponent == 0)
+        return MP.power(x, MP.mpf(exponent))
+
+    operand, result = Fixed(8, 4), Fixed(12, 6)
+    codes = all_codes(operand)
+    found = evaluate("pow", codes, operand, result, exponent=exponent)
+    assert torch.equal(found, oracle(power, codes, operand, result))
+    call = operators()["pow"].call(operand, result, {"exponent": inf})
+    assert operators()["pow"].problems(call) == ["its exponent is inf; it must be a finite number"]
 
 
 @pytest.mark.parametrize("frac_width", [-10, 60])

@@ -91,3 +91,21 @@ def test_equal_units_are_measured_once():
     assert second.choose([2, 4, 2], 1) == Option(4, 8)
     assert second.choose([1, 2, 4], 1) == first.choose([2, 4, 2], 1)
     assert measured == [(2, 4), (4, 2)]
+
+
+def test_pairs_of_lanes_are_the_best_of_all_pairs():
+    """What units cost apart and together adds up to what all of them cost."""
+    units = [layer(6, 9, 3, (0, 1)), layer(9, 4, 2, (1, 2)), layer(6, 4, 1, (0, 2))]
+    balance = Balance(units, [tile_sizes(6), tile_sizes(9), tile_sizes(4)])
+    for interval in (3, 7, 20):
+        lanes = [1, 3, 2]
+        for groups in ((0,), (0, 1), (1, 2)):
+            found = balance._best_values(groups, lanes, interval)
+            costs = {}
+            for values in product(*(balance.candidates[group] for group in groups)):
+                tried = list(lanes)
+                for group, value in zip(groups, values, strict=True):
+                    tried[group] = value
+                costs[values] = balance._total(units, tried, interval)
+            assert costs[found] == min(costs.values())
+            assert lanes == [1, 3, 2]

@@ -115,3 +115,30 @@ def test_a_layer_that_bounds_the_interval_is_not_held_up(tmp_path):
     report = mase_hw.simulate(project, samples=9)
     assert report.bit_exact
     assert report.interval_cycles == report.predicted_interval_cycles == 144
+
+
+class Power(nn.Module):
+    """An input that meets itself at once, with nothing but wires between."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.times = times
+
+    def forward(self, x):
+        y = x
+        for _ in range(self.times):
+            y = y * x.reshape(x.shape)
+        return y + 1
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_input_that_meets_itself_is_ready_whatever_is_there(times, tmp_path):
+    """The rules of streams hold at the port, at full rate."""
+    mg = mase_hw.quantize(mase_hw.trace(Power(times), torch.randn(8, 6)))
+    project = mase_hw.emit_verilog(mg, output=tmp_path, parallelism=1)
+    report = mase_hw.simulate(project, samples=10)
+    assert report.bit_exact, report.violations
+    assert report.interval_cycles == report.predicted_interval_cycles
+    assert report.latency_cycles == report.predicted_latency_cycles
+    report = mase_hw.simulate(project, samples=10, stall=0.4, stalled="inputs")
+    assert report.bit_exact, report.violations

@@ -6,9 +6,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
+from mase_hw.errors import SynthesisError
 from mase_hw.hardware._primitives import Resources
 
 Kinds = tuple[tuple[re.Pattern[str], str], ...]
@@ -34,6 +36,18 @@ class Part:
         return f"{self.device}{speed}{f' {self.package}' if self.package else ''}"
 
 
+def yosys_share() -> Path:
+    """Return the folder of what comes with Yosys, which is not loaded.
+
+    Raises:
+        SynthesisError: when Yosys is not installed.
+    """
+    spec = find_spec("pyosys")
+    if spec is None or spec.origin is None:
+        raise SynthesisError("Yosys is not installed: pip install pyosys")
+    return Path(spec.origin).parent / "share"
+
+
 class Target(ABC):
     """An FPGA family that Yosys synthesizes for: one file of this folder.
 
@@ -57,6 +71,14 @@ class Target(ABC):
             part: the FPGA; None for the family's usual one, and a top without pins.
             dsp: allow multipliers in DSP blocks.
         """
+
+    def front_end(self, *, dsp: bool) -> str:
+        """Return the options of Yosys' reader; without any, modules name no block of a device.
+
+        Args:
+            dsp: allow multipliers in DSP blocks.
+        """
+        return "-U SYNTHESIS"
 
     def pads(self) -> list[str]:
         """Return Yosys commands that give pins to the ports of the selected module."""

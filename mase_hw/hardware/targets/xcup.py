@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
-from mase_hw.hardware.targets._base import Part, Target
+from mase_hw.hardware.targets._base import Part, Target, yosys_share
 
 _RAM_LUTS = {
     **dict.fromkeys(("RAM32X1S", "RAM64X1S"), 1),
@@ -22,6 +22,8 @@ _RAM_LUTS = {
     **dict.fromkeys(("RAM32M16", "RAM64M8", "RAM32X8S", "RAM64X8SW", "RAM32X16DR8"), 8),
     **dict.fromkeys(("RAM256X1D", "RAM512X1S"), 8),
 }
+# Blocks that modules of `rtl/primitives` name.
+_NAMED = ("DSP48E2",)
 
 
 class Xcup(Target):
@@ -45,3 +47,10 @@ class Xcup(Target):
         """Return the Yosys command, without pins."""
         pins = "-noiopad -noclkbuf"
         return f"synth_xilinx -family xcup {pins} -flatten{'' if dsp else ' -nodsp'}"
+
+    def front_end(self, *, dsp: bool) -> str:
+        """Return the options that let modules for the device name its blocks."""
+        if not dsp:
+            return super().front_end(dsp=dsp)
+        blocks = " ".join(f"--blackboxed-module {name}" for name in _NAMED)
+        return f"{blocks} -v {yosys_share() / 'xilinx/cells_xtra.v'}"

@@ -61,7 +61,7 @@ module top #(
   mase_multiply_accumulate #(
       .DATA_IN_0(Fixed8x3), .WEIGHT(Fixed6x5), .BIAS(Fixed6x5), .DATA_OUT_0(Fixed8x3), .TERMS(2),
       .ROWS(1), .IN_LANES(2), .OUT_LANES(2), .SEPARATE(1'b0), .ACCUMULATOR_WIDTH(15), .TAIL(0),
-      .HAS_BIAS(1'b1)
+      .DEVICE(mase_pkg::Generic), .STEADY(1'b1), .HAS_BIAS(1'b1)
   ) linear_0_inst (
       .clk, .rst,
       .data_in_0(linear_0_replay), .data_in_0_valid(linear_0_replay_valid),
@@ -114,7 +114,7 @@ module top #(
   mase_multiply_accumulate #(
       .DATA_IN_0(Fixed8x3), .WEIGHT(Fixed6x5), .DATA_OUT_0(Fixed8x3), .TERMS(4), .ROWS(1),
       .IN_LANES(2), .OUT_LANES(2), .SEPARATE(1'b0), .ACCUMULATOR_WIDTH(16), .TAIL(0),
-      .HAS_BIAS(1'b0)
+      .DEVICE(mase_pkg::Generic), .STEADY(1'b1), .HAS_BIAS(1'b0)
   ) linear_2_inst (
       .clk, .rst,
       .data_in_0(linear_2_replay), .data_in_0_valid(linear_2_replay_valid),

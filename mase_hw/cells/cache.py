@@ -1,0 +1,84 @@
+"""A memory of places that is sent whole, again and again, with another entry each time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._motion import Motion, Steps
+from mase_hw.cells._parts import Compare, Gates, Memory, Mux, Parts, Register
+from mase_hw.cells._pipeline import index_bits, join, stream_pipeline, turn
+from mase_hw.formats import StreamField
+
+
+@dataclass(frozen=True)
+class Cache(Cell):
+    """Every beat of the memory, or, at the place that is written, the entry's.
+
+    Each block of the entry comes once for every place.
+
+    Attributes:
+        port: the stream that leaves, the beats of all places.
+        block: beats of an entry, of one group.
+        places: entries of a group.
+        groups: matrices of entries; an entry has a block of each.
+        position: bits of the number of a place.
+    """
+
+    port: Port
+    block: int
+    places: int
+    groups: int
+    position: int
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """The entry and its place, for every beat that leaves."""
+        number = Port((StreamField("", 1, self.position),), self.port.beats, packed=True)
+        return {"data_in": self.port, "position": number}
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """The memory."""
+        return {"data_out": self.port}
+
+    @property
+    def parameters(self) -> Mapping[str, int]:
+        """Bits of a beat and of a place's number, and how many of what."""
+        return {
+            "WIDTH": self.port.width_bits,
+            "BLOCK": self.block,
+            "PLACES": self.places,
+            "GROUPS": self.groups,
+            "POSITION": self.position,
+        }
+
+    @property
+    def motion(self) -> Motion:
+        """Which place, the memory, what is sent."""
+        return Steps(5)
+
+    @property
+    def parts(self) -> Parts:
+        """The memory, what counts its beats and places, which places are written, a pipeline."""
+        width, depth = self.port.width_bits, self.groups * self.places * self.block
+        place = index_bits(self.places)
+        words = Memory(1 << index_bits(depth), width, stages=1)
+        walk = turn(depth) + turn(self.block) + turn(self.places)
+        bounded = self.places < 1 << self.position
+        bound = Parts.of(Compare(self.position, constant=True), Mux(2, place)) * bounded
+        written = Parts.of(Register(self.places), Mux(self.places, 1), Gates(2 * self.places))
+        stages = Parts.of(Register(2 * index_bits(depth) + 2 * width + 6), Gates(place + 2))
+        chosen = Parts.of(Mux(2, width), Register(width))
+        handshakes = join(2) + stream_pipeline(width, 3)
+        return Parts.of(words) + walk + bound + written + stages + chosen + handshakes
+
+    @classmethod
+    def samples(cls) -> Sequence[Cell]:
+        """Groups of blocks, and a place a beat."""
+
+        def port(beats: int) -> Port:
+            return Port((StreamField("", 2, 3),), beats, packed=True)
+
+        return (cls(port(24), 2, 4, 3, 2), cls(port(5), 1, 5, 1, 3))

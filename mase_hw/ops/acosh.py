@@ -1,0 +1,23 @@
+"""Inverse hyperbolic cosine: `acosh(x)` (`torch.acosh`), below 1 what 1 gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mase_hw.approximation import Domain, RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Acosh(Unary):
+    """Inverse hyperbolic cosine."""
+
+    name = "acosh"
+    targets = ("aten.acosh.default", "aten.acosh_.default", "aten.arccosh.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        return math.log(x + math.sqrt(x * x - 1))
+
+    def domain(self, attributes: Attributes) -> Domain:
+        """Return where it is defined."""
+        return Domain(low=1.0)

@@ -1,0 +1,21 @@
+"""Inverse hyperbolic sine: `asinh(x)` (`torch.asinh`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mase_hw.approximation import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Asinh(Unary):
+    """Inverse hyperbolic sine."""
+
+    name = "asinh"
+    targets = ("aten.asinh.default", "aten.asinh_.default", "aten.arcsinh.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        size = abs(x)
+        found = math.log1p(size + size * size / (1 + math.sqrt(size * size + 1)))
+        return math.where(x < 0, -found, found)

@@ -1,0 +1,47 @@
+"""Distances of the rows of two matrices (torch.cdist)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class CDist(Composite):
+    """Rows are subtracted, each from each."""
+
+    name: ClassVar[str] = "cdist"
+    targets: ClassVar[tuple[str, ...]] = ("aten.cdist.default", "aten._cdist_forward.default")
+    operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse other norms."""
+        if float(call.attributes["p"]) not in (1.0, 2.0):
+            return [f"p is {call.attributes['p']:g}; allowed: 1, 2"]
+        return super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the distances."""
+        if float(call.attributes["p"]) not in (1.0, 2.0):
+            return None
+        first = _aten.unsqueeze.default(operands["data_in_0"], -2)
+        second = _aten.unsqueeze.default(operands["data_in_1"], -3)
+        apart = _aten.sub.Tensor(first, second)
+        if call.attributes["p"] == 1:
+            return [_aten.sum.dim_IntList(_aten.abs.default(apart), [-1])]
+        return [_aten.sqrt.default(_aten.sum.dim_IntList(_aten.square.default(apart), [-1]))]
+
+    def examples(self) -> list[Example]:
+        """Streams; the rows of a constant; sums of absolute values."""
+        values, others = example_values(2, 3, 4), example_values(2, 2, 4, seed=1)
+        return [
+            (Apply(torch.cdist), (values, others)),
+            (Apply(torch.cdist, example_values(5, 4, seed=2)), (values,)),
+            (Apply(lambda x, y: torch.cdist(x, y, p=1.0)), (values, others)),
+        ]

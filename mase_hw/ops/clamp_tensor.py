@@ -1,0 +1,43 @@
+"""Bounds that are tensors (torch.clamp)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class ClampTensor(Composite):
+    """`min(max(x, low), high)`, element by element; each bound may be missing."""
+
+    name: ClassVar[str] = "clamp_tensor"
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.clamp.Tensor",
+        "aten.clamp_min.Tensor",
+        "aten.clamp_max.Tensor",
+    )
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return what is bounded."""
+        made = operands["data_in_0"]
+        for name, bound in (("min", _aten.maximum.default), ("max", _aten.minimum.default)):
+            if name in operands:
+                made = bound(made, operands[name])
+        return [made]
+
+    def examples(self) -> list[Example]:
+        """Constants; streams."""
+        low, high = -example_values(5).abs(), example_values(5, seed=1).abs()
+        return [
+            (Apply(torch.clamp, low, high), (example_values(2, 5),)),
+            (
+                Apply(lambda x, y: torch.clamp(x, max=y)),
+                (example_values(2, 5), example_values(2, 5, seed=1)),
+            ),
+        ]

@@ -1,0 +1,42 @@
+"""Cosine of the angle between two vectors along a dimension (torch.cosine_similarity)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class CosineSimilarity(Composite):
+    """The sum of products, over both lengths, which are `eps` at least."""
+
+    name: ClassVar[str] = "cosine_similarity"
+    targets: ClassVar[tuple[str, ...]] = ("aten.cosine_similarity.default",)
+    operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return a quotient."""
+        dims, eps = [int(call.attributes["dim"])], float(call.attributes["eps"])
+        values = list(operands.values())
+        products = _aten.sum.dim_IntList(_aten.mul.Tensor(*values), dims)
+        lengths = [
+            _aten.sqrt.default(_aten.sum.dim_IntList(_aten.square.default(value), dims))
+            for value in values
+        ]
+        bounded = [_aten.clamp.default(length, eps) for length in lengths]
+        return [_aten.div.Tensor(products, _aten.mul.Tensor(*bounded))]
+
+    def examples(self) -> list[Example]:
+        """Rows."""
+        return [
+            (
+                Apply(lambda x, y: torch.cosine_similarity(x, y, -1)),
+                (example_values(2, 3, 5), example_values(2, 3, 5, seed=1)),
+            )
+        ]

@@ -1,0 +1,56 @@
+"""Diagonal of two dimensions, which becomes the last one (torch.diagonal)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Diagonal(Composite):
+    """The two dimensions become one, and of that every so many elements stay."""
+
+    name: ClassVar[str] = "diagonal"
+    targets: ClassVar[tuple[str, ...]] = ("aten.diagonal.default",)
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse to mix inferences."""
+        if 0 in _dims(call):
+            return ["it takes dimension 0, the batch; name dim1 and dim2"]
+        return super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return a slice."""
+        shape = call.operands["data_in_0"].shape
+        first, second = _dims(call)
+        if 0 in (first, second):
+            return None
+        offset, rows, columns = int(call.attributes["offset"]), shape[first], shape[second]
+        data = operands["data_in_0"]
+        others = [dim for dim in range(len(shape)) if dim not in (first, second)]
+        if [*others, first, second] != list(range(len(shape))):
+            data = _aten.permute.default(data, [*others, first, second])
+        kept = [shape[dim] for dim in others]
+        data = _aten.reshape.default(data, [-1, *kept[1:], rows * columns])
+        start = offset if offset >= 0 else -offset * columns
+        end = start + (call.result.shape[-1] - 1) * (columns + 1) + 1
+        return [_aten.slice.Tensor(data, len(others), start, end, columns + 1)]
+
+    def examples(self) -> list[Example]:
+        """Of rows and columns; beside it; of other dimensions."""
+        return [
+            (Apply(lambda x: x.diagonal(dim1=1, dim2=2)), (example_values(2, 3, 4),)),
+            (Apply(lambda x: x.diagonal(-1, 1, 2)), (example_values(2, 4, 3),)),
+            (Apply(lambda x: x.diagonal(1, 3, 1)), (example_values(2, 3, 2, 4),)),
+        ]
+
+
+def _dims(call: Call) -> tuple[int, int]:
+    rank = len(call.operands["data_in_0"].shape)
+    return int(call.attributes["dim1"]) % rank, int(call.attributes["dim2"]) % rank

@@ -1,0 +1,29 @@
+"""Length of a vector of two elements (torch.hypot)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Hypot(Composite):
+    """The root of the sum of two squares."""
+
+    name: ClassVar[str] = "hypot"
+    targets: ClassVar[tuple[str, ...]] = ("aten.hypot.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the root."""
+        squares = [_aten.square.default(value) for value in operands.values()]
+        return [_aten.sqrt.default(_aten.add.Tensor(*squares))]
+
+    def examples(self) -> list[Example]:
+        """Two streams."""
+        return [(Apply(torch.hypot), (example_values(2, 5), example_values(2, 5, seed=1)))]

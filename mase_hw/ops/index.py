@@ -1,0 +1,91 @@
+"""Elements at constant indices of some dimensions (`x[:, index]`, torch.index)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+from mase_hw.ops._indices import taken
+
+_aten = torch.ops.aten
+
+
+class Index(Composite):
+    """Indexed dimensions that lie side by side become one, of which elements are selected."""
+
+    name: ClassVar[str] = "index"
+    targets: ClassVar[tuple[str, ...]] = ("aten.index.Tensor",)
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse indices that are computed, dimensions apart, and to select inferences."""
+        if "data_in_0" in call.constants:
+            return ["its indices are computed: only rows of a table, torch.nn.functional.embedding"]
+        if len(call.streams) > 1:
+            return ["its indices are computed; only constant ones select elements of a stream"]
+        dims = _dims(call)
+        if 0 in dims:
+            return ["it selects along dimension 0, the batch; name the others, x[:, index]"]
+        if dims != list(range(dims[0], dims[0] + len(dims))):
+            return [f"it indexes dimensions {dims}, which do not lie side by side; select in steps"]
+        return super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return what is selected."""
+        dims = _dims(call)
+        if len(call.streams) > 1 or "data_in_0" in call.constants:
+            return None
+        if 0 in dims or dims != list(range(dims[0], dims[0] + len(dims))):
+            return None
+        shape = call.operands["data_in_0"].shape
+        sizes = [shape[dim] for dim in dims]
+        indices = _linear(call, sizes)
+        data, first = operands["data_in_0"], dims[0]
+        if len(dims) > 1:
+            data = _aten.reshape.default(
+                data, [-1, *shape[1:first], prod(sizes), *shape[dims[-1] + 1 :]]
+            )
+        made = taken(data, first, indices.flatten().tolist())
+        return [_aten.reshape.default(made, [-1, *call.result.shape[1:]])]
+
+    def examples(self) -> list[Example]:
+        """Columns; a mask of them; two dimensions together."""
+        index = torch.tensor([4, 2, 0, 0])
+        rows, columns = torch.tensor([0, 2, 1]), torch.tensor([1, 0, 3])
+        return [
+            (Apply(lambda x, index: x[:, :, index], index), (example_values(2, 2, 5),)),
+            (Apply(lambda x, kept: x[:, kept], index > 0), (example_values(2, 4, 3),)),
+            (Apply(lambda x, r, c: x[:, r, c], rows, columns), (example_values(2, 3, 4),)),
+        ]
+
+
+def _dims(call: Call) -> list[int]:
+    """Return the dimensions that are indexed; a mask counts for each of its own."""
+    count = len(call.operands) - 1
+    places = call.attributes.get("indices") or (True,) * count
+    given = iter(name for name in call.operands if name != "data_in_0")
+    dims: list[int] = []
+    dim = 0
+    for taken_place in places:
+        spec = call.operands[next(given)] if taken_place else None
+        wide = len(spec.shape) if spec is not None and spec.dtype == "bool" else 1
+        dims += list(range(dim, dim + wide)) if taken_place else []
+        dim += wide
+    return dims
+
+
+def _linear(call: Call, sizes: Sequence[int]) -> Tensor:
+    """Return indices into the indexed dimensions as one."""
+    listed: list[Tensor] = []
+    for name, value in call.constants.items():
+        mask = call.operands[name].dtype == "bool"
+        listed += value.bool().nonzero(as_tuple=True) if mask else [value.long()]
+    found = torch.zeros_like(listed[0])
+    for item, size in zip(listed, sizes, strict=True):
+        found = found * size + item % size
+    return found

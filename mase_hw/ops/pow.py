@@ -1,0 +1,64 @@
+"""Power with a constant exponent: `x**exponent` (`torch.pow`).
+
+Whole exponents and halves are products, roots and reciprocals; any other one is
+`exp(exponent * log(x))`. Of negative numbers only whole powers are defined; others are as of zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.approximation import Domain, RealMath
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Pow(Unary):
+    """Power."""
+
+    name = "pow"
+    targets = ("aten.pow.Tensor_Scalar", "aten.pow_.Scalar")
+    required_attributes: ClassVar[Mapping[str, Any]] = {"exponent": 3}
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse exponents that are no finite numbers."""
+        exponent = call.attributes["exponent"]
+        if not abs(exponent) < inf:
+            return [f"its exponent is {exponent}; it must be a finite number"]
+        return super().problems(call)
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        exponent = attributes["exponent"]
+        size = abs(exponent)
+        if size == int(size):
+            power = x ** int(size)
+        elif 2 * size == int(2 * size):
+            power = math.sqrt(x) ** int(2 * size)
+        else:
+            power = math.exp(size * math.log(x))
+        return 1 / power if exponent < 0 else power
+
+    def domain(self, attributes: Attributes) -> Domain:
+        """Return where it is defined, and its pole."""
+        exponent = attributes["exponent"]
+        low = -inf if exponent == int(exponent) else 0.0
+        if exponent < 0:
+            return Domain(low, poles={0.0: inf})
+        # The logarithm of zero is none, its power is zero.
+        return Domain(low, poles={} if 2 * exponent == int(2 * exponent) else {0.0: 0.0})
+
+    def examples(self) -> list[Example]:
+        """A whole power, a negative one, halves, and another one."""
+        x = example_values(3, 5)
+        return [
+            (Apply(lambda x: x**3), (x,)),
+            (Apply(lambda x: torch.pow(x, -2)), (x,)),
+            (Apply(lambda x: x.abs() ** 1.5), (x,)),
+            (Apply(lambda x: (x * x + 1) ** -2.5), (x,)),
+            (Apply(lambda x: x.abs() ** 0.3), (x,)),
+        ]

@@ -1,0 +1,107 @@
+"""Integers with a real scale in steps of another one, and back.
+
+In steps of a result, a value is `(code - zero_point) * m * 2**-s`, where `m * 2**-s` stands for the
+quotient of the two scales, see `mase_hw.arithmetic.requantize`; nothing is rounded. Where what is
+computed of values is so many times as large for values that are so many times as large, as a sum
+or a largest element is, it is computed of steps, and rounded to whole ones around the zero point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.arithmetic import requantize as scaled
+from mase_hw.arithmetic.carriers import fixed_of
+from mase_hw.cells import Netlist
+from mase_hw.cells.cast_mixed import CastMixed
+from mase_hw.formats import SCALED, Families, Format, make_format
+from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.scaled_integer import ScaledInteger
+from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._library import define_steps
+from mase_hw.ops._one_cell import one_cell, row_fields
+
+
+def _in_steps(values: Tensor, scale: float, back: bool) -> Tensor:
+    return values * scale if back else values / scale
+
+
+define_steps("scaled_steps", _in_steps)
+
+
+class ScaledSteps(Operator):
+    """Steps of a scale as fixed point, or codes of such steps again (`back`)."""
+
+    name: ClassVar[str] = "scaled_steps"
+    targets: ClassVar[tuple[str, ...]] = ("mase.scaled_steps.default",)
+    role: ClassVar[str | None] = "steps"
+    families: ClassVar[Families] = SCALED
+
+    def result_format(self, call: Call) -> Format | None:
+        """Return fixed point that holds every value in steps, or integers of that scale."""
+        given = call.operands["data_in_0"].format
+        if call.attributes["back"]:
+            scale = float(call.attributes["scale"])
+            return make_format({"name": "scaled_integer", "width": 8, "scale": scale})
+        if not isinstance(given, ScaledInteger) or isinstance(given.scale, tuple):
+            return None
+        factor, shift = self._factor(call)
+        return fixed_of(scaled.whole(given).width + factor.bit_length() * (factor > 1) + 1, shift)
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse other formats than integers of one scale, and steps of them."""
+        given, result = call.operands["data_in_0"].format, call.result.format
+        back = bool(call.attributes["back"])
+        integers, steps = (result, given) if back else (given, result)
+        if not isinstance(integers, ScaledInteger) or not isinstance(steps, Fixed):
+            return [f"it takes integers with a scale to steps, not {given} to {result}"]
+        if back and integers.scale != call.attributes["scale"]:
+            return [f"its result is {result}, of another scale than {call.attributes['scale']}"]
+        if not back and steps != self.result_format(call):
+            return [f"its result is {result}, which is not {self.result_format(call)}"]
+        name = "data_out_0" if back else "data_in_0"
+        return scaled.operand_problems(name, {**call.operands, **call.results}[name])
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Divide by the scale, or multiply with it."""
+        return _in_steps(operands["data_in_0"], arguments["scale"], arguments["back"])
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> codes."""
+        given, result = call.operands["data_in_0"].quantized, call.result.quantized
+        if call.attributes["back"]:
+            unit = result.unscaled()
+            return lambda codes: unit.from_scaled(*given.significands(codes))
+        factor, shift = self._factor(call)
+        return lambda codes: result.from_fixed(given.significands(codes)[0] * factor, shift)
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return one cast, with a multiplier where scales differ."""
+        factor, shift = self._factor(call)
+        multiplier = (0, 1, 0) if factor == 1 else (factor.bit_length(), factor, shift)
+        return one_cell(call, CastMixed(*row_fields(call), *multiplier, beats=call.result.beats))
+
+    def operations(self, call: Call) -> int:
+        """None: no arithmetic of the model."""
+        return 0
+
+    def examples(self) -> list[Example]:
+        """To steps."""
+        target = torch.ops.mase.scaled_steps.default
+        return [(Apply(lambda x: target(x, 0.03, False)), (example_values(3, 11),))]
+
+    @staticmethod
+    def _factor(call: Call) -> tuple[int, int]:
+        """Return multiplier and shift of an operand's scale; 1 for the same one, or back."""
+        given = call.operands["data_in_0"].quantized
+        ratio = given.real_scale / Fraction(float(call.attributes["scale"]))
+        if call.attributes["back"] or ratio == 1:
+            return 1, 0
+        return scaled.dyadic(ratio, scaled.multiplier_bits(given))

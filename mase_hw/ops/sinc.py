@@ -1,0 +1,20 @@
+"""Normalized cardinal sine: `sin(pi x) / (pi x)`, of 0 one (`torch.sinc`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mase_hw.approximation import RealMath
+from mase_hw.ops._unary import Attributes, Unary
+
+
+class Sinc(Unary):
+    """Normalized cardinal sine."""
+
+    name = "sinc"
+    targets = ("aten.sinc.default", "aten.sinc_.default", "aten.special_sinc.default")
+
+    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+        """Return the function."""
+        angle = math.pi * math.where(x == 0, x + 1, x)
+        return math.where(x == 0, x + 1, math.sin(angle) / angle)

@@ -1,0 +1,209 @@
+"""The blocks of a device compute what the generic modules do, bit for bit and cycle for cycle.
+
+The library's modules for a device are simulated beside the generic ones, with models of the
+device's blocks in `rtl/` beside this file.
+"""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw._resources import rtl_folder
+from mase_hw.emit.project import Project
+from mase_hw.errors import ConfigError
+from mase_hw.hardware.estimate import estimate_nodes
+from mase_hw.hardware.synth import synthesize
+from tests.rtl_bench import MAIN, MAKE_FLAGS, VERILATOR_ROOT, call
+
+MODELS = Path(__file__).with_name("rtl")
+PACKAGE = rtl_folder() / "mase_pkg.sv"
+# Lanes, bits and sign of what is shared, bits and sign of the others.
+Pair = tuple[int, int, bool, int, bool]
+PAIRS: Sequence[Pair] = [
+    *((lanes, 8, True, 8, True) for lanes in range(1, 10)),
+    (4, 9, True, 8, True),
+    (4, 8, False, 8, True),
+    (3, 8, True, 8, False),
+    (5, 8, False, 8, False),
+    (6, 12, True, 6, True),
+    (3, 18, True, 4, True),
+    (7, 5, True, 7, True),
+    (2, 16, False, 4, False),
+]
+
+BENCH = """
+module bench_pair
+  import mase_pkg::*;
+#(
+    parameter int unsigned LANES = 4, SHARED_WIDTH = 8, OWN_WIDTH = 8,
+    parameter bit SHARED_SIGNED = 1, OWN_SIGNED = 1,
+    localparam int unsigned SumWidth = SHARED_WIDTH + OWN_WIDTH + (SHARED_SIGNED ? 0 : 1)
+        + (OWN_SIGNED ? 0 : 1) + $clog2(LANES)
+) (input logic clk, input int unsigned cycle, output int unsigned seen);
+  logic [LANES-1:0][SHARED_WIDTH-1:0] shared;
+  logic [1:0][LANES-1:0][OWN_WIDTH-1:0] own;
+  logic [1:0][SumWidth-1:0] sums[2];
+  // What is largest, smallest, or nothing comes as often as anything else.
+  function automatic logic [31:0] operand(int unsigned width, bit sign);
+    case ($urandom_range(7))
+      0: return 32'd1 << (width - 1);
+      1: return (32'd1 << (width - 1)) - 1;
+      2: return 0;
+      3: return '1;
+      default: return $urandom();
+    endcase
+  endfunction
+  logic [1:0] kind;
+  always_ff @(posedge clk) begin
+    kind <= 2'($urandom());
+    for (int i = 0; i < LANES; i++) begin
+      shared[i] <= SHARED_WIDTH'(operand(SHARED_WIDTH, SHARED_SIGNED));
+      for (int j = 0; j < 2; j++) own[j][i] <= OWN_WIDTH'(operand(OWN_WIDTH, OWN_SIGNED));
+    end
+    // All lanes at once at an end of their range.
+    if (kind[0]) shared <= {LANES{SHARED_SIGNED ? SHARED_WIDTH'(1) << (SHARED_WIDTH - 1) : '1}};
+    if (kind[1]) own <= {2 * LANES{OWN_SIGNED ? OWN_WIDTH'(1) << (OWN_WIDTH - 1) : '1}};
+  end
+  for (genvar d = 0; d < 2; d++) begin : gen_device
+    mase_dot_pair #(
+        .LANES(LANES), .SHARED_WIDTH(SHARED_WIDTH), .SHARED_SIGNED(SHARED_SIGNED),
+        .OWN_WIDTH(OWN_WIDTH), .OWN_SIGNED(OWN_SIGNED), .SUM_WIDTH(SumWidth),
+        .DEVICE(device_e'(d))
+    ) u_pair (.clk, .shared, .own, .sum(sums[d]));
+  end
+  always_ff @(posedge clk) begin
+    if (cycle > 16) begin
+      if (sums[0] != sums[1]) begin
+        $fatal(1, "cycle %0d: generic %h, device %h", cycle, sums[0], sums[1]);
+      end
+      if (sums[0] != 0) seen <= seen + 1;
+    end
+  end
+endmodule
+"""
+
+EXHAUSTIVE = """
+module bench import mase_pkg::*; (input logic clk);
+  localparam int unsigned Width = %(width)d;
+  localparam int unsigned Delay = 2;
+  logic [3*Width:0] count;
+  logic signed [Width-1:0] shared, low, high;
+  logic signed [2*Width-1:0] expected[2][Delay];
+  logic [1:0][2*Width-1:0] sums;
+  assign {high, low, shared} = count[3*Width-1:0];
+  mase_dot_pair #(
+      .LANES(1), .SHARED_WIDTH(Width), .OWN_WIDTH(Width), .SUM_WIDTH(2 * Width), .DEVICE(Xcup)
+  ) u_pair (.clk, .shared(shared), .own({high, low}), .sum(sums));
+  always_ff @(posedge clk) begin
+    count <= count + 1;
+    expected[0][0] <= shared * low;
+    expected[1][0] <= shared * high;
+    for (int j = 0; j < 2; j++) begin
+      expected[j][1] <= expected[j][0];
+      if (count > Delay && sums[j] != expected[j][1]) $fatal(1, "%%h", count);
+    end
+    if (count[3*Width] && count[2:0] == Delay + 1) begin
+      $display("%%0d combinations", count - Delay - 1);
+      $finish;
+    end
+  end
+endmodule
+"""
+
+
+def run(text: str, folder: Path) -> str:
+    """Return what a module `bench` says that is compiled as synthesis would."""
+    (folder / "bench.sv").write_text(text)
+    (folder / "main.cpp").write_text(MAIN)
+    libraries = [path for path in (*rtl_folder().iterdir(), MODELS) if path.is_dir()]
+    verilate = [
+        VERILATOR_ROOT / "bin/verilator_bin",
+        *("--cc", "--exe", "--assert", "-DSYNTHESIS", "-Wno-fatal", "--top-module", "bench"),
+        *("--Mdir", "build"),
+        *(word for path in libraries for word in ("-y", path)),
+        *(PACKAGE, "bench.sv", "main.cpp"),
+    ]
+    environment = {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
+    call([str(word) for word in verilate], folder, environment)
+    make = ["make", "-s", "-C", "build", "-f", "Vbench.mk", "Vbench", *MAKE_FLAGS]
+    call([*make, "OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0"], folder, environment)
+    result = subprocess.run([folder / "build/Vbench"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def pairs(cycles: int) -> str:
+    """Return a bench of all pairs, and what it says in the end."""
+    instances = "\n".join(
+        f"  bench_pair #(.LANES({lanes}), .SHARED_WIDTH({shared}), "
+        f".SHARED_SIGNED({int(shared_signed)}), .OWN_WIDTH({own}), .OWN_SIGNED({int(own_signed)})) "
+        f"u_{number} (.clk, .cycle, .seen(seen[{number}]));"
+        for number, (lanes, shared, shared_signed, own, own_signed) in enumerate(PAIRS)
+    )
+    return f"""{BENCH}
+module bench (input logic clk);
+  int unsigned cycle;
+  int unsigned seen[{len(PAIRS)}];
+{instances}
+  always_ff @(posedge clk) begin
+    cycle <= cycle + 1;
+    if (cycle == {cycles}) begin
+      foreach (seen[i]) $display("%0d", seen[i]);
+      $finish;
+    end
+  end
+endmodule
+"""
+
+
+def test_two_products_in_a_block_are_the_products(tmp_path: Path) -> None:
+    cycles = 20_000
+    seen = [int(line) for line in run(pairs(cycles), tmp_path).split() if line.isdigit()]
+    assert len(seen) == len(PAIRS)
+    assert min(seen) > cycles // 4
+
+
+@pytest.mark.parametrize("width", [5, pytest.param(8, marks=pytest.mark.slow)])
+def test_two_products_of_all_operands(width: int, tmp_path: Path) -> None:
+    assert f"{1 << 3 * width} combinations" in run(EXHAUSTIVE % {"width": width}, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("device")
+    return mase_hw.emit_verilog(
+        nn.Linear(6, 9), torch.randn(4, 6), output=folder / "net", parallelism=3, device="xcup"
+    )
+
+
+def test_a_design_for_a_device_is_simulated_without_it(project: Project) -> None:
+    report = mase_hw.simulate(project, samples=8, stall=0.3)
+    assert report.is_right and report.elements == 72
+
+
+def test_a_block_makes_two_products_of_three(project: Project) -> None:
+    """Three lanes of three results: three blocks of two, and three of one."""
+    counted = synthesize(project.folder, "xcup").total
+    assert counted.dsp == estimate_nodes(project.mg).total.dsp == 6
+
+
+def test_without_dsp_blocks_nothing_names_them(project: Project) -> None:
+    assert synthesize(project.folder, "xcup", dsp=False).total.dsp == 0
+
+
+def test_another_family_takes_the_generic_modules(project: Project) -> None:
+    assert synthesize(project.folder, "ecp5").total.dsp == 9
+
+
+def test_an_unknown_device_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="device is 'artix'; allowed: generic, xcup"):
+        mase_hw.emit_verilog(
+            nn.Linear(2, 2), torch.randn(1, 2), output=tmp_path / "net", device="artix"
+        )

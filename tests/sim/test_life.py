@@ -1,0 +1,143 @@
+"""Resets in any cycle, a memory that misses one, and runs of any length in constant memory."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.errors import SimulationError
+from mase_hw.sim.simulate import ENGINES
+
+SMALL = {"by": "type", "default": {"config": {"name": "fixed", "data_in_width": 6}}}
+engines = pytest.mark.parametrize("engine", list(ENGINES))
+
+
+@pytest.fixture(scope="module")
+def layers(tmp_path_factory):
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("life") / "layers"
+    model = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3)).eval()
+    return mase_hw.emit_verilog(model, torch.randn(4, 6), output=folder, config=SMALL)
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory):
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("life") / "outside"
+    model = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 4)).eval()
+    return mase_hw.emit_verilog(
+        model, torch.randn(4, 8), output=folder, config=SMALL, parallelism=2, memory="external"
+    )
+
+
+@engines
+@pytest.mark.parametrize("stall", [0.0, 0.3])
+def test_a_reset_in_any_cycle_leaves_nothing_behind(layers, engine, stall):
+    report = mase_hw.simulate(layers, samples=6, engine=engine, resets=25, stall=stall)
+    assert report.is_right, report.violations or report.first_mismatch
+    assert report.resets == 25
+    assert report.followed >= 5
+
+
+@engines
+def test_a_register_that_a_reset_forgets_is_found(layers, engine, tmp_path):
+    """At the start it may hold what it should: only a later reset shows it."""
+    folder = tmp_path / "copy"
+
+    shutil.copytree(layers.folder, folder)
+    path = folder / "rtl" / "mase_rom_source.sv"
+    text = path.read_text()
+    assert text.count("      address_q <= '0;\n") == 1
+    path.write_text(
+        text.replace("      address_q <= '0;\n", "").replace("address_q;", "address_q = '0;", 1)
+    )
+    assert mase_hw.simulate(folder, samples=6, engine=engine).is_right
+    report = mase_hw.simulate(folder, samples=6, engine=engine, resets=10)
+    assert not report.is_right
+
+
+@engines
+def test_the_memory_is_reset_with_the_design(outside, engine):
+    report = mase_hw.simulate(outside, samples=6, engine=engine, resets=20, stall=0.2)
+    assert report.is_right, report.violations or report.first_mismatch
+    alone = mase_hw.simulate(
+        outside, samples=6, engine=engine, resets=20, reset_memory=False, stall=0.2
+    )
+    rules = {item.rule for item in alone.violations if item.port == "m_axi"}
+    assert "the design was reset while bursts were on their way" in rules
+
+
+@engines
+def test_a_memory_that_never_answers_is_named(outside, engine):
+    with pytest.raises(SimulationError, match="the memory behind m_axi does not answer"):
+        mase_hw.simulate(outside, samples=2, engine=engine, memory={"answered_beats": 0})
+
+
+@engines
+def test_a_memory_that_is_late_changes_no_bit(outside, engine):
+    late = {"latency_cycles": 150, "cycles_per_beat": 5}
+    assert mase_hw.simulate(outside, samples=3, engine=engine, memory=late).bit_exact
+
+
+def test_memory_does_not_grow_with_the_length_of_a_run(layers):
+    """The simulator's own peak, for a run a hundred times as long."""
+    peaks = [_peak(layers.folder, repeats) for repeats in (100, 10_000)]
+    assert peaks[1][0] > 50 * peaks[0][0]
+    assert peaks[1][1] < peaks[0][1] + 4096
+
+
+def _peak(folder, repeats):
+    """Return cycles, and the largest resident memory of the simulator in KiB."""
+    code = (
+        "import resource, sys, mase_hw\n"
+        "mase_hw.simulate(sys.argv[1], samples=10)\n"
+        "report = mase_hw.simulate(sys.argv[1], samples=10, repeats=int(sys.argv[2]))\n"
+        "assert report.is_right and report.elements == 30\n"
+        "print(report.cycles, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n"
+    )
+    command = [sys.executable, "-c", code, str(folder), str(repeats)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    cycles, peak = map(int, done.stdout.split())
+    return cycles, peak
+
+
+def test_a_pass_that_differs_from_the_first_is_found(layers, tmp_path):
+    """A register that counts inferences, and turns a bit of the fortieth."""
+
+    folder = tmp_path / "copy"
+    shutil.copytree(layers.folder, folder)
+    path = folder / "rtl" / "mase_rom_source.sv"
+    text = path.read_text()
+    old = "      data_out <= word_q;\n"
+    assert text.count(old) == 1
+    new = "      data_out <= (count_q == 4000) ? ~word_q : word_q;\n      count_q <= count_q + 1;\n"
+    path.write_text(
+        text.replace(old, new).replace(
+            "  logic word_valid;\n", "  logic word_valid;\n  int unsigned count_q = 0;\n", 1
+        )
+    )
+    assert mase_hw.simulate(folder, samples=10).is_right
+    report = mase_hw.simulate(folder, samples=10, repeats=500)
+    assert not report.bit_exact
+    assert {item.rule for item in report.violations} == {
+        "the beat differs from that of the first pass"
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"resets": -1}, "resets is -1; allowed: a number from 0"),
+        ({"repeats": 0}, "repeats is 0; allowed: a number from 1"),
+        ({"repeats": 2, "engine": "cocotb"}, "the cocotb engine repeats nothing"),
+        ({"repeats": 2, "resets": 1}, "resets and repeats are not in one run"),
+        ({"resets": 1, "reset_memory": False}, "no external memory that could miss a reset"),
+    ],
+)
+def test_options_that_cannot_be(layers, options, message):
+    with pytest.raises(SimulationError, match=message):
+        mase_hw.simulate(layers, samples=2, **options)
