@@ -25,8 +25,9 @@ REFERENCE: Mapping[str, Any] = {
 }
 BAR_POINTS = 1.0
 MULTIPLIERS = 64
-# Test samples of a quick run, and of the simulation, which is stalled at random.
-QUICK_SAMPLES, SIMULATED, STALL = 200, 4, 0.3
+# Test samples that the integer reference classifies, fewer in a quick run, and those of the
+# simulation, which is stalled at random.
+SAMPLES, QUICK_SAMPLES, SIMULATED, STALL = 1000, 200, 4, 0.3
 
 
 def _blocks(name: str, **fields: Any) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def format_networks(quick: bool) -> Iterator[Row]:
         trained = models()[name].load()
         with tempfile.TemporaryDirectory() as folder:
             base = _accuracy(_emitted(trained, REFERENCE, Path(folder)), trained, quick)
-        yield Row(f"{name}, 8-bit fixed point: accuracy", f"{base:.2%}", "", None)
+        yield Row(f"{name}, 8-bit fixed point: accuracy", _share(base, quick), "", None)
         for label, (entry, bounded) in FORMATS.items():
             with tempfile.TemporaryDirectory() as folder:
                 project = _emitted(trained, entry, Path(folder))
@@ -91,7 +92,7 @@ def _rows(
         accuracy = _accuracy(project, trained, quick)
         near = abs(accuracy - base) * 100 <= BAR_POINTS or accuracy > base
         bar = f"within {BAR_POINTS:g} point" if bounded and not quick else ""
-        yield Row(f"{what}: accuracy", f"{accuracy:.2%}", bar, near if bar else None)
+        yield Row(f"{what}: accuracy", _share(accuracy, quick), bar, near if bar else None)
 
 
 def _emitted(trained: Trained, entry: Mapping[str, Any], folder: Path) -> Project:
@@ -107,11 +108,19 @@ def _emitted(trained: Trained, entry: Mapping[str, Any], folder: Path) -> Projec
     )
 
 
+def _share(accuracy: float, quick: bool) -> str:
+    return f"{accuracy:.2%} of {_samples(quick):,} test samples"
+
+
+def _samples(quick: bool) -> int:
+    return QUICK_SAMPLES if quick else SAMPLES
+
+
 def _accuracy(project: Project, trained: Trained, quick: bool) -> float:
     """Return the share of test samples that the integer reference classifies right."""
     from mase_hw.emit.project import load_reference
 
-    samples = QUICK_SAMPLES if quick else len(trained.split.test_labels)
+    samples = _samples(quick)
     inputs, labels = trained.split.test_inputs[:samples], trained.split.test_labels[:samples]
     stream, result = project.design.inputs[0], project.design.outputs[0]
     codes = stream.spec.quantized.encode(inputs).reshape(-1, *stream.spec.shape)

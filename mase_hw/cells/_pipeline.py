@@ -35,22 +35,27 @@ def credits(depth: int) -> Parts:
     return level(depth)
 
 
-def queue_memory(width: int, depth: int, *, passed: bool = False) -> Parts:
+def queue_memory(width: int, depth: int, *, passed: bool = False, registers: int = 1) -> Parts:
     """Return the memory of a queue, what counts its words, and the register behind it.
 
     Args:
         width: bits of a word.
-        depth: words, that in the register too.
+        depth: words, those in registers too.
         passed: whether a word may pass the memory.
+        registers: behind the memory.
     """
-    bits = index_bits(depth - 1)
+    bits = index_bits(depth - registers)
+    if registers > 1:
+        words = Memory(1 << bits, width, stages=registers)
+        return Parts.of(words, (Pointer(bits), 2), Register(2 + registers - 1))
     # The register of a memory that nothing passes is a part of its port that reads.
     return Parts.of(Memory(1 << bits, width, small=passed), (Pointer(bits), 2), Register(width + 2))
 
 
-def result_queue(width: int, depth: int) -> Parts:
+def result_queue(width: int, depth: int, registers: int = 1) -> Parts:
     """Return the parts of `mase_result_queue`."""
-    return queue_memory(width, depth) + level(1 << index_bits(depth - 1)) + Parts.of(Gates(3))
+    words = queue_memory(width, depth, registers=registers)
+    return words + level(1 << index_bits(depth - registers)) + Parts.of(Gates(3))
 
 
 def stream_pipeline(width: int, stages: int) -> Parts:

@@ -97,7 +97,7 @@ class AxiSource(Cell):
             Gates(level + 4 + leave),
             Mux(min(leave, 4) + 2, capacity * unit),
         )
-        parts = asks + gearbox + result_queue(given, places)
+        parts = asks + gearbox + result_queue(given, places + 1, registers=2)
         if self.repeats > 1:
             port = replace(self.port, beats=self.words)
             parts += StreamReplay(port, self.words, self.repeats).parts

@@ -383,7 +383,7 @@ class Design:
             "nodes": [asdict(node) for node in self.nodes],
             "queues": [asdict(queue) for queue in self.queues],
             "external_memory": self.external.to_dict() if self.external else None,
-            **({"keeps_state": True} if self.keeps_state else {}),
+            "keeps_state": self.keeps_state,
             "predicted": {
                 "interval_cycles": self.interval_cycles,
                 "latency_cycles": self.latency_cycles,

@@ -25,7 +25,7 @@ from mase_hw.ops import Call
 
 INTERFACE = "AXI"
 # Cycles from a place that falls free in a buffer to the first beat that takes it, latency aside.
-TURNAROUND_CYCLES = 4
+TURNAROUND_CYCLES = 5
 # Cycles from the last beat of a burst to the burst that takes its turn, latency aside.
 REQUEST_CYCLES = 2
 MAX_BYTES = 1 << 32
@@ -202,6 +202,7 @@ class _Source:
         needed: beats of one inference; what follows is fetched ahead while there is room.
         requested: beats asked for.
         cut: when each beat left the buffer and was cut into words.
+        offered: when the last beat came into the register where it is offered.
         turn: earliest cycle of its next request.
     """
 
@@ -210,6 +211,7 @@ class _Source:
     needed: int
     requested: int = 0
     cut: list[int] = field(default_factory=list)
+    offered: int = -1
     turn: int = 0
 
     def burst(self) -> int:
@@ -219,7 +221,7 @@ class _Source:
 
     def earliest(self) -> int:
         """Return the first cycle in which the next burst has room."""
-        # The register behind the buffer holds a beat too.
+        # One of the registers behind the buffer counts too.
         needed = self.requested + self.burst() - self.region.buffer_beats - 1
         return max(self.turn, self.cut[needed - 1] + 1) if needed > 0 else self.turn
 
@@ -233,7 +235,13 @@ class _Source:
             time += step
             turn, place = divmod(number, region.beats)
             complete = turn * region.words + place * per_word // width
-            last_cut = max(time + 2, last_cut + 1, read[complete - 1] if complete else 0)
+            if time + 2 <= self.offered:
+                # It is in the first register when the beat before comes into the second.
+                self.offered = last_cut + 1
+            else:
+                # Both registers move when the beat before leaves, or stand empty.
+                self.offered = max(time + 1, last_cut) + 2
+            last_cut = max(self.offered, read[complete - 1] if complete else 0)
             cut.append(last_cut)
         self.requested = len(cut)
         return time

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from mase_hw.arithmetic.carriers import exact_bits
 from mase_hw.cells import Netlist, Port
+from mase_hw.errors import UnsupportedError
 from mase_hw.formats import (
     BLOCKS,
     FIXED_POINT,
@@ -243,7 +244,7 @@ class Operator(ABC):
             attributes: the arguments that are no tensors, by their ATen names.
             data_in_0: the first operand of one inference.
         """
-        raise NotImplementedError(f"{self.name} keeps no state")
+        raise UnsupportedError(f"{self.name} keeps no state")
 
     def places(self, call: Call) -> dict[str, int]:
         """Return, by operand that says a place of the state, how many places there are.

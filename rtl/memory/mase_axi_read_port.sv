@@ -66,11 +66,13 @@ module mase_axi_read_port #(
   logic [SOURCES-1:0] next_q;
   logic [SOURCES-1:0] granted;
   logic [CountWidth-1:0] outstanding_q;
+  // Whether that is OUTSTANDING: requests have far to go, and do not wait for a comparison.
+  logic full_q;
   logic accept;
   logic ask;
   logic done;
 
-  assign accept = (!m_axi_arvalid || m_axi_arready) && outstanding_q != CountWidth'(OUTSTANDING);
+  assign accept = (!m_axi_arvalid || m_axi_arready) && !full_q;
 
   for (genvar i = 0; i < SOURCES; i++) begin : gen_request
     // Whether the turn is this one's does not depend on whether it asks.
@@ -116,11 +118,13 @@ module mase_axi_read_port #(
       m_axi_arvalid <= 1'b0;
       m_axi_error <= 1'b0;
       outstanding_q <= '0;
+      full_q <= 1'b0;
       next_q <= '0;
     end else begin
       if (!m_axi_arvalid || m_axi_arready) m_axi_arvalid <= ask;
       if (ask) next_q <= after;
       outstanding_q <= outstanding_q + CountWidth'(ask) - CountWidth'(done);
+      if (ask != done) full_q <= ask && outstanding_q == CountWidth'(OUTSTANDING - 1);
       if (m_axi_rvalid && (m_axi_rresp != 2'b00 || outstanding_q == '0)) m_axi_error <= 1'b1;
     end
   end
@@ -132,5 +136,13 @@ module mase_axi_read_port #(
       m_axi_arid   <= number;
     end
   end
+
+`ifdef MASE_CHECKS
+  always_comb begin
+    if (!rst && !m_axi_error) begin
+      full_matches : assert (full_q == (outstanding_q == CountWidth'(OUTSTANDING)));
+    end
+  end
+`endif  // MASE_CHECKS
 
 endmodule

@@ -6,7 +6,7 @@
 // that a beat that arrives always has a place. With REPEATS beyond 1 two rounds of words stay on
 // chip, and each is streamed REPEATS times before the memory is read again. Bursts start at
 // multiples of their size: they cross no boundary of 4 KiB when OFFSET and the base lie on one.
-// A word is offered 4 cycles after its last beat arrived, 9 with REPEATS.
+// A word is offered 5 cycles after its last beat arrived, 10 with REPEATS.
 module mase_axi_source #(
     parameter int unsigned WIDTH = 24,
     parameter int unsigned WORDS = 5,
@@ -37,7 +37,8 @@ module mase_axi_source #(
   localparam int unsigned Bursts = (Beats + BURST_BEATS - 1) / BURST_BEATS;
   localparam int unsigned LastBeats = Beats - (Bursts - 1) * BURST_BEATS;
   localparam int unsigned BurstWidth = (Bursts > 1) ? $clog2(Bursts) : 1;
-  // The buffer, and the register behind it.
+  // The buffer, and one of the two registers behind it: while the second waits, the first may be
+  // empty.
   localparam int unsigned Places = BUFFER_BEATS + 1;
   localparam int unsigned CreditWidth = $clog2(Places + 1);
   localparam int unsigned BurstBytes = BURST_BEATS * DATA_WIDTH / 8;
@@ -81,7 +82,8 @@ module mase_axi_source #(
 
   mase_result_queue #(
       .WIDTH(DATA_WIDTH),
-      .DEPTH(Places)
+      .DEPTH(BUFFER_BEATS + 2),
+      .REGISTERS(2)
   ) u_buffer (
       .clk,
       .rst,

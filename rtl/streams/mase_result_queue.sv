@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the results of a pipeline end that nobody can stop: a memory of DEPTH - 1 places and a
-// register behind it. Whoever sends them counts them (mase_credits), so that there is always room.
-// A result is offered 2 cycles after it came; throughput 1 beat per cycle.
+// Where the results of a pipeline end that nobody can stop: a memory of DEPTH - REGISTERS places and
+// one register behind it, or two, which a block memory has inside. Whoever sends them counts them
+// (mase_credits), so that there is always room; of two registers one does not count, because it may be
+// empty while the other waits.
+// A result is offered 1 + REGISTERS cycles after it came; throughput 1 beat per cycle.
 module mase_result_queue
   import mase_pkg::*;
 #(
     parameter int unsigned WIDTH = 8,
-    parameter int unsigned DEPTH = 3
+    parameter int unsigned DEPTH = 3,
+    parameter int unsigned REGISTERS = 1
 ) (
     input  logic             clk,
     input  logic             rst,
@@ -18,7 +21,7 @@ module mase_result_queue
 );
 
   // A power of two, so that pointers wrap by themselves.
-  localparam int unsigned PointerWidth = index_width(DEPTH - 1);
+  localparam int unsigned PointerWidth = index_width(DEPTH - REGISTERS);
 
   // No place is read in the cycle in which it is written, but for words that nobody looks at.
   (* no_rw_check *)
@@ -31,9 +34,11 @@ module mase_result_queue
   // The opposite of data_out_valid, for what counts: the enable of the data has far to go.
   logic empty_q;
   logic leave;
+  // Whether a result moves into the register that offers it.
+  logic comes;
 
-  if (DEPTH < 2) begin : gen_depth_check
-    $error("DEPTH must be 2 or more");
+  if (REGISTERS < 1 || REGISTERS > 2 || DEPTH <= REGISTERS) begin : gen_depth_check
+    $error("REGISTERS must be 1 or 2, and DEPTH more");
   end
 
   assign load  = !data_out_valid || data_out_ready;
@@ -59,14 +64,31 @@ module mase_result_queue
     end else begin
       if (data_in_valid) write_q <= write_q + 1'b1;
       if (leave) read_q <= read_q + 1'b1;
-      if (load) data_out_valid <= waiting;
-      if (empty_q || data_out_ready) empty_q <= !waiting;
+      if (load) data_out_valid <= comes;
+      if (empty_q || data_out_ready) empty_q <= !comes;
     end
   end
 
-  always_ff @(posedge clk) begin
-    if (data_in_valid) memory[write_q] <= data_in;
-    if (load) data_out <= memory[read_q];
+  always_ff @(posedge clk) if (data_in_valid) memory[write_q] <= data_in;
+
+  // Both registers move at once.
+  if (REGISTERS == 1) begin : gen_register
+    assign comes = waiting;
+    always_ff @(posedge clk) if (load) data_out <= memory[read_q];
+  end else begin : gen_registers
+    logic [WIDTH-1:0] word_q;
+    logic word_valid;
+    assign comes = word_valid;
+    always_ff @(posedge clk) begin
+      if (rst) word_valid <= 1'b0;
+      else if (empty_q || data_out_ready) word_valid <= waiting;
+    end
+    always_ff @(posedge clk) begin
+      if (load) begin
+        word_q   <= memory[read_q];
+        data_out <= word_q;
+      end
+    end
   end
 
 `ifdef MASE_CHECKS

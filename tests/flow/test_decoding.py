@@ -150,7 +150,7 @@ def test_a_sequence_is_exact_in_the_cycles_that_are_predicted(project, quantized
     # Softmax may be the neighbour of the correctly rounded one.
     step = 2.0 ** -project.design.outputs[0].spec.format.frac_width
     assert (report.values["data_out_0"].reshape(software.shape) - software).abs().max() <= step
-    for stalled in ("inputs", "outputs", "both"):
+    for stalled in ("inputs", "outputs") if engine == "native" else ("both",):
         pressed = mase_hw.simulate(
             project, (x, positions), engine=engine, stall=0.4, stalled=stalled, seed=3
         )
@@ -170,9 +170,9 @@ def test_positions_may_come_in_any_order_and_again(project):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_reset_in_the_middle_empties_the_cache(project, engine):
     # Positions of any order: what was written before a reset would be seen behind it.
-    report = mase_hw.simulate(project, samples=8, engine=engine, resets=20, stall=0.2)
+    report = mase_hw.simulate(project, samples=8, engine=engine, resets=12, stall=0.2)
     assert report.is_right, report.first_mismatch or report.violations
-    assert report.followed >= 5
+    assert report.followed >= 3
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ BROKEN_RULES = {
     "leaves": (ADDRESS, ADDRESS.replace(";", " + 65536;"), "leaves the image"),
     "falls": ("if (!m_axi_arvalid || m_axi_arready) m_axi_arv", "m_axi_arv", "arvalid fell"),
     "changes": ("if (ask) begin\n      m_axi_ar", "begin\n      m_axi_ar", "the burst changed"),
-    "many": ("&& outstanding_q != CountWidth'(OUTSTANDING)", "", "too many bursts"),
+    "many": ("&& !full_q", "", "too many bursts"),
 }
 
 
