@@ -64,7 +64,8 @@ class SimulationReport:
         stalled: which ports paused.
         seed: seed of the inputs, the pauses and the initial register bits.
         as_predicted: whether latency, and with enough inferences the interval, are as predicted;
-            None where ports pause, or the memory is another than was predicted with.
+            None where ports pause, the memory is another than was predicted with, or the design
+            is so large that its latency was not computed beat by beat.
         first_mismatch: the first layer, in topological order, that differs, and where.
         violations: stream rules that ports of the design broke.
         waveform: path of the recorded waveform.
@@ -217,7 +218,7 @@ def simulate(
         runs = [*result.before[1:], result.streams]
         followed = sum(all(map(len, _came(summary, run))) for run in runs)
         report = replace(report, resets=resets, followed=followed)
-    if not stall and not memory:
+    if not (stall or memory or request.summary.sketched):
         report = replace(report, as_predicted=_as_predicted(report))
     if outputs is not None:
         report.save_outputs(Path(outputs))

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+# Elements that are summed at a time.
+SUMMED_ELEMENTS = 1 << 22
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -29,10 +32,35 @@ class Bounds:
         """
         lowest = low.clamp(max=0).double().sum(dim=1)
         highest = high.clamp(min=0).double().sum(dim=1)
+        return cls._outward(lowest, highest, start)
+
+    @classmethod
+    def of_products(
+        cls, weight: Tensor, low: int, high: int, start: Tensor | None = None
+    ) -> Bounds:
+        """Return bounds of `start[o] + sum_i weight[o, i] * x` with `x` from `low` to `high`.
+
+        Args:
+            weight: int64 `[results, elements]`.
+            low: the least factor, not above 0.
+            high: the largest factor, not below 0.
+            start: int64 `[results]`, or None for zero.
+        """
+        rows = max(1, SUMMED_ELEMENTS // max(1, weight.shape[1]))
+        above, below = (
+            torch.cat(
+                [part.clamp(**bound).double().sum(dim=1) for part in torch.split(weight, rows)]
+            )
+            for bound in ({"min": 0}, {"max": 0})
+        )
+        return cls._outward(above * low + below * high, above * high + below * low, start)
+
+    @classmethod
+    def _outward(cls, lowest: Tensor, highest: Tensor, start: Tensor | None) -> Bounds:
         if start is not None:
             lowest = lowest + start.clamp(max=0)
             highest = highest + start.clamp(min=0)
-        if not low.numel():
+        if not lowest.numel():
             return cls(0, 0)
         slack = 1.0 + 2.0**-40
         return cls(int(lowest.min().item() * slack), int(highest.max().item() * slack))
@@ -49,3 +77,12 @@ def exact_dtype(bounds: Bounds) -> torch.dtype:
     if largest < 1 << 24:
         return torch.float32
     return torch.float64 if largest < 1 << 53 else torch.int64
+
+
+def narrowest(codes: Tensor) -> torch.dtype:
+    """Return the narrowest dtype that holds int64 codes."""
+    low, high = (int(end) for end in torch.aminmax(codes))
+    kinds = (torch.int8, torch.int16, torch.int32, torch.int64)
+    return next(
+        kind for kind in kinds if torch.iinfo(kind).min <= low <= high <= torch.iinfo(kind).max
+    )

@@ -131,33 +131,53 @@ def _swapped(tensor: Tensor) -> Tensor:
 def vision_builders() -> dict[str, Callable[[], Sample]]:
     """Return torchvision's classifiers, untrained, with two images that each takes.
 
-    Builders are Python alone. A torchvision whose binary operators were built for another torch
-    serves, too.
+    Raises:
+        MaseError: where torchvision is not installed.
+    """
+
+    def builder(name: str) -> Callable[[], Sample]:
+        def build() -> Sample:
+            import torch
+
+            side = _side(name)
+            return vision_model(name), [torch.randn(2, 3, side, side)]
+
+        return build
+
+    vision = _torchvision()
+    return {name: builder(name) for name in vision.list_models(vision)}
+
+
+def vision_model(name: str) -> nn.Module:
+    """Return a classifier of torchvision, untrained.
 
     Raises:
         MaseError: where torchvision is not installed.
     """
     import torch
 
+    torch.manual_seed(0)
+    options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    model: nn.Module = _torchvision().get_model(name, weights=None, **options)
+    return model.eval()
+
+
+def _torchvision() -> Any:
+    """Return torchvision's models.
+
+    Builders are Python alone. A torchvision whose binary operators were built for another torch
+    serves, too.
+    """
+    import torch
+
     try:
-        vision: Any = import_module("torchvision.models")
+        return import_module("torchvision.models")
     except ImportError as error:
         raise MaseError(f"torchvision is not installed ({error})") from error
     except RuntimeError:
         for name in _BOXES:
             torch.library.define(f"torchvision::{name}", "(Tensor a, Tensor b, float c) -> Tensor")
-        vision = import_module("torchvision.models")
-
-    def builder(name: str) -> Callable[[], Sample]:
-        def build() -> Sample:
-            torch.manual_seed(0)
-            options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
-            model = vision.get_model(name, weights=None, **options).eval()
-            return model, [torch.randn(2, 3, _side(name), _side(name))]
-
-        return build
-
-    return {name: builder(name) for name in vision.list_models(vision)}
+        return import_module("torchvision.models")
 
 
 def _side(name: str) -> int:

@@ -10,13 +10,14 @@ from mase_hw.bench._base import Benchmark, Row
 from mase_hw.bench._emission import SAMPLES, Coverage, reason_against
 from mase_hw.bench._format_networks import format_networks
 from mase_hw.bench._listed_models import module_samples, vision_builders
+from mase_hw.bench._size import size_rows
 from mase_hw.errors import ConfigError, MaseError
 
 MODULES_BAR, VISION_BAR = 90, 80
 # Every so many layers of a quick run.
 QUICK_STEP = 6
 # What only a run measures that names it.
-LONG = ("modules-exact", "vision", "formats")
+LONG = ("modules-exact", "vision", "size", "formats")
 
 
 class ModelCoverage(Benchmark):
@@ -81,6 +82,11 @@ def vision(quick: bool) -> Iterator[Row]:
     yield from _counted("torchvision's classifiers without a problem", found, VISION_BAR, quick)
 
 
+def size(quick: bool) -> Iterable[Row]:
+    """Time large classifiers from capture to a project."""
+    return size_rows(quick=quick)
+
+
 def _counted(what: str, found: Coverage, bar: int, quick: bool) -> Iterator[Row]:
     met = None if quick else found.passed >= bar
     yield Row(what, str(found), "" if quick else f">= {bar}", met)
@@ -92,5 +98,6 @@ PARTS: dict[str, Callable[[bool], Iterable[Row]]] = {
     "modules": modules,
     "modules-exact": exact_modules,
     "vision": vision,
+    "size": size,
     "formats": format_networks,
 }

@@ -6,7 +6,7 @@ from mase_hw._registry import discover
 from mase_hw.cells._base import PARAMETER, Cell, Image, Origin, Origins, Port, Value, fact
 from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps, met
-from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Wire
+from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Sketch, Wire
 from mase_hw.cells._operation import Operation
 from mase_hw.cells._parts import (
     Adder,
@@ -31,16 +31,20 @@ from mase_hw.cells._parts import (
     Turn,
     Zeros,
 )
+from mase_hw.cells._sketch import MOVES, SAMPLES, Curve, sampled
 from mase_hw.cells.composite import Composite
 from mase_hw.cells.rom_source import RomSource
 
 __all__ = [
+    "MOVES",
     "PARAMETER",
+    "SAMPLES",
     "Adder",
     "Arrivals",
     "Cell",
     "Compare",
     "Composite",
+    "Curve",
     "Device",
     "Flow",
     "Fold",
@@ -69,6 +73,7 @@ __all__ = [
     "Rounding",
     "Saturation",
     "Shifter",
+    "Sketch",
     "Steps",
     "Sticky",
     "Table",
@@ -79,6 +84,7 @@ __all__ = [
     "cells",
     "fact",
     "met",
+    "sampled",
 ]
 
 

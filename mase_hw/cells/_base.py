@@ -16,6 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._parts import Parts
@@ -25,6 +28,7 @@ from mase_hw.geometry.tensor import TensorSpec
 if TYPE_CHECKING:
     from mase_hw.cells._netlist import Netlist
 
+Octets = npt.NDArray[np.uint8]
 Value = bool | int | str | Enum | Encoding
 
 
@@ -39,6 +43,23 @@ class Image:
     def __init__(self, width_bits: int, words: Callable[[], Sequence[int]]) -> None:
         self.width_bits = width_bits
         self._words = words
+        self._octets: Callable[[], Octets] | None = None
+
+    @classmethod
+    def of_octets(cls, width_bits: int, octets: Callable[[], Octets]) -> Image:
+        """Return a memory of words `[words, octets]`, the lowest octet first."""
+        image = cls(width_bits, lambda: _integers(octets()))
+        image._octets = octets
+        return image
+
+    @property
+    def octets(self) -> Octets:
+        """The bit patterns `[words, octets]`, the lowest octet first; computed each time."""
+        if self._octets is not None:
+            return self._octets()
+        size = -(-self.width_bits // 8)
+        octets = b"".join(word.to_bytes(size, "little") for word in self.words)
+        return np.frombuffer(octets, np.uint8).reshape(-1, size)
 
     @cached_property
     def words(self) -> tuple[int, ...]:
@@ -54,6 +75,15 @@ class Image:
 
     def __hash__(self) -> int:
         return hash((self.width_bits, self.words))
+
+
+def _integers(octets: Octets) -> Sequence[int]:
+    """Return the numbers that octets are, the lowest first."""
+    if octets.shape[1] > 8:
+        return [int.from_bytes(row.tobytes(), "little") for row in octets]
+    whole = np.pad(octets, ((0, 0), (0, 8 - octets.shape[1])))
+    words: list[int] = whole.view("<u8")[:, 0].tolist()
+    return words
 
 
 @dataclass(frozen=True)

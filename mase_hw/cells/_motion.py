@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -102,6 +102,27 @@ class Motion(ABC):
         """Motions one behind another that have handshakes between them, of which this is made."""
         return (self,)
 
+    @property
+    @abstractmethod
+    def lag(self) -> int:
+        """Cycles from the last beat that a result needs to when the result is offered."""
+
+    def results(self, beats: int) -> int:
+        """Return the results that beats of its only input become."""
+        return self.needs("", beats).size
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """Return what some results need, or some before them: `needs` without all the others."""
+        return self.needs(port, beats)[results]
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """Return what must have gone before some beats: `room` without all the others."""
+        return self.room(port, beats)[places]
+
+    def taker_of(self, port: str, places: Cycles) -> Cycles | None:
+        """Return the results with which beats are taken; None where all inputs move together."""
+        return None
+
 
 @dataclass(frozen=True)
 class Steps(Motion):
@@ -129,6 +150,23 @@ class Steps(Motion):
     def room(self, port: str, beats: int) -> Cycles:
         """What is on its way or waits."""
         return np.arange(beats) - self.depth
+
+    @property
+    def lag(self) -> int:
+        """Of the pipeline."""
+        return self.latency
+
+    def results(self, beats: int) -> int:
+        """As many."""
+        return beats
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """Each its own."""
+        return results
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """What is on its way or waits."""
+        return places - self.depth
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """Beats enter while there is room for their results; through a wire, when those go."""
@@ -168,17 +206,36 @@ class Replay(Motion):
 
     def room(self, port: str, beats: int) -> Cycles:
         """The last beats of the block before may be on their way."""
-        return self._replayed(beats) - Steps(self.latency).depth
+        return self._replayed(np.arange(beats)) - Steps(self.latency).depth
+
+    @property
+    def lag(self) -> int:
+        """A beat is read the cycle after it was stored."""
+        return self.latency + 1
+
+    def results(self, beats: int) -> int:
+        """Every block again and again."""
+        return beats * self.repeats
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """A block beat by beat for the first time, and then the whole of it."""
+        block, place = np.divmod(results, self.block * self.repeats)
+        needs: Cycles = block * self.block + np.minimum(place, self.block - 1)
+        return needs
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """The last beats of the block before may be on their way."""
+        return self._replayed(places) - Steps(self.latency).depth
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """There is room for two blocks."""
         beats = met(arrivals).size
-        replayed = self._replayed(beats)
+        replayed = self._replayed(np.arange(beats))
         return stored(arrivals, gone, self.needs("", beats), replayed, self.latency)
 
-    def _replayed(self, beats: int) -> Cycles:
-        """Return the last result of the block two before that of each beat; negative for none."""
-        replayed: Cycles = (np.arange(beats) // self.block - 1) * self.block * self.repeats - 1
+    def _replayed(self, places: Cycles) -> Cycles:
+        """Return the last result of the block two before that of beats; negative for none."""
+        replayed: Cycles = (places // self.block - 1) * self.block * self.repeats - 1
         return replayed
 
 
@@ -225,6 +282,28 @@ class Fold(Motion):
         room: Cycles = np.searchsorted(last, np.arange(beats), side="right") - 1 - self.depth
         return room
 
+    @property
+    def lag(self) -> int:
+        """Of the pipeline."""
+        return self.latency
+
+    def results(self, beats: int) -> int:
+        """One round for each `terms`."""
+        return beats // self.terms
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """The last round."""
+        rounds, inner = np.divmod(results, self.inner)
+        needs: Cycles = (rounds * self.terms + self.terms - 1) * self.inner + inner
+        return needs
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """For the last beat of a result, a place; the others are behind the last one before."""
+        rounds, rest = np.divmod(places, self.terms * self.inner)
+        ended = np.maximum(rest - (self.terms - 1) * self.inner + 1, 0)
+        room: Cycles = rounds * self.inner + ended - 1 - self.depth
+        return room
+
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """The last beat of a result enters when there is a place for the result."""
         come = met(arrivals)
@@ -266,6 +345,23 @@ class Queue(Motion):
         """As many beats as it holds."""
         return np.arange(beats) - self.depth
 
+    @property
+    def lag(self) -> int:
+        """The cycle after it entered."""
+        return 1
+
+    def results(self, beats: int) -> int:
+        """As many."""
+        return beats
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """Each its own."""
+        return results
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """As many beats as it holds."""
+        return places - self.depth
+
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A place is free the cycle after its beat left."""
         free = behind(gone, self.depth) + 1
@@ -303,14 +399,31 @@ class Blocks(Motion):
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of the block."""
-        place = np.arange(beats) % self.row
-        last = np.minimum((place // self.block + 1) * self.block, self.row) - 1
-        needs: Cycles = np.arange(beats) - place + last
-        return needs
+        return self.needs_of(port, beats, np.arange(beats))
 
     def room(self, port: str, beats: int) -> Cycles:
         """What is on its way or waits."""
         return np.arange(beats) - self.depth
+
+    @property
+    def lag(self) -> int:
+        """Of the pipeline."""
+        return self.latency
+
+    def results(self, beats: int) -> int:
+        """As many."""
+        return beats
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """The last of the block."""
+        place = results % self.row
+        last = np.minimum((place // self.block + 1) * self.block, self.row) - 1
+        needs: Cycles = results - place + last
+        return needs
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """What is on its way or waits."""
+        return places - self.depth
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """Beats enter while there is room for their results."""
@@ -337,6 +450,11 @@ class Reorder(Motion):
     start: int = 2
     repeats: int = 1
 
+    @cached_property
+    def _reach(self) -> Cycles:
+        """The last beat that each result of a tensor, or one before it, needs."""
+        return np.maximum.accumulate(np.array(self.last))
+
     @property
     def _last(self) -> Cycles:
         return np.tile(np.array(self.last), self.repeats)
@@ -355,6 +473,26 @@ class Reorder(Motion):
     def room(self, port: str, beats: int) -> Cycles:
         """Two whole tensors."""
         return np.full(beats, -1)
+
+    @property
+    def lag(self) -> int:
+        """A result is read the cycle after the last of its elements entered."""
+        return self.latency + 1
+
+    def results(self, beats: int) -> int:
+        """All of them, as often as a tensor is sent."""
+        return beats // self.inputs * len(self.last) * self.repeats
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """The last of its elements, and of those before."""
+        last = self._reach
+        tensors, places = np.divmod(results, last.size * self.repeats)
+        needs: Cycles = tensors * self.inputs + last[np.minimum(places, last.size - 1)]
+        return needs
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """Two whole tensors."""
+        return np.full(places.size, -1)
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A third tensor enters when the first has left."""
@@ -395,6 +533,11 @@ class Select(Motion):
         last = np.arange(0, beats, self.row)[:, None] + np.array(self.last)
         room: Cycles = np.searchsorted(last.reshape(-1), np.arange(beats), side="right") - 4
         return room
+
+    @property
+    def lag(self) -> int:
+        """Two cycles."""
+        return 2
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A beat that completes a result waits for room, as does one behind a rest."""
@@ -451,6 +594,11 @@ class Chain(Motion):
     def stages(self) -> tuple[Motion, ...]:
         """Of all."""
         return tuple(stage for motion in self.motions for stage in motion.stages)
+
+    @property
+    def lag(self) -> int:
+        """Of all."""
+        return sum(motion.lag for motion in self.motions)
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """Each stage as the one behind it lets it, until all agree."""

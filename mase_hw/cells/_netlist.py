@@ -11,7 +11,8 @@ from torch import Tensor
 
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._device import Device
-from mase_hw.cells._motion import Arrivals, follow, through
+from mase_hw.cells._motion import Arrivals, Motion, follow, through
+from mase_hw.cells._sketch import Curve, held, stage
 from mase_hw.cells.rom_source import RomSource
 from mase_hw.errors import EmissionError
 from mase_hw.geometry.beats import Cycles
@@ -44,6 +45,19 @@ class Flow:
 
     taken: Mapping[str, Cycles]
     offered: Mapping[str, Cycles]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """When some beats move through a netlist.
+
+    Attributes:
+        taken: by input.
+        offered: of the first output.
+    """
+
+    taken: Mapping[str, Curve]
+    offered: Curve
 
 
 @dataclass(frozen=True)
@@ -217,6 +231,79 @@ class Netlist:
         )
 
     @cached_property
+    def moves(self) -> int:
+        """Beats that move in one inference, of all streams."""
+        ports = [*self.inputs.values(), *map(self.port, self.outputs.values())]
+        ports += [
+            port
+            for cell in self.flat.cells.values()
+            for port in [*cell.inputs.values(), *cell.outputs.values()]
+        ]
+        return sum(port.beats for port in ports)
+
+    def sketch(
+        self,
+        arrivals: Mapping[str, Curve],
+        gone: Cycles | None = None,
+        steps: Mapping[str, float] | None = None,
+    ) -> Sketch:
+        """Return when some beats move, from idle.
+
+        Args:
+            arrivals: when each input is offered.
+            gone: when these beats of the first output go; None to a consumer that is always ready.
+            steps: by constant operand from outside, cycles between its words, at least.
+        """
+        if self.flat is not self:
+            return self.flat.sketch(arrivals, gone, steps)
+        end = self.outputs["data_out_0"]
+        streams = self._sketched(arrivals, steps or {})
+        taken: dict[Wire, Curve] = {}
+        if gone is not None:
+            taken[end] = Curve(streams[end].beats, np.maximum(gone, streams[end].times))
+        for motion, given, result in reversed(self._motions):
+            curves = {port: streams[wire] for port, wire in given.items() if wire in streams}
+            if not curves:
+                continue
+            leaves = taken.get(result, streams[result])
+            for port, curve in held(motion, curves, streams[result], leaves).items():
+                taken[given[port]] = curve
+        found = {name: taken.get(Wire("", name), curve) for name, curve in arrivals.items()}
+        if gone is not None:
+            streams = self._sketched(found, steps or {})
+        return Sketch(found, streams[end])
+
+    def _sketched(
+        self, arrivals: Mapping[str, Curve], steps: Mapping[str, float]
+    ) -> dict[Wire, Curve]:
+        """Return when some beats of each stream are offered to consumers that are always ready."""
+        slow = {self.constants[name]: step for name, step in steps.items()}
+        streams = {Wire("", name): curve for name, curve in arrivals.items()}
+        for motion, given, result in self._motions:
+            curves = {port: streams[wire] for port, wire in given.items() if wire in streams}
+            if not curves:
+                continue
+            (beats, *_) = (curve.beats for curve in curves.values())
+            known = result.cell in self.cells and result.port in self.cells[result.cell].outputs
+            results = self.port(result).beats if known else motion.results(beats)
+            step = max([1.0, *(slow.get(wire.cell, 1.0) for wire in given.values())])
+            streams[result] = stage(motion, curves, results, step)
+        return streams
+
+    @cached_property
+    def _motions(self) -> list[tuple[Motion, dict[str, Wire], Wire]]:
+        """The motions of all cells, with what drives their inputs and what they drive."""
+        found = []
+        for name, cell in self.cells.items():
+            given = {port: wire for (owner, port), wire in self.links.items() if owner == name}
+            made, motions = next(iter(cell.outputs)), cell.motion.stages if given else ()
+            for number, motion in enumerate(motions, 1):
+                port = made if number == len(motions) else f"{made}.{number}"
+                found.append((motion, given, Wire(name, port)))
+                given = {"": Wire(name, port)}
+        return found
+
+    @cached_property
     def _joins_streams(self) -> bool:
         """Whether an input may wait inside for another one."""
         joined = [owner for owner, _ in self.links]
@@ -278,6 +365,34 @@ class Netlist:
             rooms.append(cell.motion.room(port, beats))
             beats = cell.motion.needs(port, beats).size
         return follow(rooms)
+
+    def needs_of(self, name: str, results: Cycles) -> Cycles:
+        """Return what some results need: `needs` without all the others."""
+        needs = results
+        for motion, port, beats in reversed(self._stages(name)):
+            found = motion.needs_of(port, beats, np.maximum(needs, 0))
+            needs = np.where(needs < 0, -1, found)
+        return needs
+
+    def room_of(self, name: str, places: Cycles) -> Cycles:
+        """Return what must have gone before some beats: `room` without all the others."""
+        room = places
+        for motion, port, beats in self._stages(name):
+            found = motion.room_of(port, beats, np.clip(room, 0, beats - 1))
+            room = np.where(room < 0, -1, found)
+        return room
+
+    def _stages(self, name: str) -> list[tuple[Motion, str, int]]:
+        """Return the motions from an input to the first output, with their ports and beats."""
+        beats, found = self.inputs[name].beats, []
+        for cell, port in self.path(name):
+            first, *others = cell.motion.stages
+            found.append((first, port, beats))
+            for motion in others:
+                beats = found[-1][0].results(beats)
+                found.append((motion, "", beats))
+            beats = next(iter(cell.outputs.values())).beats
+        return found
 
     def path(self, name: str) -> list[tuple[Cell, str]]:
         """Return the cells from an input to the first output, with the port on which it enters."""

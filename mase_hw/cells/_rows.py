@@ -39,12 +39,29 @@ class Rows(Motion):
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of the row."""
-        needs: Cycles = (np.arange(beats) // self.row + 1) * self.row - 1
-        return needs
+        return self.needs_of(port, beats, np.arange(beats))
 
     def room(self, port: str, beats: int) -> Cycles:
         """What is stored, on its way, or waits."""
         return np.arange(beats) - self.depth - Steps(self.latency).depth
+
+    @property
+    def lag(self) -> int:
+        """From a row's last beat through store and pipeline."""
+        return self.delay + self.latency
+
+    def results(self, beats: int) -> int:
+        """As many."""
+        return beats
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """The last of the row."""
+        needs: Cycles = (results // self.row + 1) * self.row - 1
+        return needs
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """What is stored, on its way, or waits."""
+        return places - self.depth - Steps(self.latency).depth
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A beat enters when one has left the store, which waits for room behind it."""

@@ -58,6 +58,36 @@ class Merge(Motion):
         room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - 3
         return room
 
+    @property
+    def lag(self) -> int:
+        """One register stage."""
+        return 2
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """What `needs` says: the last beat that went into a result, or into one before."""
+        rounds, place = np.divmod(results, self.beats)
+        last = np.searchsorted(np.array(self.places[port]), place, side="right") - 1
+        if port == self.awaited:
+            last = np.maximum(last, 0)
+        needs: Cycles = rounds * len(self.places[port]) + last
+        return needs
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """The result three before the one that takes it, or before its round, if it is awaited."""
+        takers = self.taker_of(port, places)
+        if port == self.awaited:
+            rounds, place = np.divmod(places, len(self.places[port]))
+            takers = np.where(place == 0, rounds * self.beats, takers)
+        room: Cycles = takers - 3
+        return room
+
+    def taker_of(self, port: str, places: Cycles) -> Cycles:
+        """The beat of the result that it becomes a part of."""
+        own = np.array(self.places[port])
+        rounds, place = np.divmod(places, own.size)
+        takers: Cycles = rounds * self.beats + own[place]
+        return takers
+
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A beat of the result is made when there is room to store it."""
         made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone, 3) + 1))
@@ -77,10 +107,7 @@ class Merge(Motion):
 
     def _takers(self, port: str, beats: int) -> Cycles:
         """Return, for each beat of an input, the beat of the result that takes it."""
-        places = np.array(self.places[port])
-        rounds = np.arange(beats // places.size)[:, None]
-        takers: Cycles = (rounds * self.beats + places).reshape(-1)
-        return takers
+        return self.taker_of(port, np.arange(beats))
 
 
 @dataclass(frozen=True)

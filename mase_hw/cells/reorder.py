@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import lru_cache, partial
+from itertools import accumulate
 
 import torch
 
@@ -68,34 +68,12 @@ class Reorder(Cell):
         """What each beat in writes, and each beat out reads; how much more the next one needs."""
         (beats_in, lanes_in), (_, lanes_out) = self._shapes
         plan, lane_bits = self.moves.plan, _bits(lanes_in)
-        read_widths = [_bits(plan.depth)] * plan.banks + [_bits(plan.banks)] * lanes_out
-        step_bits = beats_in.bit_length() + 2
-
-        def writes() -> list[int]:
-            return [
-                _pack([((lane >= 0) << lane_bits) | max(lane, 0) for lane in row], lane_bits + 1)
-                for row in plan.writes.tolist()
-            ]
-
-        def reads() -> list[int]:
-            columns = (plan.reads.tolist(), plan.selects.tolist())
-            return [
-                _pack([*addresses, *banks], read_widths)
-                for addresses, banks in zip(*columns, strict=True)
-            ]
-
-        def steps() -> list[int]:
-            last = (*self._last, beats_in + self._last[0])
-            found = [now - later for now, later in pairwise(last)]
-            if self.repeats > 1:
-                # From the last beat to the first one of the same tensor.
-                found.append(self._last[-1] - self._last[0])
-            return [step % (1 << step_bits) for step in found]
-
+        read_bits = plan.banks * _bits(plan.depth) + lanes_out * _bits(plan.banks)
+        tables = partial(_tables, self.moves, self.repeats > 1)
         return {
-            "WRITE_FILE": ("writes", Image(plan.banks * (lane_bits + 1), writes)),
-            "READ_FILE": ("reads", Image(sum(read_widths), reads)),
-            "STEP_FILE": ("steps", Image(step_bits, steps)),
+            "WRITE_FILE": ("writes", Image(plan.banks * (lane_bits + 1), lambda: tables()[0])),
+            "READ_FILE": ("reads", Image(read_bits, lambda: tables()[1])),
+            "STEP_FILE": ("steps", Image(beats_in.bit_length() + 2, lambda: tables()[2])),
         }
 
     @property
@@ -144,10 +122,10 @@ class Reorder(Cell):
         """A result follows the last of its elements."""
         return _motion.Reorder(len(self.moves.beats_in), self._last, repeats=self.repeats)
 
-    @cached_property
+    @property
     def _last(self) -> tuple[int, ...]:
         """For each beat out, the last beat in that it needs."""
-        return tuple((self.moves.needs - 1).clamp(min=0).tolist())
+        return self.moves.last
 
     @property
     def origins(self) -> Origins:
@@ -193,12 +171,36 @@ def _bits(count: int) -> int:
     return max(1, (count - 1).bit_length())
 
 
-def _pack(values: Sequence[int], widths: int | Sequence[int]) -> int:
-    """Return one word with the first value in the low bits."""
-    word, shift = 0, 0
-    for value, width in zip(
-        values, [widths] * len(values) if isinstance(widths, int) else widths, strict=True
-    ):
-        word |= value << shift
-        shift += width
-    return word
+@lru_cache(maxsize=16)
+def _tables(moves: Reordering, again: bool) -> tuple[tuple[int, ...], ...]:
+    """Return what each beat in writes, what each beat out reads, and how much more the next needs.
+
+    Args:
+        moves: the orders.
+        again: whether a tensor is sent several times.
+    """
+    plan, beats_in, lane_bits = moves.plan, len(moves.beats_in), _bits(moves.beats_in.shape[1])
+    lanes = plan.writes.clamp(min=0) | (plan.writes >= 0).to(torch.int64) << lane_bits
+    writes = _packed(lanes, [lane_bits + 1] * plan.banks)
+    widths = [_bits(plan.depth)] * plan.banks + [_bits(plan.banks)] * plan.selects.shape[1]
+    reads = _packed(torch.cat([plan.reads, plan.selects], 1), widths)
+    last = torch.tensor([*moves.last, beats_in + moves.last[0]])
+    steps = last[:-1] - last[1:]
+    if again:
+        # From the last beat to the first one of the same tensor.
+        steps = torch.cat([steps, last[-2:-1] - last[:1]])
+    return writes, reads, tuple((steps % (1 << (beats_in.bit_length() + 2))).tolist())
+
+
+def _packed(values: torch.Tensor, widths: Sequence[int]) -> tuple[int, ...]:
+    """Return a word for each row, its first value in the low bits."""
+    shifts = (0, *accumulate(widths))
+    if shifts[-1] < 63:
+        words = torch.zeros(len(values), dtype=torch.int64)
+        for column, shift in zip(values.unbind(1), shifts, strict=False):
+            words |= column << shift
+        return tuple(words.tolist())
+    return tuple(
+        sum(value << shift for value, shift in zip(row, shifts, strict=False))
+        for row in values.tolist()
+    )

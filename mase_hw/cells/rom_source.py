@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from mase_hw.cells._base import Cell, Image, Port
+from mase_hw.cells._base import Cell, Image, Octets, Port
 from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._parts import Gates, Parts, Pointer, Register, Table
 from mase_hw.formats import Format
@@ -16,6 +17,8 @@ from mase_hw.geometry.tensor import TensorSpec
 
 # Up to here look-up tables hold a memory; eight kilobits would take more than 500 of them.
 LOGIC_BITS = 1024
+# Elements that are packed at a time.
+PACKED_ELEMENTS = 1 << 20
 # The first cycle after reset in which a word is on offer.
 FIRST_CYCLE = 2
 
@@ -59,7 +62,7 @@ class RomSource(Cell):
         """Return a memory of `depth` words, each a beat of `spec`."""
         rows = spec.parallelism[0]
         port = Port(spec.quantized.stream_fields(spec.lanes, rows), depth, packed=True)
-        words = Image(port.width_bits, lambda: pack_words(spec.quantized, beats(), rows))
+        words = Image.of_octets(port.width_bits, lambda: pack_words(spec.quantized, beats(), rows))
         return cls(port, words, depth, hold, spec)
 
     @property
@@ -119,14 +122,19 @@ class RomSource(Cell):
         return 0
 
 
-def pack_words(number_format: Format, beats: Tensor, rows: int = 1) -> Sequence[int]:
-    """Return one integer per beat, lane 0 and the first field in the low bits.
+def pack_words(number_format: Format, beats: Tensor, rows: int = 1) -> Octets:
+    """Return words `[beats, octets]`, lane 0 and the first field in the low bits.
 
     Args:
         number_format: format of the codes.
         beats: int64 codes `[beats, lanes]`.
         rows: rows of the tile that a beat holds.
     """
+    step = max(1, PACKED_ELEMENTS // max(1, beats.shape[1]))
+    return np.concatenate([_packed(number_format, part, rows) for part in torch.split(beats, step)])
+
+
+def _packed(number_format: Format, beats: Tensor, rows: int) -> Octets:
     payloads = number_format.to_fields(beats, rows)
     columns = []
     for item in number_format.stream_fields(beats.shape[1], rows):
@@ -135,9 +143,4 @@ def pack_words(number_format: Format, beats: Tensor, rows: int = 1) -> Sequence[
         octets = octets[:, :, : -(-item.width_bits // 8)]
         bits = np.unpackbits(octets, axis=2, bitorder="little")[:, :, : item.width_bits]
         columns.append(bits.reshape(len(beats), -1))
-    packed = np.packbits(np.concatenate(columns, axis=1), axis=1, bitorder="little")
-    if packed.shape[1] > 8:
-        return [int.from_bytes(row.tobytes(), "little") for row in packed]
-    whole = np.pad(packed, ((0, 0), (0, 8 - packed.shape[1])))
-    words: list[int] = whole.view("<u8")[:, 0].tolist()
-    return words
+    return np.packbits(np.concatenate(columns, axis=1), axis=1, bitorder="little")

@@ -66,24 +66,43 @@ class Sliding(Motion):
 
         The last beats of the position before may be on their way.
         """
-        return self._shown(beats) - READ.depth
+        return self.room_of(port, beats, np.arange(beats))
+
+    @property
+    def lag(self) -> int:
+        """A beat is read the cycle after the last that it needs entered."""
+        return READ.latency + 1
+
+    def results(self, beats: int) -> int:
+        """Those of every image."""
+        return beats // self.window.inputs * self.window.beats
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """The last of its elements, and of those before."""
+        image, beat = np.divmod(results, self.window.beats)
+        return image * self.window.inputs + self.window.needs_of(beat)
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """What the position that a beat must wait for has sent."""
+        return self._shown(places) - READ.depth
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """There is room for a beat once the position that it must wait for was read."""
         beats = met(arrivals).size
         needs = self._of_images(self.window.needs, beats)
-        return stored(arrivals, gone, needs, self._shown(beats), READ.latency, self.start)
+        room = self._shown(np.arange(beats))
+        return stored(arrivals, gone, needs, room, READ.latency, self.start)
 
     def _settled(self, offered: Cycles) -> tuple[Cycles, Cycles]:
         """Return when each beat enters, and when each that leaves is read."""
         return self.window.settled(offered, self.window.depth, self.start)
 
-    def _shown(self, beats: int) -> Cycles:
-        """Return the result that must have been read before each beat; negative for none."""
+    def _shown(self, places: Cycles) -> Cycles:
+        """Return the result that must have been read before beats; negative for none."""
         window = self.window
-        free = self._of_images(window.free, beats)
-        position = np.searchsorted(free, np.arange(beats) - window.depth, side="right")
-        shown: Cycles = position * window.blocks * window.terms - 1
+        image, limit = np.divmod(places - window.depth, window.inputs)
+        position = image * window.positions + np.searchsorted(window.free, limit, side="right")
+        shown: Cycles = np.maximum(position, 0) * window.blocks * window.terms - 1
         return shown
 
     def _of_images(self, beats_of_one: Cycles, beats: int) -> Cycles:
@@ -147,7 +166,7 @@ class SlidingWindow(Cell):
             "BLOCK_REPEATS": window.block_repeats,
             "ELEMENTS": window.elements,
             "DEPTH": window.depth,
-            "FIRST_NEED": int(window.needs[0, 0]),
+            "FIRST_NEED": int(window.needs_of(np.zeros(1, dtype=np.int64))[0]),
             "FIRST_FREE": int(window.free[0]),
             "MARK": self.mark,
             # A number of 32 bits with a sign, as the module has it.

@@ -28,7 +28,7 @@ from mase_hw.emit.design import (
     Stream,
     concatenated,
 )
-from mase_hw.emit.external import pack_image
+from mase_hw.emit.external import Octets, pack_image
 from mase_hw.emit.names import check_names, name_formats
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
@@ -58,7 +58,7 @@ class _Builder:
     nodes: list[NodeSummary] = field(default_factory=list)
     queues: list[Queue] = field(default_factory=list)
     constants: list[Constant] = field(default_factory=list)
-    outside: dict[Place, Sequence[int]] = field(default_factory=dict)
+    outside: dict[Place, Octets] = field(default_factory=dict)
 
 
 def build_design(mg: MaseGraph) -> Design:
@@ -105,6 +105,7 @@ def build_design(mg: MaseGraph) -> Design:
         name_formats(builder.sections),
         builder.external,
         pack_image(builder.external, builder.outside) if builder.external else b"",
+        prediction.sketched,
         mg.keeps_state,
     )
     check_names(design)
@@ -273,7 +274,7 @@ def _placed(
     regions = external.regions if external else ()
     for number, region in enumerate(regions):
         if external is not None and (region.node, region.operand) == (node.name, operand):
-            builder.outside[node.name, operand] = cell.image.words
+            builder.outside[node.name, operand] = cell.image.octets
             builder.constants.append(Constant(net.name, node.name, operand, cell, external.file))
             port = external.port
             return AxiSource(

@@ -288,6 +288,7 @@ class Design:
         formats: names of the encodings in the top.
         external: constants that lie outside the chip.
         image: the bytes of that memory.
+        sketched: whether the latency follows some beats of each tensor alone; see `Prediction`.
         keeps_state: whether a result depends on inferences before.
     """
 
@@ -305,6 +306,7 @@ class Design:
     formats: Mapping[Encoding, str] = field(default_factory=dict)
     external: ExternalMemory | None = None
     image: bytes = field(default=b"", repr=False)
+    sketched: bool = False
     keeps_state: bool = False
 
     @property
@@ -385,6 +387,7 @@ class Design:
             "predicted": {
                 "interval_cycles": self.interval_cycles,
                 "latency_cycles": self.latency_cycles,
+                **({"sketched": True} if self.sketched else {}),
             },
         }
         return json.dumps(description, indent=2) + "\n"
@@ -409,6 +412,7 @@ class DesignSummary:
     Attributes:
         owners: graph node by instance of the top.
         memories: words of each memory image.
+        sketched: whether the predicted latency is nearly that of the design, and no more.
         keeps_state: whether a result depends on inferences before.
     """
 
@@ -424,6 +428,7 @@ class DesignSummary:
     repeated: tuple[Repeated, ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict)
     memories: Mapping[str, int] = field(default_factory=dict)
+    sketched: bool = False
     keeps_state: bool = False
 
     @classmethod
@@ -474,5 +479,6 @@ class DesignSummary:
             tuple(Repeated(item["module"], tuple(item["ports"])) for item in entry["repeated"]),
             {item["name"]: item["node"] for item in entry["instances"]},
             {item["file"]: item["depth"] for item in entry["memories"]},
+            bool(entry["predicted"].get("sketched", False)),
             bool(entry.get("keeps_state", False)),
         )

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from mase_hw.hardware.memory import ExternalMemory, Place
 
+Octets = npt.NDArray[np.uint8]
 
-def pack_image(memory: ExternalMemory, words: Mapping[Place, Sequence[int]]) -> bytes:
-    """Return the image: each region's words without gaps, low bits first, filled up with zeros."""
+
+def pack_image(memory: ExternalMemory, words: Mapping[Place, Octets]) -> bytes:
+    """Return the image: each region's words without gaps, low bits first, filled up with zeros.
+
+    Args:
+        memory: the port and its regions.
+        words: for each (node, operand), its words `[words, octets]`, the lowest octet first.
+    """
     image = np.zeros(memory.bytes, np.uint8)
     for region in memory.regions:
-        size = -(-region.width_bits // 8)
-        octets = b"".join(
-            word.to_bytes(size, "little") for word in words[region.node, region.operand]
-        )
-        rows = np.frombuffer(octets, np.uint8).reshape(-1, size)
-        bits = np.unpackbits(rows, axis=1, bitorder="little")[:, : region.width_bits]
-        packed = np.packbits(bits.reshape(-1), bitorder="little")
+        rows = words[region.node, region.operand]
+        packed = rows.reshape(-1)
+        if region.width_bits % 8:
+            bits = np.unpackbits(rows, axis=1, bitorder="little")[:, : region.width_bits]
+            packed = np.packbits(bits.reshape(-1), bitorder="little")
         image[region.offset : region.offset + len(packed)] = packed
     return image.tobytes()

@@ -188,21 +188,32 @@ def _unformatted_producers(node: Node) -> list[Node]:
 
 def _is_refused_above(node: Node) -> bool:
     """Return whether a node has no format because of a node above it, or itself, that says so."""
-    if node.op == "placeholder":
-        return False
-    if not _takes_formats(node):
-        return True
-    return any(_is_refused_above(producer) for producer in _unformatted_producers(node))
+    seen, waiting = {node}, [node]
+    while waiting:
+        item = waiting.pop()
+        if item.op == "placeholder":
+            continue
+        if not _takes_formats(item):
+            return True
+        above = [producer for producer in _unformatted_producers(item) if producer not in seen]
+        seen.update(above)
+        waiting += above
+    return False
 
 
 def _is_refused_below(mg: MaseGraph, node: Node) -> bool:
     """Return whether the nodes that could ask for a node's format say that they have none."""
-    for user in node.users:
-        if user.op == "call_function":
-            found = _operator(user)
-            asks = found is not None and found.casts and _takes_formats(user)
-            if asks or _reasons(mg, user) or _is_refused_below(mg, user):
-                return True
+    seen, waiting = {node}, [node]
+    while waiting:
+        users = [user for user in waiting.pop().users if user not in seen]
+        for user in users:
+            seen.add(user)
+            if user.op == "call_function":
+                found = _operator(user)
+                asks = found is not None and found.casts and _takes_formats(user)
+                if asks or _reasons(mg, user):
+                    return True
+                waiting.append(user)
     return False
 
 

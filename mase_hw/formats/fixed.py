@@ -31,6 +31,8 @@ MAX_WIDTH_BITS = 32
 # What exact values are carried in between a decoder and an encoder; no configuration asks for it.
 MAX_EXACT_BITS = 62
 MAX_FRAC_WIDTH = 64
+# Elements that are encoded at a time.
+ENCODED_ELEMENTS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,15 @@ class Fixed(Format):
 
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes; refuses NaN."""
+        if values.numel() <= ENCODED_ELEMENTS:
+            return self._encode(values)
+        codes = torch.empty(values.shape, dtype=torch.int64, device=values.device)
+        parts = torch.split(values.detach().reshape(-1), ENCODED_ELEMENTS)
+        for own, part in zip(torch.split(codes.view(-1), ENCODED_ELEMENTS), parts, strict=True):
+            own.copy_(self._encode(part))
+        return codes
+
+    def _encode(self, values: Tensor) -> Tensor:
         scaled = values.detach().double() * 2.0**self.frac_width
         if bool(torch.isnan(scaled).any()):
             raise FormatError(f"{self} has no code for NaN; the data holds at least one")

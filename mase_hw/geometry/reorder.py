@@ -50,7 +50,6 @@ class Reordering:
         self.beats_in, self.beats_out = beats_in, beats_out
 
     @classmethod
-    @lru_cache(maxsize=64)
     def of(cls, data: TensorSpec, result: TensorSpec, moved: tuple[int, ...]) -> Reordering:
         """Return the orders of a tensor and of its elements when they have moved.
 
@@ -59,6 +58,12 @@ class Reordering:
             result: what they become.
             moved: for each element of the result, in torch's order, the number of the element.
         """
+        # Where elements lie, whatever their format.
+        return cls._of(replace(data, format=None), replace(result, format=None), moved)
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def _of(cls, data: TensorSpec, result: TensorSpec, moved: tuple[int, ...]) -> Reordering:
         entering = data.to_beats(torch.arange(data.elements), fill=-1)
         return cls(entering, result.to_beats(torch.tensor(moved), fill=-1))
 
@@ -80,6 +85,11 @@ class Reordering:
         return entered[self.beats_out].amax(1)
 
     @cached_property
+    def last(self) -> tuple[int, ...]:
+        """For each beat out, the last beat in that it needs, the first where it needs none."""
+        return tuple((self.needs - 1).clamp(min=0).tolist())
+
+    @cached_property
     def plan(self) -> ReorderPlan:
         """The plan from one to the other."""
         return plan_reorder(self.beats_in, self.beats_out)
@@ -98,6 +108,8 @@ def plan_reorder(beats_in: Tensor, beats_out: Tensor) -> ReorderPlan:
         plan = plan_reorder(beats_in, once)
         return replace(plan, reads=plan.reads[again], selects=plan.selects[again])
     banks = max(beats_in.shape[1], beats_out.shape[1])
+    if banks == 1:
+        return _plan_of_one(beats_in.flatten(), beats_out.flatten())
     place = {
         element: (beat, lane)
         for beat, row in enumerate(beats_in.tolist())
@@ -122,6 +134,21 @@ def plan_reorder(beats_in: Tensor, beats_out: Tensor) -> ReorderPlan:
         selects[beat_out, lane_out] = bank
         filled[bank] += 1
     return ReorderPlan(banks, max(filled), writes, reads, selects)
+
+
+def _plan_of_one(entering: Tensor, leaving: Tensor) -> ReorderPlan:
+    """Return the plan of one bank: elements lie as they enter, those that never leave nowhere."""
+    size = int(torch.cat([entering, leaving]).max()) + 1
+    leaves = torch.zeros(size + 1, dtype=torch.bool)
+    leaves[leaving] = True
+    leaves[-1] = False
+    kept = leaves[entering]
+    address = torch.zeros(size + 1, dtype=torch.int64)
+    address[entering[kept]] = torch.arange(int(kept.sum()))
+    reads = torch.where(leaving < 0, 0, address[leaving])
+    writes = kept.to(torch.int64) - 1
+    none = torch.zeros_like(leaving)[:, None]
+    return ReorderPlan(1, int(kept.sum()), writes[:, None], reads[:, None], none)
 
 
 def colour_edges(edges: Sequence[tuple[int, int]], colours: int) -> list[int]:

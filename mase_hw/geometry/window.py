@@ -149,6 +149,32 @@ class Window:
         result: Cycles = np.maximum(self.shown, 0).max(axis=-1)
         return result
 
+    def needs_of(self, beats: Cycles) -> Cycles:
+        """Return the last beat of the image that some beats out, or any before them, need."""
+        position, beat = np.divmod(beats, self.blocks * self.terms)
+        block, term = np.divmod(beat, self.terms)
+        element = term[:, None] * self.elements + np.arange(self.elements)
+        inside = element < self.block_elements
+        pixel, tile = np.divmod(np.where(inside, element, 0), self.block_tiles)
+        row, column = np.divmod(position, self.columns.positions)
+        rows = self.rows.indices[row[:, None], pixel // self.columns.kernel]
+        columns = self.columns.indices[column[:, None], pixel % self.columns.kernel]
+        first = block[:, None] // self.block_repeats * self.block_tiles
+        places = (rows * self.columns.size + columns) * self.tiles + first + tile
+        shown = inside & (rows != OUTSIDE) & (columns != OUTSIDE)
+        before = np.maximum.accumulate(np.append(0, self.last[:-1]))
+        needs: Cycles = np.maximum(np.where(shown, places, 0).max(axis=1), before[position])
+        return needs
+
+    @cached_property
+    def last(self) -> Cycles:
+        """The last beat of the image that each position needs, 0 where it shows padding alone."""
+        rows, columns = self.rows.indices.max(axis=1), self.columns.indices.max(axis=1)
+        places = (rows[:, None] * self.columns.size + columns + 1) * self.tiles - 1
+        shown = (rows[:, None] != OUTSIDE) & (columns != OUTSIDE)
+        last: Cycles = np.where(shown, places, 0).reshape(-1)
+        return last
+
     @property
     def shown(self) -> Cycles:
         """The beat of the image in each element, -1 for padding, `[positions, beats, elements]`."""
@@ -204,7 +230,7 @@ class Window:
         """
         one_row = self.rows.kernel == 1 and self.rows.positions == self.rows.size
         ahead = self.columns.kernel if one_row else self.columns.positions
-        last = self.needs.max(axis=1)
+        last = self.last
         last = np.concatenate([last, last + self.inputs, last + 2 * self.inputs])
         count = self.positions
         ahead = min(ahead, count)

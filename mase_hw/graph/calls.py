@@ -104,6 +104,29 @@ def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str
             yield names.get(name, name), value
 
 
+class Reals(Mapping[str, Tensor]):
+    """Constant operands in float64: converted when asked for, not kept twice.
+
+    Args:
+        tensors: the parameters and buffers themselves, by operand.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = tensors
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[name].to(torch.float64)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
 def constant_value(model: GraphModule, value: Node | float) -> Tensor | None:
     """Return the value of a parameter, buffer or Python scalar, None for a stream."""
     if not isinstance(value, Node):
@@ -113,7 +136,7 @@ def constant_value(model: GraphModule, value: Node | float) -> Tensor | None:
     return get_tensor(model, value.target).detach()
 
 
-def operands(model: GraphModule, node: Node) -> tuple[dict[str, TensorSpec], dict[str, Tensor]]:
+def operands(model: GraphModule, node: Node) -> tuple[dict[str, TensorSpec], Mapping[str, Tensor]]:
     """Return the specs of all tensors a node is given, and the values of the constant ones."""
     operator = operator_for(node.target)
     names = operator.operand_names if operator else OPERAND_NAMES
@@ -128,10 +151,10 @@ def operands(model: GraphModule, node: Node) -> tuple[dict[str, TensorSpec], dic
                     "; only real numbers are taken"
                 )
             specs[name] = spec_of(constant)
-            constants[name] = constant.to(torch.float64)
+            constants[name] = constant
         elif isinstance(value, Node):
             specs[name] = stream_spec(node, value)
-    return specs, constants
+    return specs, Reals(constants)
 
 
 def stream_spec(node: Node, producer: Node) -> TensorSpec:

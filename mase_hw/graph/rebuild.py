@@ -115,9 +115,18 @@ def _parent(module: nn.Module, target: str) -> tuple[nn.Module, str]:
 
 def _copy_tensor(value: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(value) not in memo:
-        cloned = value.detach().clone()
+        cloned = _own(value.detach())
         if isinstance(value, nn.Parameter):
             cloned = nn.Parameter(cloned, requires_grad=value.requires_grad)
         memo[id(value)] = cloned
     found: Tensor = memo[id(value)]
     return found
+
+
+def _own(value: Tensor) -> Tensor:
+    """Return a tensor of its own, whose memory is copied when either of the two is written."""
+    try:
+        return torch._lazy_clone(value)
+    except RuntimeError:
+        # Memory that is not torch's own, such as a file's.
+        return value.clone()

@@ -77,11 +77,17 @@ class IntegerReference:
             # One inference's leading dimension of 1 becomes the batch.
             shape = spec(node).shape
             values[node] = codes.reshape(-1, *shape[1:]) if self._batched else codes.reshape(shape)
-        for node, producers, compute in self._steps:
-            values[node] = compute(*(values[producer] for producer in producers))
-        missing = wanted - {node.name for node in values}
+        known = {node.name for node in (*self.inputs, *(node for node, _, _ in self._steps))}
+        missing = wanted - known
         if missing:
             raise MaseError(f"no node is called {sorted(missing)[0]!r}")
+        last = {item: node for node, producers, _ in self._steps for item in producers}
+        for node, producers, compute in self._steps:
+            values[node] = compute(*(values[producer] for producer in producers))
+            # What nobody reads any more gives its memory back.
+            for item in {*producers, node}:
+                if last.get(item, node) is node and item.name not in wanted:
+                    values.pop(item, None)
         return {
             node.name: codes.reshape(-1, *spec(node).shape)
             for node, codes in values.items()

@@ -14,16 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch.fx import Node
 
-from mase_hw.cells import Cell, Motion, Netlist, RomSource, Steps, Wire
+from mase_hw.cells import MOVES, Cell, Motion, Netlist, RomSource, Steps, Wire
 from mase_hw.cells.rom_source import FIRST_CYCLE
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import Place
-
-# Beats whose moves are computed before a design is too large for that.
-MOVES = 20_000_000
 
 
 @dataclass

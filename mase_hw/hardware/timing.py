@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from torch.fx import Node
 
-from mase_hw.cells import Netlist
+from mase_hw.cells import MOVES, Curve, Netlist
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import output_nodes, spec
+from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import ExternalMemory, Place, deliver, external_memory
 from mase_hw.hardware.pressure import Network
 
@@ -33,12 +34,15 @@ class Prediction:
             from an external memory, whose port the next inference does not share yet.
         work_cycles: cycles that one inference occupies each node.
         memory: what lies outside the chip.
+        sketched: whether the latency is that of some beats of each tensor, because there are too
+            many: consumers count as always ready, and words from outside come evenly.
     """
 
     interval_cycles: int
     latency_cycles: int
     work_cycles: dict[str, int]
     memory: ExternalMemory | None = None
+    sketched: bool = False
 
 
 def predict(mg: MaseGraph) -> Prediction:
@@ -50,7 +54,40 @@ def predict(mg: MaseGraph) -> Prediction:
     memory = external_memory(mg)
     if memory is not None:
         interval = max(interval, memory.cycles)
+    if sum(netlist.moves for netlist in netlists.values()) > MOVES:
+        return Prediction(interval, _sketched(mg, netlists, memory), work, memory, True)
     return Prediction(interval, _latency(mg, netlists, memory, sum(work.values())), work, memory)
+
+
+def _sketched(
+    mg: MaseGraph, netlists: Mapping[Node, Netlist], memory: ExternalMemory | None
+) -> int:
+    """Return the latency of an inference alone, from some beats of each tensor."""
+    steps = _steps_outside(memory) if memory else {}
+    curves: dict[Node, Curve] = {}
+    for node in mg.nodes:
+        if node.op == "placeholder":
+            curves[node] = Curve.even(spec(node).beats, spec(node).beats, 1)
+        elif node in netlists:
+            arrivals = {name: curves[producer] for name, producer in stream_operands(node)}
+            curves[node] = netlists[node].sketch(arrivals, None, steps.get(node.name)).offered
+    first = memory.port.latency_cycles if memory else 0
+    return first + max(int(curves[node].times[-1]) for node in output_nodes(mg))
+
+
+def _steps_outside(memory: ExternalMemory) -> dict[str, dict[str, float]]:
+    """Return, by node and operand, the cycles between words when all sources share the port.
+
+    Each source gets as many bursts as each other, until it needs no more.
+    """
+    sources, cycles = len(memory.regions), memory.cycles / max(1, memory.beats)
+    found: dict[str, dict[str, float]] = {}
+    for item in memory.regions:
+        beats = item.rounds * item.beats
+        busy = min(memory.cycles, sources * beats * cycles)
+        steps = found.setdefault(item.node, {})
+        steps[item.operand] = max(1.0, busy / (item.rounds * item.repeats * item.words))
+    return found
 
 
 def _latency(

@@ -8,11 +8,14 @@ import torch
 from torch import Tensor
 
 from mase_hw.arithmetic.fixed_point import MAX_BITS, fixed
-from mase_hw.arithmetic.sums import Bounds, exact_dtype, width_for
+from mase_hw.arithmetic.sums import Bounds, exact_dtype, narrowest, width_for
 from mase_hw.cells import Cell
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.formats import Encoding
 from mase_hw.ops._product import Feed, Product
+
+# Weights that are cast to the dtype of their sums at a time.
+CAST_ELEMENTS = 1 << 22
 
 
 class FixedProduct(Product):
@@ -42,11 +45,18 @@ class FixedProduct(Product):
         """
         weight, bias, fraction = self._aligned()
         dtype = exact_dtype(self._bounds())
-        rows = weight.reshape(groups, -1, weight.shape[1]).to(dtype)
+        rows = weight.reshape(groups, -1, weight.shape[1])
+        # Many weights wait in as few bits as they have, and are cast some results at a time.
+        rows = rows.to(dtype if rows.numel() <= CAST_ELEMENTS else narrowest(rows))
+        results = max(1, CAST_ELEMENTS // (groups * rows.shape[2]))
         exponent = torch.tensor(-fraction)
 
         def compute(terms: Tensor) -> tuple[Tensor, Tensor]:
-            found = (rows @ terms.to(dtype)).to(torch.int64).flatten(1, 2)
+            given = terms.to(dtype)
+            parts = [
+                (part.to(dtype) @ given).to(torch.int64) for part in torch.split(rows, results, 1)
+            ]
+            found = (parts[0] if len(parts) == 1 else torch.cat(parts, -2)).flatten(1, 2)
             return (found if bias is None else found + bias.reshape(-1, 1)), exponent
 
         return compute
@@ -82,8 +92,7 @@ class FixedProduct(Product):
     def _worst_case(self) -> Bounds:
         weight, bias, _ = self._aligned()
         data = fixed(self.call.operands["data_in_0"])
-        low, high = weight * data.minimum_code, weight * data.maximum_code
-        return Bounds.of_sums(torch.minimum(low, high), torch.maximum(low, high), bias)
+        return Bounds.of_products(weight, data.minimum_code, data.maximum_code, bias)
 
     def _aligned(self) -> tuple[Tensor, Tensor | None, int]:
         """Return weight and bias codes aligned to the accumulator, and its fraction bits."""
@@ -95,7 +104,7 @@ class FixedProduct(Product):
         bias = fixed(operands["bias"])
         aligned = max(fraction, bias.frac_width)
         return (
-            weight << (aligned - fraction),
+            weight << (aligned - fraction) if aligned > fraction else weight,
             self.call.constant_codes("bias") << (aligned - bias.frac_width),
             aligned,
         )

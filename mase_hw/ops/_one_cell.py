@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isqrt
 
 from torch import Tensor
 
@@ -54,14 +55,24 @@ def constant_memory(call: Call, name: str) -> RomSource:
 
 def shortest_beats(beats: Tensor) -> tuple[Tensor, int]:
     """Return the shortest period of beats, and for how many beats each of it stays."""
-    hold = max(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[::n, None]).all())
+    # A beat stays for as long as the first one does, at most.
+    changed = beats.ne(beats[:1]).any(dim=1).nonzero()
+    longest = int(changed[0]) if len(changed) else len(beats)
+    holds = [n for n in reversed(_divisors(len(beats))) if n <= longest]
+    hold = next(n for n in holds if _blocks(beats, n).eq(beats[::n, None]).all())
     beats = beats[::hold]
-    period = min(n for n in _divisors(len(beats)) if _blocks(beats, n).eq(beats[:n]).all())
+    period = next(
+        n
+        for n in _divisors(len(beats))
+        if beats[n : 2 * n].eq(beats[: len(beats[n : 2 * n])]).all()
+        and _blocks(beats, n).eq(beats[:n]).all()
+    )
     return beats[:period], hold if period > 1 else 1
 
 
 def _divisors(number: int) -> list[int]:
-    return [n for n in range(1, number + 1) if number % n == 0]
+    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
 
 
 def _blocks(beats: Tensor, length: int) -> Tensor:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -110,13 +112,13 @@ class Embedding(Operator):
         tiles, width = result.tiles[1], result.quantized.encoding.width
         row = TensorSpec((rows, size), parallelism=(1, result.lanes))
 
-        def words() -> list[int]:
+        def words() -> npt.NDArray[np.uint8]:
             beats = row.to_beats(self._table(call))
             padding = (1 << (tiles - 1).bit_length()) - tiles
             apart = nn.functional.pad(beats.reshape(rows, tiles, -1), (0, 0, 0, padding))
-            return list(pack_words(result.quantized, apart.flatten(0, 1)))
+            return pack_words(result.quantized, apart.flatten(0, 1))
 
-        return Image(result.lanes * width, words)
+        return Image.of_octets(result.lanes * width, words)
 
     def examples(self) -> list[Example]:
         """A vocabulary that is no power of two."""

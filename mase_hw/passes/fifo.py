@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from mase_hw._registry import nearest
-from mase_hw.cells import Netlist
+from mase_hw.cells import MOVES, SAMPLES, Arrivals, Curve, Netlist
 from mase_hw.errors import ConfigError
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
@@ -25,6 +26,9 @@ SETTLING = 2
 LEAST_DEPTH = 2
 # Cycles that a queue takes.
 QUEUE_CYCLES = 2
+
+Edge = tuple[Node, str]
+Run = Callable[[Netlist, Arrivals, Cycles | None], tuple[Mapping[str, Cycles], bool]]
 
 
 def insert_fifos_transform_pass(
@@ -81,7 +85,7 @@ def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
             raise ConfigError(f"queues: {name} is {depth!r}; allowed: a number of beats from 1")
 
 
-def _late(mg: MaseGraph) -> dict[Node, list[tuple[tuple[Node, str], int, int]]]:
+def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
     """Return, by what forks, what takes its beats later than another: operand, place, depth.
 
     The place is the number of the queue that its queue follows, from 1, or 0 for the fork itself;
@@ -96,17 +100,44 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[tuple[Node, str], int, int]]]:
     joins = [node for node in netlists if len(stream_operands(node)) > 1]
     before = set[Node]().union(*map(_origins, joins))
     netlists = {node: netlist for node, netlist in netlists.items() if node in before}
+    if sum(netlist.moves for netlist in netlists.values()) > MOVES:
+        offered = _sketched(mg, netlists, interval, 1)
+        latency = max(int(times[-1]) for times in offered.values())
+        offered = _sketched(mg, netlists, interval, latency // interval + SETTLING)
+        taken, free = _taken(netlists, offered, partial(_sketch, late=interval // SAMPLES))
+        return _behind(forks, netlists, taken, offered, free, _most_waiting_between)
     latency = max(int(times[-1]) for times in _offered(mg, netlists, interval, 1).values())
     offered = _offered(mg, netlists, interval, latency // interval + SETTLING)
-    taken, free = _taken(netlists, offered)
-    found: dict[Node, list[tuple[tuple[Node, str], int, int]]] = {}
+    taken, free = _taken(netlists, offered, _run)
+    return _behind(forks, netlists, taken, offered, free, _most_waiting)
+
+
+def _behind(
+    forks: Mapping[Node, list[Edge]],
+    netlists: Mapping[Node, Netlist],
+    taken: Mapping[Edge, Cycles],
+    offered: Mapping[Node, Cycles],
+    free: Set[Node],
+    most_waiting: Callable[[Node, Cycles, Cycles], int],
+) -> dict[Node, list[tuple[Edge, int, int]]]:
+    """Return what takes its beats later than another, from when it does.
+
+    Args:
+        forks: operands whose beats may wait, by what forks.
+        netlists: of the nodes.
+        taken: when they take beats.
+        offered: when beats are offered.
+        free: what computes when it can, into queues.
+        most_waiting: returns the most beats of a result that have gone and are not yet taken.
+    """
+    found: dict[Node, list[tuple[Edge, int, int]]] = {}
     edges_of = {node: [edge for edge in _edges(node) if edge in taken] for node in free}
     for producer, edges in {**forks, **edges_of}.items():
         gone = [offered[producer] if producer in free else _first(producer, taken, offered)]
         for edge in sorted(edges, key=lambda edge: int(taken[edge].sum())):
             earlier = (place for place, times in enumerate(gone) if (times <= taken[edge]).all())
             behind = max(earlier)
-            depth = _most_waiting(gone[behind], taken[edge])
+            depth = most_waiting(producer, gone[behind], taken[edge])
             if depth > 1 or behind:
                 found.setdefault(producer, []).append((edge, behind, depth))
             if depth > 1:
@@ -126,15 +157,13 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[tuple[Node, str], int, int]]]:
     return found
 
 
-def _met_at_once(
-    edges: list[tuple[Node, str]], netlists: Mapping[Node, Netlist]
-) -> list[list[tuple[Node, str]]]:
+def _met_at_once(edges: list[Edge], netlists: Mapping[Node, Netlist]) -> list[list[Edge]]:
     """Return the operands that meet with nothing but wires between, by where they meet.
 
     A node that waits for both would be ready for one while the other is there: for a port of the
     design, which is both, `ready` would follow `valid`.
     """
-    ends: dict[Node, list[tuple[Node, str]]] = {}
+    ends: dict[Node, list[Edge]] = {}
     for edge in edges:
         end = edge[0]
         while netlists[end].is_wire and len(end.users) == 1 and next(iter(end.users)) in netlists:
@@ -143,7 +172,7 @@ def _met_at_once(
     return [met for met in ends.values() if len(met) > 1]
 
 
-def _edges(producer: Node) -> list[tuple[Node, str]]:
+def _edges(producer: Node) -> list[Edge]:
     """Return the operands that a node's result goes to, in graph order; those of a call twice."""
     return [
         (user, name)
@@ -155,30 +184,52 @@ def _edges(producer: Node) -> list[tuple[Node, str]]:
 
 
 def _taken(
-    netlists: Mapping[Node, Netlist], offered: Mapping[Node, Cycles]
-) -> tuple[dict[tuple[Node, str], Cycles], set[Node]]:
+    netlists: Mapping[Node, Netlist], offered: Mapping[Node, Cycles], run: Run
+) -> tuple[dict[Edge, Cycles], set[Node]]:
     """Return when operands are taken where nothing is computed before it is taken.
 
     What is offered when `offered` says goes when the first that wants it takes it, and holds its
     producer up until then. A producer that would be late for that runs free, into queues; those
     are returned, too.
+
+    Args:
+        netlists: of the nodes.
+        offered: when results are offered to consumers that are always ready.
+        run: returns when a node takes its operands, given when its results go, and whether it is
+            late for that.
     """
-    taken: dict[tuple[Node, str], Cycles] = {}
+    taken: dict[Edge, Cycles] = {}
     free = set[Node]()
     for node, netlist in reversed(list(netlists.items())):
         arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
         gone = _first(node, taken, offered)
-        flow = netlist.run(arrivals, gone)
-        if (flow.offered["data_out_0"] > gone).any():
+        found, late = run(netlist, arrivals, gone)
+        if late:
             free.add(node)
-            flow = netlist.run(arrivals)
-        taken |= {(node, name): flow.taken[name] for name in arrivals}
+            found, _ = run(netlist, arrivals, None)
+        taken |= {(node, name): found[name] for name in arrivals}
     return taken, free
 
 
-def _first(
-    node: Node, taken: Mapping[tuple[Node, str], Cycles], offered: Mapping[Node, Cycles]
-) -> Cycles:
+def _run(
+    netlist: Netlist, arrivals: Arrivals, gone: Cycles | None
+) -> tuple[Mapping[str, Cycles], bool]:
+    """Return when operands are taken, and whether a result is late."""
+    flow = netlist.run(arrivals, gone)
+    return flow.taken, gone is not None and bool((flow.offered["data_out_0"] > gone).any())
+
+
+def _sketch(
+    netlist: Netlist, arrivals: Arrivals, gone: Cycles | None, late: int
+) -> tuple[Mapping[str, Cycles], bool]:
+    """Return when some beats of operands are taken, and whether a result is late, by how much."""
+    curves = {name: Curve(netlist.inputs[name].beats, times) for name, times in arrivals.items()}
+    sketch = netlist.sketch(curves, gone)
+    taken = {name: curve.times for name, curve in sketch.taken.items()}
+    return taken, gone is not None and bool((sketch.offered.times > gone + late).any())
+
+
+def _first(node: Node, taken: Mapping[Edge, Cycles], offered: Mapping[Node, Cycles]) -> Cycles:
     """Return when each beat of a result goes to the first that takes it."""
     edges = _edges(node)
     times = [taken[edge] for edge in edges if edge in taken]
@@ -187,7 +238,7 @@ def _first(
     return np.minimum.reduce(times) if times else offered[node]
 
 
-def _most_waiting(offered: Cycles, taken: Cycles) -> int:
+def _most_waiting(producer: Node, offered: Cycles, taken: Cycles) -> int:
     """Return the most beats that are offered and not yet taken in any cycle."""
     come = np.searchsorted(np.sort(offered), taken, side="right")
     return int((come - np.arange(taken.size)).max())
@@ -207,7 +258,27 @@ def _offered(
     return offered
 
 
-def _rejoining(mg: MaseGraph) -> dict[Node, list[tuple[Node, str]]]:
+def _sketched(
+    mg: MaseGraph, netlists: Mapping[Node, Netlist], interval: int, inferences: int
+) -> dict[Node, Cycles]:
+    """Return when some beats of each tensor are offered to consumers that are always ready."""
+    curves: dict[Node, Curve] = {}
+    for node in mg.nodes:
+        if node.op == "placeholder":
+            curves[node] = Curve.even(spec(node).beats, interval, inferences)
+        elif node in netlists:
+            arrivals = {name: curves[producer] for name, producer in stream_operands(node)}
+            curves[node] = netlists[node].sketch(arrivals).offered
+    return {node: curve.times for node, curve in curves.items()}
+
+
+def _most_waiting_between(producer: Node, gone: Cycles, taken: Cycles) -> int:
+    """Return the most beats that wait, at most, where times of some beats are known."""
+    came, went = Curve(spec(producer).beats, gone), Curve(spec(producer).beats, taken)
+    return max(1, int((came.come_by(taken) - went.places).max()))
+
+
+def _rejoining(mg: MaseGraph) -> dict[Node, list[Edge]]:
     """Return, by what forks, the operands that lead to where another one of them leads."""
     below: dict[Node, set[Node]] = {}
     for node in reversed(list(mg.nodes)):

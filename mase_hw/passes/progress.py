@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
-from mase_hw.cells import Netlist, Queue
+from mase_hw.cells import MOVES, Curve, Netlist, Queue, sampled
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.errors import EmissionError, MaseError
 from mase_hw.geometry.beats import Cycles
@@ -34,6 +34,9 @@ from mase_hw.graph.streams import stream_operands
 
 # Cycles between beats that are far apart: more than any delay.
 APART = 1 << 32
+
+# Of a large design one in so many of the beats whose times are known is ordered.
+ORDERED = 4
 
 Use = tuple[Node, str]
 
@@ -56,6 +59,12 @@ def verify_progress_analysis_pass(
     if not _forks(mg):
         return mg, {"events": 0}
     units = _units(mg)
+    netlists = [unit.netlist for unit in units.values() if unit.netlist]
+    if sum(netlist.moves for netlist in netlists) > MOVES:
+        units = {node: _sketched(unit) for node, unit in units.items()}
+    else:
+        for unit in units.values():
+            _add_waits(unit)
     if all(len(unit.uses) < 2 for unit in units.values()):
         return mg, {"events": 0}
     waits = _waits(units)
@@ -99,16 +108,23 @@ class _Unit:
         together: for each operand, the first one whose beats it is taken with.
         room: for each operand, the result that must have gone before each beat is taken.
         netlist: its cells.
+        sampled: whether only some beats are known.
     """
 
     node: Node
     results: int
     netlist: Netlist | None = None
+    sampled: bool = False
     uses: list[Use] = field(default_factory=list)
     producers: dict[str, Node] = field(default_factory=dict)
     needs: dict[str, Cycles] = field(default_factory=dict)
     together: dict[str, str] = field(default_factory=dict)
     room: dict[str, Cycles] = field(default_factory=dict)
+
+    @property
+    def beats(self) -> int:
+        """Beats of the result, all of them."""
+        return spec(self.node).beats
 
     @property
     def queue_depth(self) -> int:
@@ -146,21 +162,60 @@ def _holds_nothing(netlist: Netlist) -> bool:
     count = netlist.inputs[name].beats
     if others or netlist.port(netlist.outputs["data_out_0"]).beats != count:
         return False
-    beats = np.arange(count)
-    return all(np.array_equal(found, beats) for found in (netlist.needs(name), netlist.room(name)))
+    beats = sampled(count)
+    found = netlist.needs_of(name, beats), netlist.room_of(name, beats)
+    return all(np.array_equal(places, beats) for places in found)
 
 
 def _unit(node: Node, netlist: Netlist, producers: dict[str, Node]) -> _Unit:
     unit = _Unit(node, netlist.port(netlist.outputs["data_out_0"]).beats, netlist)
     unit.producers = producers
-    apart = {name: np.arange(1, netlist.inputs[name].beats + 1) * APART for name in producers}
+    return unit
+
+
+def _add_waits(unit: _Unit) -> None:
+    """Add what the cells of a unit say of its beats."""
+    netlist = unit.netlist
+    if netlist is None:
+        return
+    apart = {name: np.arange(1, netlist.inputs[name].beats + 1) * APART for name in unit.producers}
     taken = netlist.run(apart).taken
-    for name in producers:
+    for name in unit.producers:
         unit.needs[name], unit.room[name] = netlist.needs(name), netlist.room(name)
         unit.together[name] = next(
-            other for other in producers if np.array_equal(taken[other], taken[name])
+            other for other in unit.producers if np.array_equal(taken[other], taken[name])
         )
-    return unit
+
+
+def _some(beats: int) -> Cycles:
+    """Return the beats that are ordered of a large design, the last among them."""
+    places = sampled(beats)
+    return places if places.size == beats else places[::-ORDERED][::-1]
+
+
+def _sketched(unit: _Unit) -> _Unit:
+    """Return a unit of the sampled beats of its streams, for a design that is large.
+
+    A sampled beat waits for the last one that is sampled of those that it waits for.
+    """
+    netlist = unit.netlist
+    results = _some(unit.results)
+    found = _Unit(unit.node, results.size, netlist, True, unit.uses, unit.producers)
+    if netlist is None:
+        return found
+    apart = {name: Curve.even(netlist.inputs[name].beats, APART, 1) for name in unit.producers}
+    taken = netlist.sketch(apart).taken
+    for name in unit.producers:
+        places = _some(netlist.inputs[name].beats)
+        needs, room = netlist.needs_of(name, results), netlist.room_of(name, places)
+        found.needs[name] = np.searchsorted(places, needs, side="right") - 1
+        found.room[name] = np.searchsorted(results, room, side="right") - 1
+        found.together[name] = next(
+            other
+            for other in unit.producers
+            if np.array_equal(taken[other].times, taken[name].times)
+        )
+    return found
 
 
 @dataclass
@@ -280,9 +335,16 @@ def _message(units: Mapping[Node, _Unit], loop: list[Node]) -> str:
     )
 
 
+def _room(beats: int, depth: int, places: Cycles | None) -> Cycles:
+    """Return the room of a queue, of some of its beats."""
+    if places is None:
+        return Queue(depth).room("", beats)
+    return np.searchsorted(places, places - depth, side="right") - 1
+
+
 def _least_depth(units: Mapping[Node, _Unit], queue: _Unit) -> int:
     """Return the least depth of a queue at which nothing waits for it in a loop."""
-    beats = queue.results
+    beats = queue.beats
     others = {node: beats for node, unit in units.items() if unit.queue_depth}
     low, high = queue.queue_depth, beats
     while high - low > 1:
@@ -295,6 +357,7 @@ def _least_depth(units: Mapping[Node, _Unit], queue: _Unit) -> int:
 def _deadlocks(units: Mapping[Node, _Unit], depths: Mapping[Node, int]) -> bool:
     changed = dict(units)
     for node, depth in depths.items():
-        room = dict.fromkeys(units[node].room, Queue(depth).room("", units[node].results))
+        places = _some(units[node].beats) if units[node].sampled else None
+        room = dict.fromkeys(units[node].room, _room(units[node].beats, depth, places))
         changed[node] = replace(units[node], room=room)
     return bool(_loop(_waits(changed)))

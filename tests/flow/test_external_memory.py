@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import mase_hw
+from mase_hw.cells import Image
 from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.external import pack_image
 from mase_hw.emit.flow import quantize
@@ -228,7 +229,8 @@ def test_the_image_holds_every_word(
     words = [source.getrandbits(width) for _ in range(count)]
     beats = -(-width * count // bus)
     region = Region("a", "weight", 4096, beats * bus // 8, width, count, 1, 1, beats, 1, 2)
-    image = pack_image(ExternalMemory(MemoryPort(bus), (region,)), {("a", "weight"): words})
+    octets = Image(width, lambda: words).octets
+    image = pack_image(ExternalMemory(MemoryPort(bus), (region,)), {("a", "weight"): octets})
     whole = int.from_bytes(image[4096:], "little")
     assert len(image) == 4096 + region.bytes
     assert [(whole >> (width * i)) & ((1 << width) - 1) for i in range(count)] == words

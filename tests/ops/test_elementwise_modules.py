@@ -44,6 +44,11 @@ def element_call(name: str, *formats: dict[str, object], **attributes: object) -
     return call
 
 
+def _words(spec: TensorSpec, beats: torch.Tensor) -> list[int]:
+    octets = pack_words(spec.quantized, beats, spec.parallelism[0])
+    return [int.from_bytes(row.tobytes(), "little") for row in octets]
+
+
 def element_calls() -> dict[str, Call]:
     calls = {
         f"{name}_{number}": element_call(name, *formats)
@@ -79,10 +84,10 @@ def bench(tmp_path_factory):
         inputs = {}
         for key, spec in call.operands.items():
             beats = spec.to_beats(codes[key])
-            inputs[key] = list(pack_words(spec.quantized, beats, spec.parallelism[0]))
+            inputs[key] = _words(spec, beats)
         cases.append(cell_case(name, call.operator.hardware(call).main, inputs))
         result, found = call.result, call.operator.reference(call)(*codes.values())
-        expected[name] = pack_words(result.quantized, result.to_beats(found), result.parallelism[0])
+        expected[name] = _words(result, result.to_beats(found))
     return Bench(cases, tmp_path_factory.mktemp("bench")), expected, calls
 
 
