@@ -40,17 +40,16 @@ class Pow(Unary):
         elif 2 * size == int(2 * size):
             power = math.sqrt(x) ** int(2 * size)
         else:
-            power = math.exp(size * math.log(x))
+            # The logarithm of zero is none, its power is zero.
+            logarithm = math.log(math.where(x == 0, x + 1, x))
+            power = math.where(x == 0, x, math.exp(size * logarithm))
         return 1 / power if exponent < 0 else power
 
     def domain(self, attributes: Attributes) -> Domain:
         """Return where it is defined, and its pole."""
         exponent = attributes["exponent"]
         low = -inf if exponent == int(exponent) else 0.0
-        if exponent < 0:
-            return Domain(low, poles={0.0: inf})
-        # The logarithm of zero is none, its power is zero.
-        return Domain(low, poles={} if 2 * exponent == int(2 * exponent) else {0.0: 0.0})
+        return Domain(low, poles={0.0: inf} if exponent < 0 else {})
 
     def examples(self) -> list[Example]:
         """A whole power, a negative one, halves, and another one."""

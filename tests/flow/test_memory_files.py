@@ -30,4 +30,6 @@ def test_lanes_lie_side_by_side_in_a_word(width, lanes):
         sum((code & mask) << (lane * width) for lane, code in enumerate(row))
         for row in codes.tolist()
     ]
-    assert list(pack_words(number, codes)) == expected
+    octets = pack_words(number, codes)
+    assert octets.shape == (5, -(-width * lanes // 8))
+    assert [int.from_bytes(row.tobytes(), "little") for row in octets] == expected
