@@ -30,5 +30,10 @@ class LogicalNot(Composite):
         return [torch.ops.aten.eq.Scalar(operands["data_in_0"], 0)]
 
     def examples(self) -> list[Example]:
-        """A mask."""
-        return [(Apply(lambda x: torch.where(~(x > 0), x, 0.0)), (example_values(2, 5),))]
+        """A mask; one that becomes numbers; numbers that become one."""
+        values = example_values(2, 5)
+        return [
+            (Apply(lambda x: torch.where(~(x > 0), x, 0.0)), (values,)),
+            (Apply(lambda x: (~(x > 0)).float() * 0.75), (values,)),
+            (Apply(lambda x: torch.where(~x.relu().bool(), 0.5, x)), (values,)),
+        ]

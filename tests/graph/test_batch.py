@@ -10,6 +10,7 @@ from mase_hw.emit.flow import quantize
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.plain import plain
 from mase_hw.graph.quantized import GraphRun
+from tests._close import assert_same
 
 ROWS, LENGTH = 5, 6
 
@@ -167,11 +168,11 @@ def check(name, attention):
         for graph in (mg, quantize(mg, {"by": "type"})):
             found = tensors(graph(**batch))
             for left, right in zip(found, expected, strict=True):
-                torch.testing.assert_close(left, right, rtol=0, atol=1e-6)
+                assert_same(left, right)
         more = {name: torch.cat([item, item.flip(0)[:1]]) for name, item in batch.items()}
         if mg.batched:
             for left, right in zip(tensors(mg(**more)), tensors(model(**more)), strict=True):
-                torch.testing.assert_close(left, right, rtol=0, atol=1e-6)
+                assert_same(left, right)
     return mg
 
 
@@ -205,4 +206,4 @@ def test_architectures_without_rounding_are_float(name):
         expected = tensors(model(**batch))
         found = tensors(GraphRun(mg, only=())(mg.example_inputs))
     for left, right in zip(found, expected, strict=True):
-        torch.testing.assert_close(left, right, rtol=0, atol=1e-6)
+        assert_same(left, right)
