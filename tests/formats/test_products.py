@@ -274,13 +274,15 @@ MIXED = {
 def layered(model, shape, entries):
     """Return a quantised model whose n-th layer with weights has the n-th entry."""
     torch.manual_seed(0)
-    mg = canonicalize(trace(model.build().eval(), (torch.randn(4, *shape),)))
+    traced = trace(model.build().eval(), (torch.randn(4, *shape),))
+    mg = canonicalize(traced)
     calls = [node for node in mg.nodes if node.op == "call_function"]
     layers = [node.name for node in calls if "weight" in mg.call(node).constants]
     config = {"by": "name", "default": {"config": {"name": "fixed", "data_in_width": 8}}}
     for name, entry in zip(layers, entries, strict=True):
         config[name] = {"config": entry}
-    return quantize(mg, config)
+    # A normalisation behind weights of a few values stays, which only the formats say.
+    return quantize(traced, config)
 
 
 @pytest.mark.parametrize("name", ["digits-mlp", pytest.param("mnist-cnn", marks=SLOW)])
