@@ -10,6 +10,7 @@ from itertools import islice
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 import mase_hw
 from mase_hw.emit.flow import quantize
@@ -27,6 +28,7 @@ from tests._conformance import (
     claims,
     cycles_of_parts,
     design,
+    graph_of,
     number_formats,
     parts_in,
     sample,
@@ -93,6 +95,20 @@ def test_every_operator_has_an_example():
         composed = isinstance(operator, Unary) and operator.targets[0].startswith("mase.")
         if not composed and not operator.keeps_state:
             assert operator in used, f"no example of {operator.name} uses it"
+
+
+def test_every_expression_computes_what_torch_does():
+    """The float graph that is made hardware of is the one that was captured, in torch's numbers."""
+    for example in claims():
+        if operators()[example.operator].formats:
+            continue
+        with torch.no_grad():
+            found, expected = (
+                tree_leaves(graph(*example.inputs))
+                for graph in (graph_of(example), traced(example))
+            )
+        for left, right in zip(found, expected, strict=True):
+            torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-4, msg=str(example))
 
 
 @pytest.fixture(scope="module", params=["8 bits", "narrow and unsigned", "wide and wrapping"])

@@ -558,7 +558,8 @@ def test_formats_that_are_kept_hold_the_results():
 def test_an_activation_is_a_short_file():
     for operator in unary_operators():
         lines = Path(inspect.getfile(type(operator))).read_text().splitlines()
-        assert len(lines) < 70, operator.name
+        own_examples = type(operator).examples is not Unary.examples
+        assert len(lines) < (70 if own_examples else 50), operator.name
 
 
 def test_targets_exist_in_torch():
