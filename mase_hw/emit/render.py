@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
-from mase_hw._resources import template_folder
+from mase_hw._resources import template_environment
 from mase_hw.cells import Composite, Wire
 from mase_hw.emit.connect import connect, inner_nets
 from mase_hw.emit.design import Design, Instance, Net, Section, expressions
@@ -75,14 +75,7 @@ def module_section(cell: Composite) -> Section:
 
 
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(template_folder()),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,
-    )
+    environment = template_environment()
     environment.filters |= {
         "comment": comment,
         "declarations": declarations,

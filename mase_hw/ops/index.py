@@ -24,24 +24,13 @@ class Index(Composite):
 
     def problems(self, call: Call) -> list[str]:
         """Refuse indices that are computed, dimensions apart, and to select inferences."""
-        if "data_in_0" in call.constants:
-            return ["its indices are computed: only rows of a table, torch.nn.functional.embedding"]
-        if len(call.streams) > 1:
-            return ["its indices are computed; only constant ones select elements of a stream"]
-        dims = _dims(call)
-        if 0 in dims:
-            return ["it selects along dimension 0, the batch; name the others, x[:, index]"]
-        if dims != list(range(dims[0], dims[0] + len(dims))):
-            return [f"it indexes dimensions {dims}, which do not lie side by side; select in steps"]
-        return super().problems(call)
+        return _refusal(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Return what is selected."""
+        if _refusal(call):
+            return None
         dims = _dims(call)
-        if len(call.streams) > 1 or "data_in_0" in call.constants:
-            return None
-        if 0 in dims or dims != list(range(dims[0], dims[0] + len(dims))):
-            return None
         shape = call.operands["data_in_0"].shape
         sizes = [shape[dim] for dim in dims]
         indices = _linear(call, sizes)
@@ -62,6 +51,20 @@ class Index(Composite):
             (Apply(lambda x, kept: x[:, kept], index > 0), (example_values(2, 4, 3),)),
             (Apply(lambda x, r, c: x[:, r, c], rows, columns), (example_values(2, 3, 4),)),
         ]
+
+
+def _refusal(call: Call) -> list[str]:
+    """Return what stands between a selection and slices."""
+    if "data_in_0" in call.constants:
+        return ["its indices are computed: only rows of a table, torch.nn.functional.embedding"]
+    if len(call.streams) > 1:
+        return ["its indices are computed; only constant ones select elements of a stream"]
+    dims = _dims(call)
+    if 0 in dims:
+        return ["it selects along dimension 0, the batch; name the others, x[:, index]"]
+    if dims != list(range(dims[0], dims[0] + len(dims))):
+        return [f"it indexes dimensions {dims}, which do not lie side by side; select in steps"]
+    return []
 
 
 def _dims(call: Call) -> list[int]:

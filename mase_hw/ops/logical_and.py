@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 
-from mase_hw.ops._base import Apply, Call, Example, example_values
-from mase_hw.ops._composite import Composite
-from mase_hw.ops._masks import mask_problems, truths
-
-_aten = torch.ops.aten
+from mase_hw.ops._masks import MaskPair
 
 
-class LogicalAnd(Composite):
+class LogicalAnd(MaskPair):
     """The smaller of two truths."""
 
     name: ClassVar[str] = "logical_and"
@@ -24,27 +19,6 @@ class LogicalAnd(Composite):
         "aten.__and__.Tensor",
     )
 
-    def problems(self, call: Call) -> list[str]:
-        """Refuse the bits of whole numbers."""
-        return mask_problems(call) or super().problems(call)
-
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def combined(self, first: Any, second: Any) -> Any:
         """Return the smaller one."""
-        if mask_problems(call):
-            return None
-        first, second = truths(call, operands)
-        return [_aten.minimum.default(first, second)]
-
-    def examples(self) -> list[Example]:
-        """Two masks; a mask and numbers, which hold where they are not zero."""
-        values, others = example_values(2, 5), example_values(2, 5, seed=1)
-        return [
-            (
-                Apply(lambda x, y: torch.where(torch.logical_and(x > 0, y < 0.25), x, 0.0)),
-                (values, others),
-            ),
-            (
-                Apply(lambda x, y: torch.where(torch.logical_and(x > 0, y), x, 0.0)),
-                (values, others),
-            ),
-        ]
+        return torch.ops.aten.minimum.default(first, second)

@@ -9,7 +9,7 @@ import torch
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-from mase_hw.ops.variance import variance, variance_problems
+from mase_hw.ops.variance import variance_and_mean, variance_problems
 
 _aten = torch.ops.aten
 
@@ -26,13 +26,8 @@ class StdMean(Composite):
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Return the standard deviation and the mean."""
-        found = variance(call, operands["data_in_0"])
-        if found is None:
-            return None
-        made, given = found[0], call.attributes["dim"]
-        dims = given if given else list(range(1, len(call.operands["data_in_0"].shape)))
-        mean = _aten.mean.dim(operands["data_in_0"], dims, bool(call.attributes["keepdim"]))
-        return [_aten.sqrt.default(made), mean]
+        found = variance_and_mean(call, operands["data_in_0"])
+        return None if found is None else [_aten.sqrt.default(found[0]), found[1]]
 
     def examples(self) -> list[Example]:
         """Both; the standard deviation alone."""

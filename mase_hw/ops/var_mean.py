@@ -9,9 +9,7 @@ import torch
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-from mase_hw.ops.variance import variance, variance_problems
-
-_aten = torch.ops.aten
+from mase_hw.ops.variance import variance_and_mean, variance_problems
 
 
 class VarMean(Composite):
@@ -26,13 +24,8 @@ class VarMean(Composite):
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Return the variance and the mean."""
-        found = variance(call, operands["data_in_0"])
-        if found is None:
-            return None
-        made, given = found[0], call.attributes["dim"]
-        dims = given if given else list(range(1, len(call.operands["data_in_0"].shape)))
-        mean = _aten.mean.dim(operands["data_in_0"], dims, bool(call.attributes["keepdim"]))
-        return [made, mean]
+        found = variance_and_mean(call, operands["data_in_0"])
+        return None if found is None else [*found]
 
     def examples(self) -> list[Example]:
         """Both; the variance alone."""

@@ -72,3 +72,12 @@ def variance(call: Call, data: Any) -> list[Any] | None:
     rest = _aten.sub.Tensor(data, _aten.mean.dim(data, dims, True))
     made = _aten.mean.dim(_aten.square.default(rest), dims, keeps)
     return [made if divisor == count else _aten.mul.Tensor(made, count / divisor)]
+
+
+def variance_and_mean(call: Call, data: Any) -> tuple[Any, Any] | None:
+    """Return a variance and the mean beside it, None where a variance cannot be written."""
+    found = variance(call, data)
+    if found is None:
+        return None
+    dims = call.attributes["dim"] or list(range(1, len(call.operands["data_in_0"].shape)))
+    return found[0], _aten.mean.dim(data, dims, bool(call.attributes["keepdim"]))

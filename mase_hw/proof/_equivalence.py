@@ -19,9 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from mase_hw._resources import template_folder
+from mase_hw._resources import template_environment
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.errors import ProofError
 from mase_hw.proof._induction import FALSE, TRUE, Network, Transition
@@ -255,14 +253,7 @@ def _both(left: Machine, right: Machine) -> bytes:
 
 
 def _closed(summary: DesignSummary) -> str:
-    environment = Environment(
-        loader=FileSystemLoader(template_folder()),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    environment = template_environment()
     memory = summary.external
     depth = memory.port.outstanding + 1 if memory else 0
     return environment.get_template("closed.sv.j2").render(

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from mase_hw._resources import template_folder
+from mase_hw._resources import template_environment
 from mase_hw.cells import Cell, Origin, Port, Steps, Value, met
 from mase_hw.cells.cat import Merge
 from mase_hw.formats import Encoding
@@ -276,14 +275,7 @@ class Proof:
     @property
     def text(self) -> str:
         """The module."""
-        environment = Environment(
-            loader=FileSystemLoader(template_folder()),
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-            autoescape=False,
-        )
+        environment = template_environment()
         return environment.get_template("proof.sv.j2").render(proof=self)
 
 

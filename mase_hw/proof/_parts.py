@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from mase_hw._resources import template_folder
+from mase_hw._resources import template_environment
 from mase_hw.proof._harness import TOP
 
 
@@ -40,14 +38,7 @@ class Part:
     @property
     def text(self) -> str:
         """The module with the properties."""
-        environment = Environment(
-            loader=FileSystemLoader(template_folder()),
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-            autoescape=False,
-        )
+        environment = template_environment()
         template = environment.get_template(f"proof_{self.name}.sv.j2")
         return template.render(top=TOP, **self.values)
 
