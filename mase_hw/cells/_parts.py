@@ -58,9 +58,11 @@ class Turn(Part):
 
     Attributes:
         bits: of the number; 0 for a single number.
+        wraps: whether it begins again by itself, after a power of two.
     """
 
     bits: int
+    wraps: bool = False
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,11 @@ def _gates(part: kinds.Gates) -> Taken:
 
 def _turn(part: kinds.Turn) -> Taken:
     terms = {"turn": 1.0, "turn bit": part.bits, "turn carry": carries(part.bits)}
+    if part.wraps:
+        # An inverted bit, and what finds the last number but one; a sum of two bits has no chain.
+        tables = math.ceil(part.bits / LUT_INPUTS) * (part.bits > 1)
+        terms = {EXACT: 1.0 + tables + (part.bits == CARRY_LEAST_BITS - 1)}
+        return Taken(ff=part.bits + (part.bits > 1), carry=carries(part.bits), terms=terms)
     return Taken(ff=part.bits + 1, carry=carries(part.bits), terms=terms)
 
 
