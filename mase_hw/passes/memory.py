@@ -47,6 +47,11 @@ def place_constants(
             styles[name] = _style(f"{name}.{STYLE}", entry.pop(STYLE))
             if not entry:
                 continue
+        if STYLE in entry:
+            raise ConfigError(
+                f"memory: {name!r} is no node with constants, whose memories a style could be of; "
+                f"{nearest(name, styles) if styles else 'this model has none'}"
+            )
         if name not in movable:
             raise ConfigError(
                 f"memory: {name!r} is no node whose constants may be outside; "
