@@ -26,6 +26,7 @@ from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.look_up_positions import look_up_positions_transform_pass
 from mase_hw.passes.memory import Memory
+from mase_hw.passes.merge_thresholds import merge_thresholds_transform_pass
 from mase_hw.passes.progress import verify_progress_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.raise_masks import raise_masks_transform_pass
@@ -96,6 +97,23 @@ def quantize(
     return mg
 
 
+def lowered(mg: MaseGraph) -> MaseGraph:
+    """Return a quantised graph whose nodes are those of hardware, checked.
+
+    Raises:
+        UnsupportedError: with everything that has no hardware.
+    """
+    # What acts in training alone.
+    mg, _ = remove_identity_transform_pass(mg, {})
+    check(mg)
+    if any(node.op == "get_attr" for node in mg.outputs):
+        mg = mg.copy()
+        mg.drop_constant_results()
+    mg, _ = bridge_formats_transform_pass(mg, {})
+    mg, _ = merge_thresholds_transform_pass(mg, {})
+    return mg
+
+
 def to_hardware(
     mg: MaseGraph,
     *,
@@ -122,13 +140,7 @@ def to_hardware(
         EmissionError: when the design would deadlock.
         ParallelismError: for a target that contradicts itself or cannot be met.
     """
-    # What acts in training alone.
-    mg, _ = remove_identity_transform_pass(mg, {})
-    check(mg)
-    if any(node.op == "get_attr" for node in mg.outputs):
-        mg = mg.copy()
-        mg.drop_constant_results()
-    mg, _ = bridge_formats_transform_pass(mg, {})
+    mg = lowered(mg)
     arguments = {
         "multipliers": multipliers,
         "memory": memory,
