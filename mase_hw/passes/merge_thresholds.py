@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -78,12 +79,14 @@ class _Steps:
         bounds: `[..., count]`, the codes of the operand that are the last ones below a step.
         signs: `[...]`, 1 or -1.
         lowest: code of the lowest result.
+        size: codes from a result to the next.
     """
 
     length: int
     bounds: Tensor
     signs: Tensor
     lowest: int
+    size: int
 
 
 def _is_link(node: Node) -> bool:
@@ -151,15 +154,18 @@ def _steps(calls: Sequence[Call], data: TensorSpec) -> _Steps | None:
     results = torch.cat(parts)
     changes = results.diff(dim=0)
     rising, falling = (changes >= 0).all(dim=0), (changes <= 0).all(dim=0)
-    lowest, count = int(results.min()), int(results.max() - results.min())
-    if not bool((rising | falling).all()) or not 0 < count <= MAX_BOUNDS:
+    levels = torch.unique(results)
+    size = math.gcd(*(levels - levels[0]).tolist())
+    count = int(levels[-1] - levels[0]) // max(size, 1)
+    # Hardware shifts the count.
+    if not bool((rising | falling).all()) or not 0 < count <= MAX_BOUNDS or size & (size - 1):
         return None
     bounds = [
-        low - 1 + torch.where(rising, results <= lowest + step, results > lowest + step).sum(dim=0)
-        for step in range(count)
+        low - 1 + torch.where(rising, results < border, results >= border).sum(dim=0)
+        for border in range(int(levels[0]) + size, int(levels[-1]) + 1, size)
     ]
     signs = torch.where(rising, 1.0, -1.0)
-    return _Steps(len(calls), torch.stack(bounds, -1)[None], signs[None], lowest)
+    return _Steps(len(calls), torch.stack(bounds, -1)[None], signs[None], int(levels[0]), size)
 
 
 def _varying(calls: Sequence[Call], data: TensorSpec) -> torch.Size:
@@ -179,7 +185,7 @@ def _replace(mg: MaseGraph, nodes: Sequence[Node], steps: _Steps) -> str:
     given, last = common(producer).results["data_out_0"], nodes[-1]
     result = common(last).results["data_out_0"]
     data, number = fixed(given), result.quantized
-    values = number.decode(torch.tensor([steps.lowest, steps.lowest + 1]))
+    values = number.decode(torch.tensor([steps.lowest, steps.lowest + steps.size]))
     first = nodes[0]
     bounds = steps.bounds.double() * 2.0**-data.frac_width
     width = data.width + 1 + (not data.signed)
