@@ -86,16 +86,17 @@ def estimate(
     subject = load_subject(model, display)
     asked = None if parallelism is None else read_parallelism(parallelism)
     settings = read_config(config).settle(subject, asked, memory, memory_style)
-    mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
-    mg = to_hardware(
-        mg,
-        parallelism=with_targets(settings.parallelism, targets),
-        multipliers=multipliers,
-        memory=settings.memory,
-        queues=settings.queues,
-        device=device,
-    )
-    report = estimate_nodes(mg)
+    with display.stages(subject.mg.name):
+        mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
+        mg = to_hardware(
+            mg,
+            parallelism=with_targets(settings.parallelism, targets),
+            multipliers=multipliers,
+            memory=settings.memory,
+            queues=settings.queues,
+            device=device,
+        )
+        report = estimate_nodes(mg)
     if json_output:
         typer.echo(json.dumps(report.to_dict()))
         return

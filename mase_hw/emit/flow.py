@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError
 from mase_hw.formats import DEFAULT_FORMAT
@@ -90,6 +91,7 @@ def quantize(
             "quantize(trace(model, example_inputs)); layers of a module are replaced by "
             "mase_hw.nn.quantize_layers"
         )
+    stage("number formats")
     config = config if config is not None else DEFAULT_CONFIG
     mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
     mg, _ = add_software_metadata_analysis_pass(mg, {"data": data} if data is not None else {})
@@ -140,7 +142,9 @@ def to_hardware(
         EmissionError: when the design would deadlock.
         ParallelismError: for a target that contradicts itself or cannot be met.
     """
+    stage("what has hardware")
     mg = lowered(mg)
+    stage("parallelism and queues")
     arguments = {
         "multipliers": multipliers,
         "memory": memory,
@@ -157,6 +161,7 @@ def to_hardware(
 
         asked = chosen_parallelism(mg, asked, targets, whole, device).table
     mg, _ = add_hardware_metadata_analysis_pass(mg, {"parallelism": asked, **arguments})
+    stage("that it cannot stop for good")
     mg, _ = verify_analysis_pass(mg, {})
     mg, _ = verify_progress_analysis_pass(mg, {})
     return mg
