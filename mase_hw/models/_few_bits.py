@@ -61,6 +61,14 @@ class FewBits(nn.Module):
         return steps(values, self.bits, signed=self.signed, training=self.training)
 
 
+class Pixels(nn.Module):
+    """Numbers from 0 to 1 as the whole numbers from 0 to 255 that they were."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return them; no gradient passes."""
+        return (values * 255.0).round()
+
+
 def _few_weights(weight: Tensor, bits: int, training: bool) -> Tensor:
     if bits == 1:
         return signs(weight, training=training)
@@ -101,12 +109,11 @@ def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> di
     Args:
         bits: of weights and activations.
         signed: whether activations may be negative.
-        first: the node of a convolution that takes pixels of eight bits, by a regular expression;
-            a normalisation must stand behind it.
+        first: the node of a convolution that takes `Pixels`, by a regular expression; a
+            normalisation must stand behind it, and both at the head of the network.
     """
     # Neighbouring pixels, a 255th apart, must not meet at a border between two steps.
-    fraction = 8 if bits == 1 or first is not None else 10
-    pixels = fields("data_in", fraction + 2, fraction)
+    fraction = 8 if bits == 1 else 10
     weights = fields("weight", bits, bits - 1)
     layer = {"name": "fixed", **fields("data_in", bits, bits - 1, signed), **weights}
     if bits == 1:
@@ -114,14 +121,15 @@ def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> di
     entries: dict[str, Any] = {
         "linear": layer,
         "conv2d": layer,
-        "sub": {"name": "fixed", **pixels},
+        "sub": {"name": "fixed", **fields("data_in", fraction + 2, fraction)},
         "batch_norm": sums(2 * (bits - 1)),
         "where": {"name": "fixed", **fields("data_in", 2, 0)},
         "max_pool2d": {"name": "fixed", **fields("data_in", max(bits, 2), bits - 1)},
     }
     if first is not None:
-        entries[first] = {"name": "fixed", **pixels, **weights}
-        entries["batchnorm2d_2"] = sums(fraction + bits - 1)
+        entries[r"pixels_\d+_mul"] = {"name": "fixed", **fields("data_in_0", 12, 10)}
+        entries[first] = {"name": "fixed", **fields("data_in", 9, 0), **weights}
+        entries[r"batchnorm2d_3"] = sums(bits - 1)
     entries["default"] = {"name": "fixed", "data_in_width": 24}
     by = {"by": ["regex_name", "type"]}
     return {**by, **{key: {"config": entry} for key, entry in entries.items()}}

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from mase_hw.models._base import RegisteredModel
-from mase_hw.models._few_bits import FewBits, FewBitsConv2d, FewBitsLinear, config_of
+from mase_hw.models._few_bits import FewBits, FewBitsConv2d, FewBitsLinear, Pixels, config_of
 
 
 class FashionCNV(RegisteredModel):
@@ -21,14 +21,14 @@ class FashionCNV(RegisteredModel):
     name: ClassVar[str] = "fashion-cnv"
     data: ClassVar[str] = "fashion-mnist"
     bits: ClassVar[int] = 1
-    config: ClassVar[Mapping[str, Any]] = config_of(1, first=r"fewbitsconv2d_1_conv2d")
+    config: ClassVar[Mapping[str, Any]] = config_of(1, first=r"fewbitsconv2d_2_conv2d")
     parallelism: ClassVar[int | str] = 4
-    epochs: ClassVar[int] = 6
+    epochs: ClassVar[int] = 3
     batch_size: ClassVar[int] = 128
 
     def build(self, channels: int = 16) -> nn.Module:
         """Return the network; `channels` are those of its first layer."""
-        layers: list[nn.Module] = [nn.ZeroPad2d(2)]
+        layers: list[nn.Module] = [Pixels(), nn.ZeroPad2d(2)]
         inputs = 1
         for factor in (1, 2, 4):
             for last in (False, True):
@@ -56,4 +56,4 @@ class FashionCNVW2A2(FashionCNV):
 
     name: ClassVar[str] = "fashion-cnv-w2a2"
     bits: ClassVar[int] = 2
-    config: ClassVar[Mapping[str, Any]] = config_of(2, first=r"fewbitsconv2d_1_conv2d")
+    config: ClassVar[Mapping[str, Any]] = config_of(2, first=r"fewbitsconv2d_2_conv2d")

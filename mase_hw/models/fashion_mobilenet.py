@@ -13,7 +13,15 @@ from typing import Any, ClassVar
 from torch import nn
 
 from mase_hw.models._base import RegisteredModel
-from mase_hw.models._few_bits import FewBits, FewBitsConv2d, FewBitsLinear, config_of, fields, sums
+from mase_hw.models._few_bits import (
+    FewBits,
+    FewBitsConv2d,
+    FewBitsLinear,
+    Pixels,
+    config_of,
+    fields,
+    sums,
+)
 
 BITS = 4
 # Results of each pair of convolutions, in multiples of the first layer's, and their stride.
@@ -26,7 +34,7 @@ class FashionMobileNet(RegisteredModel):
     name: ClassVar[str] = "fashion-mobilenet"
     data: ClassVar[str] = "fashion-mnist"
     config: ClassVar[Mapping[str, Any]] = {
-        **config_of(BITS, signed=False, first=r"fewbitsconv2d_1_conv2d"),
+        **config_of(BITS, signed=False, first=r"fewbitsconv2d_2_conv2d"),
         # The mean of four activations has two further bits.
         "linear": {
             "config": {
@@ -41,12 +49,12 @@ class FashionMobileNet(RegisteredModel):
         r"batchnorm1d_\d+": {"config": sums(2 * BITS, 20)},
     }
     parallelism: ClassVar[int | str] = "auto"
-    epochs: ClassVar[int] = 4
+    epochs: ClassVar[int] = 3
     batch_size: ClassVar[int] = 128
 
     def build(self, channels: int = 8) -> nn.Module:
         """Return the network; `channels` are those of its first layer."""
-        layers: list[nn.Module] = [nn.ZeroPad2d(2), *_layer(1, channels, 3, padding=1)]
+        layers: list[nn.Module] = [Pixels(), nn.ZeroPad2d(2), *_layer(1, channels, 3, padding=1)]
         inputs = channels
         for factor, stride in PAIRS:
             results = factor * channels

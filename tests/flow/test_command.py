@@ -191,5 +191,6 @@ def test_long_steps_say_what_they_do(tmp_path):
         "the integer reference",
         "simulating",
     ]
+    count = len(found)
     mase_hw.trace(nn.Linear(3, 2), torch.randn(2, 3))
-    assert found[-1] == "simulating"
+    assert len(found) == count
