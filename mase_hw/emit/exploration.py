@@ -40,7 +40,7 @@ def explored(
     mg = lowered(mg)
     table = parallelism if isinstance(parallelism, Mapping) else {}
     fixed, targets = split_targets(table)
-    explorer = Explorer.of(mg, fixed, device)
+    explorer = Explorer.of(mg, fixed, device, memory)
     front = explorer.front(points)
     if targets is None:
         return front[0], front, explorer.count

@@ -159,7 +159,7 @@ def to_hardware(
             given = {"parallelism": table, **arguments}
             return estimate(add_hardware_metadata_analysis_pass(nodes, given)[0])
 
-        asked = chosen_parallelism(mg, asked, targets, whole, device).table
+        asked = chosen_parallelism(mg, asked, targets, whole, device, memory).table
     mg, _ = add_hardware_metadata_analysis_pass(mg, {"parallelism": asked, **arguments})
     stage("that it cannot stop for good")
     mg, _ = verify_analysis_pass(mg, {})
