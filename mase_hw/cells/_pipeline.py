@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mase_hw.cells._parts import (
     NOTHING,
+    Adder,
     Gates,
     Level,
     Memory,
@@ -23,6 +24,13 @@ def index_bits(count: int) -> int:
 def turn(count: int) -> Parts:
     """Return the parts of `mase_turn`."""
     return Parts.of(Turn(index_bits(count))) if count > 1 else NOTHING
+
+
+def layer_walk(depth: int, layers: int, walks: int) -> Parts:
+    """Return the parts of `mase_layer_walk`."""
+    bits = index_bits(depth * layers)
+    address = Parts.of(Adder(bits), (Register(bits), 2), Mux(3, bits), Gates(3, levels=2))
+    return turn(depth) + turn(walks) + address
 
 
 def level(most: int) -> Parts:

@@ -87,9 +87,14 @@ class RomSource(Cell):
         }
 
     @property
+    def words(self) -> int:
+        """Words of the memory."""
+        return self.depth
+
+    @property
     def _is_block(self) -> bool:
         """Whether the words lie in block memory; a single word lies nowhere."""
-        bits = self.depth * self.image.width_bits
+        bits = self.words * self.image.width_bits
         return self.style == "block" or (self.style == "auto" and bits > LOGIC_BITS)
 
     @property
