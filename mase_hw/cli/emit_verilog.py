@@ -20,6 +20,7 @@ from mase_hw.cli._options import (
     Model,
     Multipliers,
     Parallelism,
+    Reuse,
     TargetFps,
     TargetInterval,
 )
@@ -52,6 +53,7 @@ def emit_verilog(
     memory: Memory = None,
     memory_style: MemoryStyle = None,
     device: Device = "generic",
+    reuse: Reuse = False,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -106,6 +108,7 @@ def emit_verilog(
             memory=settings.memory,
             queues=settings.queues,
             device=device,
+            reuse=reuse,
         )
     report = evaluate(
         project,

@@ -14,6 +14,7 @@ from mase_hw._registry import nearest
 from mase_hw.cells import MOVES, SAMPLES, Arrivals, Curve, Netlist
 from mase_hw.errors import ConfigError
 from mase_hw.geometry.beats import Cycles
+from mase_hw.graph.laps import is_lap, laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import refresh_output, stream_operands
@@ -71,9 +72,20 @@ def insert_fifos_transform_pass(
             queue.args = (queue.args[0], depth)
             queues.append(queue)
     _check_depths(asked, fifos)
+    _share_depths(mg, fifos)
     refresh_output(mg)
     mg.recompile()
     return mg, {"fifos": fifos}
+
+
+def _share_depths(mg: MaseGraph, fifos: dict[str, int]) -> None:
+    """Give the queues of layers that run on the same hardware the depths of the first one's."""
+    laps = laps_of(mg)
+    for nodes in laps.places if laps else ():
+        if nodes[0].name in fifos:
+            for node in nodes[1:]:
+                node.args = (node.args[0], fifos[nodes[0].name])
+                del fifos[node.name]
 
 
 def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
@@ -95,19 +107,20 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
     if not forks:
         return {}
     netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
-    work = [netlist.busy_cycles for netlist in netlists.values()]
-    interval = max([*work, *(spec(node).beats for node in mg.inputs)])
+    work = {node: netlist.busy_cycles for node, netlist in netlists.items()}
+    interval = max([*work.values(), *(spec(node).beats for node in mg.inputs)])
+    steps = _steps(mg, work, interval)
     joins = [node for node in netlists if len(stream_operands(node)) > 1]
     before = set[Node]().union(*map(_origins, joins))
     netlists = {node: netlist for node, netlist in netlists.items() if node in before}
     if sum(netlist.moves for netlist in netlists.values()) > MOVES:
-        offered = _sketched(mg, netlists, interval, 1)
+        offered = _sketched(mg, netlists, steps, 1)
         latency = max(int(times[-1]) for times in offered.values())
-        offered = _sketched(mg, netlists, interval, latency // interval + SETTLING)
+        offered = _sketched(mg, netlists, steps, latency // min(steps.values()) + SETTLING)
         taken, free = _taken(netlists, offered, partial(_sketch, late=interval // SAMPLES))
         return _behind(forks, netlists, taken, offered, free, _most_waiting_between)
-    latency = max(int(times[-1]) for times in _offered(mg, netlists, interval, 1).values())
-    offered = _offered(mg, netlists, interval, latency // interval + SETTLING)
+    latency = max(int(times[-1]) for times in _offered(mg, netlists, steps, 1).values())
+    offered = _offered(mg, netlists, steps, latency // min(steps.values()) + SETTLING)
     taken, free = _taken(netlists, offered, _run)
     return _behind(forks, netlists, taken, offered, free, _most_waiting)
 
@@ -202,6 +215,9 @@ def _taken(
     free = set[Node]()
     for node, netlist in reversed(list(netlists.items())):
         arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
+        if is_lap(node):
+            taken |= {(node, name): times for name, times in arrivals.items()}
+            continue
         gone = _first(node, taken, offered)
         found, late = run(netlist, arrivals, gone)
         if late:
@@ -245,27 +261,41 @@ def _most_waiting(producer: Node, offered: Cycles, taken: Cycles) -> int:
 
 
 def _offered(
-    mg: MaseGraph, netlists: Mapping[Node, Netlist], interval: int, inferences: int
+    mg: MaseGraph, netlists: Mapping[Node, Netlist], steps: Mapping[Node, int], inferences: int
 ) -> dict[Node, Cycles]:
     offered: dict[Node, Cycles] = {}
     for node in mg.nodes:
-        if node.op == "placeholder":
+        if node in steps:
             beats = spec(node).beats
-            offered[node] = np.arange(inferences * beats) * interval // beats
+            offered[node] = np.arange(inferences * beats) * steps[node] // beats
         elif node in netlists:
             arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
             offered[node] = netlists[node].run(arrivals).offered["data_out_0"]
     return offered
 
 
+def _steps(mg: MaseGraph, work: Mapping[Node, int], interval: int) -> dict[Node, int]:
+    """Return what sends beats evenly, and the cycles between its inferences.
+
+    These are the inputs, and laps: a layer of several that run on the same hardware computes as
+    often as there are layers.
+    """
+    laps = laps_of(mg)
+    steps = dict.fromkeys([*mg.inputs, *filter(is_lap, mg.nodes)], interval)
+    if laps is not None:
+        busy = max(work[node] for node in (laps.laps[0], *laps.layers[0]))
+        steps |= dict.fromkeys(laps.laps[:-1], busy)
+    return steps
+
+
 def _sketched(
-    mg: MaseGraph, netlists: Mapping[Node, Netlist], interval: int, inferences: int
+    mg: MaseGraph, netlists: Mapping[Node, Netlist], steps: Mapping[Node, int], inferences: int
 ) -> dict[Node, Cycles]:
     """Return when some beats of each tensor are offered to consumers that are always ready."""
     curves: dict[Node, Curve] = {}
     for node in mg.nodes:
-        if node.op == "placeholder":
-            curves[node] = Curve.even(spec(node).beats, interval, inferences)
+        if node in steps:
+            curves[node] = Curve.even(spec(node).beats, steps[node], inferences)
         elif node in netlists:
             arrivals = {name: curves[producer] for name, producer in stream_operands(node)}
             curves[node] = netlists[node].sketch(arrivals).offered

@@ -14,6 +14,7 @@ from torch.fx import Node
 from mase_hw.arithmetic.fixed_point import fixed, is_fixed
 from mase_hw.formats import DEFAULT_FORMAT, FIXED_POINT, SCALARS, family_of, make_format
 from mase_hw.graph.calls import spec_of
+from mase_hw.graph.laps import laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
@@ -40,7 +41,8 @@ def merge_thresholds_transform_pass(
     and ends in at most 16 codes. The integer reference of its nodes gives the result of every
     code there is, in every channel; where that rises or falls throughout a channel, the bounds
     between results say the same, bit for bit. It is done where it saves something: products, or
-    at least one of several nodes before a single bit.
+    at least one of several nodes before a single bit. A graph whose layers run on the hardware of
+    one stays: there the constants of a node are several.
 
     Args:
         mg: a quantised graph.
@@ -51,7 +53,7 @@ def merge_thresholds_transform_pass(
     """
     found: list[tuple[list[str], _Steps]] = []
     taken: set[Node] = set()
-    for node in mg.nodes:
+    for node in mg.nodes if laps_of(mg) is None else ():
         if node in taken or not _is_link(node):
             continue
         nodes = _chain(node)
