@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from mase_hw.models._base import RegisteredModel
 
-
 # Bits of what thresholds stand for, so many that no border between two steps moves.
 WIDE = 30
 
