@@ -98,17 +98,18 @@ def emit_verilog(
     check_tools(engine if simulate else None, synth)
     subject = load_subject(model, display, weights)
     settings = given.settle(subject, asked, memory, memory_style)
-    project = emit(
-        subject.mg,
-        output=output or Path("build") / subject.mg.name,
-        config=settings.quantize,
-        parallelism=with_targets(settings.parallelism, targets),
-        multipliers=multipliers,
-        memory=settings.memory,
-        queues=settings.queues,
-        device=device,
-        reuse=reuse,
-    )
+    with display.stages(subject.mg.name):
+        project = emit(
+            subject.mg,
+            output=output or Path("build") / subject.mg.name,
+            config=settings.quantize,
+            parallelism=with_targets(settings.parallelism, targets),
+            multipliers=multipliers,
+            memory=settings.memory,
+            queues=settings.queues,
+            device=device,
+            reuse=reuse,
+        )
     report = evaluate(
         project,
         subject,

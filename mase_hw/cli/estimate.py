@@ -88,19 +88,20 @@ def estimate(
     subject = load_subject(model, display)
     asked = None if parallelism is None else read_parallelism(parallelism)
     settings = read_config(config).settle(subject, asked, memory, memory_style)
-    if not subject.mg.is_quantized:
-        mg = quantize(subject.mg, settings.quantize, reuse=reuse)
-    else:
-        mg = with_laps(subject.mg) if reuse else subject.mg
-    mg = to_hardware(
-        mg,
-        parallelism=with_targets(settings.parallelism, targets),
-        multipliers=multipliers,
-        memory=settings.memory,
-        queues=settings.queues,
-        device=device,
-    )
-    report = estimate_nodes(mg)
+    with display.stages(subject.mg.name):
+        if not subject.mg.is_quantized:
+            mg = quantize(subject.mg, settings.quantize, reuse=reuse)
+        else:
+            mg = with_laps(subject.mg) if reuse else subject.mg
+        mg = to_hardware(
+            mg,
+            parallelism=with_targets(settings.parallelism, targets),
+            multipliers=multipliers,
+            memory=settings.memory,
+            queues=settings.queues,
+            device=device,
+        )
+        report = estimate_nodes(mg)
     if json_output:
         typer.echo(json.dumps(report.to_dict()))
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError, EmissionError, ParallelismError
 from mase_hw.formats import DEFAULT_FORMAT
@@ -28,6 +29,7 @@ from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.look_up_positions import look_up_positions_transform_pass
 from mase_hw.passes.memory import Memory
+from mase_hw.passes.merge_thresholds import merge_thresholds_transform_pass
 from mase_hw.passes.progress import verify_progress_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.raise_masks import raise_masks_transform_pass
@@ -95,6 +97,7 @@ def quantize(
             "quantize(trace(model, example_inputs)); layers of a module are replaced by "
             "mase_hw.nn.quantize_layers"
         )
+    stage("number formats")
     config = config if config is not None else DEFAULT_CONFIG
     mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
     if reuse:
@@ -103,6 +106,23 @@ def quantize(
     if reuse:
         mg, _ = share_ranges_analysis_pass(mg)
     mg, _ = quantize_transform_pass(mg, config)
+    return mg
+
+
+def lowered(mg: MaseGraph) -> MaseGraph:
+    """Return a quantised graph whose nodes are those of hardware, checked.
+
+    Raises:
+        UnsupportedError: with everything that has no hardware.
+    """
+    # What acts in training alone.
+    mg, _ = remove_identity_transform_pass(mg, {})
+    check(mg)
+    if any(node.op == "get_attr" for node in mg.outputs):
+        mg = mg.copy()
+        mg.drop_constant_results()
+    mg, _ = bridge_formats_transform_pass(mg, {})
+    mg, _ = merge_thresholds_transform_pass(mg, {})
     return mg
 
 
@@ -148,13 +168,9 @@ def to_hardware(
         EmissionError: when the design would deadlock.
         ParallelismError: for a target that contradicts itself or cannot be met.
     """
-    # What acts in training alone.
-    mg, _ = remove_identity_transform_pass(mg, {})
-    check(mg)
-    if any(node.op == "get_attr" for node in mg.outputs):
-        mg = mg.copy()
-        mg.drop_constant_results()
-    mg, _ = bridge_formats_transform_pass(mg, {})
+    stage("what has hardware")
+    mg = lowered(mg)
+    stage("parallelism and queues")
     arguments = {
         "multipliers": multipliers,
         "memory": memory,
@@ -175,8 +191,9 @@ def to_hardware(
             given = {"parallelism": table, **arguments}
             return estimate(add_hardware_metadata_analysis_pass(nodes, given)[0])
 
-        asked = chosen_parallelism(mg, asked, targets, whole, device).table
+        asked = chosen_parallelism(mg, asked, targets, whole, device, memory).table
     mg, _ = add_hardware_metadata_analysis_pass(mg, {"parallelism": asked, **arguments})
+    stage("that it cannot stop for good")
     if shared and external_memory(mg) is not None:
         raise ConfigError(
             "memory: constants of layers that run on the same hardware lie on the chip, and then "
