@@ -238,6 +238,8 @@ def _add_node(
     elif builder.back is not None:
         declared = tuple(net for net in declared if net is not builder.back)
     title = _title(node, call)
+    if mg.rounds(node) > 1:
+        title = (*title, f"Runs {mg.rounds(node)} layers, one after the other.")
     builder.sections.append(Section(title, declared, tuple(instances), wires))
     if isinstance(netlist.main, StreamFifo) and not is_inside:
         _note_queue(builder, node, netlist.main, nets[Wire("", "data_in_0")], result)
