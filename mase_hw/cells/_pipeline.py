@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mase_hw.cells._parts import (
     NOTHING,
+    Adder,
     Gates,
     Level,
     Memory,
@@ -24,6 +25,13 @@ def turn(count: int) -> Parts:
     """Return the parts of `mase_turn`."""
     bits = index_bits(count)
     return Parts.of(Turn(bits, wraps=count == 1 << bits)) if count > 1 else NOTHING
+
+
+def layer_walk(depth: int, layers: int, walks: int) -> Parts:
+    """Return the parts of `mase_layer_walk`."""
+    bits = index_bits(depth * layers)
+    address = Parts.of(Adder(bits), (Register(bits), 2), Mux(3, bits), Gates(3, levels=2))
+    return turn(depth) + turn(walks) + address
 
 
 def level(most: int) -> Parts:

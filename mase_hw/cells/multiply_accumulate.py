@@ -42,6 +42,13 @@ class MultiplyAccumulate(Accumulator):
         constants = {"weight", *(["bias"] if self.bias else [])}
         return replace(self, device=device, steady=constants <= set(steady))
 
+    def in_turn(self, others: Sequence[Cell]) -> Cell:
+        """Return the same with sums that are wide enough for the weights of all."""
+        cells = [self, *(cell for cell in others if isinstance(cell, MultiplyAccumulate))]
+        width = max(cell.accumulator_width for cell in cells)
+        first, *rest = (replace(cell, accumulator_width=width) for cell in cells)
+        return super(MultiplyAccumulate, first).in_turn([*rest, *others[len(rest) :]])
+
     @property
     def _group(self) -> int:
         """Results of a row whose products come from one block."""

@@ -89,11 +89,16 @@ class RomSource(Cell):
         }
 
     @property
+    def words(self) -> int:
+        """Words of the memory."""
+        return self.depth
+
+    @property
     def _is_block(self) -> bool:
         """Whether the words lie in block memory; a single word lies nowhere."""
         width = self.image.width_bits
-        tables = width * max(1, self.depth / WORDS_A_TABLE)
-        blocks = min(-(-width // bits) * -(-self.depth // words) for bits, words in BLOCK_SHAPES)
+        tables = width * max(1, self.words / WORDS_A_TABLE)
+        blocks = min(-(-width // bits) * -(-self.words // words) for bits, words in BLOCK_SHAPES)
         cheaper = tables > BLOCK_TABLES * blocks
         return self.style == "block" or (self.style == "auto" and cheaper)
 

@@ -178,7 +178,11 @@ def _add_waits(unit: _Unit) -> None:
     netlist = unit.netlist
     if netlist is None:
         return
-    apart = {name: np.arange(1, netlist.inputs[name].beats + 1) * APART for name in unit.producers}
+    # One operand after the other, so that only what waits for each other is taken together.
+    apart = {
+        name: np.arange(1, netlist.inputs[name].beats + 1) * APART + place * (APART >> 6)
+        for place, name in enumerate(unit.producers)
+    }
     taken = netlist.run(apart).taken
     for name in unit.producers:
         unit.needs[name], unit.room[name] = netlist.needs(name), netlist.room(name)
@@ -203,7 +207,10 @@ def _sketched(unit: _Unit) -> _Unit:
     found = _Unit(unit.node, results.size, netlist, True, unit.uses, unit.producers)
     if netlist is None:
         return found
-    apart = {name: Curve.even(netlist.inputs[name].beats, APART, 1) for name in unit.producers}
+    apart = {
+        name: _later(Curve.even(netlist.inputs[name].beats, APART, 1), place)
+        for place, name in enumerate(unit.producers)
+    }
     taken = netlist.sketch(apart).taken
     for name in unit.producers:
         places = _some(netlist.inputs[name].beats)
@@ -216,6 +223,11 @@ def _sketched(unit: _Unit) -> _Unit:
             if np.array_equal(taken[other].times, taken[name].times)
         )
     return found
+
+
+def _later(curve: Curve, place: int) -> Curve:
+    """Return a stream whose beats come a little later for each place."""
+    return replace(curve, times=curve.times + place * (APART // curve.beats >> 6))
 
 
 @dataclass
