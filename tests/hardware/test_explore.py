@@ -155,7 +155,9 @@ def test_a_style_that_is_asked_for_stays(wide):
 def test_a_style_in_a_table_is_checked(wide):
     with pytest.raises(ConfigError, match=r"linear.style is 'huge'; allowed: auto, logic"):
         to_hardware(wide, parallelism={"linear": {"memory_style": "huge"}})
-    with pytest.raises(ConfigError, match="'liner' is no node with constants.*did you mean linear"):
+    with pytest.raises(
+        ConfigError, match=r"'liner' is no node with constants.*did you mean linear"
+    ):
         to_hardware(wide, parallelism={"liner": {"memory_style": "logic"}})
 
 
