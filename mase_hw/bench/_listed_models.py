@@ -101,6 +101,10 @@ def call_of(
         for place in places
     ]
 
+    samples = getattr(module, "_random_samples", None)
+    # The windows of the first inference are those of all.
+    samples = None if samples is None else samples[:1].float()
+
     class Call(torch.nn.Module):
         """Calls the module with all its arguments."""
 
@@ -114,6 +118,8 @@ def call_of(
             for place, swap, tensor in zip(places, moved, tensors, strict=True):
                 given[place] = tensor.transpose(0, 1) if swap else tensor
             own_args, own_kwargs = tree_unflatten(given, structure)
+            if samples is not None:
+                self.module._random_samples = samples.expand(tensors[0].shape[0], -1, -1)
             for name, mask in shared.items():
                 own_kwargs[name] = _for_heads(mask, tensors[0])
             found = self.module(*own_args, **own_kwargs)

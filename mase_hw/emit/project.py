@@ -188,6 +188,6 @@ def _write_testbench(mg: MaseGraph, folder: Path, testbench: TestbenchWriter) ->
         )
         for stream in summary.inputs
     }
-    codes = IntegerReference(mg)(list(inputs.values()))
+    codes = IntegerReference(mg, kept=False)(list(inputs.values()))
     expected = {stream.name: codes[stream.node] for stream in summary.outputs}
     testbench(folder, summary, inputs, expected)

@@ -17,6 +17,9 @@ from torch import Tensor, nn
 
 from mase_hw.models._base import RegisteredModel
 
+# Bits of what thresholds stand for, so many that no border between two steps moves.
+WIDE = 30
+
 
 def signs(values: Tensor, *, training: bool) -> Tensor:
     """Return -1 below zero, else 1; in training the gradient passes from -1 to 1."""
@@ -127,10 +130,14 @@ def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> di
         "max_pool2d": {"name": "fixed", **fields("data_in", max(bits, 2), bits - 1)},
     }
     if first is not None:
-        entries[r"pixels_\d+_mul"] = {"name": "fixed", **fields("data_in_0", 12, 10)}
+        entries[r"pixels_\d+_mul"] = {
+            "name": "fixed",
+            **fields("data_in_0", 12, 10),
+            **fields("data_in_1", 9, 0),
+        }
         entries[first] = {"name": "fixed", **fields("data_in", 9, 0), **weights}
         entries[r"batchnorm2d_3"] = sums(bits - 1)
-    entries["default"] = {"name": "fixed", "data_in_width": 24}
+    entries["default"] = {"name": "fixed", "data_in_width": WIDE}
     by = {"by": ["regex_name", "type"]}
     return {**by, **{key: {"config": entry} for key, entry in entries.items()}}
 
@@ -143,7 +150,7 @@ def fields(operand: str, width: int, fraction: int, signed: bool = True) -> dict
 
 def sums(fraction: int, width: int = 16) -> dict[str, Any]:
     """Return the formats of a normalisation behind exact sums."""
-    wide = {f"{name}_width": 24 for name in ("weight", "bias", "data_out")}
+    wide = {f"{name}_width": WIDE for name in ("weight", "bias", "data_out")}
     return {"name": "fixed", **fields("data_in", width, fraction), **wide}
 
 

@@ -14,7 +14,7 @@ from mase_hw.formats import Format, format_class
 from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
 from mase_hw.graph.calls import spec_of, tensor_arguments
 from mase_hw.graph.metadata import CommonMetadata
-from mase_hw.graph.rebuild import set_tensor
+from mase_hw.graph.rebuild import own_copy, set_tensor
 from mase_hw.ops import Call, Operator
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.remove_identity import erase_node
@@ -110,7 +110,7 @@ def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: No
     """Put a buffer in a node's place, or a parameter that shows the elements of one."""
     # A name of a module's own, as `to`, is no buffer's.
     target = f"folded.{node.name}{'_value' if hasattr(nn.Module, node.name) else ''}"
-    held = value.detach().clone()
+    held = own_copy(value.detach())
     if parameter is not None:
         held = nn.Parameter(held, requires_grad=mg.constant(parameter).requires_grad)
     set_tensor(mg.model, target, held)

@@ -174,11 +174,14 @@ module mase_round_pipeline
 
 `ifdef MASE_CHECKS
   // Whatever has a credit is on its way, waits, or is offered.
-  int unsigned held;
+  localparam int unsigned HeldWidth = $clog2(8 * Depth);
+  logic [HeldWidth-1:0] held;
   always_comb begin
-    held = 32'(u_queue.u_level.level_q) + 32'(data_out_valid);
-    for (int i = 0; i < PART_STAGES + RESULT_STAGES; i++) held += 32'(last_q[i]);
-    if (!rst) credits_match : assert (32'(u_credits.u_left.level_q) + held == Depth);
+    held = HeldWidth'(u_queue.u_level.level_q) + HeldWidth'(data_out_valid);
+    for (int i = 0; i < PART_STAGES + RESULT_STAGES; i++) held += HeldWidth'(last_q[i]);
+    if (!rst) begin
+      credits_match : assert (HeldWidth'(u_credits.u_left.level_q) + held == HeldWidth'(Depth));
+    end
   end
 `endif  // MASE_CHECKS
 
