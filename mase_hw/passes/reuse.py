@@ -13,7 +13,14 @@ from torch.fx import Node
 from mase_hw.errors import EmissionError
 from mase_hw.graph.laps import ROLE, is_lap, laps_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import SoftwareMetadata, ValueRange, common, metadata, update
+from mase_hw.graph.metadata import (
+    SoftwareMetadata,
+    ValueRange,
+    common,
+    location,
+    metadata,
+    update,
+)
 from mase_hw.graph.streams import consumers, refresh_output, stream_operands
 from mase_hw.ops import operator_for
 from mase_hw.passes._insert import insert_after
@@ -44,12 +51,7 @@ def insert_laps_transform_pass(
     cuts = _cuts(mg)
     best = _best(_segments(mg, cuts))
     if best is None:
-        raise EmissionError(
-            f"{mg.name} has no layers for reuse: none that follow each other and are alike in "
-            "operators, shapes and formats, with one stream alone from one to the next (a mask, "
-            "or a result that skips layers, is another one), without results that leave the "
-            "model from inside and without caches; emit it without reuse"
-        )
+        raise EmissionError(f"{mg.name} has no layers for reuse: {_why(mg)}; emit it without reuse")
     laps = []
     for number in range(best.count + 1):
         end = cuts[best.start + number * best.period]
@@ -62,6 +64,34 @@ def insert_laps_transform_pass(
     refresh_output(mg)
     mg.recompile()
     return mg, {"layers": best.count, "laps": [lap.name for lap in laps]}
+
+
+def _why(mg: MaseGraph) -> str:
+    """Return what stands between a graph and layers on the same hardware."""
+    shared = [node for node in mg.nodes if len(node.users) > 1 and node.op != "get_attr"]
+    for node in shared:
+        cuts = _cuts(mg, node)
+        found = _best(_segments(mg, cuts, node))
+        if found is not None and _in_all(mg, found, cuts, node):
+            return (
+                f"{found.count} follow each other and are alike, but all of them take {node.name} "
+                f"({location(node)}), too, and one stream alone may lead from one to the next"
+            )
+    return (
+        "none that follow each other and are alike in operators, shapes and formats, with one "
+        "stream alone from one to the next, without results that leave the model from inside and "
+        "without caches"
+    )
+
+
+def _in_all(mg: MaseGraph, found: _Run, cuts: Sequence[Node], node: Node) -> bool:
+    """Return whether all layers take a result."""
+    place = {item: number for number, item in enumerate(mg.nodes)}
+    ends = cuts[found.start : found.start + found.count * found.period + 1 : found.period]
+    return all(
+        any(place[begin] < place[user] <= place[end] for user in node.users)
+        for begin, end in pairwise(ends)
+    )
 
 
 def share_ranges_analysis_pass(
@@ -199,8 +229,13 @@ def _repeats(segments: Sequence[_Segment], start: int, period: int) -> int:
     return count
 
 
-def _cuts(mg: MaseGraph) -> list[Node]:
-    """Return the nodes whose result alone leads on, in graph order."""
+def _cuts(mg: MaseGraph, beside: Node | None = None) -> list[Node]:
+    """Return the nodes whose result alone leads on, in graph order.
+
+    Args:
+        mg: the graph.
+        beside: a node whose result may lead on beside it.
+    """
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
     place = {node: number for number, node in enumerate(nodes)}
     last = {
@@ -211,12 +246,14 @@ def _cuts(mg: MaseGraph) -> list[Node]:
     for number, node in enumerate(nodes):
         if reach <= number:
             cuts.append(node)
-        reach = max(reach, last[node])
+        reach = reach if node is beside else max(reach, last[node])
     return cuts
 
 
-def _segments(mg: MaseGraph, cuts: Sequence[Node]) -> list[_Segment]:
+def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Node | None = None) -> list[_Segment]:
+    """Return what lies between cuts, as `_cuts` takes its arguments."""
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+    nodes = [node for node in nodes if node is not beside or node in cuts]
     place = {node: number for number, node in enumerate(nodes)}
     kinds: list[Any] = []
     found = []

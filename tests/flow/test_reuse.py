@@ -179,6 +179,20 @@ def test_a_model_without_layers_that_are_alike_is_refused(tmp_path):
     assert not (tmp_path / "p").exists()
 
 
+def test_a_mask_that_all_layers_take_is_named():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = encoder(norm_first=False)[1]
+
+        def forward(self, x, padding):
+            return self.layers(x, src_key_padding_mask=padding)
+
+    inputs = torch.randn(2, 6, 8), torch.zeros(2, 6, dtype=torch.bool)
+    with pytest.raises(EmissionError, match=r"2 follow each other and are alike, but all of them"):
+        mase_hw.quantize(mase_hw.trace(Masked().eval(), inputs), reuse=True)
+
+
 def test_a_quantized_graph_says_how_its_formats_become_alike(tmp_path):
     torch.manual_seed(0)
     model = chain()
