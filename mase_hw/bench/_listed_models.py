@@ -16,6 +16,8 @@ Sample = tuple["nn.Module", "list[Tensor]"]
 
 # Torch's binary operators that torchvision describes, and that no classifier uses.
 _BOXES = ("nms", "qnms")
+# Masks of queries and keys, which modules take beside those of an inference's padding.
+_SHARED = ("attn_mask", "mask", "src_mask", "tgt_mask", "memory_mask")
 IMAGE, SMALL_IMAGE = 224, 64
 
 
@@ -80,21 +82,28 @@ def call_of(
 ) -> Sample:
     """Return a module of positional tensors alone, their batch first, and those.
 
-    Other arguments are fixed. Tensors without a batch are given one of two.
+    Other arguments are fixed, and masks that are the same for every inference. Tensors without a
+    batch are given one of two.
     """
     import torch
     from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
-    leaves, structure = tree_flatten((tuple(args), dict(kwargs)))
+    shared = {name: kwargs[name] for name in _SHARED if kwargs.get(name) is not None}
+    rest = {name: value for name, value in kwargs.items() if name not in shared}
+    leaves, structure = tree_flatten((tuple(args), rest))
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     # Time before the batch; states of layers always have the batch behind.
-    first = getattr(module, "batch_first", True)
+    first = next((item.batch_first for item in module.modules() if _has_order(item)), True)
     recurrent = isinstance(module, torch.nn.RNNBase)
     rank = 3 if has_batch else 2
     moved = [
         leaves[place].dim() == rank and (not first or (recurrent and place != places[0]))
         for place in places
     ]
+
+    samples = getattr(module, "_random_samples", None)
+    # The windows of the first inference are those of all.
+    samples = None if samples is None else samples[:1].float()
 
     class Call(torch.nn.Module):
         """Calls the module with all its arguments."""
@@ -109,11 +118,19 @@ def call_of(
             for place, swap, tensor in zip(places, moved, tensors, strict=True):
                 given[place] = tensor.transpose(0, 1) if swap else tensor
             own_args, own_kwargs = tree_unflatten(given, structure)
+            if samples is not None:
+                self.module._random_samples = samples.expand(tensors[0].shape[0], -1, -1)
+            for name, mask in shared.items():
+                own_kwargs[name] = _for_heads(mask, tensors[0])
             found = self.module(*own_args, **own_kwargs)
             if recurrent:
                 values, states = found
                 states = tree_map_only(torch.Tensor, _swapped, states)
                 return (values if first else _swapped(values)), states
+            if isinstance(self.module, torch.nn.MultiheadAttention):
+                # Weights have the batch first always.
+                values, weights = found
+                return (values if first else _swapped(values)), weights
             return found if first else tree_map_only(torch.Tensor, _swapped, found)
 
     tensors = [leaves[place].detach() for place in places]
@@ -122,6 +139,15 @@ def call_of(
     return Call(), [
         _swapped(tensor) if swap else tensor for tensor, swap in zip(tensors, moved, strict=True)
     ]
+
+
+def _for_heads(mask: Tensor, rows: Tensor) -> Tensor:
+    """Return a mask, one for each head of every inference where it is one for each head."""
+    return mask.repeat(rows.shape[0], 1, 1) if mask.dim() == 3 else mask
+
+
+def _has_order(module: nn.Module) -> bool:
+    return hasattr(module, "batch_first")
 
 
 def _swapped(tensor: Tensor) -> Tensor:

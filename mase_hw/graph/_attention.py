@@ -14,6 +14,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import transformer
+
+
+@contextlib.contextmanager
+def as_written() -> Iterator[None]:
+    """Keep torch from a faster path through its transformer layers, which is none of operators.
+
+    It gives zeros for the tokens of a padding, where the layers as written compute numbers.
+    """
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 @contextlib.contextmanager
@@ -34,8 +49,7 @@ def batch_first_attention() -> Iterator[None]:
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        masks = (key_padding_mask, attn_mask)
-        if not _is_plain(self, query, masks):
+        if query.dim() != 3 or self.training:
             given: Any = (
                 key_padding_mask,
                 need_weights,
@@ -44,42 +58,91 @@ def batch_first_attention() -> Iterator[None]:
                 is_causal,
             )
             return original(self, query, key, value, *given)
+        streams = _longer(self, _projected(self, *_batch_first(self, query, key, value)))
         query, key, value = (
             item.reshape(*item.shape[:2], self.num_heads, self.head_dim).transpose(1, 2)
-            for item in _projected(self, query, key, value)
+            for item in streams
         )
+        seen = _mask(self, key_padding_mask, attn_mask)
         weights = None
         if need_weights:
-            result, weights = _weighted(query, key, value, attn_mask)
+            result, weights = _weighted(query, key, value, seen)
             weights = weights.mean(dim=1) if average_attn_weights else weights
         else:
-            mask = attn_mask
-            if mask is not None and mask.dtype is torch.bool:
-                mask = ~mask
-            result = attention(query, key, value, attn_mask=mask)
-        return self.out_proj(result.transpose(1, 2).flatten(-2)), weights
+            result = attention(query, key, value, attn_mask=seen)
+        result = self.out_proj(result.transpose(1, 2).flatten(-2))
+        return result if self.batch_first else result.transpose(0, 1), weights
 
     nn.MultiheadAttention.forward = forward  # type: ignore[method-assign]
+    # Whether a mask is the causal one, which torch looks up in its values, need not be known.
+    detect = transformer._detect_is_causal_mask
+    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
     try:
         yield
     finally:
         nn.MultiheadAttention.forward = original  # type: ignore[method-assign]
+        transformer._detect_is_causal_mask = detect
 
 
-def _is_plain(
-    module: nn.MultiheadAttention, query: Tensor, masks: tuple[Tensor | None, Tensor | None]
-) -> bool:
-    """Return whether batches of queries come first and attend to keys as they come."""
-    padding, mask = masks
-    return (
-        module.batch_first
-        and query.dim() == 3
-        and not module.training
-        and module.bias_k is None
-        and not module.add_zero_attn
-        and padding is None
-        and (mask is None or mask.dim() == 2)
-    )
+def _batch_first(module: nn.MultiheadAttention, *streams: Tensor) -> list[Tensor]:
+    """Return queries, keys and values with the batch first; what is one tensor stays one."""
+    if module.batch_first:
+        return list(streams)
+    moved = {id(item): item.transpose(0, 1) for item in streams}
+    return [moved[id(item)] for item in streams]
+
+
+def _longer(module: nn.MultiheadAttention, streams: list[Tensor]) -> list[Tensor]:
+    """Return queries, and keys and values with those that the module adds, the same for all."""
+    query, *others = streams
+    added: list[list[Tensor]] = [[], []]
+    if module.bias_k is not None and module.bias_v is not None:
+        added = [[module.bias_k], [module.bias_v]]
+    if module.add_zero_attn:
+        added = [[*rows, query.new_zeros(1, 1, module.embed_dim)] for rows in added]
+    for place, rows in enumerate(added):
+        if rows:
+            more = torch.cat(rows, 1).expand(query.shape[0], -1, -1)
+            others[place] = torch.cat([others[place], more], 1)
+    return [query, *others]
+
+
+def _mask(
+    module: nn.MultiheadAttention, padding: Tensor | None, mask: Tensor | None
+) -> Tensor | None:
+    """Return both masks as one, `[batch, heads, queries, keys]` or what broadcasts to it.
+
+    It is true where a key is seen, or what is added to the scores.
+    """
+    more = (module.bias_k is not None) + bool(module.add_zero_attn)
+    masks = []
+    if mask is not None:
+        is_own = mask.dim() == 3
+        heads = mask.reshape(-1, module.num_heads, *mask.shape[1:]) if is_own else mask
+        masks.append(_seen(heads, more))
+    if padding is not None:
+        masks.append(_seen(padding, more)[:, None, None, :])
+    if all(item.dtype is torch.bool for item in masks):
+        return masks[0] & masks[1] if len(masks) == 2 else next(iter(masks), None)
+    terms = [_term(item, module.out_proj.weight.dtype) for item in masks]
+    return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+
+
+def _seen(mask: Tensor, more: int) -> Tensor:
+    """Return a mask that is true where a key is seen, or what is added; further keys are seen."""
+    is_bool = mask.dtype is torch.bool
+    seen = ~mask if is_bool else mask
+    if not more:
+        return seen
+    keys = torch.full((*[1] * (mask.dim() - 1), more), is_bool, dtype=mask.dtype)
+    return torch.cat([seen, keys.expand(*mask.shape[:-1], -1)], -1)
+
+
+def _term(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what a mask adds to scores."""
+    if seen.dtype is not torch.bool:
+        return seen
+    return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, float("-inf"))
 
 
 def _projected(
@@ -106,7 +169,7 @@ def _weighted(
     """Return the results of attention, and its weights."""
     scores = (query * (1 / sqrt(query.shape[-1]))) @ key.transpose(-2, -1)
     if mask is not None and mask.dtype is torch.bool:
-        scores = scores.masked_fill(mask, float("-inf"))
+        scores = scores.masked_fill(~mask, float("-inf"))
     elif mask is not None:
         scores = scores + mask
     weights = torch.softmax(scores, -1)

@@ -36,6 +36,8 @@ _ROW_BY_ROW = (
     _aten.scatter_add.default,
     _aten.scatter_reduce.two,
 )
+# What takes rows that a repetition has put behind each other apart again.
+_SPLITS = (_aten.unflatten.int, _aten.view.default, _aten.reshape.default)
 _ORIGIN = ("nn_module_stack", "stack_trace", "val")
 # What a count of rows passes through without change.
 _CARRIERS = (
@@ -60,6 +62,7 @@ def free_batch(module: GraphModule) -> None:
     for node in list(module.graph.nodes):
         if node.op == "call_function":
             if node.target in REPETITIONS and node.args[0] in constants:
+                _split_once(module, node)
                 node = _repeat_once(node) or _repeat_like(module, node) or node
             elif node.target in _LIKES:
                 node = _fill_once(module, node) or node
@@ -131,6 +134,34 @@ def _fill_once(module: GraphModule, node: Node) -> Node | None:
     once.meta["val"] = value
     join_once(node)
     return _replace(module, node, once)
+
+
+def _split_once(module: GraphModule, node: Node) -> None:
+    """Make one row of what is repeated for every row, and taken apart again.
+
+    A mask for each head of every row is spelled so.
+    """
+    once: Any = node.args[0]
+    own = _shape(once)
+    repeats: Any = node.args[1]
+    if node.target is not _aten.repeat.default or len(repeats) != len(own):
+        return
+    if not _is_symbolic(repeats[0]) or any(size != 1 for size in repeats[1:]):
+        return
+    for user in list(node.users):
+        shape = _shape(user)
+        if user.target not in _SPLITS or len(shape) != len(own) + 1 or _is_merged(user):
+            continue
+        if not _is_symbolic(shape[0]) or shape[1:] != own:
+            continue
+        with module.graph.inserting_before(user):
+            made = module.graph.call_function(_aten.unsqueeze.default, (once, 0))
+        made.meta["val"] = user.meta["val"]
+        join_once(user)
+        _replace(module, user, made)
+    if not node.users:
+        # Nothing reads the rows.
+        node.update_arg(1, [1] * len(repeats))
 
 
 def _is_merged(node: Node) -> bool:

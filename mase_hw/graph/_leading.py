@@ -2,7 +2,8 @@
 
 Layers that take time before the batch stand between two transpositions, and the last states of
 recurrent layers are stacked before it. What is computed does not change; in the order in which the
-batch stays first, inferences follow each other.
+batch stays first, inferences follow each other. Layers between two transpositions that do not care
+for the order are moved before the first one, so that both meet.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+
+from mase_hw.graph._row_by_row import moved_before
 
 _aten = torch.ops.aten
 _PICKS = (_aten.select.int, _aten.unbind.int, _aten.squeeze.dim)
@@ -75,6 +78,8 @@ def _simplify(module: GraphModule, node: Node) -> bool:
             made = _picked(node, source)
         elif node.target is not _aten.squeeze.dim and (dims := _moves_batch(source)):
             made = _picked_first(module, node, source.args[0], dims)
+    if made is None and not _swaps(node):
+        made = moved_before(module, node, _swaps)
     if made is None:
         return False
     node.replace_all_uses_with(made)

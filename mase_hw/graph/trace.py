@@ -18,8 +18,10 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import tree_leaves, tree_map
 
+from mase_hw._stages import stage
 from mase_hw.errors import CaptureError
-from mase_hw.graph._attention import batch_first_attention
+from mase_hw.graph._attention import as_written, batch_first_attention
+from mase_hw.graph._drawn import shared_windows
 from mase_hw.graph._recurrent import unrolled_recurrence
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
@@ -54,6 +56,7 @@ def trace(
         CaptureError: when the model cannot be captured; the message gives the user's line.
     """
     args, kwargs = _arguments(model, example_inputs)
+    stage("capturing")
     title = name or type(model).__name__.lower()
     with _evaluation(model):
         expected = _run(model, args, kwargs)
@@ -144,7 +147,8 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     copies: Any = tree_map(torch.clone, (args, kwargs))
     try:
-        return plain(torch.func.functional_call(model, buffers, *copies))
+        with as_written():
+            return plain(torch.func.functional_call(model, buffers, *copies))
     except Exception as error:
         given = ", ".join(
             f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
@@ -200,8 +204,10 @@ def _export(
 ) -> ExportedProgram:
     try:
         exportable = _exportable(model, args, kwargs)
-        layers = (batch_first_attention(), unrolled_recurrence())
-        with quiet(), _uncollected(), capturing(), layers[0], layers[1], exportable:
+        layers = (as_written(), batch_first_attention(), unrolled_recurrence(), shared_windows())
+        with contextlib.ExitStack() as stack:
+            for item in (quiet(), _uncollected(), capturing(), *layers, exportable):
+                stack.enter_context(item)
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise CaptureError(_refusal(error)) from error

@@ -22,7 +22,7 @@ class AdaptivePool(Pool):
         """Share rows and columns out."""
         _, *sizes = image_size(call.operands["data_in_0"])
         _, *positions = image_size(call.result)
-        return _shared(sizes[0], positions[0]), _shared(sizes[1], positions[1])
+        return shared(sizes[0], positions[0]), shared(sizes[1], positions[1])
 
     def hardware(self, call: Call) -> Netlist:
         """Return a window and a reduction, or the reduction alone."""
@@ -32,7 +32,8 @@ class AdaptivePool(Pool):
         return Netlist.single(call.ports, self.reduction(call, Run(beats // tiles, tiles)))
 
 
-def _shared(size: int, positions: int) -> Axis:
+def shared(size: int, positions: int) -> Axis:
+    """Return windows that share a dimension out."""
     windows = [
         list(range(q * size // positions, -(-(q + 1) * size // positions)))
         for q in range(positions)

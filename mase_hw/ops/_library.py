@@ -71,6 +71,38 @@ def define_normalizing(name: str, function: Callable[..., Tensor]) -> None:
     _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
 
+def define_listed(name: str, function: Callable[..., Tensor], dtype: torch.dtype | None) -> None:
+    """Register `torch.ops.mase.<name>(values, rows, columns, kernel)`, `function` of them.
+
+    Args:
+        name: of the operator.
+        function: reduces listed windows.
+        dtype: of its result; that of the values when None.
+    """
+
+    def shape(values: Tensor, rows: list[int], columns: list[int], kernel: list[int]) -> Tensor:
+        size = (*values.shape[:2], len(rows) // kernel[0], len(columns) // kernel[1])
+        return values.new_empty(size, dtype=dtype)
+
+    signature = "(Tensor self, int[] rows, int[] columns, int[] kernel) -> Tensor"
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    for key, kernel_function in (("CPU", function), ("CUDA", function), ("Meta", shape)):
+        _LIBRARY.impl(name, kernel_function, key)  # type: ignore[no-untyped-call]
+
+
+def define_fractional(name: str, function: Callable[..., tuple[Tensor, Tensor]]) -> None:
+    """Register `torch.ops.mase.<name>(values, kernel_size, output_size, samples)`, two results."""
+
+    def shapes(values: Tensor, kernel: object, size: list[int], samples: Tensor) -> object:
+        found = values.new_empty((*values.shape[:2], *size))
+        return found, torch.empty_like(found, dtype=torch.int64)
+
+    given = "Tensor self, int[] kernel_size, int[] output_size, Tensor samples"
+    _LIBRARY.define(f"{name}({given}) -> (Tensor, Tensor)")  # type: ignore[no-untyped-call]
+    for key, kernel_function in (("CPU", function), ("CUDA", function), ("Meta", shapes)):
+        _LIBRARY.impl(name, kernel_function, key)  # type: ignore[no-untyped-call]
+
+
 def define_queue(name: str) -> None:
     """Register `torch.ops.mase.<name>(values, depth)`, which returns a copy."""
     _LIBRARY.define(f"{name}(Tensor self, int depth) -> Tensor")  # type: ignore[no-untyped-call]
@@ -81,6 +113,13 @@ def define_order(name: str, function: Callable[..., Tensor]) -> None:
     """Register `torch.ops.mase.<name>(values, width, ...)`: `function` of a float's layout."""
     layout = "int width, int exponent_width, int exponent_bias"
     signature = f"(Tensor self, {layout}, bool back) -> Tensor"
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def define_thresholds(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, bounds, signs, lowest, step)`, `function` of them."""
+    signature = "(Tensor self, Tensor bounds, Tensor signs, float lowest, float step) -> Tensor"
     _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
     _LIBRARY.impl(name, function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 

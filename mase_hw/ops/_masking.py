@@ -22,11 +22,13 @@ class Mask:
         kept: `[batch, keys]`, zero where no query sees a key; None where all are seen.
         seen: which keys each query sees besides; None for all.
         bias: what is added to the scores that are seen; None for nothing.
+        turned: true where `kept` is the other way round, zero where a key is seen.
     """
 
     kept: Any
     seen: Tensor | None
     bias: Tensor | None
+    turned: bool = False
 
     def with_mask(self, other: Mask) -> Mask | None:
         """Return both as one; None where each is of an input."""
@@ -34,8 +36,9 @@ class Mask:
             return None
         given = [item.seen for item in (self, other) if item.seen is not None]
         seen = given[0] & given[-1] if given else None
-        kept = other.kept if self.kept is None else self.kept
-        return Mask(kept, seen, other.bias if self.bias is None else self.bias)
+        one = other if self.kept is None else self
+        bias = other.bias if self.bias is None else self.bias
+        return Mask(one.kept, seen, bias, one.turned)
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ def scaling(target: Any, arguments: Sequence[Any]) -> tuple[Any, float] | None:
     return None
 
 
-def for_scores(kept: Any, rank: int, keys: int) -> Any:
-    """Return which keys count, `[batch, keys]`, as scores of a rank broadcast it."""
+def for_scores(mask: Mask, rank: int, keys: int) -> Any:
+    """Return which keys count, zero for those that do not, as scores of a rank broadcast it."""
+    kept = _aten.eq.Scalar(mask.kept, 0) if mask.turned else mask.kept
     return _aten.reshape.default(kept, [-1, *[1] * (rank - 2), keys])

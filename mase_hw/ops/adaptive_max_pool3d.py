@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch import nn
 
 from mase_hw.ops._base import Call, Example, example_values, torch_target
 from mase_hw.ops._pool3d import Pool3d
-from mase_hw.ops._volumes import volume_problems
+from mase_hw.ops.adaptive_max_pool2d import with_places
 
 
 class AdaptiveMaxPool3d(Pool3d):
-    """The largest of the largest of every frame; indices have no hardware."""
+    """The largest of the largest of every frame."""
 
     name: ClassVar[str] = "adaptive_max_pool3d"
     targets: ClassVar[tuple[str, ...]] = ("aten.adaptive_max_pool3d.default",)
 
-    def problems(self, call: Call) -> list[str]:
-        """Refuse indices that are used."""
-        found = volume_problems(call.operands["data_in_0"].shape)
-        return found or ["the indices of the maxima are used; only the maxima have hardware"]
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the maxima, and where they are."""
+        found = super().expression(call, operands)
+        if found is None or len(call.results) == 1:
+            return found
+        data = operands["data_in_0"]
+        return with_places(lambda *_: found[0], call, data)
 
     def pooled(self, call: Call, image: Any, dims: Sequence[int | None]) -> Any:
         """Share the image out."""

@@ -112,7 +112,7 @@ class ScaledDotProductAttention(Composite):
                 *inputs, constant, 0.0, causal, **options
             )
         shape = call.operands["data_in_1"].shape
-        kept = for_scores(mask.kept, len(shape), shape[-2])
+        kept = for_scores(mask, len(shape), shape[-2])
         return torch.ops.mase.padded_attention.default(*inputs, kept, constant, causal, **options)
 
     def problems(self, call: Call) -> list[str]:

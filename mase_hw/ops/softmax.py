@@ -136,7 +136,7 @@ class Softmax(Rows):
         if mask.bias is not None:
             scaled = data if scale == 1 else torch.ops.aten.mul.Tensor(data, scale)
             data, scale = torch.ops.aten.add.Tensor(scaled, mask.bias), 1.0
-        kept = None if mask.kept is None else for_scores(mask.kept, len(shape), shape[-1])
+        kept = None if mask.kept is None else for_scores(mask, len(shape), shape[-1])
         scale *= float(call.attributes.get("scale", 1.0))
         return torch.ops.mase.masked_softmax.default(data, mask.seen, -1, scale, kept)
 

@@ -61,8 +61,8 @@ def verify_progress_analysis_pass(
         return mg, {"events": 0, "sampled": False}
     units = _units(mg)
     netlists = [unit.netlist for unit in units.values() if unit.netlist]
-    sampled = sum(netlist.moves for netlist in netlists) > MOVES
-    if sampled:
+    large = sum(netlist.moves for netlist in netlists) > MOVES
+    if large:
         units = {node: _sketched(unit) for node, unit in units.items()}
     else:
         for unit in units.values():
@@ -73,7 +73,7 @@ def verify_progress_analysis_pass(
     loop = _loop(waits)
     if loop:
         raise EmissionError(_message(units, [waits.node(event) for event in loop]))
-    return mg, {"events": waits.count, "sampled": sampled}
+    return mg, {"events": waits.count, "sampled": large}
 
 
 def _forks(mg: MaseGraph) -> bool:
@@ -180,7 +180,11 @@ def _add_waits(unit: _Unit) -> None:
     netlist = unit.netlist
     if netlist is None:
         return
-    apart = {name: np.arange(1, netlist.inputs[name].beats + 1) * APART for name in unit.producers}
+    # One operand after the other, so that only what waits for each other is taken together.
+    apart = {
+        name: np.arange(1, netlist.inputs[name].beats + 1) * APART + place * (APART >> 6)
+        for place, name in enumerate(unit.producers)
+    }
     taken = netlist.run(apart).taken
     for name in unit.producers:
         unit.needs[name], unit.room[name] = netlist.needs(name), netlist.room(name)
@@ -205,7 +209,10 @@ def _sketched(unit: _Unit) -> _Unit:
     found = _Unit(unit.node, results.size, netlist, True, unit.uses, unit.producers)
     if netlist is None:
         return found
-    apart = {name: Curve.even(netlist.inputs[name].beats, APART, 1) for name in unit.producers}
+    apart = {
+        name: _later(Curve.even(netlist.inputs[name].beats, APART, 1), place)
+        for place, name in enumerate(unit.producers)
+    }
     taken = netlist.sketch(apart).taken
     for name in unit.producers:
         places = _some(netlist.inputs[name].beats)
@@ -218,6 +225,11 @@ def _sketched(unit: _Unit) -> _Unit:
             if np.array_equal(taken[other].times, taken[name].times)
         )
     return found
+
+
+def _later(curve: Curve, place: int) -> Curve:
+    """Return a stream whose beats come a little later for each place."""
+    return replace(curve, times=curve.times + place * (APART // curve.beats >> 6))
 
 
 @dataclass

@@ -29,9 +29,9 @@ def raise_masks_transform_pass(
 
     A mask that is computed for all queries and keys of an input `[batch, keys]`, however it is
     spelled, is tried on inputs: where it is a constant one in which the keys are left out that are
-    zero in the input, `Operator.masked` writes the node with both. So it does for scores to which
-    such a mask, or a constant one, is added, or that are filled where it is not. A query that sees
-    no key at all has zeros for a result.
+    zero in the input, or those that are not, `Operator.masked` writes the node with both. So it
+    does for scores to which such a mask, or a constant one, is added, or that are filled where it
+    is not. A query that sees no key at all has zeros for a result.
 
     Args:
         mg: a graph with common metadata, constants folded.
@@ -79,7 +79,7 @@ def _raise(mg: MaseGraph, node: Node, operator: Operator, masks: _Masks) -> bool
         inputs["kept"] = mask.kept
 
     def write(operands: Mapping[str, Any]) -> list[Any] | None:
-        known = Mask(operands.get("kept"), mask.seen, mask.bias)
+        known = Mask(operands.get("kept"), mask.seen, mask.bias, mask.turned)
         result = operator.masked(call, operands, known, scale)
         return None if result is None else [result]
 
@@ -159,16 +159,23 @@ class _Masks:
         """Return the parts of a mask of what `source` computes, as it is on inputs of all kinds."""
         spec = common(source).results["data_out_0"]
         probes = _probes(spec.shape[1])
-        # Of any number, or where that is none, of ones and zeros.
-        for given in (probes, probes.clamp(max=1)):
-            rows = given.to(getattr(torch, spec.dtype))
-            found = self._tried_on(node, source, inside, negated, rows)
-            if found is not None:
-                return found
+        # Of any number, or where that is none, of ones and zeros; or those turned.
+        for turned in (False, True):
+            for given in (probes, probes.clamp(max=1)):
+                rows = given.to(getattr(torch, spec.dtype))
+                found = self._tried_on(node, source, inside, negated, rows, turned)
+                if found is not None:
+                    return found
         return None
 
     def _tried_on(
-        self, node: Node, source: Node, inside: set[Node], negated: bool, probes: Tensor
+        self,
+        node: Node,
+        source: Node,
+        inside: set[Node],
+        negated: bool,
+        probes: Tensor,
+        turned: bool,
     ) -> Mask | None:
         order = [item for item in self._mg.nodes if item in inside]
 
@@ -177,17 +184,19 @@ class _Masks:
             return values.expand(len(rows), *values.shape[1:])
 
         try:
-            first = _parts(compute(probes[:1])[0], negated)
+            everything = probes[:1] * (not turned)
+            first = _parts(compute(everything)[0], negated)
             if first is None:
                 return None
             step = max(1, _ELEMENTS_AT_ONCE // max(1, common(node).results["data_out_0"].elements))
             for part in torch.split(probes, step):
-                if not _follows(compute(part), part, first, negated):
+                rows = (part == 0).to(part.dtype) if turned else part
+                if not _follows(compute(rows), part, first, negated):
                     return None
         except (RuntimeError, KeyError, IndexError, TypeError):
             # It depends on something else, or does not take any batch.
             return None
-        return Mask(source, first.seen, first.bias)
+        return Mask(source, first.seen, first.bias, turned)
 
 
 def _ancestors(node: Node) -> set[Node] | None:

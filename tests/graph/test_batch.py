@@ -94,6 +94,20 @@ class Heads(nn.Module):
         return self.attention(self.query.repeat(x.shape[0], 1, 1), x, x)[0]
 
 
+class MaskedHeads(nn.Module):
+    """A mask for each head, repeated for every row as torch's attention takes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        hidden = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+        self.register_buffer("hidden", torch.stack([hidden, hidden.T]))
+
+    def forward(self, x, mask):
+        hidden = self.hidden.repeat(x.shape[0], 1, 1)
+        return self.attention(x, x, x, attn_mask=hidden)[0]
+
+
 class Sorted(nn.Module):
     """Elements of all rows in an order of their own, and back in that of the rows."""
 
@@ -113,7 +127,8 @@ def inputs(rows):
 
 
 KINDS = [
-    MaskByIndex, Repeated, Token, Picked, PickedKind, Kept, Windows, Heads, Sorted,
+    MaskByIndex, Repeated, Token, Picked, PickedKind, Kept, Windows, Heads,
+    MaskedHeads, Sorted,
 ]  # fmt: skip
 
 

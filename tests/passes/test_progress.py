@@ -183,6 +183,13 @@ def test_a_chain_needs_no_order(quantized):
     assert verify_progress_analysis_pass(mg)[1]["events"] == 0
 
 
+@pytest.mark.parametrize("tokens", [1, 2, 3])
+def test_operands_that_a_product_takes_apart_do_not_wait_for_each_other(tokens):
+    attention = nn.TransformerEncoderLayer(4, 2, 16, batch_first=True).eval()
+    mg = flow.quantize(trace(attention, torch.randn(3, tokens, 4)))
+    assert verify_progress_analysis_pass(flow.to_hardware(mg))[1]["events"]
+
+
 @cases
 def test_one_beat_more_than_the_least_passes_too(quantized, model):
     mg = quantized[model]

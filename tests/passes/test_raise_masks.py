@@ -64,6 +64,15 @@ WRITTEN_OUT = {
     ),
     "a bias too": lambda scores, kept: scores + torch.where(keys(kept.bool()), BIAS, LOWEST),
 }
+# The input is not zero for the keys that are left out.
+TURNED = {
+    "fused": (fused(lambda left: ~keys(left.bool())), PADDED),
+    "fused and added": (fused(lambda left: keys(left).float() * LOWEST), PADDED),
+    "filled": (
+        written_out(lambda scores, left: scores.masked_fill(keys(left > 0), float("-inf"))),
+        MASKED,
+    ),
+}
 # None of these leaves out the keys that are zero in the input.
 OTHERS = {
     "queries": lambda kept: kept.bool()[:, None, :, None].expand(-1, 1, -1, TOKENS),
@@ -106,6 +115,13 @@ def test_a_mask_of_fused_attention_is_raised(name):
 @pytest.mark.parametrize("name", WRITTEN_OUT)
 def test_a_mask_of_scores_is_raised(name):
     assert_raised(written_out(WRITTEN_OUT[name]), MASKED)
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_the_input_may_say_which_keys_do_not_count(name):
+    model, target = TURNED[name]
+    x, kept = examples()
+    assert_raised(model, target, (x, 1 - kept))
 
 
 def test_a_constant_mask_of_scores_is_raised():
