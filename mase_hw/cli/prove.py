@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,11 +20,18 @@ def prove(
         str | None,
         typer.Argument(metavar="[CELL]", help="A cell, such as StreamFifo; all without it."),
     ] = None,
+    design: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="An emitted project: its cells, its modules."),
+    ] = None,
     seconds: Annotated[
         float, typer.Option(help="Time for each search of a proof.", min=1.0)
     ] = 60.0,
     samples: Annotated[
-        int | None, typer.Option(help="Sets of parameters of each cell; all without it.", min=1)
+        int | None,
+        typer.Option(
+            help="Sets of parameters of each cell, or cells of the design; all without it.", min=1
+        ),
     ] = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
@@ -32,14 +40,22 @@ def prove(
     """Prove that CELL loses, duplicates, reorders and invents no beat, and never hangs.
 
     Proofs are by induction, from any state before a reset; one that finds no end is inconclusive.
-    Status 1 where a property fails.
+    With --design the cells of a project are proved with their parameters and the modules in it,
+    and that they cannot wait for each other. Status 1 where a property fails.
     """
-    from mase_hw.errors import ProofError
+    from mase_hw.errors import ConfigError, ProofError
     from mase_hw.proof import prove as run
+    from mase_hw.proof import prove_design
+
+    if cell is not None and design is not None:
+        raise ConfigError("a cell or --design, not both")
 
     display = Display(quiet=json_output)
     with display.progress("proving") as advance:
-        report = run(cell, limit_seconds=seconds, samples=samples, progress=advance)
+        if design is not None:
+            report = prove_design(design, limit_seconds=seconds, samples=samples, progress=advance)
+        else:
+            report = run(cell, limit_seconds=seconds, samples=samples, progress=advance)
     if json_output:
         typer.echo(report.to_json())
     else:

@@ -51,27 +51,29 @@ def verify_progress_analysis_pass(
         pass_args: none are known.
 
     Returns:
-        The graph, and `{"events": number of moves that were ordered}`; none without a fork.
+        The graph, and `events`, the number of moves that were ordered, none without a fork, and
+        `sampled`, whether only some beats of large nodes were looked at.
 
     Raises:
         EmissionError: when beats wait for each other.
     """
     if not _forks(mg):
-        return mg, {"events": 0}
+        return mg, {"events": 0, "sampled": False}
     units = _units(mg)
     netlists = [unit.netlist for unit in units.values() if unit.netlist]
-    if sum(netlist.moves for netlist in netlists) > MOVES:
+    large = sum(netlist.moves for netlist in netlists) > MOVES
+    if large:
         units = {node: _sketched(unit) for node, unit in units.items()}
     else:
         for unit in units.values():
             _add_waits(unit)
     if all(len(unit.uses) < 2 for unit in units.values()):
-        return mg, {"events": 0}
+        return mg, {"events": 0, "sampled": False}
     waits = _waits(units)
     loop = _loop(waits)
     if loop:
         raise EmissionError(_message(units, [waits.node(event) for event in loop]))
-    return mg, {"events": waits.count}
+    return mg, {"events": waits.count, "sampled": large}
 
 
 def _forks(mg: MaseGraph) -> bool:

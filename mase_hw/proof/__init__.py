@@ -1,5 +1,6 @@
 """Proofs that streams lose, duplicate, reorder and invent no beat, for all times and inputs."""
 
+from mase_hw.proof._design import prove_design
 from mase_hw.proof._equivalence import Machines, equivalent
 from mase_hw.proof._parts import parts
 from mase_hw.proof._prove import LIMIT_SECONDS, prove, prove_cell, prove_part, subjects
@@ -16,6 +17,7 @@ __all__ = [
     "parts",
     "prove",
     "prove_cell",
+    "prove_design",
     "prove_part",
     "subjects",
 ]

@@ -21,6 +21,8 @@ TOP = "proof"
 INFERENCES = 6
 # Until what is due of two inputs that take turns is taken, where both are there.
 TURN_CYCLES = 3
+# Cycles in which whatever is held moves as far as it can.
+LONG = 1000
 # Most cycles between the beats of an input.
 PACES = (1, 2, 5, 60)
 
@@ -158,6 +160,8 @@ class Proof:
         self.late, waits = bounds(cell)
         motion = cell.motion
         self.whole = self.output_lanes == 1
+        # Constants that are always on offer, and that nothing waits for.
+        self.steady = list(cell.inputs)[1:] if getattr(cell, "steady", False) else []
         self.inputs = [
             ProofPort(
                 port,
@@ -328,11 +332,16 @@ def bounds(cell: Cell) -> tuple[int, dict[str, int]]:
         for port, beats in given.items():
             needs = (starts * beats + cell.motion.needs(port, beats)).reshape(-1)
             due = np.maximum(due, np.where(needs >= 0, taken[port][needs], -1))
-            room = (starts * result.beats + cell.motion.room(port, beats)).reshape(-1)
-            free = np.where(room >= 0, offered[np.clip(room, 0, offered.size - 1)], -1)
-            ready = np.maximum(met(come) if len(set(given.values())) == 1 else come[port], free + 1)
-            ready[1:] = np.maximum(ready[1:], taken[port][:-1] + 1)
-            waits[port] = max(waits[port], int((taken[port] - ready).max()))
+        # To a consumer that is always ready, and to one that takes nothing for long.
+        for gone in (offered, offered + come[next(iter(given))].max() + LONG):
+            moved = cell.motion.moves(come, gone).taken
+            for port, beats in given.items():
+                room = (starts * result.beats + cell.motion.room(port, beats)).reshape(-1)
+                free = np.where(room >= 0, gone[np.clip(room, 0, gone.size - 1)], -1)
+                same = len(set(given.values())) == 1
+                ready = np.maximum(met(come) if same else come[port], free + 1)
+                ready[1:] = np.maximum(ready[1:], moved[port][:-1] + 1)
+                waits[port] = max(waits[port], int((moved[port] - ready).max()))
         late = max(late, int((offered - due).max()) - 1)
     if isinstance(cell.motion, Merge):
         # The results before may wait for beats of the other one.

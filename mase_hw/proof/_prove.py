@@ -87,13 +87,13 @@ def _chosen(name: str | None) -> Iterable[type[Cell] | type[Part]]:
 
 def subjects(cls: type[Cell]) -> list[Cell]:
     """Return the cells of a class whose properties are proved: those that take and send beats."""
-    return [
-        shortest(cell)
-        for cell in cls.proofs()
-        if cell.inputs
-        and len(cell.outputs) == 1
-        and all(port.fields for port in (*cell.inputs.values(), *cell.outputs.values()))
-    ]
+    return [shortest(cell) for cell in cls.proofs() if is_subject(cell)]
+
+
+def is_subject(cell: Cell) -> bool:
+    """Return whether a cell takes and sends beats."""
+    ports = (*cell.inputs.values(), *cell.outputs.values())
+    return bool(cell.inputs) and len(cell.outputs) == 1 and all(port.fields for port in ports)
 
 
 def prove_cell(

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from mase_hw.proof._solver import Status, Verdict
 
-GOOD = ("proved", "reached", "simulated")
-
 
 @dataclass(frozen=True)
 class ProofRow:
@@ -47,6 +45,7 @@ class ProofRow:
             "reached": f"happens after {cycles}",
             "vacuous": "never happens: what is proved says nothing",
             "simulated": "simulated only",
+            "ordered": "follows from the cells: an order of all moves exists",
         }
         return words[found.status]
 
@@ -57,9 +56,11 @@ class ProofReport:
 
     Attributes:
         rows: by cell and parameters.
+        edited: files of a design that are not as they were emitted.
     """
 
     rows: tuple[ProofRow, ...]
+    edited: tuple[str, ...] = ()
 
     def count(self, *statuses: Status) -> int:
         """Return how many properties have one of these verdicts."""
@@ -85,7 +86,8 @@ class ProofReport:
             f"{self.count('simulated')} simulated only",
             f"{self.count('reached')} covers reached",
         ]
-        return f"{', '.join(parts)}; {self.seconds:.0f} s"
+        edited = f"; edited, and proved as it is: {', '.join(self.edited)}" if self.edited else ""
+        return f"{', '.join(parts)}; {self.seconds:.0f} s{edited}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description."""
@@ -94,6 +96,7 @@ class ProofReport:
             "inconclusive": self.count("bounded"),
             "failed": len(self.refuted),
             "seconds": round(self.seconds, 1),
+            "edited": list(self.edited),
             "rows": [
                 {
                     "cell": row.cell,

@@ -177,3 +177,9 @@ def test_constants_ahead_of_the_results_are_no_fault():
     rows = verdicts(subjects(MultiplyAccumulate)[0], limit_seconds=20)
     assert failed(rows) == set()
     assert rows["not invented"].verdict.status == "proved"
+
+
+def test_a_replay_keeps_the_bound_of_its_motion_while_nobody_takes():
+    """The third block waits until the first was sent: for so long a consumer may wait."""
+    rows = verdicts(subjects(StreamReplay)[0], limit_seconds=10)
+    assert rows["data in taken in time"].verdict.status == "proved"

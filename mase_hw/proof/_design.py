@@ -1,0 +1,140 @@
+"""What is proved of an emitted design: its cells with their parameters, and what they are together.
+
+The argument is in README.md beside the package.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from mase_hw.cells import Cell
+from mase_hw.cells.lap_entry import LapEntry
+from mase_hw.cells.stream_fork import StreamFork
+from mase_hw.emit.build import build_design
+from mase_hw.emit.design import DesignSummary
+from mase_hw.emit.manifest import Manifest
+from mase_hw.emit.modules import module_texts
+from mase_hw.emit.project import GRAPH_FILE
+from mase_hw.errors import EmissionError
+from mase_hw.graph import MaseGraph
+from mase_hw.passes.progress import verify_progress_analysis_pass
+from mase_hw.proof._parts import Fork
+from mase_hw.proof._prove import (
+    LIMIT_SECONDS,
+    Advance,
+    described,
+    is_subject,
+    prove_cell,
+    prove_part,
+    shortest,
+)
+from mase_hw.proof._report import ProofReport, ProofRow
+from mase_hw.proof._solver import Verdict, solver
+
+# The claim about what the cells are together, and that about what has no proof of its own.
+NO_DEADLOCK, OTHERS = "no deadlock, no queue too short", "stream properties"
+
+
+def prove_design(
+    folder: Path,
+    *,
+    limit_seconds: float = LIMIT_SECONDS,
+    samples: int | None = None,
+    progress: Advance | None = None,
+) -> ProofReport:
+    """Prove the properties of the cells of an emitted design, with the modules that lie in it.
+
+    Args:
+        folder: the project; modules that were edited are proved as they are.
+        limit_seconds: for each search of a proof, and again of a fault where there is no proof.
+        samples: how many different cells are proved; None for all.
+        progress: called with how many cells are done, and how many there are.
+
+    Raises:
+        EmissionError: for a folder that is no project, or whose cells wait for each other.
+        ProofError: when a module cannot be read.
+        ToolError: when the solver is missing, with the command that installs it.
+    """
+    solver()
+    summary = DesignSummary.load(folder)
+    if not (folder / GRAPH_FILE).is_file():
+        raise EmissionError(f"{folder} is not a mase-hw project: {GRAPH_FILE} is missing")
+    mg = MaseGraph.load(folder / GRAPH_FILE)
+    if mg.name != summary.name:
+        raise EmissionError(f"{folder / GRAPH_FILE} is the graph of another design")
+    manifest = Manifest.load(folder)
+    edited = tuple(manifest.changed(folder)) if manifest else ()
+    found = _cells(mg)
+    given = [cell for cell in found if isinstance(cell, StreamFork) or is_subject(cell)]
+    others = [cell for cell in found if cell not in given]
+    loops = any(isinstance(cell, LapEntry) for cell in found)
+    rows = [_composition(mg, loops)]
+    for done, cell in enumerate(given[:samples]):
+        if progress:
+            progress(done, len(given[:samples]))
+        texts = _texts(folder, [cell])
+        nodes = ", ".join(found[cell])
+        proofs = (
+            prove_part(Fork(cell.count), limit_seconds=limit_seconds, texts=texts)
+            if isinstance(cell, StreamFork)
+            else prove_cell(shortest(cell), limit_seconds=limit_seconds, texts=texts)
+        )
+        rows += [replace(row, parameters=f"{nodes}: {row.parameters}") for row in proofs]
+    for cell in [*others, *given[len(given[:samples]) :]]:
+        label = f"{', '.join(found[cell])}: {described(cell)}"
+        rows.append(ProofRow(type(cell).__name__, label, OTHERS, Verdict("simulated", 0), 0.0))
+    if progress:
+        progress(len(given[:samples]), len(given[:samples]))
+    return ProofReport(tuple(rows), edited)
+
+
+def _cells(mg: MaseGraph) -> dict[Cell, list[str]]:
+    """Return the different cells of a design, with the instances of each."""
+    found: dict[Cell, list[str]] = {}
+    known: dict[object, Cell] = {}
+    for instance in build_design(mg).instances:
+        whole = instance.cell.contents
+        inner = whole.flat.cells.values() if whole else (instance.cell,)
+        for cell in inner:
+            key = type(cell), tuple(sorted(map(str, cell.parameters.items()))), cell.motion
+            cell = known.setdefault(key, cell)
+            found.setdefault(cell, [])
+            if instance.name not in found[cell]:
+                found[cell].append(instance.name)
+    return found
+
+
+def _texts(folder: Path, cells: Iterable[Cell]) -> dict[str, str]:
+    """Return the modules of cells as they lie in the project."""
+    texts = {}
+    for name in module_texts(cells):
+        path = folder / "rtl" / f"{name}.sv"
+        try:
+            texts[name] = path.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise EmissionError(f"{path} cannot be read: {error}") from error
+    return texts
+
+
+def _composition(mg: MaseGraph, loops: bool) -> ProofRow:
+    """Check the premises of freedom from deadlock again, on the graph as it was emitted.
+
+    Args:
+        mg: the graph.
+        loops: whether layers share their hardware, so that beats go round.
+
+    Raises:
+        EmissionError: naming the cells that wait for each other.
+    """
+    start = time.monotonic()
+    told = verify_progress_analysis_pass(mg)[1]
+    label = f"{told['events']} moves ordered"
+    if told["sampled"]:
+        label += ", of some beats of an inference"
+    if loops:
+        label += ", of one lap of the layers that share hardware"
+    verdict = Verdict("simulated" if told["sampled"] or loops else "ordered", 0)
+    return ProofRow("the design", label, NO_DEADLOCK, verdict, time.monotonic() - start)

@@ -1,0 +1,62 @@
+"""What is guessed of states holds in them, and says what ties counters."""
+
+import numpy as np
+
+from mase_hw.proof._network import FALSE, TRUE, Network
+from mase_hw.proof._relations import Implication, Sum, Table, relations
+
+
+def states(*columns):
+    """Return the bits of numbers `(values, width)`, and the groups of their registers."""
+    bits, groups, place = [], {}, 0
+    for name, values, width in columns:
+        numbers = np.array(values)
+        bits += [(numbers >> bit & 1).astype(np.uint8) for bit in range(width)]
+        groups[name] = list(range(place, place + width))
+        place += width
+    return np.stack(bits, axis=1), groups
+
+
+def holds(item, row):
+    network = Network()
+    return item.holds(network, [TRUE if bit else FALSE for bit in row]) == TRUE
+
+
+def test_a_sum_of_counters_is_found():
+    """Credits and what is on its way are five, whichever of two places it is in."""
+    pairs = [(one, other) for one in range(4) for other in range(3) if one + other <= 5]
+    found, groups = states(
+        ("credits", [5 - one - other for one, other in pairs], 3),
+        ("level", [one for one, _ in pairs], 2),
+        ("queue", [other for _, other in pairs], 2),
+    )
+    guesses = relations(found, groups)
+    assert all(holds(item, row) for item in guesses for row in found)
+    sums = [item for item in guesses if isinstance(item, Sum)]
+    assert sums
+    wrong = np.array([1, 0, 1, 1, 0, 1, 0], np.uint8)
+    assert not all(holds(item, wrong) for item in sums)
+
+
+def test_registers_that_do_not_take_all_pairs_are_found():
+    found, groups = states(("turn", [0, 1, 2, 3], 2), ("last", [0, 0, 0, 1], 1))
+    guesses = relations(found, groups)
+    assert any(isinstance(item, Table) for item in guesses)
+    assert all(holds(item, row) for item in guesses for row in found)
+    assert not all(holds(item, np.array([1, 0, 1], np.uint8)) for item in guesses)
+
+
+def test_what_has_waited_is_as_far_along():
+    """A result that has been due for n cycles is in stage n of three, or behind."""
+    rows = [(wait, 1 << stage) for wait in range(3) for stage in range(wait, 3)]
+    found, groups = states(
+        ("late_q", [wait for wait, _ in rows], 2), ("valid_q", [line for _, line in rows], 3)
+    )
+    delays = [item for item in relations(found, groups) if isinstance(item, Implication)]
+    assert delays
+    assert all(holds(item, row) for item in delays for row in found)
+    assert not all(holds(item, np.array([0, 1, 1, 0, 0], np.uint8)) for item in delays)
+
+
+def test_without_states_there_are_no_relations():
+    assert relations(np.zeros((0, 2), np.uint8), {"any": [0, 1]}) == []
