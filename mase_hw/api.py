@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from mase_hw.data import Split
-from mase_hw.emit.flow import quantize, to_hardware
+from mase_hw.emit.flow import quantize, to_hardware, with_laps
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
@@ -56,6 +56,7 @@ def emit_verilog(
     device: str = GENERIC,
     data: Any = None,
     name: str | None = None,
+    reuse: bool = False,
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -73,6 +74,8 @@ def emit_verilog(
             products. Simulations and other targets take the same without them.
         data: batches of inputs that show the ranges of values, for fractions left open.
         name: the design's name.
+        reuse: run layers that are alike on the hardware of one, with the weights of each in turn. A
+            quantised graph is used as it is: give `quantize` the same.
 
     Returns:
         The project: its folder, design and annotated graph.
@@ -89,7 +92,9 @@ def emit_verilog(
         mg = trace(model, example_inputs, name=name)
     check_finite(mg)
     if config is not None or not mg.has_formats:
-        mg = quantize(mg, config, data=data)
+        mg = quantize(mg, config, data=data, reuse=reuse)
+    elif reuse:
+        mg = with_laps(mg)
     mg = to_hardware(
         mg,
         parallelism=parallelism,

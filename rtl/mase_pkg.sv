@@ -223,7 +223,7 @@ package mase_pkg;
     return (data == Float || weight == Float) ? 4 : 2;
   endfunction
 
-  // Of mase_dot_pair on Xcup: where the second of two operands begins that are packed into 27 bits,
+  // Of two products of mase_dot_shared on Xcup: where the second of two operands begins that are packed into 27 bits,
   // with a bit to spare for the sum of both.
   function automatic int unsigned pair_offset(input int unsigned own, input bit own_signed);
     return (own < 25) ? 26 - own - (own_signed ? 0 : 1) : 1;
@@ -244,17 +244,31 @@ package mase_pkg;
     return 0;
   endfunction
 
-  // Whether a device makes two products of such operands in one block; one of less than nine bits is
-  // cheaper in look-up tables.
-  function automatic bit pairs_products(input device_e device, input int unsigned shared,
-                                          input bit shared_signed, input int unsigned own,
-                                          input bit own_signed);
+  // Whether the fields of four products fit beside each other: with one bit less than a product each,
+  // all operands lie in 26 bits and a sign.
+  function automatic bit quad_fits(input int unsigned shared, input bit shared_signed,
+                                     input int unsigned own, input bit own_signed);
     int unsigned left;
     int unsigned right;
     left = shared + (shared_signed ? 0 : 1);
     right = own + (own_signed ? 0 : 1);
-    return device == Xcup && left > 1 && right > 1 && left + right > 8
-        && pair_chain(shared, shared_signed, own, own_signed) > 0;
+    return left > 1 && right > 1 && 3 * (left + right - 1) + own <= 26;
+  endfunction
+
+  // How many products of such operands a device makes in one block: four of eight bits, two of
+  // more. Others are made one by one, those of less than eight bits in look-up tables.
+  function automatic int unsigned block_products(
+      input device_e device, input int unsigned shared, input bit shared_signed,
+      input int unsigned own, input bit own_signed);
+    int unsigned left;
+    int unsigned right;
+    left = shared + (shared_signed ? 0 : 1);
+    right = own + (own_signed ? 0 : 1);
+    if (device != Xcup || left < 2 || right < 2) return 1;
+    if (left + right == 8 && left > 2 && right > 2
+        && quad_fits(shared, shared_signed, own, own_signed)) return 4;
+    if (left + right > 8 && pair_chain(shared, shared_signed, own, own_signed) > 0) return 2;
+    return 1;
   endfunction
 
   // Whether a result is 1 where a relation holds, else 0.

@@ -25,6 +25,7 @@ from pathlib import Path
 import jinja2
 
 from mase_hw._resources import sim_folder
+from mase_hw._stages import stage
 from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.errors import SimulationError, ToolError
@@ -122,6 +123,8 @@ class Model:
         includes = [f"-I{item}" for item in self._includes()]
 
         def make(folder: Path) -> None:
+            stage("compiling the simulation")
+
             def compile_unit(unit: Path) -> Path:
                 flags = FAST_FLAGS if "_fast_" in unit.name else SLOW_FLAGS
                 target = unit.with_suffix(".o")
@@ -187,6 +190,7 @@ def build_model(
     )
 
     def make(folder: Path) -> None:
+        stage("translating for the simulation")
         (folder / "public.vlt").write_text(control)
         (folder / "ports.h").write_text(header)
         command = [str(verilator.command), *flags, "--Mdir", str(folder)]

@@ -13,6 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from mase_hw._registry import nearest
+from mase_hw._stages import stage
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest
 from mase_hw.errors import SimulationError
@@ -196,6 +197,7 @@ def simulate(
     chosen = _choose_probes(summary, inside)
     model_of_memory = memory_model(folder, summary, memory)
     codes = _codes(summary, inputs, samples, seed)
+    stage("the integer reference")
     model = reference if reference is not None else load_reference(folder)
     expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
     request = make_request(folder, summary, codes, expected, seed, stall, chosen, waves)
@@ -204,6 +206,7 @@ def simulate(
         resets=reset_moments(summary, resets, seed), reset_memory=reset_memory,
     )  # fmt: skip
     try:
+        stage("simulating")
         result = ENGINES[engine](request)
     except BuildError as error:
         raise SimulationError(_explain_build(folder, error)) from error

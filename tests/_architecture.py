@@ -16,6 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_config_file",
         "_cache",
         "_registry",
+        "_stages",
         "_resources",
         "rtl",
         "templates",

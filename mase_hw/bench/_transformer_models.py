@@ -24,6 +24,7 @@ class Subject:
             keys and values; 0 for a model whose buffers are not compared.
         layers: layers with attention.
         keeps_state: whether the module is one step, and the inputs are those of a sequence of them.
+        reuse: whether its layers run on the hardware of one.
     """
 
     prepare: Callable[[], Prepared]
@@ -33,6 +34,7 @@ class Subject:
     layers: int = 1
     keeps_state: bool = False
     parallelism: Mapping[str, Any] | None = None
+    reuse: bool = False
 
 
 def _bert_tiny() -> Prepared:
@@ -66,6 +68,28 @@ def _minilm_layer() -> Prepared:
     torch.manual_seed(0)
     layer: Any = load_pretrained("minilm").module
     return layer.encoder.layer[0].eval(), (torch.randn(4, 16, 384),)
+
+
+def _minilm_layers() -> Prepared:
+    """All encoder layers of MiniLM."""
+    import torch
+    from torch import nn
+
+    from mase_hw.models.hub import load_pretrained
+
+    class Layers(nn.Module):
+        def __init__(self, layers: Any) -> None:
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    torch.manual_seed(0)
+    model: Any = load_pretrained("minilm").module
+    return Layers(model.encoder.layer).eval(), (torch.randn(4, 16, 384),)
 
 
 def _smollm2_layer() -> Prepared:
@@ -253,6 +277,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "llama-step": Subject(_llama_step, 128, keeps_state=True),
     "bert-tiny": Subject(_bert_tiny, 512, 32, 128, 2),
     "minilm-layer": Subject(_minilm_layer, 512, 16, 384),
+    "minilm-reuse": Subject(_minilm_layers, 512, reuse=True),
     "smollm2-layer": Subject(_smollm2_layer, 512),
     "smollm2-step": Subject(_smollm2_step, 512, keeps_state=True),
     "deit-tiny-block": Subject(deit_tiny(1), 2064, 196, 192),

@@ -8,6 +8,7 @@ from typing import ClassVar
 from mase_hw._registry import nearest
 from mase_hw.bench._base import Benchmark, Row
 from mase_hw.bench._emission import SAMPLES, Coverage, reason_against
+from mase_hw.bench._few_bits import few_bits_networks
 from mase_hw.bench._format_networks import format_networks
 from mase_hw.bench._listed_models import module_samples, vision_builders
 from mase_hw.bench._size import size_rows
@@ -20,7 +21,7 @@ TOGETHER = 16
 # Every so many layers of a quick run.
 QUICK_STEP = 6
 # What only a run measures that names it.
-LONG = ("modules-exact", "small", "vision", "size", "formats")
+LONG = ("modules-exact", "small", "vision", "size", "formats", "few-bits")
 
 
 class ModelCoverage(Benchmark):
@@ -117,4 +118,5 @@ PARTS: dict[str, Callable[[bool], Iterable[Row]]] = {
     "vision": vision,
     "size": size,
     "formats": format_networks,
+    "few-bits": few_bits_networks,
 }

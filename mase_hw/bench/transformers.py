@@ -153,7 +153,7 @@ def cycles(name: str, subject: Subject) -> Iterator[Row]:
         with timed() as emission:
             given = steps[0] if steps else inputs
             traced = mase_hw.trace(module, given, name=name.replace("-", "_"))
-            mg = mase_hw.quantize(traced, data=steps)
+            mg = mase_hw.quantize(traced, data=steps, reuse=subject.reuse)
             project = mase_hw.emit_verilog(
                 mg,
                 output=folder,
@@ -225,15 +225,18 @@ def _import_all() -> None:
 
 def _busy(mg: MaseGraph, design: Design, slowest: int) -> Iterator[float]:
     """Yield, of each node that bounds the interval, how many of its multipliers work."""
-    found = _operations(mg)
+    from mase_hw.graph.laps import laps_of
+
+    found, laps = _operations(mg), laps_of(mg)
+    shared = {node.name: len(laps.layers) for node in laps.first} if laps else {}
     for node in design.nodes:
         if node.work_cycles == slowest and node.multipliers and node.node in found:
-            products = found[node.node] / 2
+            products = found[node.node] / 2 * shared.get(node.node, 1)
             yield products / (node.multipliers * slowest)
 
 
 def _operations(mg: MaseGraph) -> dict[str, int]:
-    """Return the arithmetic operations of every node that computes."""
+    """Return the arithmetic operations of every node that computes, in one layer of several."""
     return {
         node.name: call.operator.operations(call)
         for node in mg.nodes

@@ -6,7 +6,7 @@ from mase_hw._registry import discover
 from mase_hw.cells._base import PARAMETER, Cell, Image, Origin, Origins, Port, Value, fact
 from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps, met
-from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Sketch, Wire
+from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Sketch, Wire, in_turn
 from mase_hw.cells._operation import Operation
 from mase_hw.cells._parts import (
     Adder,
@@ -83,6 +83,7 @@ __all__ = [
     "Zeros",
     "cells",
     "fact",
+    "in_turn",
     "met",
     "sampled",
 ]

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._parts import Parts
+from mase_hw.errors import EmissionError
 from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry.tensor import TensorSpec
 
@@ -261,6 +262,26 @@ class Cell(ABC):
             device: whose blocks there are.
             steady: inputs that come from memories which never pause.
         """
+        return self
+
+    def in_turn(self, others: Sequence[Cell]) -> Cell:
+        """Return a cell that does in turn what this one and the others do, for layers alike.
+
+        Raises:
+            EmissionError: where they differ.
+        """
+        for other in others:
+            alike = (self.module, dict(self.parameters), dict(self.inputs), dict(self.outputs)) == (
+                other.module,
+                dict(other.parameters),
+                dict(other.inputs),
+                dict(other.outputs),
+            )
+            if not alike or self.images != other.images:
+                raise EmissionError(
+                    f"a {type(self).__name__} of one layer is no other's: its parameters or tables "
+                    "follow from weights; run these layers on hardware of their own"
+                )
         return self
 
     @property

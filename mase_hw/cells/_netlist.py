@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Arrivals, Motion, follow, through
 from mase_hw.cells._sketch import Curve, held, stage
+from mase_hw.cells.layer_source import LayerSource
 from mase_hw.cells.rom_source import RomSource
 from mase_hw.errors import EmissionError
 from mase_hw.geometry.beats import Cycles
@@ -406,6 +407,39 @@ class Netlist:
             found.append((self.cells[owner], port))
             wire = Wire(owner, next(iter(self.cells[owner].outputs)))
         return found
+
+
+def in_turn(netlists: Sequence[Netlist], same: Collection[str]) -> Netlist:
+    """Return a netlist that does in turn, inference by inference, what several would do.
+
+    Args:
+        netlists: of the same cells, joined in the same way.
+        same: constant operands that are the same in all of them.
+
+    Raises:
+        EmissionError: where a cell differs otherwise than in its constants.
+    """
+    first, *others = netlists
+    for other in others:
+        if other.cells.keys() != first.cells.keys() or other.links != first.links:
+            raise EmissionError("the layers are not made of the same cells")
+    operands = {name: operand for operand, name in first.constants.items()}
+    taken = {
+        wire.cell: first.cells[owner].inputs[port].beats
+        for (owner, port), wire in first.links.items()
+    }
+    cells: dict[str, Cell] = {}
+    for name, cell in first.cells.items():
+        cells[name] = cell
+        if operands.get(name) in same:
+            continue
+        all_ = [netlist.cells[name] for netlist in netlists]
+        sources = [item for item in all_ if isinstance(item, RomSource)]
+        if len(sources) == len(all_):
+            cells[name] = LayerSource.of_layers(sources, taken[name])
+        else:
+            cells[name] = cell.in_turn(all_[1:])
+    return replace(first, cells=cells)
 
 
 class NetlistBuilder:

@@ -58,9 +58,11 @@ class Turn(Part):
 
     Attributes:
         bits: of the number; 0 for a single number.
+        wraps: whether it begins again by itself, after a power of two.
     """
 
     bits: int
+    wraps: bool = False
 
 
 @dataclass(frozen=True)
@@ -263,6 +265,7 @@ class Table(Part):
         logic: whether it must lie in look-up tables.
         stages: registers behind it, the first of which may be its own.
         readers: how many read it.
+        irregular: whether its words follow no rule, as weights do and those of a function do not.
     """
 
     words: int
@@ -272,6 +275,7 @@ class Table(Part):
     stages: int = 1
     readers: int = 1
     logic: bool = False
+    irregular: bool = False
 
 
 @dataclass(frozen=True)

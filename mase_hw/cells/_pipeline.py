@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mase_hw.cells._parts import (
     NOTHING,
+    Adder,
     Gates,
     Level,
     Memory,
@@ -22,7 +23,15 @@ def index_bits(count: int) -> int:
 
 def turn(count: int) -> Parts:
     """Return the parts of `mase_turn`."""
-    return Parts.of(Turn(index_bits(count))) if count > 1 else NOTHING
+    bits = index_bits(count)
+    return Parts.of(Turn(bits, wraps=count == 1 << bits)) if count > 1 else NOTHING
+
+
+def layer_walk(depth: int, layers: int, walks: int) -> Parts:
+    """Return the parts of `mase_layer_walk`."""
+    bits = index_bits(depth * layers)
+    address = Parts.of(Adder(bits), (Register(bits), 2), Mux(3, bits), Gates(3, levels=2))
+    return turn(depth) + turn(walks) + address
 
 
 def level(most: int) -> Parts:
@@ -70,7 +79,9 @@ def join(count: int) -> Parts:
     return Parts.of(Gates(count))
 
 
-def round_pipeline(terms: int, part: int, result: int, width: int, inner: int = 1) -> Parts:
+def round_pipeline(
+    terms: int, part: int, result: int, width: int, inner: int = 1, copies: int = 1
+) -> Parts:
     """Return the parts of `mase_round_pipeline`.
 
     Args:
@@ -79,18 +90,28 @@ def round_pipeline(terms: int, part: int, result: int, width: int, inner: int = 
         result: cycles from there to a result.
         width: bits of a result.
         inner: beats of a round.
+        copies: registers that say whether a round is the first.
     """
     cycles, beats = part + result + 3, terms * inner
     depth = cycles // beats * inner + min(cycles % beats, inner) + 1
     # Whether a beat may enter follows from room, round and operands.
     flags = Parts.of((Register(1), part + result), Gates(3, levels=4))
     if terms > 1:
-        flags += Parts.of((Register(1), 1 + part), Register(1, part), Gates(2))
+        flags += Parts.of((Register(1), 1 + part), Gates(2))
+        first = Register(1, part) if copies == 1 else Register(1, part - 1)
+        flags += Parts.of(first, (Register(1), copies * (copies > 1)))
     return flags + turn(inner) + turn(terms) + credits(depth) + result_queue(width, depth)
 
 
 def accumulate_pipeline(
-    terms: int, part: int, result: int, bias: int, width: int, *, steady: bool = False
+    terms: int,
+    part: int,
+    result: int,
+    bias: int,
+    width: int,
+    *,
+    steady: bool = False,
+    copies: int = 1,
 ) -> Parts:
     """Return the parts of `mase_accumulate_pipeline`.
 
@@ -101,8 +122,9 @@ def accumulate_pipeline(
         bias: bits of a bias; 0 for none.
         width: bits of a result.
         steady: whether nothing waits for weights and biases.
+        copies: registers that say whether a sum begins.
     """
-    rounds = round_pipeline(terms, part, result, width)
+    rounds = round_pipeline(terms, part, result, width, copies=copies)
     if steady:
         return rounds + Parts.of(Gates(1 + (bias > 0)), Register(1))
     rounds += Parts.of(Gates(2))

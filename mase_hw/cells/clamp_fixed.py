@@ -30,13 +30,15 @@ class ClampFixed(Elementwise):
 
     @property
     def motion(self) -> Motion:
-        """Bounds and a cast, between them the comparisons' register, and a queue."""
+        """A cast and bounds, registers before and behind their comparisons, and a queue."""
         return Steps(self._stages + 2)
 
     @property
     def _stages(self) -> int:
         bounds = self.data_out_0 if self.bounds_on_result else self.data_in_0
-        return 3 if comparisons(bounds, self.low, self.high) else 2
+        if not comparisons(bounds, self.low, self.high):
+            return 2
+        return 4 if self.bounds_on_result else 3
 
     @property
     def parts(self) -> Parts:
@@ -49,6 +51,8 @@ class ClampFixed(Elementwise):
             saturated = any(isinstance(part, Saturation) for part, _ in bounded(number, out).items)
             shared = saturated and self._stages == 2
             clipped = clip(out, self.low, self.high, shared=shared)
+            if self._stages > 2:
+                clipped += Parts.of(Register(min(number.stored, out.width)))
         else:
             registers = Parts.of(Register(data.width))
             clipped = clip(data, self.low, self.high)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator
 from mase_hw.cells._base import Cell, Port
-from mase_hw.cells._device import PACKED_BITS, SHARED_BITS, Device, pair_chain
+from mase_hw.cells._device import PACKED_BITS, SHARED_BITS, Device, block_products, pair_chain
 from mase_hw.cells._fixed_parts import cast, dot_product, tree
 from mase_hw.cells._motion import Fold, Motion
-from mase_hw.cells._parts import NOTHING, Adder, Parts, Product, Register
+from mase_hw.cells._parts import NOTHING, Adder, Offset, Parts, Product, Register
 from mase_hw.cells._pipeline import accumulate_pipeline
 from mase_hw.formats import Encoding
 
@@ -28,7 +28,7 @@ class MultiplyAccumulate(Accumulator):
         accumulator_width: bits of the sums.
         tail: elements of a row that count in the last beat of a sum; 0 for all of them.
         steady: whether weights and biases come from memories that never pause.
-        device: whose blocks make two products at once where results share their elements.
+        device: whose blocks make two or four products at once where results share their elements.
     """
 
     separate: bool = False
@@ -42,11 +42,17 @@ class MultiplyAccumulate(Accumulator):
         constants = {"weight", *(["bias"] if self.bias else [])}
         return replace(self, device=device, steady=constants <= set(steady))
 
+    def in_turn(self, others: Sequence[Cell]) -> Cell:
+        """Return the same with sums that are wide enough for the weights of all."""
+        cells = [self, *(cell for cell in others if isinstance(cell, MultiplyAccumulate))]
+        width = max(cell.accumulator_width for cell in cells)
+        first, *rest = (replace(cell, accumulator_width=width) for cell in cells)
+        return super(MultiplyAccumulate, first).in_turn([*rest, *others[len(rest) :]])
+
     @property
-    def _pairs(self) -> int:
-        """Pairs of results of a row whose products are made together."""
-        on_device = self.device is Device.XCUP and not self.separate
-        return self.out_lanes // 2 if on_device and pair_chain(self.data_in_0, self.weight) else 0
+    def _group(self) -> int:
+        """Results of a row whose products come from one block."""
+        return 1 if self.separate else block_products(self.device, self.data_in_0, self.weight)
 
     def _data_port(self) -> Port:
         lanes = self.in_lanes * (self.out_lanes if self.separate else 1)
@@ -75,9 +81,10 @@ class MultiplyAccumulate(Accumulator):
         if self.terms > 1 or bias:
             sums += Parts.of(Adder(width, gated=True, full=True))
         sums += Parts.of(Register(width)) + cast(width, fraction, out)
-        single = self.out_lanes - 2 * self._pairs
+        groups = self.out_lanes // self._group if self._group > 1 else 0
+        single = self.out_lanes - groups * self._group
         products = dot_product(self.in_lanes, left, right) * (self.rows * single)
-        products += self._paired(left + right) * (self.rows * self._pairs)
+        products += self._grouped(left + right) * (self.rows * groups)
         # What is packed has its registers in the blocks.
         operands = self.weight.width * self.in_lanes * single
         operands += self._data_port().width_bits if single else 0
@@ -88,14 +95,19 @@ class MultiplyAccumulate(Accumulator):
             self.out_lanes * bias,
             results * out.width,
             steady=self.steady,
+            copies=results,
         )
         return sums * results + products + Parts.of(Register(operands)) + pipeline
 
-    def _paired(self, width: int) -> Parts:
-        """Return `mase_dot_pair` of products of so many bits, in blocks."""
+    def _grouped(self, width: int) -> Parts:
+        """Return `mase_dot_shared` of products of so many bits, in blocks."""
+        blocks = Parts.of((Product(PACKED_BITS, SHARED_BITS), self.in_lanes))
+        if self._group == 4:
+            # What the fields of some lanes lack is added to one of them.
+            lacking = Parts.of((Offset(width, ones=width), -(-self.in_lanes >> (width - 2))))
+            return blocks + (lacking + tree(self.in_lanes, width)) * 4
         chain = min(pair_chain(self.data_in_0, self.weight), self.in_lanes)
         groups = -(-self.in_lanes // max(chain, 1))
-        blocks = Parts.of((Product(PACKED_BITS, SHARED_BITS), self.in_lanes))
         return blocks + tree(groups, width + (chain - 1).bit_length()) * 2
 
     @property
@@ -111,4 +123,7 @@ class MultiplyAccumulate(Accumulator):
         single = replace(plain, terms=1, bias=None, in_lanes=1, data_in_0=Encoding(4, signed=False))
         tail = replace(plain, bias=None, tail=1)
         wide = replace(plain, rows=1, in_lanes=5, out_lanes=3, device=Device.XCUP)
-        return (plain, single, wide, replace(plain, rows=1, separate=True), tail)
+        four = Encoding(4, fraction=2)
+        quad = replace(plain, data_in_0=four, weight=four, in_lanes=4, out_lanes=5)
+        quad = replace(quad, device=Device.XCUP)
+        return (plain, single, wide, quad, replace(plain, rows=1, separate=True), tail)

@@ -23,7 +23,7 @@ class Requantize(Cell):
         data_out_0: of the results.
         rows: rows of a beat.
         lanes: results of a row.
-        multiplier_width: bits of a multiplier.
+        multiplier_width: bits of a multiplier; 0 where scales are powers of two.
         beats: beats of an inference.
     """
 
@@ -60,10 +60,12 @@ class Requantize(Cell):
         data, out = self.data_in_0, self.data_out_0
         factor = self.multiplier_width
         shift = self.multiplier.width - factor
-        product = data.width + factor + 1
+        product = data.width + (factor + 1 if factor else 0)
         lane = Parts.of(Register(shift + factor + shift))
         cell = Parts.of(
-            Register(data.width), Product(data.width, factor + 1), Offset(shift + 1, shift)
+            Register(data.width),
+            (Product(data.width, factor + 1), int(factor > 0)),
+            Offset(shift + 1, shift),
         )
         cell += scalar_cast(product, replace(out, fraction=0), shift + 1, stages=1)
         stages = 2 + cast_stages(out)
@@ -72,6 +74,10 @@ class Requantize(Cell):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Integers around a zero point."""
-        words = Encoding(16, signed=False)
-        return (cls(Encoding(12), words, Encoding(6, Kind.OFFSET, zero_point=3), 1, 2, 10, 9),)
+        """Integers around a zero point, with multipliers and without."""
+        words, shifts = Encoding(16, signed=False), Encoding(6, signed=False)
+        out = Encoding(6, Kind.OFFSET, zero_point=3)
+        return (
+            cls(Encoding(12), words, out, 1, 2, 10, 9),
+            cls(Encoding(12), shifts, out, 2, 1, 0, 9),
+        )

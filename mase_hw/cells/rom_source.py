@@ -15,8 +15,10 @@ from mase_hw.cells._parts import Gates, Parts, Pointer, Register, Table
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import TensorSpec
 
-# Up to here look-up tables hold a memory; eight kilobits would take more than 500 of them.
-LOGIC_BITS = 1024
+# A look-up table holds some sixteen bits of a word that follows no rule, one a bit at least; what
+# takes more than so many for each 18-kbit block that it would take lies in blocks.
+WORDS_A_TABLE, BLOCK_TABLES = 16, 64
+BLOCK_SHAPES = ((9, 2048), (18, 1024), (36, 512))
 # Elements that are packed at a time.
 PACKED_ELEMENTS = 1 << 20
 # The first cycle after reset in which a word is on offer.
@@ -87,10 +89,18 @@ class RomSource(Cell):
         }
 
     @property
+    def words(self) -> int:
+        """Words of the memory."""
+        return self.depth
+
+    @property
     def _is_block(self) -> bool:
         """Whether the words lie in block memory; a single word lies nowhere."""
-        bits = self.depth * self.image.width_bits
-        return self.style == "block" or (self.style == "auto" and bits > LOGIC_BITS)
+        width = self.image.width_bits
+        tables = width * max(1, self.words / WORDS_A_TABLE)
+        blocks = min(-(-width // bits) * -(-self.words // words) for bits, words in BLOCK_SHAPES)
+        cheaper = tables > BLOCK_TABLES * blocks
+        return self.style == "block" or (self.style == "auto" and cheaper)
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
@@ -108,7 +118,9 @@ class RomSource(Cell):
         if self.hold > 1:
             counters += Parts.of(Pointer((self.hold - 1).bit_length()), Gates(1))
         logic = self.style in ("logic", "distributed")
-        words = Table(self.depth, width, self.image, self._is_block, stages=2, logic=logic)
+        words = Table(
+            self.depth, width, self.image, self._is_block, stages=2, logic=logic, irregular=True
+        )
         return counters + Parts.of(words, Register(2))
 
     @property

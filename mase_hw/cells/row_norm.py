@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mase_hw.cells._base import Cell, Image, Port, fact
+from mase_hw.cells._base import Cell, Image, Port, Value, fact
 from mase_hw.cells._encoder import shift_right
 from mase_hw.cells._fixed_parts import cast
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._parts import NOTHING, Adder, Offset, Parts, Product, Register, Table
-from mase_hw.cells._pipeline import stream_pipeline, turn
+from mase_hw.cells._pipeline import layer_walk, stream_pipeline, turn
 from mase_hw.cells._row_parts import reciprocal_root, row_flags, row_fold, row_store
 from mase_hw.cells._rows import Rows
 from mase_hw.formats import Encoding
@@ -41,6 +41,7 @@ class RowNorm(Cell):
         table: of reciprocal square roots.
         weights: for each beat of a row, for each lane a weight and above it a bias.
         beats: beats of one inference.
+        layers: whose weights follow each other, to be used one after the other.
     """
 
     data_in_0: Encoding
@@ -63,6 +64,31 @@ class RowNorm(Cell):
     table: Image
     weights: Image
     beats: int = fact(1)
+    layers: int = fact(1)
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        """The fields; of several layers, how many, and the rows of each."""
+        if self.layers == 1:
+            return super().parameters
+        rows = self.beats // self._row_beats
+        return {**super().parameters, "LAYERS": self.layers, "ROWS": rows}
+
+    @property
+    def _row_beats(self) -> int:
+        return -(-self.row // self.lanes)
+
+    def in_turn(self, others: Sequence[Cell]) -> Cell:
+        """Return the same with the weights and biases of all."""
+        cells = [self, *(cell for cell in others if isinstance(cell, RowNorm))]
+        images = [cell.weights for cell in cells]
+        if not self.affine or all(image == self.weights for image in images):
+            return super().in_turn(others)
+        weights = Image(
+            self.weights.width_bits, lambda: [word for image in images for word in image.words]
+        )
+        first, *rest = (replace(cell, weights=weights, layers=len(cells)) for cell in cells)
+        return super(RowNorm, first).in_turn([*rest, *others[len(rest) :]])
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -89,7 +115,7 @@ class RowNorm(Cell):
     @property
     def parts(self) -> Parts:
         """Squares, two sums, a root, and what each element is turned into; a store."""
-        lanes, beats = self.lanes, -(-self.row // self.lanes)
+        lanes, beats = self.lanes, self._row_beats
         code, out = self.data_in_0.width, self.data_out_0
         width, grown = code + (not self.data_in_0.signed), (self.row - 1).bit_length()
         total, squares = width + grown, 2 * width - 1 + grown
@@ -129,10 +155,18 @@ class RowNorm(Cell):
                 (self.bias.width, self.weight.width, 3),
             ):
                 words = self._affine(low, bits)
-                later += Parts.of(Table(beats, lanes * bits, words, stages=kept))
-            later += turn(beats) + Parts.of((Register(1), 5))
+                later += Parts.of(Table(self.layers * beats, lanes * bits, words, stages=kept))
+            later += self._walk + Parts.of((Register(1), 5))
         lanes_parts = self._lane_parts(total) * lanes
         return sums + root + store + later + lanes_parts + stream_pipeline(lanes * out.width, 11)
+
+    @property
+    def _walk(self) -> Parts:
+        """What counts the words of weights and biases."""
+        beats = self._row_beats
+        if self.layers == 1:
+            return turn(beats)
+        return layer_walk(beats, self.layers, self.beats // beats)
 
     def _affine(self, low: int, bits: int) -> Image:
         """Return some bits of each lane of the weights and biases."""

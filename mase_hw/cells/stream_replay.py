@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Origin, Origins, Port
 from mase_hw.cells._motion import Motion, Replay
-from mase_hw.cells._parts import Adder, Gates, Memory, Parts, Register
-from mase_hw.cells._pipeline import level, stream_pipeline, turn
+from mase_hw.cells._parts import Gates, Memory, Parts, Register
+from mase_hw.cells._pipeline import credits, level, stream_pipeline, turn
 from mase_hw.formats import StreamField
 
 
@@ -45,9 +45,8 @@ class StreamReplay(Cell):
     def parts(self) -> Parts:
         """A memory of two blocks, what counts their beats, and a pipeline of two stages."""
         width, depth = self.port.width_bits, 2 * self.block
-        bits = (depth + 1 - 1).bit_length() + 1
         counters = turn(self.block) * 2 + turn(self.repeats) + level(depth)
-        control = Parts.of(Adder(bits, gated=True), Register(bits + 4), Gates(6))
+        control = credits(2) + Parts.of(Register(4), Gates(6))
         words = Memory(2 << (self.block - 1).bit_length(), width, stages=1)
         stored = Parts.of(words, Register(width))
         return stored + counters + control + stream_pipeline(width, 2)

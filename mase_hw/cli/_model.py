@@ -63,7 +63,8 @@ def _load(argument: str, display: Display) -> Subject:
 
         return Subject(load_pt2(Path(argument)))
     if ":" in argument:
-        return _from_factory(argument)
+        with display.stages(argument):
+            return _from_factory(argument)
     return _from_registry(argument, display)
 
 
@@ -85,7 +86,8 @@ def _from_registry(name: str, display: Display) -> Subject:
     model = models()[name]
     with display.progress(f"training {name}") as advance:
         trained = model.load(advance)
-    mg = trace(trained.module, trained.example_inputs, name=re.sub(r"\W", "_", name))
+    with display.stages(name):
+        mg = trace(trained.module, trained.example_inputs, name=re.sub(r"\W", "_", name))
     return Subject(mg, trained.split, model.config, model.parallelism)
 
 

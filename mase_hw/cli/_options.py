@@ -35,6 +35,12 @@ MaxBram = Annotated[
 Memory = Annotated[
     str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
 ]
+Reuse = Annotated[
+    bool,
+    typer.Option(
+        "--reuse", help="Run layers that are alike on the hardware of one, one after the other."
+    ),
+]
 Device = Annotated[
     str, typer.Option(help="Whose blocks may be used: generic for none, or xcup (UltraScale+).")
 ]

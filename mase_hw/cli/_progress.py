@@ -16,6 +16,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from mase_hw._stages import listening
+
 PATIENCE_SECONDS = 2.0
 
 
@@ -56,7 +58,10 @@ class Display:
 
     @contextmanager
     def stages(self, what: str) -> Iterator[Callable[[str], None]]:
-        """Yield a function that says what goes on now, in place of what it said before."""
+        """Yield a function that says what goes on now, in place of what it said before.
+
+        Stages that long steps name (`mase_hw._stages`) are shown in the same way.
+        """
         line = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -68,8 +73,12 @@ class Display:
         if not self.errors.is_terminal:
             yield lambda stage: None
             return
-        with line:
-            yield lambda stage: line.update(task, description=f"{what}: {stage}")
+
+        def say(stage: str) -> None:
+            line.update(task, description=f"{what}: {stage}")
+
+        with line, listening(say):
+            yield say
 
     def status(self, what: str) -> None:
         """Show one line of what goes on."""

@@ -95,7 +95,8 @@ def evaluate(
     if simulate:
         from mase_hw.sim.simulate import simulate as run
 
-        simulation = run(project.folder, inputs, samples=samples, engine=engine, stall=stall)
+        with display.stages(subject.mg.name):
+            simulation = run(project.folder, inputs, samples=samples, engine=engine, stall=stall)
     if subject.split is not None:
         accuracy = measure_accuracy(project, subject, simulation, samples)
     if target is not None:

@@ -20,6 +20,7 @@ from mase_hw.cli._options import (
     Model,
     Multipliers,
     Parallelism,
+    Reuse,
     TargetFps,
     TargetInterval,
 )
@@ -52,6 +53,7 @@ def emit_verilog(
     memory: Memory = None,
     memory_style: MemoryStyle = None,
     device: Device = "generic",
+    reuse: Reuse = False,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -96,16 +98,18 @@ def emit_verilog(
     check_tools(engine if simulate else None, synth)
     subject = load_subject(model, display, weights)
     settings = given.settle(subject, asked, memory, memory_style)
-    project = emit(
-        subject.mg,
-        output=output or Path("build") / subject.mg.name,
-        config=settings.quantize,
-        parallelism=with_targets(settings.parallelism, targets),
-        multipliers=multipliers,
-        memory=settings.memory,
-        queues=settings.queues,
-        device=device,
-    )
+    with display.stages(subject.mg.name):
+        project = emit(
+            subject.mg,
+            output=output or Path("build") / subject.mg.name,
+            config=settings.quantize,
+            parallelism=with_targets(settings.parallelism, targets),
+            multipliers=multipliers,
+            memory=settings.memory,
+            queues=settings.queues,
+            device=device,
+            reuse=reuse,
+        )
     report = evaluate(
         project,
         subject,

@@ -19,6 +19,7 @@ from mase_hw.cli._options import (
     MemoryStyle,
     Multipliers,
     Parallelism,
+    Reuse,
     TargetFps,
     TargetInterval,
 )
@@ -47,6 +48,7 @@ def estimate(
     memory: Memory = None,
     memory_style: MemoryStyle = None,
     device: Device = "generic",
+    reuse: Reuse = False,
     fit: Annotated[
         bool,
         typer.Option(
@@ -65,7 +67,7 @@ def estimate(
         read_parallelism,
         with_targets,
     )
-    from mase_hw.emit.flow import quantize, to_hardware
+    from mase_hw.emit.flow import quantize, to_hardware, with_laps
     from mase_hw.errors import ConfigError
     from mase_hw.hardware.estimate import estimate_nodes
 
@@ -86,16 +88,20 @@ def estimate(
     subject = load_subject(model, display)
     asked = None if parallelism is None else read_parallelism(parallelism)
     settings = read_config(config).settle(subject, asked, memory, memory_style)
-    mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
-    mg = to_hardware(
-        mg,
-        parallelism=with_targets(settings.parallelism, targets),
-        multipliers=multipliers,
-        memory=settings.memory,
-        queues=settings.queues,
-        device=device,
-    )
-    report = estimate_nodes(mg)
+    with display.stages(subject.mg.name):
+        if not subject.mg.is_quantized:
+            mg = quantize(subject.mg, settings.quantize, reuse=reuse)
+        else:
+            mg = with_laps(subject.mg) if reuse else subject.mg
+        mg = to_hardware(
+            mg,
+            parallelism=with_targets(settings.parallelism, targets),
+            multipliers=multipliers,
+            memory=settings.memory,
+            queues=settings.queues,
+            device=device,
+        )
+        report = estimate_nodes(mg)
     if json_output:
         typer.echo(json.dumps(report.to_dict()))
         return

@@ -67,16 +67,17 @@ def explore(
     subject = load_subject(model, display)
     settings = read_config(config).settle(subject)
     fixed = settings.parallelism if isinstance(settings.parallelism, dict) else "auto"
-    mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
     asked = with_targets(fixed, targets)
-    plan, front, considered = explored(
-        mg,
-        parallelism=asked,
-        memory=settings.memory,
-        queues=settings.queues,
-        device=device,
-        points=points,
-    )
+    with display.stages(subject.mg.name):
+        mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
+        plan, front, considered = explored(
+            mg,
+            parallelism=asked,
+            memory=settings.memory,
+            queues=settings.queues,
+            device=device,
+            points=points,
+        )
     folder = output or Path("build") / f"{mg.name}-explore"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "parallelism.toml").write_text(plan.to_toml(mg.name))

@@ -36,15 +36,16 @@ def preflight(
     display = Display(quiet=json_output)
     subject = load_subject(model, display)
     settings = read_config(config).settle(subject)
-    mg = quantize(subject.mg, settings.quantize)
-    problems = inspect(mg)
-    if not problems:
-        to_hardware(
-            mg,
-            parallelism=settings.parallelism,
-            memory=settings.memory,
-            queues=settings.queues,
-        )
+    with display.stages(subject.mg.name):
+        mg = quantize(subject.mg, settings.quantize)
+        problems = inspect(mg)
+        if not problems:
+            to_hardware(
+                mg,
+                parallelism=settings.parallelism,
+                memory=settings.memory,
+                queues=settings.queues,
+            )
     known = [] if problems else notes(mg)
     if json_output:
         found = {"problems": [*map(vars, problems)], "notes": [*map(vars, known)]}

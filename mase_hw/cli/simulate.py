@@ -55,24 +55,26 @@ def simulate(
     from mase_hw.cli._report import print_simulation
     from mase_hw.sim.simulate import simulate as run
 
-    report = run(
-        project,
-        inputs,
-        samples=samples,
-        engine=engine,
-        stall=stall,
-        stalled=stalled,
-        seed=seed,
-        waves=waves,
-        probes=probe or (),
-        queues=queues,
-        resets=resets,
-        repeats=repeats,
-        outputs=outputs,
-    )
+    display = Display(quiet=json_output)
+    with display.stages(str(project)):
+        report = run(
+            project,
+            inputs,
+            samples=samples,
+            engine=engine,
+            stall=stall,
+            stalled=stalled,
+            seed=seed,
+            waves=waves,
+            probes=probe or (),
+            queues=queues,
+            resets=resets,
+            repeats=repeats,
+            outputs=outputs,
+        )
     if json_output:
         typer.echo(report.to_json())
     else:
-        print_simulation(project, report, Display())
+        print_simulation(project, report, display)
     if not report.is_right:
         raise typer.Exit(1)

@@ -30,6 +30,7 @@ from mase_hw.emit.design import (
 )
 from mase_hw.emit.external import Octets, pack_image
 from mase_hw.emit.names import check_names, name_formats
+from mase_hw.graph.laps import PhysicalGraph, physical
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.reference import output_nodes, spec
@@ -48,6 +49,8 @@ class _Builder:
     Attributes:
         tables: memories by their words: equal tables share a file, so that equal layers stay equal.
         outside: words of constants in the external memory.
+        inside: nodes that compute several times in an inference, whose streams are not compared.
+        back: what comes back from the end of layers on the same hardware to where they begin.
     """
 
     external: ExternalMemory | None
@@ -59,6 +62,8 @@ class _Builder:
     queues: list[Queue] = field(default_factory=list)
     constants: list[Constant] = field(default_factory=list)
     outside: dict[Place, Octets] = field(default_factory=dict)
+    inside: frozenset[str] = frozenset()
+    back: Net | None = None
 
 
 def build_design(mg: MaseGraph) -> Design:
@@ -67,8 +72,12 @@ def build_design(mg: MaseGraph) -> Design:
     Raises:
         EmissionError: for names that collide in the top.
     """
+    keeps_state = mg.keeps_state
+    mg = physical(mg)
     prediction = predict(mg)
     builder = _Builder(prediction.memory)
+    if isinstance(mg, PhysicalGraph):
+        builder.inside = mg.turns.inside | {mg.entry.name}
     places = _places(mg)
     inputs = [
         Stream(f"data_in_{i}", node.name, spec(node), places.get(node))
@@ -106,7 +115,7 @@ def build_design(mg: MaseGraph) -> Design:
         builder.external,
         pack_image(builder.external, builder.outside) if builder.external else b"",
         prediction.sketched,
-        mg.keeps_state,
+        keeps_state,
     )
     check_names(design)
     return design
@@ -167,7 +176,7 @@ def _fan_out(builder: _Builder, node: Node, net: Net, uses: Sequence[Use]) -> di
     if len(uses) == 1:
         return {uses[0]: net}
     streams = [Stream(f"{node.name}_fork_{i}", node.name, spec(node)) for i in range(len(uses))]
-    builder.streams += streams
+    builder.streams += [] if node.name in builder.inside else streams
     ends = [Net(stream.name, stream.fields) for stream in streams]
     valid, ready = (
         concatenated([f"{end.name}_{word}" for end in ends]) for word in ("valid", "ready")
@@ -207,9 +216,16 @@ def _add_node(
     call = mg.call(node)
     stream = Stream(f"{node.name}_data_out_0", node.name, call.result)
     result = Net(stream.name, stream.fields)
-    builder.streams.append(stream)
+    is_inside = node.name in builder.inside
+    builder.streams += [] if is_inside else [stream]
     nets = {Wire("", name): supplied[node, name] for name, _ in stream_operands(node)}
     results = {netlist.outputs["data_out_0"]: result}
+    for name, port in netlist.inputs.items():
+        if Wire("", name) not in nets:
+            builder.back = nets[Wire("", name)] = Net(f"{node.name}_{name}", port.fields)
+    for name, wire in netlist.outputs.items():
+        if name != "data_out_0" and builder.back is not None:
+            results[wire] = builder.back
     inner = inner_nets(lambda stem: f"{node.name}_{stem}", netlist, results)
     nets |= inner
     instances = [
@@ -217,9 +233,15 @@ def _add_node(
     ]
     wires = ((result, nets[netlist.outputs["data_out_0"]]),) if netlist.is_wire else ()
     declared = tuple(inner.values()) if inner else (result,)
+    if builder.back is not None and netlist.inputs.keys() - dict(stream_operands(node)).keys():
+        declared = (builder.back, *declared)
+    elif builder.back is not None:
+        declared = tuple(net for net in declared if net is not builder.back)
     title = _title(node, call)
+    if mg.rounds(node) > 1:
+        title = (*title, f"Runs {mg.rounds(node)} layers, one after the other.")
     builder.sections.append(Section(title, declared, tuple(instances), wires))
-    if isinstance(netlist.main, StreamFifo):
+    if isinstance(netlist.main, StreamFifo) and not is_inside:
         _note_queue(builder, node, netlist.main, nets[Wire("", "data_in_0")], result)
     builder.nodes.append(
         NodeSummary(

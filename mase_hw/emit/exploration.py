@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mase_hw.emit.preflight import check
+from mase_hw.emit.flow import lowered
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import Explorer, Plan, fitting, split_targets
-from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.memory import Memory
-from mase_hw.passes.remove_identity import remove_identity_transform_pass
 
 
 def explored(
@@ -39,12 +37,10 @@ def explored(
     Raises:
         ParallelismError: for a target that contradicts itself or cannot be met.
     """
-    mg, _ = remove_identity_transform_pass(mg, {})
-    check(mg)
-    mg, _ = bridge_formats_transform_pass(mg, {})
+    mg = lowered(mg)
     table = parallelism if isinstance(parallelism, Mapping) else {}
     fixed, targets = split_targets(table)
-    explorer = Explorer.of(mg, fixed, device)
+    explorer = Explorer.of(mg, fixed, device, memory)
     front = explorer.front(points)
     if targets is None:
         return front[0], front, explorer.count

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
-from mase_hw.errors import ConfigError
+from mase_hw.errors import ConfigError, EmissionError, ParallelismError
 from mase_hw.formats import DEFAULT_FORMAT
+from mase_hw.graph.laps import laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
+from mase_hw.hardware.memory import external_memory
 from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.decompose import (
@@ -26,11 +29,13 @@ from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.look_up_positions import look_up_positions_transform_pass
 from mase_hw.passes.memory import Memory
+from mase_hw.passes.merge_thresholds import merge_thresholds_transform_pass
 from mase_hw.passes.progress import verify_progress_analysis_pass
 from mase_hw.passes.quantize import quantize_transform_pass
 from mase_hw.passes.raise_masks import raise_masks_transform_pass
 from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
 from mase_hw.passes.remove_identity import remove_identity_transform_pass
+from mase_hw.passes.reuse import insert_laps_transform_pass, share_ranges_analysis_pass
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
 
@@ -71,6 +76,7 @@ def quantize(
     config: Mapping[str, Any] | None = None,
     *,
     data: Iterable[Any] | None = None,
+    reuse: bool = False,
 ) -> MaseGraph:
     """Return the canonical graph with number formats.
 
@@ -79,9 +85,11 @@ def quantize(
         config: see `quantize_transform_pass`; without one, 8-bit fixed point everywhere with
             fractions fitted to the observed ranges.
         data: batches of inputs on which ranges are observed; the example inputs without.
+        reuse: let layers that are alike run on the hardware of one: they get the same formats.
 
     Raises:
         ConfigError: for what is no graph.
+        EmissionError: for `reuse` where no layers are alike.
     """
     if not isinstance(mg, MaseGraph):
         raise ConfigError(
@@ -89,11 +97,49 @@ def quantize(
             "quantize(trace(model, example_inputs)); layers of a module are replaced by "
             "mase_hw.nn.quantize_layers"
         )
+    stage("number formats")
     config = config if config is not None else DEFAULT_CONFIG
     mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
+    if reuse:
+        mg, _ = insert_laps_transform_pass(mg)
     mg, _ = add_software_metadata_analysis_pass(mg, {"data": data} if data is not None else {})
+    if reuse:
+        mg, _ = share_ranges_analysis_pass(mg)
     mg, _ = quantize_transform_pass(mg, config)
     return mg
+
+
+def lowered(mg: MaseGraph) -> MaseGraph:
+    """Return a quantised graph whose nodes are those of hardware, checked.
+
+    Raises:
+        UnsupportedError: with everything that has no hardware.
+    """
+    # What acts in training alone.
+    mg, _ = remove_identity_transform_pass(mg, {})
+    check(mg)
+    if any(node.op == "get_attr" for node in mg.outputs):
+        mg = mg.copy()
+        mg.drop_constant_results()
+    mg, _ = bridge_formats_transform_pass(mg, {})
+    mg, _ = merge_thresholds_transform_pass(mg, {})
+    return mg
+
+
+def with_laps(mg: MaseGraph) -> MaseGraph:
+    """Return a quantised graph whose layers that are alike run on the hardware of one.
+
+    Raises:
+        EmissionError: where no layers are alike, formats included.
+    """
+    if laps_of(mg) is not None:
+        return mg
+    try:
+        return insert_laps_transform_pass(mg)[0]
+    except EmissionError as error:
+        raise EmissionError(
+            f"{error}, or give quantize reuse=True, which makes formats alike"
+        ) from None
 
 
 def to_hardware(
@@ -122,13 +168,9 @@ def to_hardware(
         EmissionError: when the design would deadlock.
         ParallelismError: for a target that contradicts itself or cannot be met.
     """
-    # What acts in training alone.
-    mg, _ = remove_identity_transform_pass(mg, {})
-    check(mg)
-    if any(node.op == "get_attr" for node in mg.outputs):
-        mg = mg.copy()
-        mg.drop_constant_results()
-    mg, _ = bridge_formats_transform_pass(mg, {})
+    stage("what has hardware")
+    mg = lowered(mg)
+    stage("parallelism and queues")
     arguments = {
         "multipliers": multipliers,
         "memory": memory,
@@ -136,6 +178,12 @@ def to_hardware(
         "device": device,
     }
     asked, targets = split_targets(parallelism)
+    shared = laps_of(mg) is not None
+    if targets is not None and shared:
+        raise ParallelismError(
+            "parallelism: a target is not sought for layers that run on the same hardware; give a "
+            "number, auto with a budget of multipliers, or a table"
+        )
     if targets is not None:
         nodes = mg
 
@@ -143,8 +191,14 @@ def to_hardware(
             given = {"parallelism": table, **arguments}
             return estimate(add_hardware_metadata_analysis_pass(nodes, given)[0])
 
-        asked = chosen_parallelism(mg, asked, targets, whole, device).table
+        asked = chosen_parallelism(mg, asked, targets, whole, device, memory).table
     mg, _ = add_hardware_metadata_analysis_pass(mg, {"parallelism": asked, **arguments})
+    stage("that it cannot stop for good")
+    if shared and external_memory(mg) is not None:
+        raise ConfigError(
+            "memory: constants of layers that run on the same hardware lie on the chip, and then "
+            "all do; give on-chip, or emit it without reuse"
+        )
     mg, _ = verify_analysis_pass(mg, {})
     mg, _ = verify_progress_analysis_pass(mg, {})
     return mg

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._cache import abandoned, scratch_folder
+from mase_hw._stages import stage
 from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary
 from mase_hw.emit.manifest import Manifest, keep_foreign
@@ -65,7 +66,9 @@ def write_project(
     folder = folder.absolute()
     _recover(folder)
     check_folder(folder)
+    stage("cycles")
     design = build_design(mg)
+    stage("files")
     check_instances(design)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -185,6 +188,6 @@ def _write_testbench(mg: MaseGraph, folder: Path, testbench: TestbenchWriter) ->
         )
         for stream in summary.inputs
     }
-    codes = IntegerReference(mg)(list(inputs.values()))
+    codes = IntegerReference(mg, kept=False)(list(inputs.values()))
     expected = {stream.name: codes[stream.node] for stream in summary.outputs}
     testbench(folder, summary, inputs, expected)

@@ -349,6 +349,10 @@ class MaseGraph(nn.Module):
             known = self._netlists[node] = call, key, made
         return known[2]
 
+    def rounds(self, node: Node) -> int:
+        """Return how often the cells of a node compute in one inference."""
+        return 1
+
     def release(self) -> None:
         """Forget what is kept to be fast alone: calls with constants in float64, and cells."""
         self._calls.clear()

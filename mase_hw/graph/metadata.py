@@ -106,6 +106,8 @@ class MaseMetadata:
         declared: formats that the captured layer itself gives its operands, by name. They hold
             while no pass has given the node other ones.
         folded: whether its constants hold factors of a node that stood behind it.
+        alike: names of the nodes that get the same formats, itself among them, because their layers
+            are to run on the same hardware; while formats are chosen.
     """
 
     module_path: str = ""
@@ -116,6 +118,7 @@ class MaseMetadata:
     pruned: bool = False
     declared: Mapping[str, Format] = field(default_factory=dict)
     folded: bool = False
+    alike: tuple[str, ...] = ()
 
 
 def metadata(node: Node) -> MaseMetadata:

@@ -115,7 +115,7 @@ def _parent(module: nn.Module, target: str) -> tuple[nn.Module, str]:
 
 def _copy_tensor(value: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(value) not in memo:
-        cloned = _own(value.detach())
+        cloned = own_copy(value.detach())
         if isinstance(value, nn.Parameter):
             cloned = nn.Parameter(cloned, requires_grad=value.requires_grad)
         memo[id(value)] = cloned
@@ -123,7 +123,7 @@ def _copy_tensor(value: Tensor, memo: dict[int, Any]) -> Tensor:
     return found
 
 
-def _own(value: Tensor) -> Tensor:
+def own_copy(value: Tensor) -> Tensor:
     """Return a tensor of its own, whose memory is copied when either of the two is written."""
     try:
         return torch._lazy_clone(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 import torch
@@ -26,31 +27,41 @@ class IntegerReference:
 
     Args:
         mg: a quantised graph with common metadata on every node.
+        kept: false to encode the constants of one node at a time, in every call: a large model then
+            takes the memory of its largest node.
 
     Raises:
         UnsupportedError: when a node has no operator or no number format.
     """
 
-    def __init__(self, mg: MaseGraph) -> None:
+    def __init__(self, mg: MaseGraph, *, kept: bool = True) -> None:
         self.inputs = mg.inputs
         self.outputs = output_nodes(mg)
         # An input that all inferences share in torch is one of each inference here.
         self._batched = mg.batched and all(spec(node).shape[:1] == (1,) for node in mg.inputs)
-        self._steps: list[tuple[Node, list[Node], Callable[..., Tensor]]] = []
-        for node in mg.nodes:
-            if node.op == "call_function":
-                self._steps.append(self._step(mg, node))
-        sizes = [spec(node).elements for node in (*self.inputs, *(s[0] for s in self._steps))]
+        nodes = [node for node in mg.nodes if node.op == "call_function"]
+        sizes = [spec(node).elements for node in (*self.inputs, *nodes)]
         self._chunk = max(1, CHUNK_ELEMENTS // max(sizes)) if self._batched else 1
+        once = None if kept else self._chunk
+        self._steps = [self._step(mg, node, once) for node in nodes]
+        if self._batched and not kept:
+            # One node takes all inferences, before the next one is made.
+            self._chunk = sys.maxsize
 
     @staticmethod
-    def _step(mg: MaseGraph, node: Node) -> tuple[Node, list[Node], Callable[..., Tensor]]:
+    def _step(
+        mg: MaseGraph, node: Node, once: int | None
+    ) -> tuple[Node, list[Node], Callable[..., Tensor]]:
         call = mg.call(node)
         problems = call.operator.problems(call)
         if problems:
             raise UnsupportedError(f"{node.name} at {location(node)}: {problems[0]}")
         producers = [producer for _, producer in stream_operands(node)]
-        compute = call.operator.reference(call)
+        compute = (
+            _Once(call, once)
+            if once and not call.operator.keeps_state
+            else call.operator.reference(call)
+        )
         return node, producers, _WithState(call, compute) if call.operator.keeps_state else compute
 
     def __call__(self, inputs: Sequence[Tensor], probes: Sequence[str] = ()) -> dict[str, Tensor]:
@@ -93,6 +104,24 @@ class IntegerReference:
             for node, codes in values.items()
             if node.name in wanted
         }
+
+
+class _Once:
+    """The reference of one call, which is made when it is called and then forgotten.
+
+    Args:
+        call: the call.
+        size: inferences at a time.
+    """
+
+    def __init__(self, call: Call, size: int) -> None:
+        self._call, self._size = call, size
+
+    def __call__(self, *codes: Tensor) -> Tensor:
+        """Return the codes of the results."""
+        compute = self._call.operator.reference(self._call)
+        parts = zip(*(torch.split(item, self._size) for item in codes), strict=True)
+        return torch.cat([compute(*part) for part in parts])
 
 
 class _WithState:

@@ -21,7 +21,7 @@ from typing import Any
 
 import safetensors
 import torch
-from safetensors.torch import save
+from safetensors.torch import save, save_file
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
@@ -59,13 +59,19 @@ def save_graph(mg: MaseGraph, path: str | Path) -> Path:
     """
     target = Path(path)
     temporary = target.with_name(f"{target.name}.part")
-    temporary.write_bytes(to_bytes(mg))
+    stored, known = _content(mg)
+    save_file(stored, temporary, known)
     temporary.replace(target)
     return target
 
 
 def to_bytes(mg: MaseGraph) -> bytes:
     """Return the content of the file that `save_graph` writes."""
+    return save(*_content(mg))
+
+
+def _content(mg: MaseGraph) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors of that file, and what stands before them."""
     tensors, entries = _state(mg)
     stored = {f"state/{name}": value for name, value in tensors.items()}
     examples = [value.detach().cpu().contiguous() for value in mg.example_inputs]
@@ -80,7 +86,7 @@ def to_bytes(mg: MaseGraph) -> bytes:
         "nodes": [_node_entry(node) for node in mg.nodes],
         "tensors": entries,
     }
-    return save(stored, {_KEY: json.dumps(description)})
+    return stored, {_KEY: json.dumps(description)}
 
 
 def from_bytes(content: bytes, training: bool = False) -> MaseGraph:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import tree_leaves, tree_map
 
+from mase_hw._stages import stage
 from mase_hw.errors import CaptureError
 from mase_hw.graph._attention import as_written, batch_first_attention
 from mase_hw.graph._bags import rows_of_bags
@@ -56,6 +57,7 @@ def trace(
         CaptureError: when the model cannot be captured; the message gives the user's line.
     """
     args, kwargs = _arguments(model, example_inputs)
+    stage("capturing")
     title = name or type(model).__name__.lower()
     with _evaluation(model):
         expected = _run(model, args, kwargs)

@@ -37,6 +37,8 @@ LUT_INPUTS = 6
 TABLE_PLACES = 1 << LUT_INPUTS
 # Tables of constants have a coefficient for each number of words from 16 to 256.
 SMALL_ADDRESS, LARGE_ADDRESS = 4, 8
+# Of words that follow no rule, from 64 of them on, a table holds so many.
+LEAST_IRREGULAR_ADDRESS, WORDS_A_TABLE = 6, 16
 # Terms without a coefficient: what is known exactly.
 EXACT = "exact"
 
@@ -90,6 +92,11 @@ def _gates(part: kinds.Gates) -> Taken:
 
 def _turn(part: kinds.Turn) -> Taken:
     terms = {"turn": 1.0, "turn bit": part.bits, "turn carry": carries(part.bits)}
+    if part.wraps:
+        # An inverted bit, and what finds the last number but one; a sum of two bits has no chain.
+        tables = math.ceil(part.bits / LUT_INPUTS) * (part.bits > 1)
+        terms = {EXACT: 1.0 + tables + (part.bits == CARRY_LEAST_BITS - 1)}
+        return Taken(ff=part.bits + (part.bits > 1), carry=carries(part.bits), terms=terms)
     return Taken(ff=part.bits + 1, carry=carries(part.bits), terms=terms)
 
 
@@ -196,9 +203,11 @@ def _table(part: kinds.Table) -> Taken:
     held = varying * part.stages * part.readers
     terms: dict[str, float] = {}
     for inputs, number in sizes.items():
-        size = 1 << max(inputs - LARGE_ADDRESS, 0)
-        name = f"table of {1 << min(max(inputs, SMALL_ADDRESS), LARGE_ADDRESS)}"
-        terms[name] = terms.get(name, 0.0) + number * size * part.readers
+        if inputs > LARGE_ADDRESS or (part.irregular and inputs >= LEAST_IRREGULAR_ADDRESS):
+            name, number = EXACT, number * (1 << inputs) / WORDS_A_TABLE
+        else:
+            name = f"table of {1 << max(inputs, SMALL_ADDRESS)}"
+        terms[name] = terms.get(name, 0.0) + number * part.readers
     if part.stages >= SHIFT_REGISTER_STAGES:
         terms[EXACT] = varying * part.readers
         held = 0

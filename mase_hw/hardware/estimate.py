@@ -31,12 +31,14 @@ from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.cells.axi_source import AxiSource
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_fork import StreamFork
+from mase_hw.graph.laps import PhysicalGraph, physical
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import consumers
 from mase_hw.hardware._part_rules import EXACT, taken
 from mase_hw.hardware.clock import Clock, predicted
 from mase_hw.hardware.memory import ExternalMemory, external_memory
+from mase_hw.hardware.timing import predict
 from mase_hw.ops import Call
 
 if TYPE_CHECKING:
@@ -141,16 +143,19 @@ def estimate(mg: MaseGraph) -> Estimate:
 
 def estimate_nodes(mg: MaseGraph) -> EstimateReport:
     """Return the estimate of every node of such a graph, splitters of its result included."""
+    mg = physical(mg)
     external = external_memory(mg)
     found: dict[str, Estimate] = {}
     interval = external.cycles if external else 0
+    if isinstance(mg, PhysicalGraph):
+        interval = predict(mg).interval_cycles
     placed = placed_cells(mg)
     for name, cells in placed.items():
         found[name] = reduce(add, map(of_cell, cells), Estimate())
     for node in mg.nodes:
         if node.op == "call_function":
             netlist = mg.netlist(node)
-            energy = _energy(mg.call(node), netlist)
+            energy = _energy(mg.call(node), netlist) * mg.rounds(node)
             if energy:
                 found[node.name] += Estimate(energy_pj=energy)
             interval = max(interval, netlist.busy_cycles)
@@ -160,6 +165,7 @@ def estimate_nodes(mg: MaseGraph) -> EstimateReport:
 
 def placed_cells(mg: MaseGraph) -> dict[str, list[Cell]]:
     """Return the cells of every node, splitters of its result and what reads a memory included."""
+    mg = physical(mg)
     external = external_memory(mg)
     found: dict[str, list[Cell]] = {}
     outputs = output_nodes(mg)

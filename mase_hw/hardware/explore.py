@@ -1,7 +1,8 @@
 """Parallelism for a target: the least resources for a rate, or the best rate for resources.
 
-Every node has candidates: a parallelism of each of its streams, and elements of its constants a
-cycle, with the cycles of their netlist and what they are estimated to take. Streams that meet have
+Every node has candidates: a parallelism of each of its streams, elements of its constants a cycle,
+and of what the memories of its constants are made, with the cycles of their netlist and what they
+are estimated to take. Streams that meet have
 one parallelism. CP-SAT of OR-tools chooses a candidate of each node, with a fixed seed and one
 worker, so that equal questions have equal answers.
 
@@ -13,18 +14,22 @@ design, and where it takes more, candidates are chosen anew for as much less.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
+from operator import add
 from typing import Any
 
-from mase_hw.cells import Device, Netlist
+from mase_hw.cells import Device, Netlist, RomSource
 from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.memory import GENERIC
+from mase_hw.graph.memory import AUTO, BLOCK, GENERIC, LOGIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, of_parts
 from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
+from mase_hw.passes.memory import NODE_STYLE, Memory, place_constants, split_styles
 from mase_hw.passes.orders import assign_orders_transform_pass
 from mase_hw.passes.parallelism import Choice, Space, parallelism_space
 
@@ -147,6 +152,7 @@ class Candidate:
         lut: look-up tables.
         dsp: DSP blocks.
         halves: block RAMs, times two.
+        style: of what its memories of constants are made.
     """
 
     lanes: tuple[int, ...]
@@ -155,6 +161,7 @@ class Candidate:
     lut: int
     dsp: int
     halves: int
+    style: str = AUTO
 
     @property
     def cost(self) -> int:
@@ -171,7 +178,7 @@ class Plan:
     """A parallelism of every node.
 
     Attributes:
-        table: the table of `parallelism`.
+        table: the table of `parallelism`, with the styles of memories that are not `auto`.
         interval: cycles from one inference to the next.
         lut: look-up tables of all nodes, estimated.
         dsp: DSP blocks.
@@ -209,7 +216,7 @@ class Plan:
         for node, entry in self.table.items():
             if isinstance(entry, Mapping):
                 lines += ["", f"[parallelism.{node}]"]
-                lines += [f"{key} = {value}" for key, value in entry.items()]
+                lines += [f"{key} = {json.dumps(value)}" for key, value in entry.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -229,7 +236,11 @@ class Explorer:
 
     @classmethod
     def of(
-        cls, mg: MaseGraph, fixed: Mapping[str, Any] | None = None, device: str = GENERIC
+        cls,
+        mg: MaseGraph,
+        fixed: Mapping[str, Any] | None = None,
+        device: str = GENERIC,
+        memory: Memory = ON_CHIP,
     ) -> Explorer:
         """Return the explorer of a graph with common metadata and formats.
 
@@ -237,15 +248,18 @@ class Explorer:
             mg: the graph.
             fixed: a table of what is fixed.
             device: whose blocks cells use.
+            memory: of what memories are made, where that is fixed.
         """
+        fixed, memory = split_styles(fixed, memory)
         mg, _ = assign_orders_transform_pass(mg)
         mg, _ = insert_broadcasts_transform_pass(mg)
+        _, _, styles = place_constants(mg, memory)
         space = parallelism_space(mg, fixed)
         for growth in GROWTHS:
             thin = replace(space, candidates=[_thinned(item, growth) for item in space.candidates])
             if _count(thin) <= MOST_CANDIDATES:
                 break
-        return cls(thin, *_measured(thin, Device.of(device)))
+        return cls(thin, *_measured(thin, Device.of(device), styles))
 
     def best(self, targets: Targets, spared: Mapping[str, float] | None = None) -> Plan:
         """Return the plan of least cost for a rate, or of the best rate.
@@ -362,8 +376,12 @@ class Explorer:
             for choice, item in zip(self.space.choices, chosen, strict=True)
         }
         cycles = [item.cycles for item in chosen]
+        table = self.space.table(values, unrolled)
+        for choice, item in zip(self.space.choices, chosen, strict=True):
+            if item.style != AUTO:
+                table.setdefault(choice.node, {})[NODE_STYLE] = item.style
         return Plan(
-            self.space.table(values, unrolled),
+            table,
             max(cycles, default=0),
             sum(item.lut for item in chosen),
             sum(item.dsp for item in chosen),
@@ -399,22 +417,25 @@ def _count(space: Space) -> int:
     return sum(sizes.values())
 
 
-def _measured(space: Space, device: Device) -> tuple[list[list[Candidate]], int]:
+def _measured(
+    space: Space, device: Device, styles: Mapping[str, str]
+) -> tuple[list[list[Candidate]], int]:
     """Return the candidates of every node that are worth having, and how many there were."""
     known: dict[Hashable, tuple[list[Candidate], int]] = {}
     found, count = [], 0
     for choice in space.choices:
         lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
-        key = choice.likeness, lists
+        style = styles.get(choice.node, AUTO)
+        key = choice.likeness, lists, style
         if key not in known:
-            known[key] = _worth(choice, lists, device)
+            known[key] = _worth(choice, lists, device, style)
         found.append(known[key][0])
         count += known[key][1]
     return found, count
 
 
 def _worth(
-    choice: Choice, lists: Sequence[Sequence[int]], device: Device
+    choice: Choice, lists: Sequence[Sequence[int]], device: Device, style: str
 ) -> tuple[list[Candidate], int]:
     """Return the candidates of a node, and how many were built."""
     kept: list[Candidate] = []
@@ -423,30 +444,42 @@ def _worth(
         made = sorted(
             choice.netlists(lanes), key=lambda item: (item[1].busy_cycles, item[1].multipliers)
         )
+        for unrolled, item in _fewer(made):
+            found = _candidates(lanes, unrolled, item.on(device), style)
+            kept += found
+            count += len(found) - 1
         count += len(made)
-        kept += _fewer(lanes, [(unrolled, item.on(device)) for unrolled, item in made])
     return kept, count
 
 
 def _fewer(
-    lanes: tuple[int, ...], made: Sequence[tuple[Mapping[str, int], Netlist]]
-) -> Iterator[Candidate]:
-    """Yield the candidates at given lanes, less those with more multipliers and no fewer cycles."""
+    made: Sequence[tuple[Mapping[str, int], Netlist]],
+) -> Iterator[tuple[Mapping[str, int], Netlist]]:
+    """Yield what a node may be, less what has more multipliers and no fewer cycles."""
     fewest = math.inf
     for unrolled, netlist in made:
         if netlist.multipliers < fewest or not netlist.multipliers:
             fewest = netlist.multipliers
-            yield _candidate(lanes, unrolled, netlist)
+            yield unrolled, netlist
 
 
-def _candidate(lanes: tuple[int, ...], unrolled: Mapping[str, int], netlist: Netlist) -> Candidate:
-    lut = bram = 0.0
-    dsp = 0
-    for cell in netlist.cells.values():
-        # The words of memories would take long to compute and change little.
-        item = of_parts(cell.parts, contents=False)
-        lut, dsp, bram = lut + item.lut, dsp + item.dsp, bram + item.bram
-    return Candidate(lanes, unrolled, netlist.busy_cycles, round(lut), dsp, round(bram * HALVES))
+def _candidates(
+    lanes: tuple[int, ...], unrolled: Mapping[str, int], netlist: Netlist, style: str
+) -> list[Candidate]:
+    """Return the candidates that a netlist is, one a style of memories that makes a difference."""
+    # The words of memories would take long to compute and change little.
+    memories = [cell for cell in netlist.cells.values() if isinstance(cell, RomSource)]
+    others = [cell for cell in netlist.cells.values() if not isinstance(cell, RomSource)]
+    rest = reduce(add, (of_parts(cell.parts, contents=False) for cell in others), Estimate())
+    found: dict[tuple[int, int], Candidate] = {}
+    for name in (AUTO, LOGIC, BLOCK) if memories and style == AUTO else (style,):
+        made = (of_parts(replace(cell, style=name).parts, contents=False) for cell in memories)
+        item = reduce(add, made, rest)
+        lut, halves = round(item.lut), round(item.bram * HALVES)
+        cycles = netlist.busy_cycles
+        candidate = Candidate(lanes, unrolled, cycles, lut, item.dsp, halves, name)
+        found.setdefault((lut, halves), candidate)
+    return list(found.values())
 
 
 def _solve(
@@ -519,6 +552,7 @@ def chosen_parallelism(
     targets: Targets,
     whole: Callable[[Mapping[str, Any]], Estimate],
     device: str = GENERIC,
+    memory: Memory = ON_CHIP,
 ) -> Plan:
     """Return the plan of a graph whose whole design meets the targets.
 
@@ -528,11 +562,12 @@ def chosen_parallelism(
         targets: what is asked for.
         whole: returns the estimate of the design of a table, queues and splitters included.
         device: whose blocks cells use.
+        memory: of what memories are made, where that is fixed.
 
     Raises:
         ParallelismError: where no plan meets the targets.
     """
-    return fitting(Explorer.of(mg, fixed, device), targets, whole)
+    return fitting(Explorer.of(mg, fixed, device, memory), targets, whole)
 
 
 def fitting(

@@ -22,6 +22,9 @@ from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import Place
 
+# Moves of beats that are computed for layers on the same hardware.
+LAP_MOVES = 100 * MOVES
+
 
 @dataclass
 class _Stream:
@@ -90,17 +93,27 @@ class Network:
         mg: a graph with parallelism.
         netlists: of its nodes.
         outside: the constants that come from outside the chip.
+        inferences: how many follow each other.
     """
 
     def __init__(
-        self, mg: MaseGraph, netlists: Mapping[Node, Netlist], outside: Iterable[Place] = ()
+        self,
+        mg: MaseGraph,
+        netlists: Mapping[Node, Netlist],
+        outside: Iterable[Place] = (),
+        inferences: int = 1,
     ) -> None:
         self._stages: list[_Stage] = []
         self._results: dict[Node, _Stream] = {}
         self._words: dict[Place, _Stream] = {}
         self._left = MOVES
+        # What comes back to where layers begin that run on the same hardware, from where they end.
+        self._back: _Stream | None = None
+        self._end: _Stage | None = None
+        self._inferences = inferences
         for node in mg.inputs:
-            self._results[node] = self._add(Steps(0), {"": _Stream(np.arange(spec(node).beats))})
+            beats = np.arange(inferences * spec(node).beats)
+            self._results[node] = self._add(Steps(0), {"": _Stream(beats)})
         self._inputs = {id(stream) for stream in self._results.values()}
         for node, netlist in netlists.items():
             netlist = netlist.flat
@@ -115,7 +128,13 @@ class Network:
                     owner, port = next(key for key, link in netlist.links.items() if link == wire)
                     words = np.zeros(netlist.cells[owner].inputs[port].beats, dtype=np.int64)
                     streams[wire] = self._words[place] = _Stream(words)
+            for name, given in netlist.inputs.items():
+                if Wire("", name) not in streams:
+                    self._back = _Stream(np.zeros(inferences * given.beats, dtype=np.int64))
+                    streams[Wire("", name)] = self._back
             self._results[node] = self._cells(netlist, streams)
+            if len(netlist.outputs) > 1:
+                self._end = self._results[node].stage
 
     def _cells(self, netlist: Netlist, streams: dict[Wire, _Stream]) -> _Stream:
         """Add the cells of a node; return the stream of its result."""
@@ -179,6 +198,34 @@ class Network:
         if any(len(stage.output.users) > 1 for stage in self._stages) and not self._settle():
             for stage in self._stages:
                 stage.run()
+
+    def go_round(self) -> bool:
+        """Compute when beats move that go through layers on the same hardware.
+
+        What enters a layer depends on what left the one before. At first all of that counts as
+        there, which is too early; every step settles a layer more, and none comes too late.
+
+        Returns:
+            Whether that came to an end.
+        """
+        assert self._back is not None and self._end is not None
+        forks = any(len(stage.output.users) > 1 for stage in self._stages)
+        self._left = LAP_MOVES
+        for stage in self._stages:
+            stage.run()
+        while not forks or self._settle():
+            (taken,) = self._end.taken.values()
+            each = self._back.offered.size // self._inferences
+            times = taken.reshape(self._inferences, -1)[:, :each].reshape(-1)
+            if np.array_equal(times, self._back.offered):
+                return True
+            self._back.offered = times
+            for stage, _ in self._back.users:
+                stage.stale = True
+            if not forks:
+                for stage in self._stages:
+                    stage.run()
+        return False
 
     def _settle(self) -> bool:
         """Let consumers hold producers up; return whether that came to an end."""

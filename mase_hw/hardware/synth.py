@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 
+# A register that a module keeps has twins, which would become one.
+KEPT_REGISTERS = "setattr -set keep 1 w:* a:keep %i %ci1 t:$*dff* %i"
 _PASS = re.compile(r"[\d.]+ Executing (?P<name>[\w ]+?) (?:pass|frontend|backend)\b")
 _DIAGNOSTIC = re.compile(r"(?:^|: )ERROR: ")
 _HINTS = (
@@ -169,6 +171,7 @@ def _script(
     return [
         f"read_slang --best-effort-hierarchy --top top {target.front_end(dsp=dsp)} -f files.f",
         *kept,
+        KEPT_REGISTERS,
         f"{target.synthesis(netlist.part if netlist else None, dsp=dsp)} -top {top}",
         *([f"select {top}", *pads, "select -clear"] if pads else []),
         f'tee -q -o "{statistics}" stat -json',

@@ -10,16 +10,22 @@ from torch.fx import Node
 
 from mase_hw.cells import MOVES, Curve, Netlist
 from mase_hw.geometry.beats import Cycles
+from mase_hw.graph.laps import PhysicalGraph, physical
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import ExternalMemory, Place, deliver, external_memory
-from mase_hw.hardware.pressure import Network
+from mase_hw.hardware.pressure import LAP_MOVES, Network
 
 # Rounds in which late words and the words that are then taken late agree, or nearly so, and the
 # cycles and beats that are replayed for that: the rounds of a long inference are fewer.
 SETTLING_ROUNDS = 256
 SETTLING_STEPS = 20_000_000
+# Inferences after which layers that run on the same hardware take turns at a steady pace.
+LAP_INFERENCES = 3
+# Cycles through the register of an entry or an exit, and with the queue before an entry.
+REGISTER_CYCLES = 2
+LAP_CYCLES = 3
 
 
 @dataclass(frozen=True)
@@ -47,9 +53,12 @@ class Prediction:
 
 def predict(mg: MaseGraph) -> Prediction:
     """Return the prediction for a graph with parallelism."""
+    mg = physical(mg)
     netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
     work = {node.name: spec(node).beats for node in mg.inputs}
     work |= {node.name: netlist.busy_cycles for node, netlist in netlists.items()}
+    if isinstance(mg, PhysicalGraph):
+        return _in_laps(mg, netlists, work)
     interval = max(work.values())
     memory = external_memory(mg)
     if memory is not None:
@@ -57,6 +66,71 @@ def predict(mg: MaseGraph) -> Prediction:
     if sum(netlist.moves for netlist in netlists.values()) > MOVES:
         return Prediction(interval, _sketched(mg, netlists, memory), work, memory, True)
     return Prediction(interval, _latency(mg, netlists, memory, sum(work.values())), work, memory)
+
+
+def _in_laps(
+    mg: PhysicalGraph, netlists: Mapping[Node, Netlist], work: Mapping[str, int]
+) -> Prediction:
+    """Return the prediction of a design in which layers run on the same hardware.
+
+    An inference enters it when the one before has entered its last layer, so that the interval
+    follows from how long activations go round.
+    """
+    work = {node.name: work[node.name] * mg.rounds(node) for node in (*mg.inputs, *netlists)}
+    slowest = max(work.values())
+    rounds = mg.count * LAP_INFERENCES
+    moves = sum(netlist.moves * mg.rounds(node) for node, netlist in netlists.items())
+    if moves * LAP_INFERENCES * rounds // 2 <= LAP_MOVES:
+        network = Network(mg, netlists, (), LAP_INFERENCES)
+        if network.go_round():
+            ends = np.stack(
+                [network.offered(node).reshape(LAP_INFERENCES, -1)[:, -1] for node in mg.outputs]
+            ).max(axis=0)
+            first = min(max(0, int(network.gone(node)[0])) for node in mg.inputs)
+            interval = max(slowest, int(ends[-1] - ends[-2]))
+            return Prediction(interval, int(ends[0]) - first, work)
+    latency, interval = _sketched_laps(mg, netlists)
+    return Prediction(max(slowest, interval), latency, work, None, True)
+
+
+def _sketched_laps(mg: PhysicalGraph, netlists: Mapping[Node, Netlist]) -> tuple[int, int]:
+    """Return the latency of an inference alone, and the interval, from some beats of each tensor.
+
+    Every layer begins as if it stood idle, and takes its beats evenly.
+    """
+    curves: dict[Node, Curve] = {}
+    inside = [node for node in netlists if node.name in mg.turns.inside]
+    busy = max(netlists[node].busy_cycles for node in inside)
+    step = busy / spec(mg.entry).beats
+    starts: list[int] = []
+    for node in mg.nodes:
+        if node.op == "placeholder":
+            curves[node] = Curve.even(spec(node).beats, spec(node).beats, 1)
+        elif node is mg.exit:
+            (end,) = node.all_input_nodes
+            for number in range(mg.count):
+                starts.append(int(curves[mg.entry].times[0]))
+                if number:
+                    for item in inside:
+                        curves[item] = _sketch(netlists[item], item, curves)
+                beats, times = curves[end].beats, curves[end].times
+                free = curves[mg.entry].times + busy
+                back = Curve(beats, np.maximum(times + LAP_CYCLES, free))
+                curves[mg.entry] = back.spaced(step)
+            curves[node] = Curve(beats, times + REGISTER_CYCLES)
+        elif node is mg.entry:
+            (before,) = node.all_input_nodes
+            first = Curve(curves[before].beats, curves[before].times + REGISTER_CYCLES)
+            curves[node] = first.spaced(step)
+        elif node in netlists:
+            curves[node] = _sketch(netlists[node], node, curves)
+    latency = max(int(curves[node].times[-1]) for node in output_nodes(mg))
+    return latency, starts[-1] - starts[0] + busy
+
+
+def _sketch(netlist: Netlist, node: Node, curves: Mapping[Node, Curve]) -> Curve:
+    arrivals = {name: curves[producer] for name, producer in stream_operands(node)}
+    return netlist.sketch(arrivals).offered
 
 
 def _sketched(

@@ -164,6 +164,8 @@ class Operator(ABC):
             format is claimed, although some are bridged.
         homogeneous: true when results of operands that are `s` times as large, `s` above zero, are
             `s` times as large, or the same whole numbers.
+        elementwise: true when an element of the result depends on its own element of each stream
+            alone, and on constants.
         options: the keys of a configuration that are none of a number format's, and their values;
             a call has those that are given among its attributes.
     """
@@ -192,6 +194,7 @@ class Operator(ABC):
     keeps_state: ClassVar[bool] = False
     exact_everywhere: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = False
+    elementwise: ClassVar[bool] = False
     options: ClassVar[Mapping[str, range]] = {}
 
     @property

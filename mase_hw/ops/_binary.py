@@ -34,6 +34,7 @@ class Binary(Operator):
     """
 
     broadcasts: ClassVar[bool] = True
+    elementwise: ClassVar[bool] = True
     families: ClassVar[Families] = ELEMENTWISE
     operation: ClassVar[str]
 

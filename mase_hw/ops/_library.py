@@ -117,6 +117,13 @@ def define_order(name: str, function: Callable[..., Tensor]) -> None:
     _LIBRARY.impl(name, function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 
 
+def define_thresholds(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, bounds, signs, lowest, step)`, `function` of them."""
+    signature = "(Tensor self, Tensor bounds, Tensor signs, float lowest, float step) -> Tensor"
+    _LIBRARY.define(f"{name}{signature}")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+
+
 def define_steps(name: str, function: Callable[..., Tensor]) -> None:
     """Register `torch.ops.mase.<name>(values, scale, back)`, `function` of them."""
     _LIBRARY.define(f"{name}(Tensor self, float scale, bool back) -> Tensor")  # type: ignore[no-untyped-call]

@@ -110,10 +110,10 @@ class ScaledProduct(Product):
         """Requantize the sums."""
         sums = net.add(cell, "sums", **inputs)
         result = self.call.result.quantized
-        bits, count = multiplier_bits(result), self.call.result.shape[self.axis]
+        bits, count = self._factor_bits, self.call.result.shape[self.axis]
         number = Fixed(bits + SHIFT_BITS, 0, signed=False)
         spec = TensorSpec((count,), format=number, parallelism=(1, feed.out_lanes))
-        words = net.source("multiplier", spec, lambda: self._words(bits).expand(count))
+        words = net.source("multiplier", spec, lambda: self._words().expand(count))
         requantize = Requantize(
             Encoding(self._width()),
             number.encoding,
@@ -125,8 +125,22 @@ class ScaledProduct(Product):
         )
         return net.add(requantize, data_in_0=sums, multiplier=words)
 
-    def _words(self, bits: int) -> Tensor:
+    def _words(self) -> Tensor:
+        bits = self._factor_bits
+        if not bits:
+            shifts = [shift - factor.bit_length() + 1 for factor, shift in self._multipliers]
+            return torch.tensor(shifts)
         return torch.tensor([shift << bits | factor for factor, shift in self._multipliers])
+
+    @property
+    def _factor_bits(self) -> int:
+        """Bits of the multipliers; none where all scales are powers of two up to one."""
+        if all(
+            factor.bit_count() == 1 and shift >= factor.bit_length() - 1
+            for factor, shift in self._multipliers
+        ):
+            return 0
+        return multiplier_bits(self.call.result.quantized)
 
     def _width(self) -> int:
         return max(2, self.whole.width())

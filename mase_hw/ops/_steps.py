@@ -34,6 +34,7 @@ class Step(Operator):
     """
 
     families: ClassVar[Families] = FIXED_POINT
+    elementwise: ClassVar[bool] = True
     rounding: ClassVar[str]
     negates: ClassVar[bool] = False
 

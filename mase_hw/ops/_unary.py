@@ -59,6 +59,7 @@ class Unary(Operator):
 
     families: ClassVar[Families] = FUNCTIONS
     approximates: ClassVar[bool] = True
+    elementwise: ClassVar[bool] = True
     required_attributes: ClassVar[Attributes] = {}
 
     def __init__(self) -> None:

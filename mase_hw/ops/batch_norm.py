@@ -27,6 +27,7 @@ class BatchNorm(Operator):
     """Affine map per channel, dimension 1 of the torch tensor."""
 
     name: ClassVar[str] = "batch_norm"
+    elementwise: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = ("aten.batch_norm.default",)
     operand_names: ClassVar[Mapping[str, str]] = {
         "input": "data_in_0",

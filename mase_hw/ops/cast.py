@@ -37,6 +37,7 @@ class Cast(Operator):
     name: ClassVar[str] = "cast"
     targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
     role: ClassVar[str | None] = "cast"
+    elementwise: ClassVar[bool] = True
     families: ClassVar[Families] = frozenset(Family)
 
     def problems(self, call: Call) -> list[str]:

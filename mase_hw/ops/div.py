@@ -27,6 +27,7 @@ class Div(Operator):
     """A negative divisor changes the sign."""
 
     name: ClassVar[str] = "div"
+    elementwise: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "aten.div.Tensor",
         "aten.div.Scalar",

@@ -34,6 +34,7 @@ class PReLU(Operator):
     """Parametric rectifier."""
 
     name = "prelu"
+    elementwise = True
     targets = ("aten.prelu.default",)
 
     def bind(

@@ -40,6 +40,7 @@ class Where(Operator):
         "other": "data_in_1",
     }
     broadcasts: ClassVar[bool] = True
+    elementwise: ClassVar[bool] = True
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         """Return that of 0 and 1 for the condition."""

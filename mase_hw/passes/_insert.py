@@ -18,7 +18,8 @@ def insert_after(
     role: str,
     given: TensorSpec,
     result: TensorSpec,
-    arguments: tuple[float | list[int], ...] = (),
+    arguments: tuple[float | list[int] | Node, ...] = (),
+    stem: str | None = None,
 ) -> Node:
     """Insert the operator of `role` behind `producer`, with metadata; no use is replaced.
 
@@ -29,10 +30,11 @@ def insert_after(
         given: its operand.
         result: its result.
         arguments: further arguments of its torch operator.
+        stem: what its name begins with; the producer's name when not given.
     """
     operator = operator_for_role(role)
     target = decode_target("call_function", operator.targets[0])
-    free = unique_name(f"{producer.name}_{operator.name}", [node.name for node in mg.nodes])
+    free = unique_name(f"{stem or producer.name}_{operator.name}", [node.name for node in mg.nodes])
     with mg.fx_graph.inserting_after(producer):
         node = mg.fx_graph.create_node(
             "call_function", target, (producer, *arguments), {}, name=free

@@ -14,6 +14,7 @@ from mase_hw._registry import nearest
 from mase_hw.cells import MOVES, SAMPLES, Arrivals, Curve, Netlist
 from mase_hw.errors import ConfigError
 from mase_hw.geometry.beats import Cycles
+from mase_hw.graph.laps import is_lap, laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import refresh_output, stream_operands
@@ -26,6 +27,9 @@ SETTLING = 2
 LEAST_DEPTH = 2
 # Cycles that a queue takes.
 QUEUE_CYCLES = 2
+
+# Times that a schedule is made anew because queues delay what comes through them.
+SCHEDULES = 4
 
 Edge = tuple[Node, str]
 Run = Callable[[Netlist, Arrivals, Cycles | None], tuple[Mapping[str, Cycles], bool]]
@@ -71,9 +75,20 @@ def insert_fifos_transform_pass(
             queue.args = (queue.args[0], depth)
             queues.append(queue)
     _check_depths(asked, fifos)
+    _share_depths(mg, fifos)
     refresh_output(mg)
     mg.recompile()
     return mg, {"fifos": fifos}
+
+
+def _share_depths(mg: MaseGraph, fifos: dict[str, int]) -> None:
+    """Give the queues of layers that run on the same hardware the depths of the first one's."""
+    laps = laps_of(mg)
+    for nodes in laps.places if laps else ():
+        if nodes[0].name in fifos:
+            for node in nodes[1:]:
+                node.args = (node.args[0], fifos[nodes[0].name])
+                del fifos[node.name]
 
 
 def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
@@ -95,21 +110,49 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
     if not forks:
         return {}
     netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
-    work = [netlist.busy_cycles for netlist in netlists.values()]
-    interval = max([*work, *(spec(node).beats for node in mg.inputs)])
+    work = {node: netlist.busy_cycles for node, netlist in netlists.items()}
+    interval = max([*work.values(), *(spec(node).beats for node in mg.inputs)])
+    steps = _steps(mg, work, interval)
     joins = [node for node in netlists if len(stream_operands(node)) > 1]
     before = set[Node]().union(*map(_origins, joins))
     netlists = {node: netlist for node, netlist in netlists.items() if node in before}
-    if sum(netlist.moves for netlist in netlists.values()) > MOVES:
-        offered = _sketched(mg, netlists, interval, 1)
-        latency = max(int(times[-1]) for times in offered.values())
-        offered = _sketched(mg, netlists, interval, latency // interval + SETTLING)
-        taken, free = _taken(netlists, offered, partial(_sketch, late=interval // SAMPLES))
-        return _behind(forks, netlists, taken, offered, free, _most_waiting_between)
-    latency = max(int(times[-1]) for times in _offered(mg, netlists, interval, 1).values())
-    offered = _offered(mg, netlists, interval, latency // interval + SETTLING)
-    taken, free = _taken(netlists, offered, _run)
-    return _behind(forks, netlists, taken, offered, free, _most_waiting)
+    is_large = sum(netlist.moves for netlist in netlists.values()) > MOVES
+    come, waiting = (_sketched, _most_waiting_between) if is_large else (_offered, _most_waiting)
+    run: Run = partial(_sketch, late=interval // SAMPLES) if is_large else _run
+    found: dict[Node, list[tuple[Edge, int, int]]] = {}
+    delays: dict[Edge, int] = {}
+    for _ in range(SCHEDULES):
+        latency = max(int(times[-1]) for times in come(mg, netlists, steps, delays, 1).values())
+        inferences = latency // min(steps.values()) + SETTLING
+        offered = come(mg, netlists, steps, delays, inferences)
+        taken, free = _taken(netlists, forks, offered, delays, run)
+        found = _behind(forks, netlists, taken, offered, free, waiting)
+        known, delays = delays, _delays(found)
+        if delays == known:
+            break
+    return found
+
+
+def _delays(late: Mapping[Node, list[tuple[Edge, int, int]]]) -> dict[Edge, int]:
+    """Return the cycles that queues take on the way to operands: one each."""
+    delays: dict[Edge, int] = {}
+    for edges in late.values():
+        passed = [0]
+        for edge, behind, depth in edges:
+            if depth > 1:
+                passed.append(passed[behind] + 1)
+            delays[edge] = passed[-1] if depth > 1 else passed[behind]
+    return delays
+
+
+def _arrivals(
+    node: Node, offered: Mapping[Node, Cycles], delays: Mapping[Edge, int]
+) -> dict[str, Cycles]:
+    """Return when beats of each operand are offered, from the queues that they come through."""
+    return {
+        name: offered[producer] + delays.get((node, name), 0)
+        for name, producer in stream_operands(node)
+    }
 
 
 def _behind(
@@ -133,7 +176,8 @@ def _behind(
     found: dict[Node, list[tuple[Edge, int, int]]] = {}
     edges_of = {node: [edge for edge in _edges(node) if edge in taken] for node in free}
     for producer, edges in {**forks, **edges_of}.items():
-        gone = [offered[producer] if producer in free else _first(producer, taken, offered)]
+        left = offered[producer] if producer in free else _gone(producer, edges, taken, offered)
+        gone = [left]
         for edge in sorted(edges, key=lambda edge: int(taken[edge].sum())):
             earlier = (place for place, times in enumerate(gone) if (times <= taken[edge]).all())
             behind = max(earlier)
@@ -184,25 +228,34 @@ def _edges(producer: Node) -> list[Edge]:
 
 
 def _taken(
-    netlists: Mapping[Node, Netlist], offered: Mapping[Node, Cycles], run: Run
+    netlists: Mapping[Node, Netlist],
+    forks: Mapping[Node, list[Edge]],
+    offered: Mapping[Node, Cycles],
+    delays: Mapping[Edge, int],
+    run: Run,
 ) -> tuple[dict[Edge, Cycles], set[Node]]:
     """Return when operands are taken where nothing is computed before it is taken.
 
-    What is offered when `offered` says goes when the first that wants it takes it, and holds its
-    producer up until then. A producer that would be late for that runs free, into queues; those
-    are returned, too.
+    What is offered when `offered` says goes when the first that wants it takes it, or when all have
+    taken it that get no queue, and holds its producer up until then. A producer that would be late
+    for that runs free, into queues; those are returned, too.
 
     Args:
         netlists: of the nodes.
+        forks: operands that may get queues, by what forks.
         offered: when results are offered to consumers that are always ready.
+        delays: of the queues before operands.
         run: returns when a node takes its operands, given when its results go, and whether it is
             late for that.
     """
     taken: dict[Edge, Cycles] = {}
     free = set[Node]()
     for node, netlist in reversed(list(netlists.items())):
-        arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
-        gone = _first(node, taken, offered)
+        arrivals = _arrivals(node, offered, delays)
+        if is_lap(node):
+            taken |= {(node, name): times for name, times in arrivals.items()}
+            continue
+        gone = _gone(node, forks.get(node, []), taken, offered)
         found, late = run(netlist, arrivals, gone)
         if late:
             free.add(node)
@@ -229,13 +282,20 @@ def _sketch(
     return taken, gone is not None and bool((sketch.offered.times > gone + late).any())
 
 
-def _first(node: Node, taken: Mapping[Edge, Cycles], offered: Mapping[Node, Cycles]) -> Cycles:
-    """Return when each beat of a result goes to the first that takes it."""
+def _gone(
+    node: Node, queued: list[Edge], taken: Mapping[Edge, Cycles], offered: Mapping[Node, Cycles]
+) -> Cycles:
+    """Return when each beat of a result has gone: what gets a queue waits there for it.
+
+    That is when the first takes it of those that may get queues, and when all others have.
+    """
     edges = _edges(node)
-    times = [taken[edge] for edge in edges if edge in taken]
-    if len(times) < len(edges) or any(user.op == "output" for user in node.users):
-        times.append(offered[node])
-    return np.minimum.reduce(times) if times else offered[node]
+    others = [taken[edge] for edge in edges if edge in taken and edge not in queued]
+    if any(edge not in taken for edge in edges) or any(user.op == "output" for user in node.users):
+        others.append(offered[node])
+    first = [taken[edge] for edge in queued if edge in taken]
+    times = [np.minimum.reduce(first), *others] if first else others
+    return np.maximum.reduce(times) if times else offered[node]
 
 
 def _most_waiting(producer: Node, offered: Cycles, taken: Cycles) -> int:
@@ -245,29 +305,55 @@ def _most_waiting(producer: Node, offered: Cycles, taken: Cycles) -> int:
 
 
 def _offered(
-    mg: MaseGraph, netlists: Mapping[Node, Netlist], interval: int, inferences: int
+    mg: MaseGraph,
+    netlists: Mapping[Node, Netlist],
+    steps: Mapping[Node, int],
+    delays: Mapping[Edge, int],
+    inferences: int,
 ) -> dict[Node, Cycles]:
+    """Return when each beat is offered to consumers that are always ready."""
     offered: dict[Node, Cycles] = {}
     for node in mg.nodes:
-        if node.op == "placeholder":
+        if node in steps:
             beats = spec(node).beats
-            offered[node] = np.arange(inferences * beats) * interval // beats
+            offered[node] = np.arange(inferences * beats) * steps[node] // beats
         elif node in netlists:
-            arrivals = {name: offered[producer] for name, producer in stream_operands(node)}
+            arrivals = _arrivals(node, offered, delays)
             offered[node] = netlists[node].run(arrivals).offered["data_out_0"]
     return offered
 
 
+def _steps(mg: MaseGraph, work: Mapping[Node, int], interval: int) -> dict[Node, int]:
+    """Return what sends beats evenly, and the cycles between its inferences.
+
+    These are the inputs, and laps: a layer of several that run on the same hardware computes as
+    often as there are layers.
+    """
+    laps = laps_of(mg)
+    steps = dict.fromkeys([*mg.inputs, *filter(is_lap, mg.nodes)], interval)
+    if laps is not None:
+        busy = max(work[node] for node in (laps.laps[0], *laps.layers[0]))
+        steps |= dict.fromkeys(laps.laps[:-1], busy)
+    return steps
+
+
 def _sketched(
-    mg: MaseGraph, netlists: Mapping[Node, Netlist], interval: int, inferences: int
+    mg: MaseGraph,
+    netlists: Mapping[Node, Netlist],
+    steps: Mapping[Node, int],
+    delays: Mapping[Edge, int],
+    inferences: int,
 ) -> dict[Node, Cycles]:
     """Return when some beats of each tensor are offered to consumers that are always ready."""
     curves: dict[Node, Curve] = {}
     for node in mg.nodes:
-        if node.op == "placeholder":
-            curves[node] = Curve.even(spec(node).beats, interval, inferences)
+        if node in steps:
+            curves[node] = Curve.even(spec(node).beats, steps[node], inferences)
         elif node in netlists:
-            arrivals = {name: curves[producer] for name, producer in stream_operands(node)}
+            times = _arrivals(node, {item: curve.times for item, curve in curves.items()}, delays)
+            arrivals = {
+                name: Curve(netlists[node].inputs[name].beats, item) for name, item in times.items()
+            }
             curves[node] = netlists[node].sketch(arrivals).offered
     return {node: curve.times for node, curve in curves.items()}
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Interpreter, Node
 
-from mase_hw.formats import format_class
+from mase_hw.formats import Format, format_class
 from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
 from mase_hw.graph.calls import spec_of, tensor_arguments
 from mase_hw.graph.metadata import CommonMetadata
-from mase_hw.graph.rebuild import set_tensor
+from mase_hw.graph.rebuild import own_copy, set_tensor
 from mase_hw.ops import Call, Operator
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.remove_identity import erase_node
@@ -110,7 +110,7 @@ def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: No
     """Put a buffer in a node's place, or a parameter that shows the elements of one."""
     # A name of a module's own, as `to`, is no buffer's.
     target = f"folded.{node.name}{'_value' if hasattr(nn.Module, node.name) else ''}"
-    held = value.detach().clone()
+    held = own_copy(value.detach())
     if parameter is not None:
         held = nn.Parameter(held, requires_grad=mg.constant(parameter).requires_grad)
     set_tensor(mg.model, target, held)
@@ -133,7 +133,8 @@ def fold_into_producer_transform_pass(
 
     A node merges when it is the only user of its producer's result, and where the producer's
     weights are not to be rounded to a few values, as signs or powers of two: its factors would be
-    lost with what is rounded away, and another function than the model's be left.
+    lost with what is rounded away, and another function than the model's be left. Nor does it where
+    the weights are values of their format as they are, because the model rounds them itself.
 
     Args:
         mg: the graph, with common metadata.
@@ -149,9 +150,11 @@ def fold_into_producer_transform_pass(
     config = None if given is None else Configuration.parse(given)
     for node in mg.nodes:
         producer = _foldable_producer(node)
-        if producer is None or (config is not None and not _takes_factors(config, producer)):
+        if producer is None:
             continue
         call, before = mg.call(node), mg.call(producer)
+        if config is not None and not _takes_factors(config, producer, before):
+            continue
         constants = call.operator.fold(call, before)
         if constants is None:
             continue
@@ -165,14 +168,27 @@ def fold_into_producer_transform_pass(
     return mg, {"folded": folded}
 
 
-def _takes_factors(config: Configuration, node: Node) -> bool:
+def _takes_factors(config: Configuration, node: Node, call: Call) -> bool:
     """Return whether every format that a node's weights may get takes factors."""
     entry = config.for_node(node.name, common(node).operator)
     names = entry.get("weight_name") or entry.get("name")
     widths = entry.get("weight_width", entry.get("data_in_width"))
     known: list[Mapping[str, Any]] = [{"width": width} for width in _choices(widths, int)]
     classes = [format_class(str(name)) for name in _choices(names, str)]
-    return all(cls.takes_factors(fields) for cls in classes for fields in known or [{}])
+    if not all(cls.takes_factors(fields) for cls in classes for fields in known or [{}]):
+        return False
+    weight = call.constants.get("weight")
+    return weight is None or not any(_holds(cls, entry, weight) for cls in classes)
+
+
+def _holds(cls: type[Format], entry: Mapping[str, Any], weight: Tensor) -> bool:
+    """Return whether weights are values of a format already, so that rounding leaves them."""
+    keys = {key: f"weight_{key}" for key in cls.field_names()}
+    fields = {key: entry[word] for key, word in keys.items() if word in entry}
+    if not fields or any(isinstance(value, Mapping | list | tuple) for value in fields.values()):
+        return False
+    number = cls.fit_values(weight, **fields)
+    return bool(torch.equal(number.round_values(weight), weight))
 
 
 def _choices(value: Any, kind: type) -> list[Any]:

@@ -13,7 +13,7 @@ from mase_hw.graph.memory import AUTO, GENERIC, ON_CHIP
 from mase_hw.graph.metadata import HardwareMetadata, update
 from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.fifo import insert_fifos_transform_pass
-from mase_hw.passes.memory import place_constants
+from mase_hw.passes.memory import place_constants, split_styles
 from mase_hw.passes.orders import assign_orders_transform_pass
 from mase_hw.passes.parallelism import assign_parallelism_transform_pass
 
@@ -40,7 +40,10 @@ def add_hardware_metadata_analysis_pass(
     device = given.pop("device", GENERIC)
     if device not in Device.names():
         raise ConfigError(f"device is {device!r}; allowed: {', '.join(Device.names())}")
-    port, outside, styles = place_constants(mg, given.pop("memory", ON_CHIP))
+    memory = given.pop("memory", ON_CHIP)
+    if "parallelism" in given:
+        given["parallelism"], memory = split_styles(given["parallelism"], memory)
+    port, outside, styles = place_constants(mg, memory)
     mg, ordered = assign_orders_transform_pass(mg)
     mg, expanded = insert_broadcasts_transform_pass(mg)
     mg, info = assign_parallelism_transform_pass(mg, given)

@@ -12,6 +12,8 @@ from mase_hw.graph.memory import AUTO, EXTERNAL, ON_CHIP, STYLES, MemoryPort
 
 PLACES = (ON_CHIP, EXTERNAL)
 STYLE = "style"
+# The same in a table of `parallelism`, where a search for the least resources writes it.
+NODE_STYLE = "memory_style"
 Memory = str | Mapping[str, Any]
 
 
@@ -61,6 +63,31 @@ def place_constants(
         for name, places in chosen.items()
     }
     return MemoryPort.parse(options), {name: item for name, item in outside.items() if item}, styles
+
+
+def split_styles(parallelism: Any, memory: Memory) -> tuple[Any, Memory]:
+    """Return a parallelism without the styles of memories that its nodes name, and a memory with.
+
+    A style that the memory names itself stays.
+    """
+    if not isinstance(parallelism, Mapping):
+        return parallelism, memory
+    tables = {key: entry for key, entry in parallelism.items() if isinstance(entry, Mapping)}
+    styles = {key: entry[NODE_STYLE] for key, entry in tables.items() if NODE_STYLE in entry}
+    if not styles:
+        return parallelism, memory
+    rest = {
+        key: {name: item for name, item in entry.items() if name != NODE_STYLE}
+        if key in styles
+        else entry
+        for key, entry in parallelism.items()
+    }
+    named: dict[str, Any] = {"default": memory}
+    if isinstance(memory, Mapping):
+        named = dict(memory)
+    for key, style in styles.items():
+        named[key] = {STYLE: style, **named.get(key, {})}
+    return rest, named
 
 
 def _style(what: str, value: Any) -> str:

@@ -14,6 +14,7 @@ from mase_hw._registry import nearest
 from mase_hw.cells import Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
+from mase_hw.graph.laps import laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
@@ -166,6 +167,7 @@ def _grouped(
                 groups.add((node, name, dim), min(size, limits.get((name, dim), size)), formats)
     unrolls = _fix(mg, groups, nodes, table)
     _tie(mg, groups, nodes)
+    _tie_layers(mg, groups, unrolls)
     split = _join_edges(groups, nodes)
     return groups, nodes, unrolls, split
 
@@ -283,6 +285,31 @@ def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
     _refuse(problems)
 
 
+def _tie_layers(mg: MaseGraph, groups: Groups, unrolls: dict[Slot, int]) -> None:
+    """Give the same lanes to layers that run on the same hardware; they may be asked of any."""
+    laps = laps_of(mg)
+    if laps is None:
+        return
+    problems = []
+    for first, *others in [*laps.places, laps.laps]:
+        for node, (name, dim) in product(others, product(_streams(mg, first), (0, 1))):
+            one, two = (first, name, dim), (node, name, dim)
+            if groups.compatible(one, two):
+                groups.merge(one, two)
+                continue
+            problems.append(
+                f"parallelism of {first.name} and {node.name}, which run on the same hardware: "
+                f"{name}_dim_{dim} must be equal, not {groups.find(one).fixed} and "
+                f"{groups.find(two).fixed}"
+            )
+    for nodes in laps.places:
+        asked = [
+            (name, dim, value) for (node, name, dim), value in unrolls.items() if node in nodes
+        ]
+        unrolls |= {(node, name, dim): value for name, dim, value in asked for node in nodes}
+    _refuse(problems)
+
+
 def _join_edges(groups: Groups, nodes: list[Node]) -> list[tuple[Node, str, Node]]:
     """Tie both ends of every edge; return the edges whose ends were asked to differ."""
     split = []
@@ -304,10 +331,12 @@ def _balance(
     order = list(groups.all())
     index = {id(group): number for number, group in enumerate(order)}
     alike: dict[Hashable, Unit] = {}
+    laps = laps_of(mg)
+    twins = laps.twins if laps else {}
     units = {
-        node: _unit(mg, node, groups, index, unrolls, alike)
+        node: _unit(mg, node, groups, index, unrolls, alike, len(twins.get(node, ".")))
         for node in mg.nodes
-        if node.op == "call_function"
+        if node.op == "call_function" and twins.get(node, (node,))[0] is node
     }
     balance = Balance(list(units.values()), [group.candidates() for group in order])
     lanes = balance.best(budget)
@@ -320,9 +349,10 @@ def _balance(
         group.value = value
     interval = balance.smallest_interval(lanes, budget)
     return {
-        (node, name, 0): value
+        (twin, name, 0): value
         for node, unit in units.items()
         for name, value in unit.choose(lanes, interval).unrolled.items()
+        for twin in twins.get(node, (node,))
     }
 
 
@@ -333,6 +363,7 @@ def _unit(
     index: Mapping[int, int],
     unrolls: Mapping[Slot, int],
     alike: dict[Hashable, Unit],
+    rounds: int,
 ) -> Unit:
     """Return what the search for the smallest interval sees of a node.
 
@@ -343,6 +374,7 @@ def _unit(
         index: their places, by identity.
         unrolls: the elements per cycle that are asked for.
         alike: units of nodes that came before, by what they are measured by.
+        rounds: how often it computes in one inference.
     """
     call = mg.call(node)
     slots = [(name, dim) for name in _streams(mg, node) for dim in (0, 1)]
@@ -356,13 +388,13 @@ def _unit(
     def measure(lanes: Lanes) -> Iterator[Option]:
         for unrolled, netlist, elements in _netlists(call, slots, places, seen, asked, lanes):
             yield Option(
-                netlist.busy_cycles,
+                netlist.busy_cycles * rounds,
                 netlist.multipliers,
                 sum(lanes) + ELEMENT_WIDTH * elements,
                 unrolled,
             )
 
-    likeness = _likeness(call), tuple(map(seen.index, places)), *sorted(asked.items())
+    likeness = _likeness(call), tuple(map(seen.index, places)), rounds, *sorted(asked.items())
     return alike.setdefault(likeness, Unit(seen, measure)).like(seen)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch.fx import Node
 
 from mase_hw._registry import nearest
@@ -292,13 +294,24 @@ def _format(
 ) -> Format:
     cls, fields = open_format(mg, node, name, groups, entry)
     try:
-        constant = mg.call(node).constants.get(name) if node.op == "call_function" else None
+        constant = _constant(mg, node, name)
         if constant is not None:
             return cls.fit_values(constant, **fields)
         low, high = observed_range(node, name)
         return cls.fit(low, high, **fields)
     except FormatError as error:
         raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
+
+
+def _constant(mg: MaseGraph, node: Node, name: str) -> Tensor | None:
+    """Return the values of a constant operand, with those of layers that share its hardware."""
+    if node.op != "call_function":
+        return None
+    constant = mg.call(node).constants.get(name)
+    if constant is None or not metadata(node).alike:
+        return constant
+    every = [mg.call(mg.node(item)).constants[name] for item in metadata(node).alike]
+    return torch.cat(every) if constant.dim() else torch.stack(every)
 
 
 def observed_range(node: Node, name: str) -> tuple[float, float]:

@@ -1,8 +1,8 @@
 """Writes a design with assertions as a circuit, with Yosys, in the working folder.
 
 `mase_hw.proof` starts this file as a process of its own: a fatal error of Yosys ends the process
-that it happens in. Arguments are the top module and the sources, packages first. `circuit.aig` is
-the circuit, `circuit.json` says which assertions, inputs and registers its literals are.
+that it happens in. Arguments are the top module and the sources, packages first. `step.aig` is
+one cycle of the circuit, `names.json` names its assertions, `step.map` its inputs and registers.
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ def main(top: str, sources: list[str]) -> None:
     from pyosys import libyosys
 
     design = libyosys.Design()
-    design.run_pass(f"read_slang -D MASE_CHECKS --top {top} {' '.join(sources)}")
+    design.run_pass(
+        f"read_slang --no-synthesis-define -D MASE_CHECKS --top {top} {' '.join(sources)}"
+    )
     for command in (f"hierarchy -top {top}", *COMMANDS):
         design.run_pass(command)
-    design.run_pass("write_aiger -zinit -ywmap circuit.json circuit.aig")
+    # Its names need registers that start with 0; else both are the same.
+    design.run_pass("write_aiger -zinit -ywmap names.json names.aig")
     design.run_pass("write_aiger -map step.map step.aig")
 
 

@@ -22,8 +22,9 @@ from time import monotonic
 from mase_hw._resources import template_environment
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.errors import ProofError
-from mase_hw.proof._induction import FALSE, TRUE, Network, Transition
+from mase_hw.proof._network import FALSE, TRUE, Network
 from mase_hw.proof._solver import Verdict, failure, outcome, solver
+from mase_hw.proof._transition import Transition
 
 CLOSED = "closed"
 MOST_CYCLES = 150

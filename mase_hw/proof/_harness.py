@@ -6,7 +6,7 @@ They follow from what the cell says of itself: its ports, its motion and the ori
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,6 +38,7 @@ class ProofPort:
         lanes: lanes that are told apart.
         leader: the input that it moves with, if any.
         at_once: whether results come of a beat that is offered and not taken.
+        held: inferences that the cell holds beats of, and more.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ProofPort:
     lanes: int = 1
     leader: str = ""
     at_once: bool = False
+    held: int = 0
 
     @property
     def width_bits(self) -> int:
@@ -80,8 +82,7 @@ class ProofPort:
     @property
     def owed_bits(self) -> int:
         """Bits of a count of results that may leave."""
-        inferences = (self.room + sum(self.free)) // self.port.beats + 2
-        return (self.owed + len(self.needs) * inferences).bit_length()
+        return (self.owed + len(self.needs) * self.held).bit_length()
 
     @property
     def room(self) -> int:
@@ -171,6 +172,9 @@ class Proof:
             for port, item in cell.inputs.items()
             if item.beats
         ]
+        # A cell may hold more than what it is sure to have room for.
+        held = max(2 * (port.room + sum(port.free)) // port.beats + 4 for port in self.inputs)
+        self.inputs = [replace(port, held=held) for port in self.inputs]
 
     def _leader(self, port: str) -> str:
         moving = streams(self.cell)
@@ -220,8 +224,7 @@ class Proof:
     @cached_property
     def ahead_bits(self) -> int:
         """Bits of how many inferences an input is ahead of the results, with a sign."""
-        held = [port.room // port.beats + 3 for port in self.inputs]
-        return max(held).bit_length() + 1
+        return max(port.held for port in self.inputs).bit_length() + 1
 
     @property
     def late_bits(self) -> int:
@@ -237,6 +240,12 @@ class Proof:
     def all_valid(self) -> str:
         """Whether all inputs offer a beat."""
         return " && ".join(f"{port.name}_valid" for port in self.inputs)
+
+    def served(self, port: ProofPort) -> str:
+        """Whether no result of what an input brought waits for a constant."""
+        constants = [item for item in self.inputs if item.needs and not item.waits]
+        found = [f"{item.name}_owed_q >= {port.name}_owed_q" for item in constants]
+        return "".join(f" && {text}" for text in found)
 
     @cached_property
     def spots(self) -> list[Spot]:

@@ -2,179 +2,121 @@
 
 A set of claims holds for all times if it holds in the first cycles, and if in any k cycles in which
 it holds it holds in the next one too. Claims that a counterexample refutes leave the set, until
-there is none: what is left supports itself. Beside the assertions, the set begins with guesses that
-relate counters, so that counts of the environment are tied to those of the module.
+there is none: what is left supports itself. Beside the assertions, the set begins with relations
+that are guessed from runs (`_relations.py`), such as those that tie counts of the environment to
+those of the module.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from time import monotonic
+from typing import Protocol
 
-TRUE, FALSE = 1, 0
-# In place of the first operand, for an input.
-INPUT = -1
+from mase_hw.proof._network import FALSE, TRUE, Network
+from mase_hw.proof._transition import Transition, cone, cone_registers
+
 # Kinds of claims.
-ASSERT, EQUAL = "assert", "equal"
+ASSERT, RELATION = "assert", "relation"
 FILE, MODEL = "induction.aig", "induction.txt"
-# Registers of the environment and of the module that count the same, it may be.
-OUTER, INNER = ("_room_q", "_owed_q"), ("level_q",)
+SEARCH = "strash; bmc3 -g -F 1"
 
 
-@dataclass(frozen=True)
-class Transition:
-    """One cycle of a circuit, read from the binary format AIGER 1.9.
+Claim = tuple[str, int]
 
-    Literals are twice a variable, and one more for its opposite.
 
-    Attributes:
-        inputs: number of inputs, the first variables.
-        latches: for each register, the literal of its next value; its first value, or None.
-        bad: the literal of each assertion's breach.
-        constraints: literals that always hold.
-        gates: both operands of each further variable.
-        outputs: literals that are shown.
+class Relation(Protocol):
+    """Something that is said of the registers of one cycle."""
+
+    @property
+    def registers(self) -> frozenset[int]:
+        """Their numbers."""
+
+    def holds(self, network: Network, literals: Sequence[int]) -> int:
+        """Return the literal that says so, for literals of the registers."""
+
+
+class _Run:
+    """Cycles of a circuit, from the reset or from anywhere.
+
+    Args:
+        circuit: one cycle.
+        kept: numbers of the registers that are looked at; others hold anything in each cycle.
+        needed: the gates that are looked at.
+        cycles: how many.
+        start: whether the run begins with the reset.
     """
 
-    inputs: int
-    latches: tuple[tuple[int, int | None], ...]
-    bad: tuple[int, ...]
-    constraints: tuple[int, ...]
-    gates: tuple[tuple[int, int], ...]
-    outputs: tuple[int, ...] = ()
+    def __init__(
+        self,
+        circuit: Transition,
+        kept: Collection[int],
+        needed: Collection[int],
+        cycles: int,
+        start: bool,
+    ) -> None:
+        self.network, self.start = Network(), start
+        self._circuit = circuit
+        self._told: dict[tuple[int, Claim], int] = {}
+        self.frames: list[list[int]] = []
+        frame: list[int] = []
+        for following, first in circuit.latches:
+            # What is set for ever after the first cycle tells later cycles from it.
+            later = following == TRUE and not start
+            free = first is None or not start
+            frame.append(TRUE if later else self.network.input() if free else (first or FALSE))
+        for _ in range(cycles):
+            self.frames.append(cycle_literals(self.network, circuit, frame, needed))
+            frame = [
+                at(self.frames[-1], following) if place in kept else self.network.input()
+                for place, (following, _) in enumerate(circuit.latches)
+            ]
+        # Assertions that this run has the gates of.
+        gates = set(needed)
+        first = 1 + circuit.inputs + len(circuit.latches)
+        self.granted = {
+            (ASSERT, number)
+            for number, literal in enumerate(circuit.bad)
+            if all(place in gates for place in cone(circuit, [literal]) if place >= first)
+        }
+        self.held = self.network.all(
+            [at(frame, literal) for frame in self.frames for literal in circuit.constraints]
+        )
 
-    @classmethod
-    def read(cls, path: Path) -> Transition:
-        """Return the circuit of a file."""
-        header, _, rest = path.read_bytes().partition(b"\n")
-        _, inputs, registers, outputs, gates, bad, constraints = (
-            *map(int, header.split()[1:]), 0, 0,
-        )[:7]  # fmt: skip
-        lines = rest.split(b"\n", registers + outputs + bad + constraints)
-        latches = []
-        for place, line in enumerate(lines[:registers]):
-            words = [int(word) for word in line.split()]
-            first = words[1] if len(words) > 1 else 0
-            own = 2 * (1 + inputs + place)
-            latches.append((words[0], None if first == own else first))
-        shown = tuple(int(line) for line in lines[registers : registers + outputs])
-        literals = [int(line) for line in lines[registers + outputs : -1]]
-        found, data, place = [], lines[-1], 0
-
-        def delta() -> int:
-            nonlocal place
-            value, shift = 0, 0
-            while True:
-                byte = data[place]
-                place += 1
-                value |= (byte & 127) << shift
-                shift += 7
-                if byte < 128:
-                    return value
-
-        for number in range(gates):
-            own = 2 * (1 + inputs + registers + number)
-            left = own - delta()
-            found.append((left, left - delta()))
-        asserted, assumed = tuple(literals[:bad]), tuple(literals[bad:])
-        return cls(inputs, tuple(latches), asserted, assumed, tuple(found), shown)
-
-
-class Network:
-    """Gates that are made one by one, and asked of a SAT solver."""
-
-    def __init__(self) -> None:
-        self.inputs = 0
-        self._gates: list[tuple[int, int]] = []
-        self._known: dict[tuple[int, int], int] = {}
-
-    def input(self) -> int:
-        """Return the literal of a new input."""
-        self.inputs += 1
-        return self._node((INPUT, self.inputs))
-
-    def _node(self, gate: tuple[int, int]) -> int:
-        self._gates.append(gate)
-        return 2 * len(self._gates)
-
-    def both(self, left: int, right: int) -> int:
-        """Return the literal of a conjunction."""
-        left, right = max(left, right), min(left, right)
-        if right == FALSE or left == right ^ 1:
-            return FALSE
-        if right == TRUE or left == right:
-            return left
-        key = (left, right)
-        if key not in self._known:
-            self._known[key] = self._node(key)
-        return self._known[key]
-
-    def all(self, literals: Sequence[int]) -> int:
-        """Return the literal of the conjunction of many."""
-        found = TRUE
-        for literal in literals:
-            found = self.both(found, literal)
-        return found
-
-    def any(self, literals: Sequence[int]) -> int:
-        """Return the literal of the disjunction of many."""
-        return self.all([literal ^ 1 for literal in literals]) ^ 1
-
-    def differ(self, left: int, right: int) -> int:
-        """Return the literal of the exclusive disjunction."""
-        return self.any([self.both(left, right ^ 1), self.both(left ^ 1, right)])
-
-    def values(self, given: Sequence[bool]) -> list[bool]:
-        """Return the value of every literal's variable, for values of the inputs."""
-        found = [False]
-        for gate in self._gates:
-            if gate[0] == INPUT:
-                found.append(given[gate[1] - 1])
+    def breach(self, cycle: int, claim: Claim, relations: Sequence[Relation]) -> int:
+        """Return the literal that says that a claim does not hold in a cycle."""
+        key = (cycle, claim)
+        if key not in self._told:
+            kind, number = claim
+            frame = self.frames[cycle]
+            if kind == ASSERT:
+                self._told[key] = at(frame, self._circuit.bad[number])
             else:
-                left, right = gate
-                found.append(
-                    found[left >> 1] ^ bool(left & 1) and found[right >> 1] ^ bool(right & 1)
-                )
-        return found
-
-    def text(self, output: int, registers: Mapping[int, int] | None = None) -> bytes:
-        """Return the network with one output in the binary format AIGER.
-
-        Args:
-            output: its literal.
-            registers: the next value of each input that is a register, which starts with 0.
-        """
-        following = {literal >> 1: value for literal, value in (registers or {}).items()}
-        places = range(1, len(self._gates) + 1)
-        inputs = [place for place in places if self._gates[place - 1][0] == INPUT]
-        free = [place for place in inputs if place not in following]
-        gates = [place for place in places if self._gates[place - 1][0] != INPUT]
-        order = {0: 0}
-        for number, place in enumerate((*free, *following, *gates), 1):
-            order[place] = number
-
-        def renamed(literal: int) -> int:
-            return 2 * order[literal >> 1] + (literal & 1)
-
-        data = bytearray()
-        for place in gates:
-            right, left = sorted(renamed(literal) for literal in self._gates[place - 1])
-            for value in (2 * order[place] - left, left - right):
-                rest = value
-                while rest >= 128:
-                    data.append(rest & 127 | 128)
-                    rest >>= 7
-                data.append(rest)
-        header = f"aig {len(order) - 1} {len(free)} {len(following)} 1 {len(gates)}\n"
-        lines = [*(renamed(value) for value in following.values()), renamed(output)]
-        return (header + "".join(f"{line}\n" for line in lines)).encode() + bytes(data)
+                first = 1 + self._circuit.inputs
+                registers = frame[first : first + len(self._circuit.latches)]
+                self._told[key] = relations[number].holds(self.network, registers) ^ 1
+        return self._told[key]
 
 
-Frame = list[int]
+def at(frame: Sequence[int], literal: int) -> int:
+    """Return what a literal of a circuit is in a cycle."""
+    return frame[literal >> 1] ^ (literal & 1)
+
+
+def cycle_literals(
+    network: Network, circuit: Transition, registers: Sequence[int], needed: Collection[int]
+) -> list[int]:
+    """Return the literal of each variable of a circuit in one cycle; of gates, of those needed."""
+    frame = [FALSE, *(network.input() for _ in range(circuit.inputs)), *registers]
+    first = len(frame)
+    frame += [FALSE] * len(circuit.gates)
+    for place in needed:
+        left, right = circuit.gates[place - first]
+        frame[place] = network.both(at(frame, left), at(frame, right))
+    return frame
 
 
 class Induction:
@@ -182,33 +124,54 @@ class Induction:
 
     Args:
         circuit: one cycle.
-        registers: the literals of each register's bits, by name.
+        relations: guesses.
         solver: ABC.
         folder: where files are written.
     """
 
     def __init__(
-        self,
-        circuit: Transition,
-        registers: Mapping[str, Sequence[int]],
-        solver: Path,
-        folder: Path,
+        self, circuit: Transition, relations: Sequence[Relation], solver: Path, folder: Path
     ) -> None:
-        self._circuit, self._solver, self._folder = circuit, solver, folder
-        outer = [bits for name, bits in registers.items() if name.endswith(OUTER)]
-        inner = [bits for name, bits in registers.items() if name.endswith(INNER)]
-        self._pairs = list(product(outer, inner))
+        self._circuit, self._relations = circuit, relations
+        self._solver, self._folder = solver, folder
         # What is proved holds in every cycle.
-        self._granted: set[tuple[str, int]] = set()
+        self._granted: set[Claim] = set()
 
-    def proved(self, wanted: Sequence[int], cycles: int, limit_seconds: float) -> set[int]:
-        """Return which of the assertions `cycles`-induction proves, together with guesses."""
-        claims = {(ASSERT, number) for number in wanted}
-        claims |= {(EQUAL, number) for number in range(len(self._pairs))}
+    def proved(
+        self,
+        wanted: Sequence[int],
+        cycles: int,
+        limit_seconds: float,
+        *,
+        guess: bool = True,
+        near: Sequence[int] = (),
+    ) -> set[int]:
+        """Return which of the assertions `cycles`-induction proves, together with guesses.
+
+        Args:
+            wanted: the assertions.
+            cycles: in which claims hold before the last one.
+            limit_seconds: for all searches.
+            guess: whether to prove relations, too.
+            near: further assertions, for which registers that they do not see hold anything.
+        """
+        end = monotonic() + limit_seconds
+        claims = {(ASSERT, number) for number in (*wanted, *near)}
+        if guess:
+            claims |= {(RELATION, number) for number in range(len(self._relations))}
         claims -= self._granted
+        kept, needed = self._looked_at(wanted, near)
+        begins, later = (
+            _Run(self._circuit, kept, needed, count, start)
+            for count, start in ((cycles + 2, True), (cycles + 1, False))
+        )
+        began = False
         while claims:
-            first = self._broken(claims, cycles + 1, True, limit_seconds)
-            broken = first or self._broken(claims, cycles, False, limit_seconds)
+            # Fewer claims begin as well as more.
+            broken = set() if began else self._broken(begins, claims, end)
+            if broken is not None and not broken:
+                began = True
+                broken = self._broken(later, claims, end)
             if broken is None:
                 return set()
             if not broken:
@@ -217,98 +180,131 @@ class Induction:
         self._granted |= claims
         return {number for kind, number in self._granted if kind == ASSERT}
 
-    def _broken(
-        self, claims: set[tuple[str, int]], cycles: int, start: bool, limit_seconds: float
-    ) -> set[tuple[str, int]] | None:
+    def _looked_at(
+        self, wanted: Sequence[int], near: Sequence[int] = ()
+    ) -> tuple[set[int], list[int]]:
+        """Return the registers and gates that matter to assertions, to relations and to rules."""
+        circuit = self._circuit
+        first = 1 + circuit.inputs + len(circuit.latches)
+        literals = [*(circuit.bad[number] for number in wanted), *circuit.constraints]
+        kept = set(cone_registers(circuit, literals))
+        for item in self._relations:
+            kept |= item.registers
+        literals += [circuit.bad[number] for number in near]
+        seen = cone(circuit, literals)
+        kept |= {place - 1 - circuit.inputs for place in seen if circuit.inputs < place < first}
+        literals += [circuit.latches[place][0] for place in kept]
+        literals += [
+            circuit.bad[number]
+            for kind, number in self._granted
+            if kind == ASSERT and kept.issuperset(cone_registers(circuit, [circuit.bad[number]]))
+        ]
+        return kept, sorted(place for place in cone(circuit, literals) if place >= first)
+
+    def _broken(self, run: _Run, claims: set[Claim], end: float) -> set[Claim] | None:
         """Return claims that a run breaks in its last cycle; None where time ran out.
 
-        Args:
-            claims: what holds in the cycles before; from the start, any cycle may break them.
-            cycles: number of the last cycle.
-            start: whether the run begins with the reset, or anywhere.
-            limit_seconds: for the solver.
+        From the start, any cycle may break them.
         """
-        network, circuit = Network(), self._circuit
-        frame: Frame = []
-        for following, first in circuit.latches:
-            # What is set for ever after the first cycle tells later cycles from it.
-            later = following == TRUE and not start
-            free = first is None or not start
-            frame.append(TRUE if later else network.input() if free else (first or FALSE))
-        held, told, breaches = [], list[dict[tuple[str, int], int]](), []
-        for cycle in range(cycles + 1):
-            literals = self._cycle(network, frame)
-
-            def at(literal: int, literals: list[int] = literals) -> int:
-                return literals[literal >> 1] ^ (literal & 1)
-
-            held += [at(literal) for literal in circuit.constraints]
+        network, last = run.network, len(run.frames) - 1
+        held = [run.held]
+        told: list[dict[Claim, int]] = []
+        for cycle in range(last + 1):
             # Before the end of the reset, registers hold anything.
-            early = start and not cycle
-            told.append(
-                {
-                    claim: self._breach(network, claim, at)
-                    for claim in claims
-                    if claim[0] == ASSERT or not early
-                }
-            )
+            early = run.start and not cycle
             held += [
-                self._breach(network, claim, at) ^ 1
-                for claim in self._granted
-                if claim[0] == ASSERT or not early
+                run.breach(cycle, claim, self._relations) ^ 1
+                for claim in sorted(self._granted)
+                if (claim in run.granted if claim[0] == ASSERT else not early)
             ]
-            breach = network.any(list(told[-1].values()))
-            if start:
-                breaches.append(breach)
-            elif cycle < cycles:
-                held.append(breach ^ 1)
+            found = {
+                claim: run.breach(cycle, claim, self._relations)
+                for claim in claims
+                if claim[0] == ASSERT or not early
+            }
+            if run.start or cycle == last:
+                told.append(found)
             else:
-                breaches.append(breach)
-            frame = [at(following) for following, _ in circuit.latches]
-        output = network.all([*held, network.any(breaches)])
+                held += [literal ^ 1 for literal in found.values()]
+        breaches = network.any([literal for found in told for literal in found.values()])
+        output = network.all([*held, breaches])
         if output == FALSE:
             return set()
-        model = self._model(network, output, limit_seconds)
+        model = self._model(network, output, end - monotonic())
         if model is None:
             return None
         if not model:
             return set()
         values = network.values(model)
-        cycles_told = told if start else told[-1:]
         return {
             claim
-            for breach in cycles_told
-            for claim, literal in breach.items()
+            for found in told
+            for claim, literal in found.items()
             if values[literal >> 1] ^ bool(literal & 1)
         }
 
-    def _cycle(self, network: Network, frame: Frame) -> list[int]:
-        """Return the literal of each variable of the circuit in one cycle."""
-        literals = [FALSE, *(network.input() for _ in range(self._circuit.inputs)), *frame]
-        for left, right in self._circuit.gates:
-            literals.append(
-                network.both(literals[left >> 1] ^ (left & 1), literals[right >> 1] ^ (right & 1))
-            )
-        return literals
+    def grant(self, number: int) -> None:
+        """Take an assertion for granted."""
+        self._granted.add((ASSERT, number))
 
-    def _breach(self, network: Network, claim: tuple[str, int], at: object) -> int:
-        kind, number = claim
-        if kind == ASSERT:
-            return at(self._circuit.bad[number])  # type: ignore[operator,no-any-return]
-        left, right = self._pairs[number]
-        size = max(len(left), len(right))
-        pairs = zip(
-            [*left, *[FALSE] * (size - len(left))],
-            [*right, *[FALSE] * (size - len(right))],
-            strict=True,
-        )
-        return network.any([network.differ(at(one), at(two)) for one, two in pairs])  # type: ignore[operator]
+    def sequential(self, number: int) -> tuple[bytes, int]:
+        """Return a circuit for one assertion, and how many inputs stand before those of the whole.
 
-    def _model(self, network: Network, output: int, limit_seconds: float) -> list[bool] | None:
+        Its output says that the assertion fails for the first time, in a run in which rules and
+        what is proved hold. Registers start with 0; one that may start with anything is an input in
+        the first cycle.
+        """
+        circuit, network = self._circuit, Network()
+        literals = [circuit.bad[number], *circuit.constraints]
+        inner = set(cone_registers(circuit, literals))
+        literals += [circuit.latches[place][0] for place in inner]
+        helpful = [
+            other
+            for kind, other in sorted(self._granted)
+            if kind == ASSERT
+            and other != number
+            and set(cone_registers(circuit, [circuit.bad[other]])) <= inner
+        ]
+        literals += [circuit.bad[other] for other in helpful]
+        gates = 1 + circuit.inputs + len(circuit.latches)
+        needed = sorted(place for place in cone(circuit, literals) if place >= gates)
+        started, broken = network.input(), network.input()
+        following = {started: TRUE}
+        frame, own = [], {}
+        free: list[int] = []
+        for place, (_, first) in enumerate(circuit.latches):
+            if place not in inner:
+                frame.append(FALSE)
+                continue
+            own[place] = register = network.input()
+            begin = first if first is not None else network.input()
+            if first is None:
+                free.append(begin)
+            frame.append(network.choose(started, register, begin))
+        cycle = cycle_literals(network, circuit, frame, needed)
+        for place, register in own.items():
+            following[register] = at(cycle, circuit.latches[place][0])
+        rules = [at(cycle, literal) for literal in circuit.constraints]
+        rules += [at(cycle, circuit.bad[other]) ^ 1 for other in helpful]
+        for kind, other in sorted(self._granted):
+            if kind == RELATION and self._relations[other].registers <= inner:
+                said = self._relations[other].holds(network, frame)
+                rules.append(network.any([said, started ^ 1]))
+        kept = network.all(rules)
+        following[broken] = network.any([broken, kept ^ 1])
+        fails = network.all([at(cycle, circuit.bad[number]), kept, broken ^ 1])
+        return network.text(fails, following), len(free) + 1
+
+    def _model(self, network: Network, output: int, limit_seconds: float) -> dict[int, bool] | None:
         """Return inputs that make an output true; none where it never is, None out of time."""
-        (self._folder / FILE).write_bytes(network.text(output))
+        if limit_seconds <= 0:
+            return None
+        inputs = network.needed_inputs(output)
+        # A bounded search of one cycle; it wants a register.
+        circuit = network.text(output, {network.idle: FALSE}, inputs)
+        (self._folder / FILE).write_bytes(circuit)
         (self._folder / MODEL).unlink(missing_ok=True)
-        script = f"read_aiger {FILE}; sat; write_cex -s {MODEL}"
+        script = f"read_aiger {FILE}; {SEARCH}; write_cex -s {MODEL}"
         try:
             done = subprocess.run(
                 [str(self._solver), "-c", script], cwd=self._folder, capture_output=True,
@@ -316,8 +312,11 @@ class Induction:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return None
-        if re.search(r"\bUNSATISFIABLE\b", done.stdout):
-            return []
+        if re.search("No output asserted", done.stdout):
+            return {}
         text = (self._folder / MODEL).read_text() if (self._folder / MODEL).is_file() else ""
-        bits = re.sub(r"\s", "", text)
-        return [bit == "1" for bit in bits] if len(bits) >= network.inputs else None
+        bits = re.sub("[^01]", "", text.partition("#")[0])
+        # The register comes first.
+        if len(bits) != len(inputs) + 1:
+            return None
+        return {place: bit == "1" for place, bit in zip(inputs, bits[1:], strict=True)}

@@ -18,15 +18,15 @@ from mase_hw.emit.library import library
 from mase_hw.emit.modules import module_texts
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Encoding
-from mase_hw.proof._harness import TOP, Proof, streams
+from mase_hw.proof._harness import INFERENCES, TOP, Proof, streams
 from mase_hw.proof._parts import Part, parts
 from mase_hw.proof._report import ProofReport, ProofRow
-from mase_hw.proof._solver import Circuit, Verdict, solver
+from mase_hw.proof._solver import REACH, Circuit, Verdict, solver
 
 LIMIT_SECONDS = 60.0
-# Assertions of this name say that what others speak of cannot happen; a run must refute them.
-REACH = "reach_"
 DATA = "right data"
+# These speak of data, what others speak of is control.
+DATA_CLAIMS = ("stable", "right_")
 
 Advance = Callable[[int, int], None]
 
@@ -142,7 +142,9 @@ def _solved(
         (folder / f"{name}.sv").write_text(text)
     circuit = Circuit([f"{name}.sv" for name in sources], TOP, folder)
     claims = [name for name in circuit.assertions if not name.startswith(REACH)]
-    circuit.induce(claims, limit_seconds / 4)
+    control = [name for name in claims if not name.startswith(DATA_CLAIMS)]
+    circuit.run(control)
+    circuit.induce(control, [name for name in claims if name not in control], limit_seconds)
     for name in _ordered(circuit.assertions):
         start = time.monotonic()
         verdict = circuit.solve(name, limit_seconds)
@@ -207,16 +209,20 @@ def _alike(less: Cell, cell: Cell) -> bool:
     """Return whether the motion of fewer beats is that of more, from the start."""
     for port in streams(cell):
         few, many = less.inputs[port].beats, cell.inputs[port].beats
-        for small, large in (
-            (less.motion.needs, cell.motion.needs),
-            (less.motion.room, cell.motion.room),
+        for needed, small, large in (
+            (True, less.motion.needs, cell.motion.needs),
+            (False, less.motion.room, cell.motion.room),
         ):
             try:
-                found = small(port, few)
+                found, often = small(port, few), small(port, INFERENCES * few)
             except (IndexError, ValueError):
                 return False
             if found.max(initial=0) >= few or not np.array_equal(
                 large(port, many)[: found.size], found
             ):
+                return False
+            # An inference ends where what repeats does, such as a row.
+            again = np.arange(INFERENCES)[:, None] * few + found
+            if needed and not np.array_equal(often, again.reshape(-1)):
                 return False
     return True

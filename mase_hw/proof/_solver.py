@@ -20,12 +20,17 @@ from pathlib import Path
 from typing import Literal
 
 from mase_hw.errors import ProofError, ToolError
-from mase_hw.proof._induction import Induction, Transition
+from mase_hw.proof._induction import Induction
+from mase_hw.proof._relations import relations
+from mase_hw.proof._simulation import Simulation
+from mase_hw.proof._transition import Transition, cone_registers
 
 WORKER = Path(__file__).with_name("_circuits.py")
+# Assertions of this name say that what others speak of cannot happen; a run must refute them.
+REACH = "reach_"
+# So begin those of the module and of what is inside it.
+INNER = "dut."
 CIRCUIT, FAULT = "property.aig", "fault.txt"
-# Assertions of this name are no claims: they are kept where they help.
-GUESS = "guess_"
 INDUCTION_CYCLES = (1, 2, 4, 12, 28)
 SHORT_CYCLES = 4
 # Cycles that a search without a proof looks at.
@@ -58,50 +63,6 @@ class Verdict:
     clauses: int = 0
     seconds: float = 0.0
     fault: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Aiger:
-    """A circuit in the binary format AIGER 1.9.
-
-    Attributes:
-        sizes: largest variable, inputs, registers, outputs, gates.
-        registers: a line for each.
-        bad: the literal of each assertion's breach.
-        constraints: literals that always hold.
-        gates: the rest.
-    """
-
-    sizes: tuple[int, ...]
-    registers: bytes
-    bad: tuple[int, ...]
-    constraints: tuple[int, ...]
-    gates: bytes
-
-    @classmethod
-    def read(cls, path: Path) -> Aiger:
-        """Return the circuit of a file."""
-        header, _, rest = path.read_bytes().partition(b"\n")
-        most, inputs, registers, outputs, gates, bad, constraints, *_ = (
-            *map(int, header.split()[1:]), 0, 0,
-        )  # fmt: skip
-        lines = rest.split(b"\n", registers + outputs + bad + constraints)
-        literals = [int(line) for line in lines[registers + outputs : -1]]
-        return cls(
-            (most, inputs, registers, 0, gates),
-            b"".join(line + b"\n" for line in lines[:registers]),
-            tuple(literals[:bad]),
-            tuple(literals[bad:]),
-            lines[-1],
-        )
-
-    def single(self, number: int, granted: Sequence[int]) -> bytes:
-        """Return the circuit with one assertion; others always hold."""
-        constraints = [*self.constraints, *(self.bad[other] ^ 1 for other in granted)]
-        header = ["aig", *map(str, self.sizes), "1", str(len(constraints))]
-        literals = "".join(f"{literal}\n" for literal in (self.bad[number], *constraints))
-        head = f"{' '.join(header)}\n".encode()
-        return head + self.registers + literals.encode() + self.gates
 
 
 def solver() -> Path:
@@ -139,43 +100,92 @@ class Circuit:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
         )
-        if done.returncode or not (folder / "circuit.json").is_file():
+        if done.returncode or not (folder / "names.json").is_file():
             raise ProofError(f"Yosys cannot read the module: {failure(done.stdout + done.stderr)}")
-        self._names = json.loads((folder / "circuit.json").read_text())
-        self._aiger = Aiger.read(folder / "circuit.aig")
+        self._step = Transition.read(folder / "step.aig")
+        self._inputs, self._registers = _names(folder / "step.map")
+        listed = json.loads((folder / "names.json").read_text())["asserts"]
         self._numbers = {
             ".".join(part.removeprefix("\\") for part in path): number
-            for number, path in enumerate(self._names["asserts"])
+            for number, path in enumerate(listed)
         }
-        self._proved: list[int] = []
+        self._induction = Induction(self._step, (), self._solver, folder)
         self._induced: dict[int, int] = {}
+        self._reached: dict[int, int] = {}
 
     @property
     def assertions(self) -> list[str]:
         """Their names; those of modules inside begin with the instance."""
-        return [name for name in self._numbers if not name.startswith(GUESS)]
+        return list(self._numbers)
 
-    def induce(self, names: Sequence[str], limit_seconds: float) -> None:
-        """Prove as many assertions as k-induction can, all at once, for small k."""
-        step = Transition.read(self._folder / "step.aig")
-        registers: dict[str, list[int]] = {}
-        for line in (self._folder / "step.map").read_text().splitlines():
-            kind, place, _, register = line.split(maxsplit=3)
-            if kind == "latch":
-                registers.setdefault(register, []).append(2 * (1 + step.inputs + int(place)))
-        induction = Induction(step, registers, self._solver, self._folder)
-        guesses = [number for name, number in self._numbers.items() if name.startswith(GUESS)]
+    def run(self, names: Sequence[str]) -> None:
+        """Guess what ties the registers that assertions speak of, from random runs.
+
+        What was seen to fail, as what must happen does, is not searched for any more.
+        """
+        watched = {
+            self._step.bad[number]: number
+            for name, number in self._numbers.items()
+            if name in names or name.startswith(REACH)
+        }
+        wanted = [self._step.bad[self._numbers[name]] for name in names]
+        groups: dict[str, list[int]] = {}
+        for place, (name, _) in sorted(self._inputs.items(), key=lambda item: item[1]):
+            groups.setdefault(name, []).append(2 * (1 + place))
+        simulation = Simulation(self._step, list(groups.values()), watched)
+        inside = set(cone_registers(self._step, wanted))
+        named = {
+            name: places
+            for name, bits in self._registers.items()
+            if (places := [place for place in bits if place in inside])
+        }
+        shown = [place for places in named.values() for place in places]
+        number = {place: order for order, place in enumerate(shown)}
+        runs = simulation.run(shown, watched)
+        self._reached = {watched[literal]: cycle for literal, cycle in runs.reached.items()}
+        found = relations(
+            runs.states,
+            {name: [number[place] for place in places] for name, places in named.items()},
+        )
+        self._induction = Induction(
+            self._step, [item.moved(shown) for item in found], self._solver, self._folder
+        )
+
+    def induce(self, control: Sequence[str], data: Sequence[str], limit_seconds: float) -> None:
+        """Prove as many assertions as k-induction can, all at once, for small k.
+
+        Args:
+            control: assertions that do not depend on what is computed.
+            data: others; where one does not hold whatever is computed, no proof is found here.
+            limit_seconds: for all searches.
+        """
         end = time.monotonic() + limit_seconds
+        open_ = {self._numbers[name]: name for name in control}
+        open_ = {number: name for number, name in open_.items() if number not in self._reached}
+        near = [self._numbers[name] for name in data]
         for cycles in INDUCTION_CYCLES:
-            # Long runs serve bounds of time; what data is follows from other invariants.
             short = cycles <= SHORT_CYCLES
-            wanted = [self._numbers[name] for name in names if short or "_in_time" in name]
-            left = end - time.monotonic()
-            if left <= 0 or set(wanted) <= self._induced.keys():
-                break
-            for number in induction.proved([*wanted, *guesses], cycles, left):
-                self._induced.setdefault(number, cycles)
-        self._proved = list(self._induced)
+            # What is said inside first: it holds by itself, and helps. Then the rest, with guesses;
+            # long runs serve bounds of time.
+            inner = [number for number, name in open_.items() if name.startswith(INNER)]
+            rest = [number for number in open_ if number not in inner]
+            rounds: list[tuple[list[int], Sequence[int], bool]] = [
+                (inner, (), False),
+                (rest, (), True),
+                (inner, near, False),
+            ]
+            if not short:
+                rest = [number for number in rest if "_in_time" in open_[number]]
+                rounds = [(rest, (), False)]
+            for wanted, beside, guess in rounds:
+                left = {*wanted, *beside} - self._induced.keys()
+                seconds = end - time.monotonic()
+                if left and seconds > 0:
+                    found = self._induction.proved(
+                        wanted, cycles, seconds, guess=guess, near=beside
+                    )
+                    for number in found:
+                        self._induced.setdefault(number, cycles)
 
     def solve(self, name: str, limit_seconds: float) -> Verdict:
         """Prove an assertion, or find a fault, or say how far there is none.
@@ -186,12 +196,18 @@ class Circuit:
         number = self._numbers[name]
         if number in self._induced:
             return Verdict("proved", self._induced[number])
-        (self._folder / CIRCUIT).write_bytes(self._aiger.single(number, self._proved))
-        verdict = self._prove(name, limit_seconds)
+        text, self._skipped = self._induction.sequential(number)
+        (self._folder / CIRCUIT).write_bytes(text)
+        if number in self._reached:
+            verdict = self._search(limit_seconds, self._reached[number])
+            if verdict.status == "bounded":
+                verdict = Verdict("refuted", self._reached[number])
+        else:
+            verdict = self._prove(name, limit_seconds)
         if verdict.status == "bounded":
             verdict = self._search(limit_seconds)
         if verdict.status == "proved":
-            self._proved.append(number)
+            self._induction.grant(number)
         return replace(verdict, seconds=time.monotonic() - start)
 
     def _prove(self, name: str, limit_seconds: float) -> Verdict:
@@ -202,16 +218,16 @@ class Circuit:
         verdict = outcome(text) or Verdict("bounded", 0)
         return replace(verdict, fault=self._trace()) if verdict.status == "refuted" else verdict
 
-    def _search(self, limit_seconds: float) -> Verdict:
+    def _search(self, limit_seconds: float, most_cycles: int = 0) -> Verdict:
         limit = max(1, round(limit_seconds))
-        text = self._abc(f"bmc3 -F {MOST_CYCLES} -T {limit} -v", limit_seconds)
+        text = self._abc(f"bmc3 -F {most_cycles or MOST_CYCLES} -T {limit} -v", limit_seconds)
         if found := _FAULT.search(text):
             return Verdict("refuted", int(found[1]) + 1, fault=self._trace())
         frames = [int(number) for number in re.findall(r"^\s*(\d+) [+:]", text, re.MULTILINE)]
         return Verdict("bounded", max(frames, default=0) + 1)
 
     def _abc(self, command: str, limit_seconds: float) -> str:
-        script = f"read_aiger {CIRCUIT}; fold; strash; {command}; write_cex -a {FAULT}"
+        script = f"read_aiger {CIRCUIT}; strash; {command}; write_cex -a {FAULT}"
         (self._folder / FAULT).unlink(missing_ok=True)
         try:
             done = subprocess.run(
@@ -236,15 +252,38 @@ class Circuit:
         lines = []
         for cycle, row in enumerate(rows):
             values: dict[str, int] = {}
-            for entry in self._names["inputs"]:
-                if len(entry["path"]) == 1:
-                    name = entry["path"][0].removeprefix("\\")
-                    bit = int(row[entry["input"]]) << entry["offset"]
-                    values[name] = values.get(name, 0) | bit
+            for place, (name, offset) in self._inputs.items():
+                bit = int(row[self._skipped + place]) << offset
+                values[name] = values.get(name, 0) | bit
             values.pop("clk", None)
             words = " ".join(f"{name}={value:x}" for name, value in values.items())
             lines.append(f"cycle {cycle}: {words}")
         return tuple(lines)
+
+
+def _names(
+    path: Path,
+) -> tuple[dict[int, tuple[str, int]], dict[str, list[int]]]:
+    """Return name and bit of each input, and the numbers of each register's bits.
+
+    A register that has several names goes by the widest, and of those by the shortest.
+    """
+    given: dict[int, tuple[str, int]] = {}
+    bits: dict[str, dict[int, int]] = {}
+    for line in path.read_text().splitlines():
+        kind, place, offset, name = line.split(maxsplit=3)
+        if kind == "input":
+            given.setdefault(int(place), (name, int(offset)))
+        elif kind == "latch":
+            bits.setdefault(name, {})[int(offset)] = int(place)
+    registers: dict[str, list[int]] = {}
+    taken: set[int] = set()
+    for name, places in sorted(bits.items(), key=lambda item: (-len(item[1]), len(item[0]))):
+        left = [place for _, place in sorted(places.items()) if place not in taken]
+        if left:
+            registers[name] = left
+            taken.update(left)
+    return given, registers
 
 
 def outcome(text: str) -> Verdict | None:

@@ -15,7 +15,9 @@ module mase_accumulate_pipeline
     parameter bit HAS_BIAS = 1,
     parameter int unsigned BIAS_WIDTH = 8,
     parameter int unsigned WIDTH = 8,
-    parameter bit STEADY = 0
+    parameter bit STEADY = 0,
+    // Registers of part_first.
+    parameter int unsigned COPIES = 1
 ) (
     input logic clk,
     input logic rst,
@@ -30,7 +32,7 @@ module mase_accumulate_pipeline
 
     // The part of a sum that is here, and the bias of the sum that it begins.
     output logic                  part_valid,
-    output logic                  part_first,
+    output logic [    COPIES-1:0] part_first,
     output logic [BIAS_WIDTH-1:0] part_bias,
     input  logic [     WIDTH-1:0] result,
 
@@ -49,7 +51,7 @@ module mase_accumulate_pipeline
     assign met = data_in_valid;
     assign data_in_ready = may;
     assign weight_ready = may && data_in_valid;
-    assign bias_ready = HAS_BIAS && part_valid && part_first;
+    assign bias_ready = HAS_BIAS && part_valid && part_first[0];
     assign take_bias = bias_ready;
     logic unused_last;
     assign unused_last = last;
@@ -84,6 +86,7 @@ module mase_accumulate_pipeline
       .PART_STAGES(PART_STAGES),
       .RESULT_STAGES(RESULT_STAGES),
       .WIDTH(WIDTH),
+      .COPIES(COPIES),
       .WAIT(STEADY)
   ) u_rounds (
       .clk,
@@ -116,7 +119,7 @@ module mase_accumulate_pipeline
       logic [AddressWidth-1:0] write_q;
       logic [AddressWidth-1:0] read_q;
       logic read;
-      assign read = part_valid && part_first;
+      assign read = part_valid && part_first[0];
       assign part_bias = memory[read_q];
       always_ff @(posedge clk) begin
         if (rst) begin

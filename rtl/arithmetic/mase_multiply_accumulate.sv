@@ -7,8 +7,8 @@
 // the last beat of a sum. Weights come as [results, elements] beside the data, a bias tile once per
 // result tile. One beat per cycle without gaps; a result is offered 7 + ceil(log2(IN_LANES)) cycles
 // after its last operands met: operands, products, a tree of adders, the sum, its rounding and its
-// bounds each have a register. Two results of a row share their elements: a DEVICE may have blocks that
-// make two products at once (mase_dot_pair).
+// bounds each have a register. Results of a row share their elements: a DEVICE may have blocks that
+// make two products at once, or four (mase_dot_shared).
 module mase_multiply_accumulate
   import mase_pkg::*;
 #(
@@ -58,15 +58,16 @@ module mase_multiply_accumulate
   localparam int unsigned DotShift = unsigned'(Fraction - ProductFraction);
   localparam int unsigned BiasShift = HAS_BIAS ? unsigned'(Fraction - BIAS.fraction) : 0;
 
-  // Results o and o + 1 of a row, for even o below this.
-  localparam int unsigned Paired = (SEPARATE || !pairs_products(
+  // Results of a row whose products come from one block, and those of which there are as many.
+  localparam int unsigned Group = SEPARATE ? 1 : block_products(
       DEVICE, DATA_IN_0.width, DATA_IN_0.is_signed, WEIGHT.width, WEIGHT.is_signed
-  )) ? 0 : OUT_LANES / 2 * 2;
+  );
+  localparam int unsigned Grouped = (Group == 1) ? 0 : OUT_LANES / Group * Group;
 
   localparam int unsigned RoundedWidth = rounded_width(ACCUMULATOR_WIDTH, Fraction, DATA_OUT_0);
 
   logic part_valid;
-  logic part_first;
+  logic [ROWS*OUT_LANES-1:0] part_first;
   logic [OUT_LANES-1:0][BIAS.width-1:0] part_bias;
   logic [DataLanes-1:0][DATA_IN_0.width-1:0] data;
   logic [DataLanes-1:0][DATA_IN_0.width-1:0] data_q;
@@ -109,7 +110,8 @@ module mase_multiply_accumulate
       .HAS_BIAS(HAS_BIAS),
       .BIAS_WIDTH(OUT_LANES * BIAS.width),
       .WIDTH(ROWS * OUT_LANES * DATA_OUT_0.width),
-      .STEADY(STEADY)
+      .STEADY(STEADY),
+      .COPIES(ROWS * OUT_LANES)
   ) u_pipeline (
       .clk,
       .rst,
@@ -130,24 +132,25 @@ module mase_multiply_accumulate
   );
 
   for (genvar r = 0; r < ROWS; r++) begin : gen_dots
-    for (genvar o = 0; o < Paired; o += 2) begin : gen_pair
-      mase_dot_pair #(
+    for (genvar o = 0; o < Grouped; o += Group) begin : gen_group
+      mase_dot_shared #(
           .LANES(IN_LANES),
+          .RESULTS(Group),
           .SHARED_WIDTH(DATA_IN_0.width),
           .SHARED_SIGNED(DATA_IN_0.is_signed),
           .OWN_WIDTH(WEIGHT.width),
           .OWN_SIGNED(WEIGHT.is_signed),
           .SUM_WIDTH(DotWidth),
           .DEVICE(DEVICE)
-      ) u_pair (
+      ) u_group (
           .clk,
           .shared(data[r*IN_LANES+:IN_LANES]),
-          .own(weight[o*IN_LANES+:2*IN_LANES]),
-          .sum(dots[r][o+:2])
+          .own(weight[o*IN_LANES+:Group*IN_LANES]),
+          .sum(dots[r][o+:Group])
       );
     end
 
-    for (genvar o = Paired; o < OUT_LANES; o++) begin : gen_single
+    for (genvar o = Grouped; o < OUT_LANES; o++) begin : gen_single
       logic [IN_LANES-1:0][DATA_IN_0.width-1:0] elements;
 
       if (SEPARATE) begin : gen_separate
@@ -203,7 +206,7 @@ module mase_multiply_accumulate
       end
 
       always_ff @(posedge clk) begin
-        if (part_valid) sum_q <= (part_first ? start : sum_q) + addend;
+        if (part_valid) sum_q <= (part_first[r*OUT_LANES+o] ? start : sum_q) + addend;
       end
 
       mase_fixed_round #(

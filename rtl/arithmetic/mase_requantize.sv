@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // data_out_0 = cast(data_in_0 * multiplier * 2**-shift), ROWS rows of LANES exact integers, each lane
-// with a multiplier of its own: a word of MULTIPLIER holds the shift above MULTIPLIER_WIDTH bits.
+// with a multiplier of its own: a word of MULTIPLIER holds the shift above MULTIPLIER_WIDTH bits. With
+// none of them, scales are powers of two and nothing is multiplied.
 // Rounded once to integers, the scale is in the multiplier, see mase_scalar_cast. Latency 4 cycles
 // and cast_stages(), throughput 1 beat per cycle.
 module mase_requantize
@@ -29,7 +30,8 @@ module mase_requantize
     input  logic                                        data_out_0_ready
 );
 
-  localparam int unsigned ProductWidth = DATA_IN_0.width + MULTIPLIER_WIDTH + 1;
+  localparam int unsigned ProductWidth = DATA_IN_0.width
+      + ((MULTIPLIER_WIDTH > 0) ? MULTIPLIER_WIDTH + 1 : 0);
   localparam int unsigned ShiftWidth = MULTIPLIER.width - MULTIPLIER_WIDTH;
   localparam int unsigned PlaceWidth = ShiftWidth + 1;
 
@@ -53,15 +55,21 @@ module mase_requantize
   end
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
-    logic [MULTIPLIER_WIDTH-1:0] factor_q;
-    always_ff @(posedge clk) {shift_q[i], factor_q} <= multiplier[i];
+    always_ff @(posedge clk) shift_q[i] <= multiplier[i][MULTIPLIER.width-1:MULTIPLIER_WIDTH];
 
     for (genvar r = 0; r < ROWS; r++) begin : gen_row
       logic signed [DATA_IN_0.width-1:0] operand_q;
       logic [ProductWidth-1:0] product_q;
-      always_ff @(posedge clk) begin
-        operand_q <= data_in_0[r*LANES+i];
-        product_q <= ProductWidth'(operand_q) * ProductWidth'(factor_q);
+      always_ff @(posedge clk) operand_q <= data_in_0[r*LANES+i];
+
+      if (MULTIPLIER_WIDTH == 0) begin : gen_shifted
+        always_ff @(posedge clk) product_q <= operand_q;
+      end else begin : gen_multiplied
+        logic [MULTIPLIER_WIDTH-1:0] factor_q;
+        always_ff @(posedge clk) begin
+          factor_q  <= multiplier[i][MULTIPLIER_WIDTH-1:0];
+          product_q <= ProductWidth'(operand_q) * ProductWidth'(factor_q);
+        end
       end
 
       mase_scalar_cast #(

@@ -2,7 +2,8 @@
 // out = cast(min(max(in, LOW), HIGH)), element by element: relu, relu6, hardtanh, clamp.
 // LOW and HIGH are bit patterns of codes: of the result, bounded after the cast, when
 // BOUNDS_ON_RESULT, else of the operand, bounded before. Rounding and saturation as the result says.
-// Latency 4 cycles, 5 where codes are compared with a bound; throughput 1 beat per cycle.
+// Latency 4 cycles; 5 where codes of the operand are compared with a bound, 6 where those of the
+// result are; throughput 1 beat per cycle.
 module mase_clamp_fixed
   import mase_pkg::*;
 #(
@@ -39,6 +40,8 @@ module mase_clamp_fixed
   localparam bit IsCompared = ((Low ^ SignMask) != '0 && !(Bounded.is_signed && Low == '0))
       || (High ^ SignMask) != '1;
 
+  localparam int unsigned Stages = !IsCompared ? 2 : BOUNDS_ON_RESULT ? 4 : 3;
+
   logic [LANES-1:0][DATA_OUT_0.width-1:0] result;
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
@@ -68,7 +71,13 @@ module mase_clamp_fixed
     );
 
     if (BOUNDS_ON_RESULT) begin : gen_bound_result
+      logic [DATA_OUT_0.width-1:0] to_clip;
       logic [DATA_OUT_0.width-1:0] clipped;
+      if (IsCompared) begin : gen_staged
+        always_ff @(posedge clk) to_clip <= bounded;
+      end else begin : gen_at_once
+        assign to_clip = bounded;
+      end
       mase_fixed_clip #(
           .WIDTH (DATA_OUT_0.width),
           .SIGNED(DATA_OUT_0.is_signed),
@@ -77,7 +86,7 @@ module mase_clamp_fixed
           .STAGED(IsCompared)
       ) u_clip (
           .clk,
-          .data_in (bounded),
+          .data_in (to_clip),
           .data_out(clipped)
       );
       assign operand = data_in_0[i];
@@ -108,7 +117,7 @@ module mase_clamp_fixed
 
   mase_stream_pipeline #(
       .WIDTH (LANES * DATA_OUT_0.width),
-      .STAGES(IsCompared ? 3 : 2)
+      .STAGES(Stages)
   ) u_pipeline (
       .clk,
       .rst,

@@ -4,7 +4,8 @@
 // mase_hw/approximation/row_norm.py: sums and products are exact, the reciprocal square root has a
 // table, and a result is rounded once. A row waits in a store until its sums are known; the next
 // ones go through meanwhile.
-// AFFINE_FILE has a word for each beat of a row: for each lane a weight and above it a bias.
+// AFFINE_FILE has a word for each beat of a row: for each lane a weight and above it a bias. Where it
+// has those of LAYERS layers, one after the other, they change after ROWS rows.
 // Throughput 1 beat per cycle, without gaps between rows.
 module mase_row_norm
   import mase_pkg::*;
@@ -27,6 +28,8 @@ module mase_row_norm
     parameter bit STEP = 0,
     parameter int unsigned TERM_FRACTION = 10,
     parameter int unsigned TERM_WIDTH = 14,
+    parameter int unsigned LAYERS = 1,
+    parameter int unsigned ROWS = 1,
     parameter string TABLE_FILE = "",
     parameter string AFFINE_FILE = ""
 ) (
@@ -207,24 +210,38 @@ module mase_row_norm
   affine_t [LANES-1:0] affine_3_q;
 
   if (AFFINE) begin : gen_affine
-    localparam int unsigned BeatWidth = index_width(Beats);
-    affine_t [LANES-1:0] words[Beats];
+    localparam int unsigned BeatWidth = index_width(LAYERS * Beats);
+    affine_t [LANES-1:0] words[LAYERS*Beats];
     initial $readmemh(AFFINE_FILE, words);
     logic [4:0] read_q;
     logic [BeatWidth-1:0] beat;
-    logic unused_last;
     affine_t [LANES-1:0] affine_1_q;
 
-    mase_turn #(
-        .COUNT(Beats),
-        .WIDTH(BeatWidth)
-    ) u_beat (
-        .clk,
-        .rst,
-        .enable(read_q[4]),
-        .count(beat),
-        .last(unused_last)
-    );
+    if (LAYERS > 1) begin : gen_layers
+      mase_layer_walk #(
+          .DEPTH(Beats),
+          .LAYERS(LAYERS),
+          .WALKS(ROWS),
+          .ADDRESS_WIDTH(BeatWidth)
+      ) u_beat (
+          .clk,
+          .rst,
+          .step(read_q[4]),
+          .address(beat)
+      );
+    end else begin : gen_layer
+      logic unused_last;
+      mase_turn #(
+          .COUNT(Beats),
+          .WIDTH(BeatWidth)
+      ) u_beat (
+          .clk,
+          .rst,
+          .enable(read_q[4]),
+          .count(beat),
+          .last(unused_last)
+      );
+    end
 
     always_ff @(posedge clk) begin
       if (rst) read_q <= '0;

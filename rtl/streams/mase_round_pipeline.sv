@@ -13,6 +13,8 @@ module mase_round_pipeline
     parameter int unsigned PART_STAGES = 2,
     parameter int unsigned RESULT_STAGES = 1,
     parameter int unsigned WIDTH = 8,
+    // Registers that say the same of a part: what it begins may have many readers.
+    parameter int unsigned COPIES = 1,
     // Whether beats wait for what is on offer from the third cycle after reset on.
     parameter bit WAIT = 0
 ) (
@@ -24,10 +26,10 @@ module mase_round_pipeline
     output logic last_term,
 
     // The part that is here, and whether it is of a first round; the one that is here in 2 cycles.
-    output logic             part_valid,
-    output logic             part_first,
-    output logic             part_comes,
-    input  logic [WIDTH-1:0] result,
+    output logic              part_valid,
+    output logic [COPIES-1:0] part_first,
+    output logic              part_comes,
+    input  logic [ WIDTH-1:0] result,
 
     output logic [WIDTH-1:0] data_out,
     output logic             data_out_valid,
@@ -57,7 +59,6 @@ module mase_round_pipeline
   logic may_kept;
   logic may_taken;
   logic [PART_STAGES-1:0] valid_q;
-  logic [PART_STAGES-1:0] first_q;
   logic [PART_STAGES+RESULT_STAGES-1:0] last_q;
 
   assign data_in_ready = may_q;
@@ -117,10 +118,28 @@ module mase_round_pipeline
     end
   end
 
-  always_ff @(posedge clk) first_q <= PART_STAGES'({first_q, term == '0});
+  // Whether the part that is here next is of a first round.
+  logic first_next;
+
+  if (PART_STAGES == 1) begin : gen_first
+    assign first_next = term == '0;
+  end else begin : gen_first_stages
+    logic [PART_STAGES-2:0] first_q;
+    assign first_next = first_q[PART_STAGES-2];
+    always_ff @(posedge clk) first_q <= (PART_STAGES - 1)'({first_q, term == '0});
+  end
+
+  for (genvar i = 0; i < COPIES; i++) begin : gen_copy
+    if (COPIES > 1) begin : gen_kept
+      (* keep *)logic copy_q;
+      always_ff @(posedge clk) copy_q <= first_next;
+      assign part_first[i] = copy_q;
+    end else begin : gen_only
+      always_ff @(posedge clk) part_first[i] <= first_next;
+    end
+  end
 
   assign part_valid = valid_q[PART_STAGES-1];
-  assign part_first = first_q[PART_STAGES-1];
   if (PART_STAGES < 2) begin : gen_never
     assign part_comes = 1'b0;
   end else if (PART_STAGES == 2) begin : gen_at_once
@@ -155,11 +174,14 @@ module mase_round_pipeline
 
 `ifdef MASE_CHECKS
   // Whatever has a credit is on its way, waits, or is offered.
-  int unsigned held;
+  localparam int unsigned HeldWidth = $clog2(8 * Depth);
+  logic [HeldWidth-1:0] held;
   always_comb begin
-    held = 32'(u_queue.u_level.level_q) + 32'(data_out_valid);
-    for (int i = 0; i < PART_STAGES + RESULT_STAGES; i++) held += 32'(last_q[i]);
-    if (!rst) credits_match : assert (32'(u_credits.u_left.level_q) + held == Depth);
+    held = HeldWidth'(u_queue.u_level.level_q) + HeldWidth'(data_out_valid);
+    for (int i = 0; i < PART_STAGES + RESULT_STAGES; i++) held += HeldWidth'(last_q[i]);
+    if (!rst) begin
+      credits_match : assert (HeldWidth'(u_credits.u_left.level_q) + held == HeldWidth'(Depth));
+    end
   end
 `endif  // MASE_CHECKS
 

@@ -63,17 +63,20 @@ module mase_stream_pipeline #(
 
 `ifdef MASE_CHECKS
   // Whatever has a credit is on its way, waits, or is offered.
-  int unsigned held;
+  localparam int unsigned HeldWidth = $clog2(8 * Depth);
+  logic [HeldWidth-1:0] held;
   if (STAGES == 0) begin : gen_held
-    assign held = 32'(u_queue.u_level.level_q) + 32'(data_out_valid);
+    assign held = HeldWidth'(u_queue.u_level.level_q) + HeldWidth'(data_out_valid);
   end else begin : gen_held_stages
     always_comb begin
-      held = 32'(u_queue.u_level.level_q) + 32'(data_out_valid);
-      for (int i = 0; i < STAGES; i++) held += 32'(gen_stages.valid_q[i]);
+      held = HeldWidth'(u_queue.u_level.level_q) + HeldWidth'(data_out_valid);
+      for (int i = 0; i < STAGES; i++) held += HeldWidth'(gen_stages.valid_q[i]);
     end
   end
   always_comb begin
-    if (!rst) credits_match : assert (32'(u_credits.u_left.level_q) + held == Depth);
+    if (!rst) begin
+      credits_match : assert (HeldWidth'(u_credits.u_left.level_q) + held == HeldWidth'(Depth));
+    end
   end
 `endif  // MASE_CHECKS
 

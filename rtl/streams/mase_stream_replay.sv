@@ -29,7 +29,6 @@ module mase_stream_replay
     localparam int unsigned Depth = 2 * BLOCK;
     localparam int unsigned BeatWidth = index_width(BLOCK);
     localparam int unsigned RepeatWidth = $clog2(REPEATS);
-    localparam int unsigned LevelWidth = $clog2(Depth + 1) + 1;
 
     // Each beat of the first block, and behind it that of the second. No place is read in the cycle
     // in which it is written, but for words that nobody looks at.
@@ -45,10 +44,7 @@ module mase_stream_replay
     logic last_repeat;
     logic block_ends;
 
-    // How many beats are stored, less Depth; one may enter where this is negative.
-    logic signed [LevelWidth-1:0] level_q;
-    logic signed [LevelWidth-1:0] level;
-    logic unused_below;
+    logic unused_single;
     // How many beats wait to be read for the first time, and whether the next one would be.
     logic waiting;
     logic waiting_single;
@@ -60,16 +56,24 @@ module mase_stream_replay
     logic write;
     logic read;
 
-    assign data_in_ready = level_q[LevelWidth-1];
     assign write = data_in_valid && data_in_ready;
     assign read = there_q && room;
     assign block_ends = read && read_last && last_repeat;
     assign first = (read && read_last) ? last_repeat : first_q;
-    // A bit below both summands carries the beat that enters: one chain of carries.
-    assign {level, unused_below} = {level_q, write}
-        + {block_ends ? -LevelWidth'(BLOCK) : '0, write};
 
     assign waiting_next = (write == (read && first_q)) ? waiting : write || !waiting_single;
+
+    // A beat may enter while one of both blocks is not full.
+    mase_credits #(
+        .DEPTH(2)
+    ) u_blocks (
+        .clk,
+        .rst,
+        .take(write && write_last),
+        .give(block_ends),
+        .room(data_in_ready),
+        .single(unused_single)
+    );
 
     mase_level #(
         .MOST(Depth)
@@ -119,13 +123,11 @@ module mase_stream_replay
       if (rst) begin
         write_second_q <= 1'b0;
         read_second_q <= 1'b0;
-        level_q <= -LevelWidth'(Depth);
         first_q <= 1'b1;
         there_q <= 1'b0;
       end else begin
         if (write && write_last) write_second_q <= !write_second_q;
         if (block_ends) read_second_q <= !read_second_q;
-        level_q <= level;
         first_q <= first;
         there_q <= !first || waiting_next;
       end

@@ -19,12 +19,14 @@ module mase_turn #(
     logic unused_clocking;
     assign unused_clocking = clk | rst | enable;
   end else begin : gen_turn
+    // A power of two wraps by itself.
+    localparam bit Wraps = 64'(COUNT) * 64'(STEP) == 64'(1) << WIDTH;
     always_ff @(posedge clk) begin
       if (rst) begin
         count <= '0;
         last  <= 1'b0;
       end else if (enable) begin
-        count <= last ? '0 : count + WIDTH'(STEP);
+        count <= (last && !Wraps) ? '0 : count + WIDTH'(STEP);
         last  <= count == WIDTH'((COUNT - 2) * STEP);
       end
     end

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import mase_hw
+from mase_hw._stages import listening
 from tests.flow.perceptrons import command, json_command, seeded
 
 SIMULATION_KEYS = {
@@ -169,3 +171,26 @@ def test_help_is_printed_at_once() -> None:
             after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         )
     assert min(spent) <= HELP_CPU_SECONDS
+
+
+def test_long_steps_say_what_they_do(tmp_path):
+    found = []
+    with listening(found.append):
+        graph = mase_hw.trace(nn.Linear(3, 2), torch.randn(2, 3))
+        project = mase_hw.emit_verilog(graph, output=tmp_path / "design")
+        mase_hw.simulate(project, samples=1)
+    builds = ["translating for the simulation", "compiling the simulation"]
+    assert [item for item in found if item not in builds] == [
+        "capturing",
+        "number formats",
+        "what has hardware",
+        "parallelism and queues",
+        "that it cannot stop for good",
+        "cycles",
+        "files",
+        "the integer reference",
+        "simulating",
+    ]
+    count = len(found)
+    mase_hw.trace(nn.Linear(3, 2), torch.randn(2, 3))
+    assert len(found) == count

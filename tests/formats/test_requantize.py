@@ -155,3 +155,18 @@ def test_a_stream_with_a_scale_for_each_channel_is_refused(tmp_path):
         mase_hw.emit_verilog(
             nn.Linear(4, 3), (torch.randn(2, 4),), output=tmp_path / "d", config=config
         )
+
+
+@pytest.mark.parametrize(("weight_scale", "bits"), [(0.03125, 0), (2.0**-9, 0), (0.03, 18)])
+def test_powers_of_two_are_shifted_and_not_multiplied(tmp_path, weight_scale, bits):
+    torch.manual_seed(0)
+    entry = {
+        "name": "scaled_integer", "data_in_width": 8, "data_in_scale": 0.0625, "weight_width": 8,
+        "weight_scale": weight_scale,
+    }  # fmt: skip
+    config = {"by": "type", "default": {"config": entry}}
+    project = mase_hw.emit_verilog(
+        nn.Linear(8, 4), torch.randn(16, 8), output=tmp_path / "net", config=config, parallelism=2
+    )
+    assert project.mg.netlist(project.mg.node("linear")).main.multiplier_width == bits
+    assert mase_hw.simulate(project.folder, samples=16, stall=0.3).bit_exact

@@ -8,6 +8,7 @@ from mase_hw.emit.flow import quantize
 from mase_hw.errors import MaseError
 from mase_hw.graph import trace
 from mase_hw.graph.quantized import GraphRun
+from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.passes.lora import insert_lora_adapter_transform_pass
 
 FIXED = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
@@ -94,3 +95,16 @@ def test_quantizing_a_graph_again_leaves_it_as_it_was():
     quantize(mg, {"by": "type"})
     assert mg.is_quantized
     assert torch.equal(mg(x), before)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_reference_that_is_not_kept_computes_the_same(kept, monkeypatch):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(18, 3))
+    mg = quantize(trace(model, torch.randn(4, 1, 5, 5)))
+    codes = spec(mg.inputs[0]).quantized.random_codes((11, 1, 1, 5, 5), torch.Generator())
+    (whole,) = IntegerReference(mg)([codes]).values()
+    # Fewer inferences at a time than there are.
+    monkeypatch.setattr("mase_hw.graph.reference.CHUNK_ELEMENTS", 60)
+    (found,) = IntegerReference(mg, kept=kept)([codes]).values()
+    assert torch.equal(found, whole)

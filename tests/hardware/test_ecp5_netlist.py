@@ -174,6 +174,25 @@ def test_the_netlist_of_a_layer_computes_what_the_layer_does(
     assert simulated(project, tmp_path / "netlist", netlist)
 
 
+def test_what_lies_in_several_blocks_is_chosen_behind_their_registers(tmp_path: Path) -> None:
+    """2,500 words of 16 bits: three blocks of 1,024, one above the other, and what is replayed."""
+    torch.manual_seed(0)
+    lanes = {"default": 1, "linear": {"data_in_0_dim_0": 2, "data_out_0_dim_0": 1}}
+    inputs = (torch.randn(16, 100),)
+    project = mase_hw.emit_verilog(
+        nn.Linear(100, 50), inputs, output=tmp_path / "layer", parallelism=lanes
+    ).folder
+    path = tmp_path / "netlist.json"
+    synthesize(project, "ecp5", netlist=Netlist(path, None, find_part(ECP5, None, None, None)))
+    netlist = json.loads(path.read_text())
+    memories = blocks(netlist, "DP16KD")
+    assert len(memories) == 4
+    assert ECP5.mend(netlist)
+    modes = [[cell["parameters"][f"REGMODE_{side}"] for side in "AB"] for cell in memories]
+    assert all("OUTREG" in item for item in modes)
+    assert simulated(project, tmp_path / "simulated", netlist)
+
+
 @pytest.mark.slow
 def test_the_netlist_of_yosys_is_simulated_alike(project: Path, plain: str, tmp_path: Path) -> None:
     assert simulated(project, tmp_path / "netlist", json.loads(plain))

@@ -119,6 +119,44 @@ def test_the_table_is_fed_back(graphs):
     assert count > 30
 
 
+@pytest.fixture(scope="module")
+def wide():
+    """A layer whose weights take a block RAM, or many look-up tables."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(64, 16).eval()
+    return quantize(trace(layer, torch.randn(8, 64), name="wide"))
+
+
+def test_memories_are_made_of_what_a_budget_leaves(wide):
+    asked = {"target_interval": 128}
+    free, _, _ = explored(wide, parallelism=asked, points=2)
+    none, _, _ = explored(wide, parallelism={**asked, "max_bram": 0}, points=2)
+    assert free.bram > 0 and "memory_style" not in free.table["linear"]
+    assert none.bram == 0 and none.table["linear"]["memory_style"] == "logic"
+    assert none.lut > free.lut
+    table = tomllib.loads(none.to_toml("wide"))["parallelism"]
+    assert table == none.table
+    made = estimate(to_hardware(wide, parallelism=table))
+    assert made.bram == 0
+    assert made.lut == pytest.approx(none.lut, rel=0.2)
+
+
+def test_a_style_that_is_asked_for_stays(wide):
+    asked = {"target_interval": 128}
+    plans = {
+        style: explored(wide, parallelism=asked, memory={"style": style}, points=2)[0]
+        for style in ("logic", "block")
+    }
+    assert plans["logic"].bram == 0 and plans["block"].bram >= 1
+    for style, plan in plans.items():
+        assert plan.table["linear"]["memory_style"] == style
+
+
+def test_a_style_in_a_table_is_checked(wide):
+    with pytest.raises(ConfigError, match=r"linear.style is 'huge'; allowed: auto, logic"):
+        to_hardware(wide, parallelism={"linear": {"memory_style": "huge"}})
+
+
 def test_what_is_fixed_stays(graphs):
     fixed = {"linear_0": {"data_out_0_dim_0": 3}, "target_interval": 24}
     plan, _, _ = explored(graphs.chain, parallelism=fixed, points=2)

@@ -1,5 +1,6 @@
 """Queues lie behind forks, and none holds what need not be computed yet."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -7,6 +8,9 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.flow import to_hardware
 from mase_hw.graph.reference import spec
+from mase_hw.hardware.pressure import Network
+from mase_hw.hardware.timing import predict
+from mase_hw.models import models
 
 TOKENS, WIDTH, HEADS = 8, 16, 2
 
@@ -142,3 +146,40 @@ def test_an_input_that_meets_itself_is_ready_whatever_is_there(times, tmp_path):
     assert report.latency_cycles == report.predicted_latency_cycles
     report = mase_hw.simulate(project, samples=10, stall=0.4, stalled="inputs")
     assert report.bit_exact, report.violations
+
+
+def intervals(mg, inferences):
+    """Return the cycles between inferences, from the moves of every beat of several."""
+    netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
+    network = Network(mg, netlists, (), inferences)
+    network.run({})
+    ends = [network.offered(node).reshape(inferences, -1)[:, -1] for node in mg.outputs]
+    return set(np.diff(np.max(ends, axis=0)).tolist())
+
+
+@pytest.mark.parametrize("parallelism", [1, 3, "auto"])
+def test_a_result_that_also_leaves_goes_on_inside_when_that_is_ready(parallelism):
+    """The port takes it early, and the sum late: it waits before, where a queue is."""
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(WIDTH, WIDTH)
+
+        def forward(self, x):
+            y = x.relu()
+            return y, y + self.linear(x)
+
+    torch.manual_seed(0)
+    mg = mase_hw.quantize(mase_hw.trace(Both(), torch.randn(4, 6, WIDTH)))
+    mg = to_hardware(mg, parallelism=parallelism)
+    assert intervals(mg, 5) == {predict(mg).interval_cycles}
+
+
+def test_a_queue_holds_what_comes_while_beats_pass_others():
+    """Each takes a cycle: a residual waits longer for what comes through several."""
+    torch.manual_seed(0)
+    model = models()["vit-mnist"].build().eval()
+    mg = mase_hw.quantize(mase_hw.trace(model, torch.randn(2, 1, 28, 28)))
+    mg = to_hardware(mg, parallelism="auto", multipliers=256)
+    assert intervals(mg, 6) == {predict(mg).interval_cycles}

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mase_hw.cells import Port
+from mase_hw.cells.argmax import Argmax
 from mase_hw.cells.crop import Crop
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.cells.stream_fifo import StreamFifo
@@ -159,3 +160,20 @@ def test_the_command_prints_a_table_and_a_record():
     record = json.loads(told.output)
     assert record["failed"] == record["inconclusive"] == 0
     assert record["proved"] >= 4
+
+
+def test_a_sum_of_rounds_is_proved_whole():
+    """Its control needs what ties credits, results on their way and the turn: found from runs."""
+    cell = subjects(Argmax)[1]
+    rows = verdicts(cell, limit_seconds=60)
+    claims = {name for name in rows if not name.startswith(("reach", "right data"))}
+    assert {rows[name].verdict.status for name in claims} == {"proved"}, {
+        name: rows[name].said for name in claims
+    }
+
+
+def test_constants_ahead_of_the_results_are_no_fault():
+    """As many as there are sums under way: the counts of the environment are wide enough."""
+    rows = verdicts(subjects(MultiplyAccumulate)[0], limit_seconds=20)
+    assert failed(rows) == set()
+    assert rows["not invented"].verdict.status == "proved"

@@ -12,8 +12,16 @@ from tests.recorded import designs, record
 
 # Its embeddings have no hardware.
 WITHOUT_HARDWARE = {"bert-tiny"}
-# Compared with torch's own binary network in tests/flow; simulated by `mase-hw bench transformers`.
-HELD_ELSEWHERE = {"mnist-sfc", "vit-mnist"}
+# Compared with torch's own networks of few bits in tests/flow and by `mase-hw bench coverage`;
+# simulated by `mase-hw bench transformers`.
+HELD_ELSEWHERE = {
+    *(
+        f"{name}{bits}"
+        for name in ("mnist-tfc", "mnist-sfc", "mnist-lfc")
+        for bits in ("", "-w2a2")
+    ),
+    *("fashion-cnv", "fashion-cnv-w2a2", "fashion-mobilenet", "vit-mnist"),
+}
 
 
 def hold(name: str, *fields: str) -> None:

@@ -65,7 +65,7 @@ class _Netlist:
                 if cell["port_directions"][port] == "input":
                     for bit in bits:
                         net.readers[bit] += 1
-            register = _plain_register(name, cell)
+            register = plain_register(name, cell)
             if register:
                 net.drivers[cell["connections"]["Q"][0]] = register
                 net.stored[register.data].append(register)
@@ -129,7 +129,8 @@ def absorb_registers(module: dict[str, Any]) -> int:
     return before - len(net.cells)
 
 
-def _plain_register(name: str, cell: dict[str, Any]) -> _Register | None:
+def plain_register(name: str, cell: dict[str, Any]) -> _Register | None:
+    """Return a cell as a register that nothing resets; None for any other."""
     if cell["type"] != "TRELLIS_FF":
         return None
     nets = cell["connections"]
@@ -182,10 +183,50 @@ def _use(cell: dict[str, Any], register: str) -> None:
         cell["parameters"][f"REG_{register}_{kind}"] = f"{kind}0"
 
 
+@dataclass(frozen=True)
+class Sides:
+    """The sides of a memory that are read.
+
+    Attributes:
+        names: `A`, `B`, or both.
+        clocks: of those sides; an idle one has none.
+    """
+
+    names: str
+    clocks: frozenset[Bit]
+
+
+def sides_of(cell: dict[str, Any]) -> Sides | None:
+    """Return the sides of a memory that are read; None where output registers are not free."""
+    nets, parameters = cell["connections"], cell["parameters"]
+    wide = _is_wide(parameters)
+    names = "AB" if wide else "".join(side for side in "AB" if nets[f"CLK{side}"][0] != "0")
+    free = all(
+        parameters[f"REGMODE_{side}"] == "NOREG" and nets[f"RST{side}"][0] == "0" for side in names
+    )
+    clocks = frozenset(nets[f"CLK{side}"][0] for side in names) - ({"0"} if wide else set())
+    return Sides(names, clocks) if free and names else None
+
+
+def use_output_registers(cell: dict[str, Any], clock: Bit, enable: Bit) -> None:
+    """Let the sides of a memory that are read pass their output registers."""
+    sides = sides_of(cell)
+    assert sides is not None
+    for side in sides.names:
+        cell["connections"][f"CLK{side}"] = [clock]
+        cell["connections"][f"OCE{side}"] = [enable]
+        cell["parameters"][f"REGMODE_{side}"] = "OUTREG"
+
+
+def _is_wide(parameters: dict[str, Any]) -> bool:
+    """Return whether both sides of a memory are the halves of one word."""
+    return any(int(str(parameters[f"DATA_WIDTH_{side}"]), 2) == _WIDE for side in "AB")
+
+
 def _memory(net: _Netlist, cell: dict[str, Any]) -> None:
     """Use the output registers of each side, or of both where they are the halves of one word."""
     nets, parameters = cell["connections"], cell["parameters"]
-    wide = any(int(str(parameters[f"DATA_WIDTH_{side}"]), 2) == _WIDE for side in "AB")
+    wide = _is_wide(parameters)
     for sides in ["AB"] if wide else "AB":
         ports = [f"DO{side}{bit}" for side in sides for bit in range(_SIDE_BITS)]
         behind = net.result([nets[port][0] for port in ports])

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
 from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+from mase_hw.hardware.targets._ecp5_choices import choose_behind_registers
 from mase_hw.hardware.targets._ecp5_registers import absorb_registers
 from mase_hw.hardware.targets._trellis import KINDS, MEMORY, located, pin_names
 
@@ -69,7 +70,9 @@ class Ecp5(RoutableTarget):
 
     def mend(self, netlist: dict[str, Any]) -> bool:
         """Use the registers of multipliers and memories."""
-        return sum(map(absorb_registers, netlist["modules"].values())) > 0
+        modules = netlist["modules"].values()
+        changes = [choose_behind_registers(item) + absorb_registers(item) for item in modules]
+        return any(changes)
 
     def arguments(self, part: Part) -> list[str]:
         """Return the options of nextpnr that choose the part."""

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two dot products with the elements `shared` by both: sum[j] is the sum of shared[i] * own[j][i] over
-// the lanes i, exact.
+// Two or four dot products with the elements `shared` by all: sum[j] is the sum of
+// shared[i] * own[j][i] over the lanes i, exact.
 // Latency 2 + ceil(log2(LANES)) cycles, throughput one per cycle; it never stops.
 //
-// Synthesis for Xcup (UltraScale+) makes both products of a lane in one DSP48E2. Its pre-adder packs
-// the two operands, own[1][i] * 2**Offset + own[0][i]; its multiplier multiplies both by shared[i]; and
-// its adder adds what comes from the block before, so that the low Offset bits and those above them
-// are two sums. The first block also adds a half of the low field, which keeps that field from
-// becoming negative and borrowing from the other. Operands, packed operands, products and sums lie
-// in registers of the block, in the same cycles as here without a DEVICE.
-module mase_dot_pair
+// Synthesis for Xcup (UltraScale+) makes all products of a lane in one DSP48E2. Its pre-adder packs
+// the operands, own[j][i] * 2**(Offset * j) for all j, and its multiplier multiplies them by shared[i].
+// Of two, its adder adds what comes from the block before, so that the low Offset bits and those above
+// them are two sums. The first block also adds a half of the low field, which keeps that field from
+// becoming negative and borrowing from the other.
+// Of four, every field has a bit less than a product: its largest value, that of both most negative
+// operands, leaves one bit free. The block adds to each field a half less one, so that it is not
+// negative and does not overflow; what is missing is added for all lanes at once. Operands,
+// packed operands and products, and the sums of two, lie in registers of the block, in the same
+// cycles as here without a DEVICE.
+module mase_dot_shared
   import mase_pkg::*;
 #(
     parameter int unsigned LANES = 4,
+    parameter int unsigned RESULTS = 2,
     parameter int unsigned SHARED_WIDTH = 8,
     parameter bit SHARED_SIGNED = 1,
     parameter int unsigned OWN_WIDTH = 8,
@@ -20,18 +25,22 @@ module mase_dot_pair
     parameter int unsigned SUM_WIDTH = 18,
     parameter device_e DEVICE = Generic
 ) (
-    input  logic                                  clk,
-    input  logic     [LANES-1:0][SHARED_WIDTH-1:0] shared,
-    input  logic [1:0][LANES-1:0][  OWN_WIDTH-1:0] own,
-    output logic [1:0]           [  SUM_WIDTH-1:0] sum
+    input  logic                                          clk,
+    input  logic             [LANES-1:0][SHARED_WIDTH-1:0] shared,
+    input  logic [RESULTS-1:0][LANES-1:0][  OWN_WIDTH-1:0] own,
+    output logic [RESULTS-1:0]           [  SUM_WIDTH-1:0] sum
 );
 
   // How many lanes one chain of blocks adds up; 0 where the operands are too wide.
-  localparam int unsigned Chain =
-      pair_chain(SHARED_WIDTH, SHARED_SIGNED, OWN_WIDTH, OWN_SIGNED);
+  localparam int unsigned Chain = (RESULTS == 2)
+      ? pair_chain(SHARED_WIDTH, SHARED_SIGNED, OWN_WIDTH, OWN_SIGNED)
+      : quad_fits(SHARED_WIDTH, SHARED_SIGNED, OWN_WIDTH, OWN_SIGNED) ? 1 : 0;
 
+  if (RESULTS != 2 && RESULTS != 4) begin : gen_results_check
+    $error("RESULTS must be 2 or 4");
+  end
   if (DEVICE != Generic && Chain == 0) begin : gen_width_check
-    $error("no two products of these widths fit into one block");
+    $error("no %0d products of these widths fit into one block", RESULTS);
   end
 
 `ifdef SYNTHESIS
@@ -42,14 +51,14 @@ module mase_dot_pair
 
   if (!Primitive) begin : gen_generic
     logic [LANES-1:0][SHARED_WIDTH-1:0] shared_q;
-    logic [1:0][LANES-1:0][OWN_WIDTH-1:0] own_q;
+    logic [RESULTS-1:0][LANES-1:0][OWN_WIDTH-1:0] own_q;
 
     always_ff @(posedge clk) begin
       shared_q <= shared;
       own_q <= own;
     end
 
-    for (genvar j = 0; j < 2; j++) begin : gen_sum
+    for (genvar j = 0; j < RESULTS; j++) begin : gen_sum
       mase_dot_product #(
           .LANES(LANES),
           .DATA_WIDTH(SHARED_WIDTH),
@@ -71,11 +80,18 @@ module mase_dot_pair
     localparam int unsigned Group = (LANES < Chain) ? LANES : Chain;
     localparam int unsigned Groups = ceil_div(LANES, Group);
     localparam int unsigned Levels = $clog2(Group);
-    localparam int unsigned Offset = pair_offset(OWN_WIDTH, OWN_SIGNED);
-    localparam int unsigned GroupWidth = SHARED_WIDTH + (SHARED_SIGNED ? 0 : 1)
-        + OWN_WIDTH + (OWN_SIGNED ? 0 : 1) + Levels;
+    localparam int unsigned ProductWidth = SHARED_WIDTH + (SHARED_SIGNED ? 0 : 1)
+        + OWN_WIDTH + (OWN_SIGNED ? 0 : 1);
+    localparam int unsigned Offset = (RESULTS == 2)
+        ? pair_offset(OWN_WIDTH, OWN_SIGNED) : ProductWidth - 1;
+    localparam int unsigned GroupWidth = ProductWidth + Levels;
+    // A half of each field that others lie above, or of each field a half less one.
+    localparam bit [47:0] Fields = 48'(1) | 48'(1) << Offset | 48'(1) << 2 * Offset
+        | 48'(1) << 3 * Offset;
+    localparam bit [47:0] Added = (RESULTS == 2)
+        ? 48'(1) << (Offset - 1) : ((48'(1) << (Offset - 1)) - 48'(1)) * Fields;
 
-    logic [1:0][Groups-1:0][GroupWidth-1:0] part;
+    logic [RESULTS-1:0][Groups-1:0][GroupWidth-1:0] part;
 
     for (genvar g = 0; g < Groups; g++) begin : gen_group
       localparam int unsigned Lanes = (g + 1 < Groups) ? Group : LANES - g * Group;
@@ -91,7 +107,15 @@ module mase_dot_pair
         logic [26:0] low;
         logic [26:0] high;
         logic [17:0] factor;
-        if (OWN_SIGNED) begin : gen_own_signed
+        if (RESULTS == 4) begin : gen_four
+          // The operands plus a half of their range, side by side, less that half.
+          localparam bit [OWN_WIDTH-1:0] Half = OWN_WIDTH'(OWN_SIGNED) << (OWN_WIDTH - 1);
+          for (genvar j = 0; j < 4; j++) begin : gen_field
+            localparam int unsigned Next = (j < 3) ? (j + 1) * Offset : 27;
+            assign low[Next-1:j*Offset] = (Next - j * Offset)'(own[j][Lane] ^ Half);
+          end
+          assign high = -27'(27'(Fields) * 27'(Half));
+        end else if (OWN_SIGNED) begin : gen_own_signed
           assign low  = 27'(signed'(own[0][Lane]));
           assign high = 27'(signed'(own[1][Lane])) << Offset;
         end else begin : gen_own_unsigned
@@ -120,7 +144,7 @@ module mase_dot_pair
             .CREG(1),
             .INMODEREG(0),
             .OPMODEREG(0),
-            .RND(48'd1 << (Offset - 1))
+            .RND(Added)
         ) u_block (
             .CLK(clk),
             .A({3'b000, low}),
@@ -177,16 +201,28 @@ module mase_dot_pair
         );
       end
 
-      // Less the half that was added.
-      logic signed [Offset-1:0] low_sum;
-      logic signed [47-Offset:0] high_sum;
-      assign low_sum = {~product[Lanes-1][Offset-1], product[Lanes-1][Offset-2:0]};
-      assign high_sum = product[Lanes-1][47:Offset];
-      assign part[0][g] = GroupWidth'(low_sum);
-      assign part[1][g] = GroupWidth'(high_sum);
+      // Less the half that was added to a field that others lie above.
+      if (RESULTS == 2) begin : gen_parts
+        logic signed [Offset-1:0] low_sum;
+        logic signed [47-Offset:0] high_sum;
+        assign low_sum = {~product[Lanes-1][Offset-1], product[Lanes-1][Offset-2:0]};
+        assign high_sum = product[Lanes-1][47:Offset];
+        assign part[0][g] = GroupWidth'(low_sum);
+        assign part[1][g] = GroupWidth'(high_sum);
+      end else begin : gen_four_parts
+        // A field is one too small: the first lane of some adds what they lack.
+        localparam int unsigned Some = 1 << (ProductWidth - 2);
+        localparam int unsigned Lacking = (g % Some != 0) ? 0
+            : (LANES - g < Some) ? LANES - g : Some;
+        for (genvar j = 0; j < 4; j++) begin : gen_part
+          logic signed [Offset-1:0] field;
+          assign field = {~product[0][(j+1)*Offset-1], product[0][j*Offset+:Offset-1]};
+          assign part[j][g] = GroupWidth'(field) + GroupWidth'(Lacking);
+        end
+      end
     end
 
-    for (genvar j = 0; j < 2; j++) begin : gen_sum
+    for (genvar j = 0; j < RESULTS; j++) begin : gen_sum
       mase_adder_tree #(
           .LANES(Groups),
           .WIDTH(GroupWidth)

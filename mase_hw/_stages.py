@@ -1,0 +1,27 @@
+"""What goes on now: long steps name themselves, and whoever listens shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+Listener = Callable[[str], None]
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+def stage(what: str) -> None:
+    """Say what begins now, such as `number formats`."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(what)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Call a function with every stage that begins in this context."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)

@@ -1,0 +1,183 @@
+"""Networks whose weights and activations have one, two or four bits, as their authors write them.
+
+Everything is written with torch's own operators, in training and at inference; the gradient passes
+a rounding where it does not saturate. The topologies are those of Umuroglu et al., "FINN: A
+Framework for Fast, Scalable Binarized Neural Network Inference" (2017), arXiv:1612.07119, trained
+as Courbariaux et al., "Binarized Neural Networks" (2016), arXiv:1602.02830. Factors behind a layer
+are those of its batch normalisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from mase_hw.models._base import RegisteredModel
+
+# Bits of what thresholds stand for, so many that no border between two steps moves.
+WIDE = 30
+
+
+def signs(values: Tensor, *, training: bool) -> Tensor:
+    """Return -1 below zero, else 1; in training the gradient passes from -1 to 1."""
+    hard = torch.where(values >= 0, 1.0, -1.0)
+    return _passing(hard, values.clamp(-1, 1)) if training else hard
+
+
+def steps(values: Tensor, bits: int, *, signed: bool = True, training: bool) -> Tensor:
+    """Return the nearest multiples of a step, from -1 up to 1, or from 0 to 2 without sign."""
+    scale = 1 << (bits - 1)
+    low, high = (-scale, scale - 1) if signed else (0, 2 * scale - 1)
+    hard = (values * scale).round().clamp(low, high) / scale
+    return _passing(hard, values.clamp(low / scale, high / scale)) if training else hard
+
+
+def _passing(hard: Tensor, soft: Tensor) -> Tensor:
+    return soft + (hard - soft).detach()
+
+
+class FewBits(nn.Module):
+    """Activations of few bits: signs for one.
+
+    Args:
+        bits: of a result.
+        signed: whether results may be negative.
+        border: what is taken away before.
+        gain: what is multiplied with behind that.
+    """
+
+    def __init__(
+        self, bits: int, *, signed: bool = True, border: float = 0.0, gain: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.bits, self.signed, self.border, self.gain = bits, signed, border, gain
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return them rounded."""
+        values = values - self.border if self.border else values
+        if self.bits == 1:
+            return signs(values, training=self.training)
+        values = values * self.gain if self.gain != 1 else values
+        return steps(values, self.bits, signed=self.signed, training=self.training)
+
+
+class Pixels(nn.Module):
+    """Numbers from 0 to 1 as the whole numbers from 0 to 255 that they were."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return them; no gradient passes."""
+        return (values * 255.0).round()
+
+
+def _few_weights(weight: Tensor, bits: int, training: bool) -> Tensor:
+    if bits == 1:
+        return signs(weight, training=training)
+    return steps(weight, bits, training=training)
+
+
+class FewBitsLinear(nn.Linear):
+    """A linear layer without bias, of weights of few bits."""
+
+    def __init__(self, inputs: int, outputs: int, bits: int) -> None:
+        super().__init__(inputs, outputs, bias=False)
+        self.bits = bits
+        nn.init.uniform_(self.weight, -1, 1)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the sums."""
+        return nn.functional.linear(values, _few_weights(self.weight, self.bits, self.training))
+
+
+class FewBitsConv2d(nn.Conv2d):
+    """A convolution without bias, of weights of few bits; keywords are those of `nn.Conv2d`."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, bits: int, **options: int) -> None:
+        super().__init__(inputs, outputs, kernel, bias=False, **options)  # type: ignore[arg-type]
+        self.bits = bits
+        nn.init.uniform_(self.weight, -1, 1)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return the sums."""
+        weight = _few_weights(self.weight, self.bits, self.training)
+        results: Tensor = self._conv_forward(values, weight, None)
+        return results
+
+
+def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> dict[str, Any]:
+    """Return formats in which nothing is rounded that the module does not round.
+
+    Args:
+        bits: of weights and activations.
+        signed: whether activations may be negative.
+        first: the node of a convolution that takes `Pixels`, by a regular expression; a
+            normalisation must stand behind it, and both at the head of the network.
+    """
+    # Neighbouring pixels, a 255th apart, must not meet at a border between two steps.
+    fraction = 8 if bits == 1 else 10
+    weights = fields("weight", bits, bits - 1)
+    layer = {"name": "fixed", **fields("data_in", bits, bits - 1, signed), **weights}
+    if bits == 1:
+        weights, layer = {"weight_name": "binary"}, {"name": "binary"}
+    entries: dict[str, Any] = {
+        "linear": layer,
+        "conv2d": layer,
+        "sub": {"name": "fixed", **fields("data_in", fraction + 2, fraction)},
+        "batch_norm": sums(2 * (bits - 1)),
+        "where": {"name": "fixed", **fields("data_in", 2, 0)},
+        "max_pool2d": {"name": "fixed", **fields("data_in", max(bits, 2), bits - 1)},
+    }
+    if first is not None:
+        entries[r"pixels_\d+_mul"] = {
+            "name": "fixed",
+            **fields("data_in_0", 12, 10),
+            **fields("data_in_1", 9, 0),
+        }
+        entries[first] = {"name": "fixed", **fields("data_in", 9, 0), **weights}
+        entries[r"batchnorm2d_3"] = sums(bits - 1)
+    entries["default"] = {"name": "fixed", "data_in_width": WIDE}
+    by = {"by": ["regex_name", "type"]}
+    return {**by, **{key: {"config": entry} for key, entry in entries.items()}}
+
+
+def fields(operand: str, width: int, fraction: int, signed: bool = True) -> dict[str, Any]:
+    """Return the entries of an operand in fixed point."""
+    given = {"width": width, "frac_width": fraction, "signed": signed}
+    return {f"{operand}_{key}": value for key, value in given.items()}
+
+
+def sums(fraction: int, width: int = 16) -> dict[str, Any]:
+    """Return the formats of a normalisation behind exact sums."""
+    wide = {f"{name}_width": WIDE for name in ("weight", "bias", "data_out")}
+    return {"name": "fixed", **fields("data_in", width, fraction), **wide}
+
+
+class FewBitsPerceptron(RegisteredModel):
+    """Three hidden layers on handwritten digits, each with a normalisation behind it.
+
+    Attributes:
+        hidden: results of a hidden layer.
+        bits: of weights, activations and pixels.
+    """
+
+    data: ClassVar[str] = "mnist"
+    parallelism: ClassVar[int | str] = 8
+    hidden: ClassVar[int]
+    bits: ClassVar[int] = 1
+    config: ClassVar[Mapping[str, Any]] = config_of(1)
+
+    def build(self, hidden: int | None = None) -> nn.Module:
+        """Return the network; `hidden` is the class's when not given."""
+        size = self.hidden if hidden is None else hidden
+        layers: list[nn.Module] = [nn.Flatten(), FewBits(self.bits, border=0.5, gain=2.0)]
+        inputs = 28 * 28
+        for _ in range(3):
+            layers += [
+                FewBitsLinear(inputs, size, self.bits),
+                nn.BatchNorm1d(size),
+                FewBits(self.bits),
+            ]
+            inputs = size
+        return nn.Sequential(*layers, FewBitsLinear(inputs, 10, self.bits), nn.BatchNorm1d(10))

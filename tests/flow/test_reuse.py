@@ -1,0 +1,210 @@
+"""Layers that are alike on the hardware of one: exact, in the predicted cycles, refused by name."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.emit.flow import to_hardware
+from mase_hw.errors import ConfigError, EmissionError, ParallelismError
+from mase_hw.graph.laps import laps_of, physical
+from mase_hw.graph.reference import IntegerReference
+from mase_hw.hardware.estimate import estimate_nodes
+from mase_hw.hardware.timing import predict
+
+LAYERS = 3
+
+
+class Block(nn.Module):
+    """Two linear layers and a residual."""
+
+    def __init__(self, size, hidden):
+        super().__init__()
+        self.up, self.down = nn.Linear(size, hidden), nn.Linear(hidden, size)
+
+    def forward(self, x):
+        return x + self.down(self.up(x).relu())
+
+
+def chain(hidden=(16, 16, 16)):
+    """A layer before, blocks, and one behind."""
+    torch.manual_seed(0)
+    blocks = [Block(8, size) for size in hidden]
+    return nn.Sequential(nn.Linear(6, 8), *blocks, nn.Linear(8, 4)).eval()
+
+
+def encoder(norm_first):
+    """Two encoder layers between linear ones, with weights of norms that are not all one."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, norm_first=norm_first)
+    layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    model = nn.Sequential(nn.Linear(4, 8), layers, nn.Linear(8, 3)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 5, 6)), reuse=True)
+
+
+def check(project, **options):
+    report = mase_hw.simulate(project, **options)
+    assert report.bit_exact
+    assert not report.violations
+    return report
+
+
+@pytest.mark.parametrize("parallelism", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_three_blocks_are_exact_in_the_predicted_cycles(graph, tmp_path, parallelism):
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=parallelism)
+    report = check(project, samples=8)
+    assert report.as_predicted is True
+    check(project, samples=6, stall=0.4)
+
+
+def test_what_leaves_is_what_the_layers_compute_on_hardware_of_their_own(graph):
+    alone = mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 5, 6)))
+    codes = torch.randint(-128, 128, (9, 1, 5, 6))
+    shared, plain = IntegerReference(graph)([codes]), IntegerReference(alone)([codes])
+    assert [value.shape for value in shared.values()] == [value.shape for value in plain.values()]
+    (result,) = IntegerReference(graph)([codes]).values()
+    assert result.unique().numel() > 8
+
+
+@pytest.mark.parametrize("parallelism", [1, "auto"])
+def test_the_hardware_of_the_layers_is_there_once(graph, parallelism):
+    alone = to_hardware(
+        mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 5, 6))), parallelism=parallelism
+    )
+    shared = to_hardware(graph, parallelism=parallelism)
+    laps, part = laps_of(shared), physical(shared)
+    assert len(laps.layers) == LAYERS
+    left = {node.name for node in part.nodes if node.op == "call_function"}
+    every = {node.name for node in shared.nodes if node.op == "call_function"}
+    assert left == every - {node.name for node in laps.others}
+    layer = sum(part.netlist(part.node(node.name)).multipliers for node in laps.first)
+    all_ = sum(part.netlist(node).multipliers for node in part.nodes if node.op == "call_function")
+    assert 0 < layer < all_
+    if parallelism == 1:
+        once = estimate_nodes(shared).total
+        assert once.dsp == all_ < estimate_nodes(alone).total.dsp
+
+
+def test_memories_hold_the_weights_of_all_layers(graph):
+    shared = to_hardware(graph, parallelism=2)
+    laps, part = laps_of(shared), physical(shared)
+    (nodes,) = (nodes for nodes in laps.places if nodes[0].name.endswith("_up"))
+    source = part.netlist(part.node(nodes[0].name)).source("weight")
+    words = [shared.netlist(node).source("weight").image.octets for node in nodes]
+    assert np.array_equal(source.image.octets, np.concatenate(words))
+    assert len({part.tobytes() for part in words}) == LAYERS
+
+
+def test_layers_go_round_no_faster_than_activations_return(graph):
+    """An inference takes the work of all layers, or what its activations wait for more."""
+    for parallelism in (1, "auto"):
+        found = predict(to_hardware(graph, parallelism=parallelism))
+        assert found.interval_cycles >= max(found.work_cycles.values())
+        assert found.latency_cycles > found.interval_cycles
+
+
+def test_formats_are_the_same_in_all_layers(graph):
+    laps = laps_of(graph)
+    weights = {
+        place: {graph.call(node).operands["weight"].format for node in nodes}
+        for place, nodes in enumerate(laps.places)
+        if "weight" in graph.call(nodes[0]).operands
+    }
+    assert weights
+    assert all(len(formats) == 1 for formats in weights.values())
+    ranges = [node.meta["mase"].software.ranges["data_out_0"] for node in laps.laps]
+    assert len(set(ranges)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("parallelism", [1, "auto"])
+def test_two_encoder_layers(tmp_path, norm_first, parallelism):
+    traced = mase_hw.trace(encoder(norm_first), torch.randn(4, 6, 4))
+    graph = mase_hw.quantize(traced, reuse=True)
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=parallelism)
+    assert check(project, samples=8).as_predicted is True
+    check(project, samples=5, stall=0.4)
+
+
+@pytest.mark.slow
+def test_the_testbench_sees_the_same(graph, tmp_path):
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=2)
+    assert check(project, samples=4, engine="cocotb").as_predicted is True
+    check(project, samples=4, engine="cocotb", stall=0.3)
+
+
+@pytest.mark.slow
+def test_blocks_with_a_scale_go_round(tmp_path):
+    entry = {"name": "mxint", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
+    entry |= {f"{name}_block_size": 4 for name in ("data_in", "weight", "bias")}
+    torch.manual_seed(0)
+    layers = [nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(LAYERS)]
+    traced = mase_hw.trace(nn.Sequential(*layers).eval(), torch.randn(8, 8))
+    graph = mase_hw.quantize(traced, {"by": "type", "default": {"config": entry}}, reuse=True)
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=4)
+    assert check(project, samples=8).as_predicted is True
+    check(project, samples=6, stall=0.4)
+
+
+def test_lanes_that_are_asked_of_one_layer_are_those_of_all(graph):
+    name = laps_of(graph).layers[1][0].name
+    shared = to_hardware(graph, parallelism={"default": 1, name: {"data_out_0_dim_0": 4}})
+    nodes = laps_of(shared).twins[shared.node(name)]
+    assert [shared.call(node).result.parallelism for node in nodes] == [(1, 4)] * LAYERS
+
+
+def test_lanes_that_differ_between_layers_are_refused(graph):
+    first, second = (layer[0].name for layer in laps_of(graph).layers[:2])
+    table = {"default": 1, first: {"data_out_0_dim_0": 4}, second: {"data_out_0_dim_0": 2}}
+    with pytest.raises(ParallelismError, match=rf"{first} and {second}, which run on the same"):
+        to_hardware(graph, parallelism=table)
+
+
+def test_a_model_without_layers_that_are_alike_is_refused(tmp_path):
+    inputs = torch.randn(16, 5, 6)
+    with pytest.raises(
+        EmissionError, match=r"sequential has no layers for reuse: none that follow"
+    ):
+        mase_hw.emit_verilog(chain((16, 12, 20)), inputs, output=tmp_path / "p", reuse=True)
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_quantized_graph_says_how_its_formats_become_alike(tmp_path):
+    torch.manual_seed(0)
+    model = chain()
+    with torch.no_grad():
+        model[2].up.weight *= 7
+    alone = mase_hw.quantize(mase_hw.trace(model, torch.randn(16, 5, 6)))
+    with pytest.raises(EmissionError, match=r"or give quantize reuse=True"):
+        mase_hw.emit_verilog(alone, output=tmp_path / "p", reuse=True)
+
+
+def test_a_result_from_between_layers_is_no_layer_for_reuse():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(Block(8, 16) for _ in range(2))
+
+        def forward(self, x):
+            first = self.layers[0](x)
+            return self.layers[1](first), first
+
+    with pytest.raises(EmissionError, match="has no layers for reuse"):
+        mase_hw.quantize(mase_hw.trace(Two().eval(), torch.randn(4, 8)), reuse=True)
+
+
+def test_targets_and_external_weights_are_refused(graph):
+    with pytest.raises(ParallelismError, match="a target is not sought for layers that run on"):
+        to_hardware(graph, parallelism={"target_interval": 100})
+    with pytest.raises(ConfigError, match="constants of layers that run on the same hardware"):
+        to_hardware(graph, memory="external")
