@@ -14,6 +14,7 @@ from mase_hw.bench._additions import ADDITIONS, changed, contents, copied, edite
 from mase_hw.bench._architectures import ARCHITECTURES
 from mase_hw.bench._emission import Coverage, reason_against
 from mase_hw.bench._listed_models import call_of
+from mase_hw.bench._small_models import side_by_side, small_models
 from mase_hw.bench._transformer_models import deit_tiny, published_lanes
 from mase_hw.bench.transformers import DEIT_LATENCY_BAR, Transformers, architectures
 from mase_hw.emit.flow import to_hardware
@@ -105,13 +106,50 @@ def test_reasons_are_counted_and_crashes_told(monkeypatch):
     assert found.crashes == ["c"]
 
 
+def test_masks_of_attention_are_shared_and_windows_too():
+    layer = nn.MultiheadAttention(4, 2, batch_first=True).eval()
+    rows, mask = torch.randn(3, 4), torch.ones(2, 3, 3, dtype=torch.bool).tril()
+    given = {"attn_mask": ~mask, "key_padding_mask": torch.tensor([False, False, True])}
+    model, inputs = call_of(layer, (rows, rows, rows), given, has_batch=False)
+    assert [tuple(item.shape) for item in inputs] == [(2, 3, 4)] * 3 + [(2, 3)]
+    torch.testing.assert_close(model(*inputs)[0][0], layer(rows, rows, rows, **given)[0])
+    samples = torch.rand(2, 1, 2, dtype=torch.float64)
+    pool = nn.FractionalMaxPool2d(2, output_size=2, _random_samples=samples)
+    model, inputs = call_of(pool, (torch.randn(2, 1, 5, 5),), {})
+    assert model(*inputs).shape == (2, 1, 2, 2)
+
+
+def test_small_models_are_told_apart_and_run_side_by_side():
+    listed = small_models()
+    assert len(listed) >= 78
+    samples = [listed[name]() for name in ("linear", "einsum", "GRU with states")]
+    model, inputs = side_by_side(samples)
+    found = model(*inputs)
+    for (alone, given), result in zip(samples, found, strict=True):
+        torch.testing.assert_close(alone(*given), result)
+    assert reason_against(model, inputs, checks="preflight") == ""
+
+
+@pytest.mark.slow
+def test_small_models_have_hardware():
+    left = {
+        name: reason
+        for name, build in small_models().items()
+        if (reason := reason_against(*build(), checks="emission"))
+    }
+    assert not left
+
+
 def test_a_layer_is_emitted():
     assert reason_against(nn.Linear(3, 2), [torch.randn(2, 3)]) == ""
 
 
 @pytest.mark.parametrize(
     ("name", "cause"),
-    [("MixtralForCausalLM", "topk"), ("OPTForCausalLM", "it sums int64; only real numbers")],
+    [
+        ("MixtralForCausalLM", "it orders along dimension 0"),
+        ("OPTForCausalLM", "it sums int64; only real numbers"),
+    ],
 )
 def test_an_architecture_without_hardware_has_a_row_with_the_cause(name, cause):
     pytest.importorskip("transformers")

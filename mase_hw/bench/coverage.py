@@ -12,17 +12,20 @@ from mase_hw.bench._few_bits import few_bits_networks
 from mase_hw.bench._format_networks import format_networks
 from mase_hw.bench._listed_models import module_samples, vision_builders
 from mase_hw.bench._size import size_rows
+from mase_hw.bench._small_models import side_by_side, small_models
 from mase_hw.errors import ConfigError, MaseError
 
 MODULES_BAR, VISION_BAR = 90, 80
+# Small models in one design.
+TOGETHER = 16
 # Every so many layers of a quick run.
 QUICK_STEP = 6
 # What only a run measures that names it.
-LONG = ("modules-exact", "vision", "size", "formats", "few-bits")
+LONG = ("modules-exact", "small", "vision", "size", "formats", "few-bits")
 
 
 class ModelCoverage(Benchmark):
-    """Layers of torch's own tests, emitted or simulated; classifiers; networks in formats."""
+    """Layers of torch's own tests, small models, classifiers, networks in formats."""
 
     name: ClassVar[str] = "coverage"
     title: ClassVar[str] = "layers and models of others that have hardware"
@@ -83,6 +86,19 @@ def vision(quick: bool) -> Iterator[Row]:
     yield from _counted("torchvision's classifiers without a problem", found, VISION_BAR, quick)
 
 
+def small(quick: bool) -> Iterator[Row]:
+    """Simulate small models, some in one design at a time; alone where that is not exact."""
+    found = Coverage()
+    listed = list(small_models().items())[:: QUICK_STEP if quick else 1]
+    for start in range(0, len(listed), TOGETHER):
+        group = [(name, build()) for name, build in listed[start : start + TOGETHER]]
+        whole = reason_against(*side_by_side([sample for _, sample in group]), checks="simulation")
+        for name, sample in group:
+            found.reasons[name] = whole and reason_against(*sample, checks="simulation")
+    words = f"small models of the kinds that hls4ml tests, exact ({SAMPLES} inferences, stalls)"
+    yield from _counted(words, found, len(listed), quick)
+
+
 def size(quick: bool) -> Iterable[Row]:
     """Time large classifiers from capture to a project."""
     return size_rows(quick=quick)
@@ -98,6 +114,7 @@ def _counted(what: str, found: Coverage, bar: int, quick: bool) -> Iterator[Row]
 PARTS: dict[str, Callable[[bool], Iterable[Row]]] = {
     "modules": modules,
     "modules-exact": exact_modules,
+    "small": small,
     "vision": vision,
     "size": size,
     "formats": format_networks,

@@ -222,6 +222,8 @@ class Format(ABC):
         """Return the format with `fields` whose open fields suit known `values`."""
         if not values.numel():
             return cls.fit(0.0, 0.0, **fields)
+        if not bool(values.isfinite().all()):
+            raise FormatError("a constant holds what is no finite number; give a finite one")
         return cls.fit(float(values.min()), float(values.max()), **fields)
 
     def scaled(self, octaves: float) -> Self | None:

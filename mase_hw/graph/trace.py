@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from mase_hw._stages import stage
 from mase_hw.errors import CaptureError
 from mase_hw.graph._attention import as_written, batch_first_attention
+from mase_hw.graph._bags import rows_of_bags
 from mase_hw.graph._drawn import shared_windows
 from mase_hw.graph._recurrent import unrolled_recurrence
 from mase_hw.graph.declared import capturing
@@ -204,9 +205,10 @@ def _export(
 ) -> ExportedProgram:
     try:
         exportable = _exportable(model, args, kwargs)
-        layers = (as_written(), batch_first_attention(), unrolled_recurrence(), shared_windows())
+        layers = (as_written(), batch_first_attention(), unrolled_recurrence())
+        calls = (shared_windows(), rows_of_bags())
         with contextlib.ExitStack() as stack:
-            for item in (quiet(), _uncollected(), capturing(), *layers, exportable):
+            for item in (quiet(), _uncollected(), capturing(), *layers, *calls, exportable):
                 stack.enter_context(item)
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:

@@ -37,6 +37,21 @@ class Comparison(Binary):
         """Return where the relation holds."""
         return type(self).relation(first, second)
 
+    def operand_format(self, call: Call, name: str) -> Format | None:
+        """Return whole numbers that hold all constants beside whole numbers, and one more each way.
+
+        What lies beyond them is in the same relation to all as the number beyond.
+        """
+        whole = all(spec.dtype.startswith("int") for spec in call.operands.values())
+        if not whole or not call.constants:
+            return None
+        values = [int(bound) for item in call.constants.values() for bound in item.aminmax()]
+        low, high = min(values) - 1, max(values) + 1
+        signed = low < 0
+        bits = max((low + 1 if low < 0 else low).bit_length(), high.bit_length()) + signed
+        fields = {"width": max(MIN_WIDTH_BITS, bits), "frac_width": 0, "signed": signed}
+        return make_format({"name": "fixed", **fields})
+
     def result_format(self, call: Call) -> Format | None:
         """Return that of 0 and 1."""
         return TRUTH

@@ -1,7 +1,8 @@
 """Division, `y = x / d` (torch.div).
 
 By a power of two it is rounded once. By another constant it is a product with its inverse, and by a
-stream a product with its reciprocal, which is rounded before.
+stream a product with its reciprocal, which is rounded before. What is rounded to whole numbers is
+the rounded quotient.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Div(Operator):
         "aten.div.Tensor",
         "aten.div.Scalar",
         "aten.div.Tensor_mode",
+        "aten.div.Scalar_mode",
         "aten.true_divide.Tensor",
     )
 
@@ -52,9 +54,16 @@ class Div(Operator):
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Multiply with what is not a power of two."""
         aten, divisor = torch.ops.aten, call.attributes.get("divisor")
-        if self._refused(call) or (divisor is not None and _is_power(divisor)):
+        rounds = call.attributes.get("rounding_mode") is not None
+        is_cast = divisor is not None and _is_power(divisor) and not rounds
+        if self._refused(call) or is_cast:
             return None
         data = operands["data_in_0"]
+        mode = call.attributes.get("rounding_mode")
+        if mode is not None:
+            whole = aten.floor.default if mode == "floor" else aten.trunc.default
+            other = operands["data_in_1"] if divisor is None else divisor
+            return [whole(aten.div.Tensor(data, other))]
         if divisor is not None:
             return [aten.mul.Tensor(data, 1.0 / divisor)]
         return [aten.mul.Tensor(data, aten.reciprocal.default(operands["data_in_1"]))]
@@ -62,9 +71,9 @@ class Div(Operator):
     @staticmethod
     def _refused(call: Call) -> list[str]:
         """Return why there is no quotient."""
-        mode = call.attributes.get("rounding_mode")
-        if mode is not None:
-            return [f"its quotient is rounded ({mode}); take it without rounding_mode"]
+        rounds = call.attributes.get("rounding_mode") is not None
+        if rounds and call.result.dtype.startswith("int"):
+            return ["it divides whole numbers; only real numbers are taken"]
         zero = call.attributes.get("divisor") == 0
         constant = call.constants.get("data_in_1")
         if zero or (constant is not None and not bool((constant != 0).all())):

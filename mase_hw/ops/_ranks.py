@@ -1,0 +1,77 @@
+"""Elements of a row in their order: each is compared with every other one.
+
+The rank of an element is the number of those before it: smaller ones, or larger ones, and of equal
+ones those that come first. A row of n elements takes n * n comparisons: short rows are meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from mase_hw.ops._base import Call
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Ranked(Composite):
+    """Elements at some places of the order, and their indices."""
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse to order inferences, and what comes without order."""
+        if dimension(call) == 0:
+            return ["it orders along dimension 0, the batch; name another dimension"]
+        return super().problems(call)
+
+
+def dimension(call: Call) -> int:
+    """Return the ordered dimension, counted from the front."""
+    rank = max(1, len(call.operands["data_in_0"].shape))
+    return int(call.attributes.get("dim", -1)) % rank
+
+
+def at_places(
+    call: Call, data: Any, places: Sequence[int], *, descending: bool = False, kept: bool = True
+) -> list[Any] | None:
+    """Return the elements at places of the order along a dimension, and their indices.
+
+    Args:
+        call: names the dimension.
+        data: what records calls on the tensor.
+        places: counted from the first of the order.
+        descending: whether the largest is first.
+        kept: whether the dimension stays, of as many elements as places.
+    """
+    dim, shape = dimension(call), call.operands["data_in_0"].shape
+    if dim == 0:
+        return None
+    last, size = len(shape) - 1, shape[dim]
+    data = data if dim == last else _aten.transpose.int(data, dim, last)
+    row, column = _aten.unsqueeze.default(data, -2), _aten.unsqueeze.default(data, -1)
+    beyond, at_least = (_aten.gt, _aten.ge) if descending else (_aten.lt, _aten.le)
+    earlier = torch.ones(size, size, dtype=torch.bool).tril(-1)
+    equal = _aten.logical_and.default(at_least.Tensor(row, column), earlier)
+    before = _aten.logical_or.default(beyond.Tensor(row, column), equal)
+    ranks = _aten.sum.dim_IntList(before, [-1])
+    wanted = torch.tensor(list(places))[:, None]
+    chosen = _aten.eq.Tensor(_aten.unsqueeze.default(ranks, -2), wanted)
+    values = _aten.sum.dim_IntList(_aten.where.ScalarOther(chosen, row, 0.0), [-1])
+    indices = _aten.argmax.default(_aten._to_copy.default(chosen, dtype=torch.float32), -1)
+    found = []
+    for item in (values, indices):
+        if not kept:
+            item = _aten.squeeze.dim(item, -1)
+        elif dim != last:
+            item = _aten.transpose.int(item, dim, last)
+        found.append(item)
+    return found
+
+
+def reduced_shape(call: Call, found: list[Any] | None) -> list[Any] | None:
+    """Return results in the shape of the call's."""
+    if found is None:
+        return None
+    return [_aten.reshape.default(item, [-1, *call.result.shape[1:]]) for item in found]

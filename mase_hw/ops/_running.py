@@ -1,0 +1,48 @@
+"""What joins every element with all before it, along a dimension: maxima, minima, products.
+
+Elements are joined with those one, two, four, ... places before (Hillis and Steele, 1986).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from mase_hw.ops._base import Call
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Running(Composite):
+    """Subclasses say how two elements are joined."""
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse to join inferences, and indices."""
+        if self._dim(call) == 0:
+            return ["it runs along dimension 0, the batch; name another dimension"]
+        if len(call.results) > 1:
+            return ["its indices are used; only its values have hardware"]
+        return super().problems(call)
+
+    @staticmethod
+    def _dim(call: Call) -> int:
+        return int(call.attributes["dim"]) % max(1, len(call.result.shape))
+
+    def running(self, call: Call, data: Any, join: Callable[[Any, Any], Any]) -> list[Any] | None:
+        """Return every element joined with all before it."""
+        dim = self._dim(call)
+        if dim == 0:
+            return None
+        size, step = call.result.shape[dim], 1
+        while step < size:
+            first = _aten.slice.Tensor(data, dim, 0, step)
+            joined = join(
+                _aten.slice.Tensor(data, dim, step, size),
+                _aten.slice.Tensor(data, dim, 0, size - step),
+            )
+            data = _aten.cat.default([first, joined], dim)
+            step *= 2
+        return [data]

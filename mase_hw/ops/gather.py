@@ -1,0 +1,64 @@
+"""Elements of a stream at indices that stream (torch.gather), along one dimension.
+
+Every index is compared with every place: short rows are meant. An index that is no place gives 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Gather(Composite):
+    """A choice for each place, of which one is not zero, and their sum."""
+
+    name: ClassVar[str] = "gather"
+    targets: ClassVar[tuple[str, ...]] = ("aten.gather.default",)
+    operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "index": "data_in_1"}
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse to select inferences, and shapes that differ elsewhere."""
+        return self._refusal(call) or super().problems(call)
+
+    @staticmethod
+    def _refusal(call: Call) -> list[str]:
+        data, index = (call.operands[name].shape for name in ("data_in_0", "data_in_1"))
+        dim = int(call.attributes["dim"]) % len(data)
+        if dim == 0:
+            return ["it selects along dimension 0, the batch; name another dimension"]
+        if any(data[place] != index[place] for place in range(1, len(data)) if place != dim):
+            return [f"its indices {list(index)} are fewer than its elements {list(data)}"]
+        return []
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the sum."""
+        if self._refusal(call):
+            return None
+        shape = call.operands["data_in_0"].shape
+        dim, last = int(call.attributes["dim"]) % len(shape), len(shape) - 1
+        data, index = (
+            item if dim == last else _aten.transpose.int(item, dim, last)
+            for item in (operands["data_in_0"], operands["data_in_1"])
+        )
+        places = torch.arange(shape[dim])
+        chosen = _aten.eq.Tensor(_aten.unsqueeze.default(index, -1), places)
+        row = _aten.unsqueeze.default(data, -2)
+        found = _aten.sum.dim_IntList(_aten.where.ScalarOther(chosen, row, 0.0), [-1])
+        return [found if dim == last else _aten.transpose.int(found, dim, last)]
+
+    def examples(self) -> list[Example]:
+        """Indices of rows; of another dimension."""
+        generator = torch.Generator().manual_seed(0)
+        rows = torch.randint(0, 5, (2, 3, 2), generator=generator)
+        columns = torch.randint(0, 3, (2, 4, 2), generator=generator)
+        return [
+            (Apply(lambda x, i: torch.gather(x, -1, i)), (example_values(2, 3, 5), rows)),
+            (Apply(lambda x, i: torch.gather(x, 1, i)), (example_values(2, 3, 2), columns)),
+        ]

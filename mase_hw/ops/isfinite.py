@@ -1,0 +1,28 @@
+"""Where something is a finite number (torch.isfinite): everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class IsFinite(Composite):
+    """What equals itself."""
+
+    name: ClassVar[str] = "isfinite"
+    targets: ClassVar[tuple[str, ...]] = ("aten.isfinite.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Compare."""
+        return [torch.ops.aten.eq.Tensor(operands["data_in_0"], operands["data_in_0"])]
+
+    def examples(self) -> list[Example]:
+        """Numbers."""
+        return [
+            (Apply(lambda x: torch.where(x.isfinite(), x, 0.0)), (example_values(2, 5),)),
+        ]

@@ -1,0 +1,29 @@
+"""Where something is no number (torch.isnan): nowhere, as fixed point has nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class IsNan(Composite):
+    """What differs from itself; nothing is infinite either."""
+
+    name: ClassVar[str] = "isnan"
+    targets: ClassVar[tuple[str, ...]] = ("aten.isnan.default", "aten.isinf.default")
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Compare."""
+        return [torch.ops.aten.ne.Tensor(operands["data_in_0"], operands["data_in_0"])]
+
+    def examples(self) -> list[Example]:
+        """Numbers."""
+        return [
+            (Apply(lambda x: torch.where(x.isnan(), 0.0, x)), (example_values(2, 5),)),
+            (Apply(lambda x: torch.where(x.isinf(), 0.0, x)), (example_values(2, 5),)),
+        ]

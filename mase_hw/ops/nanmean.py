@@ -1,0 +1,28 @@
+"""Means of what is a number (torch.nanmean): here everything is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class Nanmean(Composite):
+    """The mean."""
+
+    name: ClassVar[str] = "nanmean"
+    targets: ClassVar[tuple[str, ...]] = ("aten.nanmean.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the mean."""
+        dims, keeps = call.attributes.get("dim"), bool(call.attributes.get("keepdim", False))
+        dims = list(range(len(call.operands["data_in_0"].shape))) if dims is None else dims
+        return [torch.ops.aten.mean.dim(operands["data_in_0"], dims, keeps)]
+
+    def examples(self) -> list[Example]:
+        """Rows."""
+        return [(Apply(lambda x: torch.nanmean(x, -1)), (example_values(2, 5),))]

@@ -1,0 +1,28 @@
+"""Sums of what is a number (torch.nansum): here everything is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class Nansum(Composite):
+    """The sum."""
+
+    name: ClassVar[str] = "nansum"
+    targets: ClassVar[tuple[str, ...]] = ("aten.nansum.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the sum."""
+        dims, keeps = call.attributes.get("dim"), bool(call.attributes.get("keepdim", False))
+        dims = list(range(len(call.operands["data_in_0"].shape))) if dims is None else dims
+        return [torch.ops.aten.sum.dim_IntList(operands["data_in_0"], dims, keeps)]
+
+    def examples(self) -> list[Example]:
+        """Rows."""
+        return [(Apply(lambda x: torch.nansum(x, -1)), (example_values(2, 5),))]

@@ -1,0 +1,51 @@
+"""What is left of a division (torch.remainder): `y = x - d floor(x / d)`, of the sign of `d`.
+
+The quotient is rounded before it is rounded down, so that near multiples of `d` a whole `d` may be
+missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Remainder(Composite):
+    """A division, a rounding, a product and a difference."""
+
+    name: ClassVar[str] = "remainder"
+    targets: ClassVar[tuple[str, ...]] = ("aten.remainder.Scalar", "aten.remainder.Tensor")
+    mode: ClassVar[str] = "floor"
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse whole numbers."""
+        if call.result.dtype.startswith("int"):
+            return ["it divides whole numbers; only real numbers are taken"]
+        return super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the difference."""
+        if call.result.dtype.startswith("int"):
+            return None
+        data = operands["data_in_0"]
+        other = operands["data_in_1"] if "data_in_1" in operands else call.attributes["other"]
+        whole = getattr(_aten, self.mode).default(_aten.div.Tensor(data, other))
+        return [_aten.sub.Tensor(data, _aten.mul.Tensor(whole, other))]
+
+    def examples(self) -> list[Example]:
+        """By a number, and by a stream."""
+        function = getattr(torch, self.name)
+        return [
+            (Apply(lambda x: function(x, 0.75)), (example_values(3, 7),)),
+            (
+                Apply(lambda x, y: function(x, y.abs() + 0.5)),
+                (example_values(3, 7), example_values(3, 7, seed=1)),
+            ),
+        ]

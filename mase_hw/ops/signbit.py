@@ -1,0 +1,26 @@
+"""Where something is less than zero (torch.signbit)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class Signbit(Composite):
+    """A comparison with zero, which has no sign."""
+
+    name: ClassVar[str] = "signbit"
+    targets: ClassVar[tuple[str, ...]] = ("aten.signbit.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Compare."""
+        return [torch.ops.aten.lt.Scalar(operands["data_in_0"], 0.0)]
+
+    def examples(self) -> list[Example]:
+        """Both signs."""
+        return [(Apply(lambda x: torch.where(torch.signbit(x), 0.5, x)), (example_values(2, 5),))]

@@ -1,0 +1,29 @@
+"""Tangent (torch.tan), a quotient of sine and cosine, each rounded: coarse near the poles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class Tan(Composite):
+    """Sine over cosine."""
+
+    name: ClassVar[str] = "tan"
+    targets: ClassVar[tuple[str, ...]] = ("aten.tan.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the quotient."""
+        data = operands["data_in_0"]
+        return [_aten.div.Tensor(_aten.sin.default(data), _aten.cos.default(data))]
+
+    def examples(self) -> list[Example]:
+        """Angles of less than a quarter turn."""
+        return [(Apply(lambda x: torch.tan(x.clamp(-1.0, 1.0))), (example_values(3, 7),))]

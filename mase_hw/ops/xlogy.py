@@ -1,0 +1,32 @@
+"""A product with a logarithm (torch.xlogy)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+
+class XLogY(Composite):
+    """The logarithm is rounded before."""
+
+    name: ClassVar[str] = "xlogy"
+    targets: ClassVar[tuple[str, ...]] = ("aten.xlogy.Tensor",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Multiply."""
+        first, second = operands.values()
+        return [torch.ops.aten.mul.Tensor(first, torch.ops.aten.log.default(second))]
+
+    def examples(self) -> list[Example]:
+        """Two streams."""
+        return [
+            (
+                Apply(lambda x, y: torch.xlogy(x, y)),
+                (example_values(2, 5), example_values(2, 5, seed=1).abs() + 0.1),
+            )
+        ]
