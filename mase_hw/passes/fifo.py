@@ -121,9 +121,9 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
     run: Run = partial(_sketch, late=interval // SAMPLES) if is_large else _run
     found: dict[Node, list[tuple[Edge, int, int]]] = {}
     delays: dict[Edge, int] = {}
+    latency = max(int(times[-1]) for times in come(mg, netlists, steps, delays, 1).values())
+    inferences = latency // min(steps.values()) + SETTLING
     for _ in range(SCHEDULES):
-        latency = max(int(times[-1]) for times in come(mg, netlists, steps, delays, 1).values())
-        inferences = latency // min(steps.values()) + SETTLING
         offered = come(mg, netlists, steps, delays, inferences)
         taken, free = _taken(netlists, forks, offered, delays, run)
         found = _behind(forks, netlists, taken, offered, free, waiting)
