@@ -74,7 +74,8 @@ class RegisteredModel(ABC):
         return Trained(module.eval(), split)
 
     def _weights_path(self) -> Path:
-        sources = [inspect.getsource(item) for item in (type(self), train, Split.hold_out)]
+        kinds = [kind for kind in type(self).__mro__ if issubclass(kind, RegisteredModel)]
+        sources = [inspect.getsource(item) for item in (*kinds[:-1], train, Split.hold_out)]
         parts = (*sources, torch.__version__)
         key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
         return cache_folder("models") / f"{self.name}-{key}.safetensors"

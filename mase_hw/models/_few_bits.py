@@ -78,13 +78,19 @@ def _few_weights(weight: Tensor, bits: int, training: bool) -> Tensor:
     return steps(weight, bits, training=training)
 
 
+def _start(weight: Tensor, bits: int) -> None:
+    """Spread weights over all steps; signs change soonest where weights are small, as they are."""
+    if bits > 1:
+        nn.init.uniform_(weight, -1, 1)
+
+
 class FewBitsLinear(nn.Linear):
     """A linear layer without bias, of weights of few bits."""
 
     def __init__(self, inputs: int, outputs: int, bits: int) -> None:
         super().__init__(inputs, outputs, bias=False)
         self.bits = bits
-        nn.init.uniform_(self.weight, -1, 1)
+        _start(self.weight, bits)
 
     def forward(self, values: Tensor) -> Tensor:
         """Return the sums."""
@@ -97,7 +103,7 @@ class FewBitsConv2d(nn.Conv2d):
     def __init__(self, inputs: int, outputs: int, kernel: int, bits: int, **options: int) -> None:
         super().__init__(inputs, outputs, kernel, bias=False, **options)  # type: ignore[arg-type]
         self.bits = bits
-        nn.init.uniform_(self.weight, -1, 1)
+        _start(self.weight, bits)
 
     def forward(self, values: Tensor) -> Tensor:
         """Return the sums."""
