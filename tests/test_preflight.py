@@ -164,3 +164,10 @@ def test_a_sum_of_whole_numbers_up_to_each_is_named():
     mask = torch.ones(2, 5, dtype=torch.int64)
     problems = preflight(mase_hw.quantize(mase_hw.trace(Positions(), mask)))
     assert any("it sums int64; only real numbers are taken" in str(item) for item in problems)
+
+
+@pytest.mark.parametrize("function", [torch.nonzero, lambda x: torch.unique(x)])
+def test_a_size_that_depends_on_the_data_is_said(function):
+    mg = quantize(trace(Apply(function), torch.randn(2, 3)))
+    problems = [str(item) for item in preflight(mg)]
+    assert any("the size of its result depends on the data" in item for item in problems)
