@@ -31,7 +31,7 @@ class Unsupported(nn.Module):
         self.fc = nn.Linear(4, 4)
 
     def forward(self, x):
-        return torch.cumprod(self.fc(x), dim=1)  # the unsupported line
+        return torch.logcumsumexp(self.fc(x), dim=1)  # the unsupported line
 
 
 class Branch(nn.Module):
@@ -122,7 +122,7 @@ def no_module():
 # What follows `mase-hw emit-verilog`, and what the message must say.
 MODEL_CASES = {
     "net.py:unsupported": (
-        "aten.cumprod.default has no hardware",
+        "aten.logcumsumexp.default has no hardware",
         "net.py:12: ",
         "return what goes into it and compute it outside",
     ),
@@ -623,7 +623,7 @@ def test_preflight_lists_every_problem_at_once(run: Run, here: Path) -> None:
     ended = run("preflight", "net.py:unsupported")
     assert (ended.status, ended.errors) == (1, "")
     lines = ended.output.splitlines()
-    assert [line.partition(" ")[0] for line in lines] == ["erfinv", "cumprod"]
+    assert [line.partition(" ")[0] for line in lines] == ["erfinv", "logcumsumexp"]
     assert all("net.py:12: " in line for line in lines)
 
 

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import torch
 from torch.fx import Node
 
 from mase_hw.errors import UnsupportedError
@@ -225,6 +226,8 @@ def _way_out(node: Node) -> str:
         fix = "compute it outside and make its result an input of the model"
     else:
         fix = "cut the model in two there and compute it in between"
+    if torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ()):
+        return f"the size of its result depends on the data; {fix}"
     return f"{fix}, or add an operator (README)"
 
 
