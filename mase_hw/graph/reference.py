@@ -42,8 +42,8 @@ class IntegerReference:
         nodes = [node for node in mg.nodes if node.op == "call_function"]
         sizes = [spec(node).elements for node in (*self.inputs, *nodes)]
         self._chunk = max(1, CHUNK_ELEMENTS // max(sizes)) if self._batched else 1
-        once = None if kept else self._chunk
-        self._steps = [self._step(mg, node, once) for node in nodes]
+        size = self._chunk if self._batched else sys.maxsize
+        self._steps = [self._step(mg, node, None if kept else size) for node in nodes]
         if self._batched and not kept:
             # One node takes all inferences, before the next one is made.
             self._chunk = sys.maxsize
@@ -120,6 +120,11 @@ class _Once:
     def __call__(self, *codes: Tensor) -> Tensor:
         """Return the codes of the results."""
         compute = self._call.operator.reference(self._call)
+        # A tensor in which inferences and something else are one dimension is not cut.
+        specs = (*self._call.streams.values(), self._call.result)
+        whole = any(item.shape[:1] != (1,) for item in specs)
+        if whole or len(codes[0]) <= self._size:
+            return compute(*codes)
         parts = zip(*(torch.split(item, self._size) for item in codes), strict=True)
         return torch.cat([compute(*part) for part in parts])
 
