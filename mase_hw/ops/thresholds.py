@@ -121,7 +121,7 @@ class Thresholds(Operator):
         one = torch.ones(1)
         return [
             (
-                Apply(lambda x, b, s: target(x, b, s, -2.0, 1.0), bounds, signs),
+                Apply(lambda x, b, s: target(x, b, s, 0.0, 1.0), bounds, signs),
                 (example_values(3, 7),),
             ),
             (
