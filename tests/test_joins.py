@@ -204,7 +204,6 @@ def test_shapes_that_do_not_fit_are_named_with_their_line(function):
         (lambda x: torch.cat([x, x], 0), "joins dimension 0, the batch"),
         (lambda x: x[:, 4:] * 2, "leaves no element"),
         (lambda x: x.unbind(0)[0] * 2, "cuts dimension 0, the batch"),
-        (lambda x: functional.adaptive_max_pool1d(x, 2, True), "only the maxima have hardware"),
     ],
 )
 def test_what_has_no_hardware_is_named_before_emission(function, reason):

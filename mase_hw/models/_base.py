@@ -75,7 +75,8 @@ class RegisteredModel(ABC):
 
     def _weights_path(self) -> Path:
         kinds = [kind for kind in type(self).__mro__ if issubclass(kind, RegisteredModel)]
-        sources = [inspect.getsource(item) for item in (*kinds[:-1], train, Split.hold_out)]
+        sources = [inspect.getsource(kind) for kind in kinds[:-1]]
+        sources += [inspect.getsource(item) for item in (train, Split.hold_out)]
         parts = (*sources, torch.__version__)
         key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
         return cache_folder("models") / f"{self.name}-{key}.safetensors"

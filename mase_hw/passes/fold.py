@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Interpreter, Node
 
+from mase_hw.errors import FormatError
 from mase_hw.formats import Format, format_class
 from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
 from mase_hw.graph.calls import spec_of, tensor_arguments
@@ -187,7 +188,11 @@ def _holds(cls: type[Format], entry: Mapping[str, Any], weight: Tensor) -> bool:
     fields = {key: entry[word] for key, word in keys.items() if word in entry}
     if not fields or any(isinstance(value, Mapping | list | tuple) for value in fields.values()):
         return False
-    number = cls.fit_values(weight, **fields)
+    try:
+        number = cls.fit_values(weight, **fields)
+    except FormatError:
+        # Quantization says so, and where.
+        return False
     return bool(torch.equal(number.round_values(weight), weight))
 
 

@@ -59,7 +59,7 @@ def test_what_a_search_says_is_told_apart():
             self.first = nn.Linear(6, 3)
 
         def forward(self, x):
-            return torch.cumprod(self.first(x), dim=1)
+            return torch.lgamma(self.first(x))
 
     mg = trace(Summed(), torch.randn(8, 6), name="summed")
     assert isinstance(mg, MaseGraph)
@@ -68,7 +68,7 @@ def test_what_a_search_says_is_told_apart():
     config = {"trials": 1, "sampler": "random", "objectives": ["average_bits"], "space": space}
     outcome, reason = _random_spaces.outcome_of(mg, config)
     assert outcome == _random_spaces.LACKING
-    assert "cumprod" in reason
+    assert "lgamma" in reason
     config["objectives"] = ["interval_cycles"]
     outcome, reason = _random_spaces.outcome_of(mg, config)
     assert outcome == _random_spaces.REFUSED
