@@ -127,7 +127,10 @@ def _longest(mg: MaseGraph, nodes: Sequence[Node]) -> _Steps | None:
     if any(call.operator.problems(call) for call in calls):
         return None
     for length in range(len(nodes), 0, -1):
-        if calls[length - 1].result.quantized.bits_per_element > MAX_RESULT_BITS:
+        result = calls[length - 1].result
+        # Thresholds are real numbers, not the truths and indices that others may read.
+        few = result.quantized.bits_per_element <= MAX_RESULT_BITS
+        if not few or result.dtype != data.dtype:
             continue
         steps = _steps(calls[:length], data)
         saves = any(call.operator.hardware(call).multipliers for call in calls[:length])

@@ -140,7 +140,22 @@ def test_other_chains_stay(module, last, width):
 def test_what_falls_and_rises_stays():
     mg = graph(Last(norm(6), nn.Threshold(0.25, 1.0), Sign()).eval(), BINARY)
     _, info = merge_thresholds_transform_pass(mg)
-    assert [names[0] for names in info["merged"].values()] == ["chain_2_where"]
+    assert info == {"merged": {}}
+
+
+def test_truths_stay_truths(tmp_path):
+    class Counted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = norm(6)
+
+        def forward(self, x):
+            return torch.where(self.norm(x) > 0.5, x, 0.25), (self.norm(x) > 0).sum(-1)
+
+    mg = graph(Counted().eval(), BINARY)
+    merged, info = merge_thresholds_transform_pass(mg)
+    assert info == {"merged": {}}
+    assert mase_hw.emit_verilog(mg, output=tmp_path / "design").mg.name == merged.name
 
 
 def test_what_something_else_reads_stays():
