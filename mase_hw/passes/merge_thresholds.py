@@ -123,14 +123,15 @@ def _longest(mg: MaseGraph, nodes: Sequence[Node]) -> _Steps | None:
     data = common(stream_operands(nodes[0])[0][1]).results["data_out_0"]
     if not is_fixed(data) or fixed(data).width > MAX_WIDTH:
         return None
+    # Truths and indices may be read as such.
+    if not getattr(torch, data.dtype).is_floating_point:
+        return None
     calls = [mg.call(node) for node in nodes]
     if any(call.operator.problems(call) for call in calls):
         return None
     for length in range(len(nodes), 0, -1):
         result = calls[length - 1].result
-        # Thresholds are real numbers, not the truths and indices that others may read.
-        few = result.quantized.bits_per_element <= MAX_RESULT_BITS
-        if not few or result.dtype != data.dtype:
+        if result.quantized.bits_per_element > MAX_RESULT_BITS or result.dtype != data.dtype:
             continue
         steps = _steps(calls[:length], data)
         saves = any(call.operator.hardware(call).multipliers for call in calls[:length])

@@ -195,3 +195,14 @@ def test_thresholds_on_the_rtl(module, last, shape, tmp_path):
     report = mase_hw.simulate(project, stall=0.4)
     assert report.bit_exact
     assert mase_hw.simulate(project).as_predicted
+
+
+def test_what_stands_behind_truths_stays(tmp_path):
+    class Masked(nn.Module):
+        def forward(self, x):
+            return torch.where((x > 0.25) == (x < 0.75), 1.0, -1.0)
+
+    mg = graph(Last(Masked()).eval(), BINARY)
+    merged, info = merge_thresholds_transform_pass(mg)
+    assert info == {"merged": {}}
+    assert mase_hw.emit_verilog(mg, output=tmp_path / "design").mg.name == merged.name
