@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -32,7 +32,10 @@ QUEUE_CYCLES = 2
 SCHEDULES = 4
 
 Edge = tuple[Node, str]
-Run = Callable[[Netlist, Arrivals, Cycles | None], tuple[Mapping[str, Cycles], bool]]
+# Times that a node is begun earlier, by as much as it is late.
+EARLIER = 3
+
+Run = Callable[[Netlist, Arrivals, Cycles | None], tuple[Mapping[str, Cycles], Cycles]]
 
 
 def insert_fifos_transform_pass(
@@ -118,7 +121,7 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
     netlists = {node: netlist for node, netlist in netlists.items() if node in before}
     is_large = sum(netlist.moves for netlist in netlists.values()) > MOVES
     come, waiting = (_sketched, _most_waiting_between) if is_large else (_offered, _most_waiting)
-    run: Run = partial(_sketch, late=interval // SAMPLES) if is_large else _run
+    run: Run = partial(_sketch, step=interval // SAMPLES) if is_large else _run
     found: dict[Node, list[tuple[Edge, int, int]]] = {}
     delays: dict[Edge, int] = {}
     latency = max(int(times[-1]) for times in come(mg, netlists, steps, delays, 1).values())
@@ -160,7 +163,7 @@ def _behind(
     netlists: Mapping[Node, Netlist],
     taken: Mapping[Edge, Cycles],
     offered: Mapping[Node, Cycles],
-    free: Set[Node],
+    free: Mapping[Node, Cycles],
     most_waiting: Callable[[Node, Cycles, Cycles], int],
 ) -> dict[Node, list[tuple[Edge, int, int]]]:
     """Return what takes its beats later than another, from when it does.
@@ -170,13 +173,13 @@ def _behind(
         netlists: of the nodes.
         taken: when they take beats.
         offered: when beats are offered.
-        free: what computes when it can, into queues.
+        free: when results of what computes before it is wanted leave it, into queues.
         most_waiting: returns the most beats of a result that have gone and are not yet taken.
     """
     found: dict[Node, list[tuple[Edge, int, int]]] = {}
     edges_of = {node: [edge for edge in _edges(node) if edge in taken] for node in free}
     for producer, edges in {**forks, **edges_of}.items():
-        left = offered[producer] if producer in free else _gone(producer, edges, taken, offered)
+        left = free[producer] if producer in free else _gone(producer, edges, taken, offered)
         gone = [left]
         for edge in sorted(edges, key=lambda edge: int(taken[edge].sum())):
             earlier = (place for place, times in enumerate(gone) if (times <= taken[edge]).all())
@@ -233,53 +236,76 @@ def _taken(
     offered: Mapping[Node, Cycles],
     delays: Mapping[Edge, int],
     run: Run,
-) -> tuple[dict[Edge, Cycles], set[Node]]:
+) -> tuple[dict[Edge, Cycles], dict[Node, Cycles]]:
     """Return when operands are taken where nothing is computed before it is taken.
 
     What is offered when `offered` says goes when the first that wants it takes it, or when all have
     taken it that get no queue, and holds its producer up until then. A producer that would be late
-    for that runs free, into queues; those are returned, too.
+    for that begins as much earlier, or else runs free, into queues; when the results of those leave
+    them is returned, too.
 
     Args:
         netlists: of the nodes.
         forks: operands that may get queues, by what forks.
         offered: when results are offered to consumers that are always ready.
         delays: of the queues before operands.
-        run: returns when a node takes its operands, given when its results go, and whether it is
-            late for that.
+        run: returns when a node takes its operands, given when its results shall leave, and when
+            they do.
     """
     taken: dict[Edge, Cycles] = {}
-    free = set[Node]()
+    free: dict[Node, Cycles] = {}
     for node, netlist in reversed(list(netlists.items())):
         arrivals = _arrivals(node, offered, delays)
         if is_lap(node):
             taken |= {(node, name): times for name, times in arrivals.items()}
             continue
         gone = _gone(node, forks.get(node, []), taken, offered)
-        found, late = run(netlist, arrivals, gone)
-        if late:
-            free.add(node)
-            found, _ = run(netlist, arrivals, None)
+        found, left = run(netlist, arrivals, gone)
+        if (left > gone).any():
+            found, free[node] = _begun_earlier(partial(run, netlist, arrivals), gone, left)
         taken |= {(node, name): found[name] for name in arrivals}
     return taken, free
 
 
+def _begun_earlier(
+    run: Callable[[Cycles | None], tuple[Mapping[str, Cycles], Cycles]], gone: Cycles, left: Cycles
+) -> tuple[Mapping[str, Cycles], Cycles]:
+    """Return when a node takes its operands, and when its results leave it for a queue.
+
+    Args:
+        run: returns that, given when results shall leave.
+        gone: when they are wanted.
+        left: when they leave at the earliest where they shall leave then, some of them later.
+    """
+    wanted = gone
+    for _ in range(EARLIER):
+        wanted = wanted - int((left - gone).max())
+        found, left = run(wanted)
+        if (left <= gone).all():
+            return found, left
+    return run(None)
+
+
 def _run(
     netlist: Netlist, arrivals: Arrivals, gone: Cycles | None
-) -> tuple[Mapping[str, Cycles], bool]:
-    """Return when operands are taken, and whether a result is late."""
+) -> tuple[Mapping[str, Cycles], Cycles]:
+    """Return when operands are taken, and when results leave."""
     flow = netlist.run(arrivals, gone)
-    return flow.taken, gone is not None and bool((flow.offered["data_out_0"] > gone).any())
+    offered = flow.offered["data_out_0"]
+    return flow.taken, offered if gone is None else np.maximum(offered, gone)
 
 
 def _sketch(
-    netlist: Netlist, arrivals: Arrivals, gone: Cycles | None, late: int
-) -> tuple[Mapping[str, Cycles], bool]:
-    """Return when some beats of operands are taken, and whether a result is late, by how much."""
+    netlist: Netlist, arrivals: Arrivals, gone: Cycles | None, step: int
+) -> tuple[Mapping[str, Cycles], Cycles]:
+    """Return when some beats of operands are taken, and when they leave, to within a step."""
     curves = {name: Curve(netlist.inputs[name].beats, times) for name, times in arrivals.items()}
     sketch = netlist.sketch(curves, gone)
     taken = {name: curve.times for name, curve in sketch.taken.items()}
-    return taken, gone is not None and bool((sketch.offered.times > gone + late).any())
+    offered = sketch.offered.times
+    if gone is None:
+        return taken, offered
+    return taken, np.where(offered > gone + step, offered, gone)
 
 
 def _gone(
