@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, ClassVar
 from mase_hw._registry import nearest
 from mase_hw.bench._architectures import ARCHITECTURES, model_and_inputs
 from mase_hw.bench._base import Benchmark, Row, timed
+from mase_hw.bench._transformer_errors import errors
 from mase_hw.bench._transformer_models import SUBJECTS, Subject, deit_tiny, published_lanes
 from mase_hw.errors import ConfigError, MaseError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from mase_hw.cells import Port
     from mase_hw.emit.design import Design
-    from mase_hw.formats.fixed import Fixed
     from mase_hw.graph import MaseGraph
 
 QUICK = ("gpt2-2", "llama-2")
@@ -27,12 +25,13 @@ SAMPLES = 4
 RATIO_BAR, BUSY_BAR, BUFFER_BAR = 1.02, 0.95, 1.1
 ARCHITECTURES_BAR = 36
 EMISSION_BAR = 5
+DEPTHS_BAR = 1
+SYNTHESISED = ("gpt2-2", "llama-2", "llama-step")
 DEIT_BLOCKS, DEIT_LATENCY_BAR, DEIT_INTERVAL_BAR = 12, 680_000, 51_200
 ARCHITECTURE_SAMPLES, STALL = 2, 0.3
 # Trained classifiers: the budget of multipliers, and test samples that are simulated.
 CLASSIFIERS = {"vit-mnist": (256, 500), "bert-tiny": (512, 200)}
 ACCURACY_BAR = 0.002
-ROWS, ROW_SIZES = 500, (5, 64, 197)
 SOFTMAX_LANES = 4
 
 
@@ -49,7 +48,7 @@ class Transformers(Benchmark):
     def only(self, names: Sequence[str]) -> Transformers:
         """Return the benchmark with the figures of these names alone."""
         trained = [f"{name}-accuracy" for name in CLASSIFIERS]
-        groups = ("errors", "area", "architectures", "deit-tiny-latency")
+        groups = ("errors", "area", "resources", "architectures", "deit-tiny-latency")
         known = (*SUBJECTS, *trained, *groups, *ARCHITECTURES)
         for name in names:
             if name not in known:
@@ -64,6 +63,7 @@ class Transformers(Benchmark):
         parts: dict[str, Callable[[], Iterator[Row]]] = {
             "errors": errors,
             "area": area,
+            "resources": resources,
             "architectures": architectures,
             "deit-tiny-latency": deit_latency,
         }
@@ -72,53 +72,6 @@ class Transformers(Benchmark):
         chosen = self._names or (("errors", *QUICK) if quick else tuple(parts))
         for name in chosen:
             yield from parts[name]() if name in parts else architectures([name])
-
-
-def errors() -> Iterator[Row]:
-    """Compare softmax and layer norm with float64, on rows of all kinds."""
-    import torch
-
-    from mase_hw.approximation.row_norm import RowNorm
-    from mase_hw.approximation.softmax import Softmax
-    from mase_hw.formats.fixed import Fixed
-
-    for width, bar in ((8, 1), (16, 2)):
-        operand, result = Fixed(width, width - 4), Fixed(width, width - 2)
-        worst = 0.0
-        for size in ROW_SIZES:
-            codes = _rows(operand, size)
-            found = result.decode(Softmax(operand, result, size).evaluate(codes))
-            exact = torch.softmax(operand.decode(codes), -1)
-            worst = max(worst, float((found - exact).abs().max()) * 2.0**result.frac_width)
-        yield Row(
-            f"softmax, {width}-bit in and out: worst error against float64",
-            f"{worst:.2f} steps",
-            f"<= {bar}",
-            worst <= bar,
-        )
-        result, worst = Fixed(width, width - 4), 0.0
-        for size in ROW_SIZES:
-            codes = _rows(operand, size)
-            found = result.decode(RowNorm(operand, result, size, 1e-5).evaluate(codes, None, None))
-            exact = torch.nn.functional.layer_norm(operand.decode(codes), (size,), eps=1e-5)
-            step = 2.0**-result.frac_width
-            exact = exact.clamp(result.minimum_code * step, result.maximum_code * step)
-            worst = max(worst, float((found - exact).abs().max()) / step)
-        yield Row(
-            f"layer_norm, {width}-bit in and out: worst error against float64",
-            f"{worst:.2f} steps",
-            f"<= {bar}",
-            worst <= bar,
-        )
-
-
-def _rows(operand: Fixed, size: int) -> Tensor:
-    import torch
-
-    generator = torch.Generator().manual_seed(size)
-    whole = operand.random_codes((ROWS, size), generator)
-    equal = operand.random_codes((ROWS, 1), generator).expand(-1, size)
-    return torch.cat([whole, whole >> 2, whole >> 4, equal])
 
 
 def area() -> Iterator[Row]:
@@ -167,6 +120,8 @@ def cycles(name: str, subject: Subject) -> Iterator[Row]:
             f"<= {EMISSION_BAR} s" if limited else "",
             seconds <= EMISSION_BAR if limited else None,
         )
+        if limited:
+            yield _queues(name, subject, mg)
         with timed() as whole:
             if steps:
                 report = mase_hw.simulate(project.folder, inputs)
@@ -266,6 +221,50 @@ def _buffers(name: str, subject: Subject, design: Design) -> Row:
         f"<= {BUFFER_BAR}",
         codes <= BUFFER_BAR * kept,
     )
+
+
+def _queues(name: str, subject: Subject, mg: MaseGraph) -> Row:
+    """Measure what it takes to find the depths of all queues."""
+    from mase_hw.emit.flow import lowered
+    from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
+    from mase_hw.passes.fifo import insert_fifos_transform_pass
+    from mase_hw.passes.orders import assign_orders_transform_pass
+    from mase_hw.passes.parallelism import assign_parallelism_transform_pass
+
+    mg, _ = assign_orders_transform_pass(lowered(mg))
+    mg, _ = insert_broadcasts_transform_pass(mg)
+    asked = {"parallelism": "auto", "multipliers": subject.multipliers}
+    mg, _ = assign_parallelism_transform_pass(mg, asked)
+    with timed() as depths:
+        _, info = insert_fifos_transform_pass(mg)
+    return Row(
+        f"{name}: depths of {len(info['fifos'])} queues, processor time",
+        f"{depths.cpu:.2f} s",
+        f"<= {DEPTHS_BAR} s",
+        depths.cpu <= DEPTHS_BAR,
+    )
+
+
+def resources() -> Iterator[Row]:
+    """Synthesise the models whose synthesis takes minutes."""
+    import mase_hw
+    from mase_hw.hardware.synth import synthesize
+
+    for name in SYNTHESISED:
+        subject = SUBJECTS[name]
+        module, inputs = subject.prepare()
+        steps = list(zip(*inputs, strict=True)) if subject.keeps_state else None
+        mg = mase_hw.quantize(mase_hw.trace(module, steps[0] if steps else inputs), data=steps)
+        with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
+            project = mase_hw.emit_verilog(
+                mg, output=folder, parallelism="auto", multipliers=subject.multipliers
+            )
+            with timed() as elapsed:
+                total = synthesize(project.folder, "xcup").total
+        yield Row(
+            f"{name}: LUT, FF, DSP, BRAM, Yosys xcup",
+            f"{total.lut:,}, {total.ff:,}, {total.dsp}, {total.bram:g} ({elapsed.cpu:.0f} CPU s)",
+        )
 
 
 def _lanes(port: Port) -> int:
