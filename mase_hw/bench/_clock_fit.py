@@ -65,7 +65,7 @@ def _rates(name: str, unit: Unit) -> list[float]:
 
     with tempfile.TemporaryDirectory(prefix="mase-hw-clock-") as folder:
         project = checked(unit.emit(Path(folder) / name))
-        report = route(project.folder, TARGET, device=DEVICE, speed=SPEED, seeds=SEEDS)
+        report = route(project.folder, TARGET, device=DEVICE, speed=SPEED, seeds=SEEDS, rip_up=True)
     return [round(run.fmax_mhz, 2) for run in report.runs]
 
 

@@ -99,7 +99,8 @@ def figures() -> dict[str, Measure]:
 
 def unit_rows(name: str, unit: Unit, folder: Path, seeds: int) -> Iterator[Row]:
     """Place and route one unit."""
-    yield clock_row(name, checked(unit.emit(folder / name)), seeds, unit.bar_mhz)[0]
+    project = checked(unit.emit(folder / name))
+    yield clock_row(name, project, seeds, unit.bar_mhz, rip_up=True)[0]
 
 
 def chain_rows(name: str, chain: Mapping[int, Unit], folder: Path, seeds: int) -> Iterator[Row]:
@@ -107,7 +108,7 @@ def chain_rows(name: str, chain: Mapping[int, Unit], folder: Path, seeds: int) -
     rates: dict[int, float] = {}
     for count, unit in chain.items():
         project = checked(unit.emit(folder / f"{name}{count}"))
-        row, report = clock_row(f"{name}, chain of {count}", project, seeds, None)
+        row, report = clock_row(f"{name}, chain of {count}", project, seeds, None, rip_up=True)
         rates[count] = report.fmax_mhz
         yield row
     ratio = rates[max(rates)] / rates[min(rates)]
@@ -122,7 +123,9 @@ def chain_rows(name: str, chain: Mapping[int, Unit], folder: Path, seeds: int) -
 def network_rows(name: str, folder: Path, seeds: int) -> Iterator[Row]:
     """Place and route a registered network."""
     bar, _ = NETWORKS[name]
-    yield clock_row(name, checked(emit_network(name, folder)), seeds, bar)[0]
+    project = checked(emit_network(name, folder))
+    # The router finds no end where it takes up what is late in a network.
+    yield clock_row(name, project, seeds, bar, rip_up=False)[0]
 
 
 def bitstream_rows(folder: Path, seeds: int) -> Iterator[Row]:
@@ -288,13 +291,13 @@ def build_rows(folder: Path, seeds: int) -> Iterator[Row]:
 
 
 def clock_row(
-    name: str, project: Project, seeds: int, bar_mhz: float | None
+    name: str, project: Project, seeds: int, bar_mhz: float | None, *, rip_up: bool
 ) -> tuple[Row, RouteReport]:
     """Place and route a project that was checked."""
     from mase_hw.hardware.estimate import estimate_nodes
     from mase_hw.hardware.route import route
 
-    report = route(project.folder, TARGET, device=DEVICE, speed=SPEED, seeds=seeds)
+    report = route(project.folder, TARGET, device=DEVICE, speed=SPEED, seeds=seeds, rip_up=rip_up)
     clock = estimate_nodes(project.mg).clock
     assert clock is not None
     with (project.folder.parent / PREDICTIONS).open("a") as file:
