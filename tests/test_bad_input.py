@@ -603,7 +603,14 @@ def test_usage_errors(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [("--seeds", "2"), ("--clock", "100"), ("--bitstream", "a.bit"), ("--serial-ports",)]
+    "option",
+    [
+        ("--seeds", "2"),
+        ("--clock", "100"),
+        ("--bitstream", "a.bit"),
+        ("--serial-ports",),
+        ("--rip-up",),
+    ],
 )
 def test_options_of_place_and_route_without_it(option: tuple[str, ...], run: Run) -> None:
     assert_refused(run("synth", "out", *option), 1, f"{option[0]} belongs to", "add --route")

@@ -22,5 +22,5 @@ def refit(progress: Callable[[str], None] | None = None) -> dict[str, float]:
     from mase_hw.bench._clock_fit import refit as refit_clock
     from mase_hw.bench._fit import refit as run
 
-    clock = {f"clock {name}": value for name, value in vars(refit_clock(progress)).items()}
-    return run(progress) | clock
+    tables = run(progress)
+    return tables | {f"clock {name}": value for name, value in vars(refit_clock(progress)).items()}

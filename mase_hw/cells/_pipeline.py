@@ -5,6 +5,7 @@ from __future__ import annotations
 from mase_hw.cells._parts import (
     NOTHING,
     Adder,
+    Compare,
     Gates,
     Level,
     Memory,
@@ -14,6 +15,7 @@ from mase_hw.cells._parts import (
     Register,
     Turn,
 )
+from mase_hw.geometry.growth import Growth
 
 
 def index_bits(count: int) -> int:
@@ -25,6 +27,29 @@ def turn(count: int) -> Parts:
     """Return the parts of `mase_turn`."""
     bits = index_bits(count)
     return Parts.of(Turn(bits, wraps=count == 1 << bits)) if count > 1 else NOTHING
+
+
+def growing_turn(count: int, growth: Growth | None) -> Parts:
+    """Return the parts of `mase_growing_turn`, whose longest turn has `count` beats."""
+    if growth is None:
+        return turn(count)
+    bits = index_bits(count)
+    counted = Parts.of(Adder(bits), Register(bits + 1), Compare(bits), Gates(3))
+    grown = Parts.of(Adder(bits), Mux(2, bits), Register(bits))
+    return counted + grown + turn(growth.every) + turn(growth.turns)
+
+
+def growing_walk(stride: int, segments: int, growth: Growth) -> Parts:
+    """Return the parts of `mase_growing_walk`.
+
+    Args:
+        stride: words of a segment.
+        segments: how many there are.
+        growth: words that are taken of them, one turn for each segment of each pass.
+    """
+    bits = index_bits(stride * segments)
+    place = Parts.of(Adder(bits), Adder(bits), Mux(3, bits), Register(bits), Gates(1))
+    return growing_turn(stride, growth) + turn(segments) + place
 
 
 def layer_walk(depth: int, layers: int, walks: int) -> Parts:
@@ -80,7 +105,13 @@ def join(count: int) -> Parts:
 
 
 def round_pipeline(
-    terms: int, part: int, result: int, width: int, inner: int = 1, copies: int = 1
+    terms: int,
+    part: int,
+    result: int,
+    width: int,
+    inner: int = 1,
+    copies: int = 1,
+    growth: Growth | None = None,
 ) -> Parts:
     """Return the parts of `mase_round_pipeline`.
 
@@ -91,8 +122,9 @@ def round_pipeline(
         width: bits of a result.
         inner: beats of a round.
         copies: registers that say whether a round is the first.
+        growth: of the rounds, where results grow.
     """
-    cycles, beats = part + result + 3, terms * inner
+    cycles, beats = part + result + 3, 1 if growth else terms * inner
     depth = cycles // beats * inner + min(cycles % beats, inner) + 1
     # Whether a beat may enter follows from room, round and operands.
     flags = Parts.of((Register(1), part + result), Gates(3, levels=4))
@@ -100,7 +132,8 @@ def round_pipeline(
         flags += Parts.of((Register(1), 1 + part), Gates(2))
         first = Register(1, part) if copies == 1 else Register(1, part - 1)
         flags += Parts.of(first, (Register(1), copies * (copies > 1)))
-    return flags + turn(inner) + turn(terms) + credits(depth) + result_queue(width, depth)
+    counters = turn(inner) + growing_turn(terms, growth)
+    return flags + counters + credits(depth) + result_queue(width, depth)
 
 
 def accumulate_pipeline(
@@ -112,6 +145,7 @@ def accumulate_pipeline(
     *,
     steady: bool = False,
     copies: int = 1,
+    growth: Growth | None = None,
 ) -> Parts:
     """Return the parts of `mase_accumulate_pipeline`.
 
@@ -123,8 +157,9 @@ def accumulate_pipeline(
         width: bits of a result.
         steady: whether nothing waits for weights and biases.
         copies: registers that say whether a sum begins.
+        growth: of the sums, where they grow.
     """
-    rounds = round_pipeline(terms, part, result, width, copies=copies)
+    rounds = round_pipeline(terms, part, result, width, copies=copies, growth=growth)
     if steady:
         return rounds + Parts.of(Gates(1 + (bias > 0)), Register(1))
     rounds += Parts.of(Gates(2))

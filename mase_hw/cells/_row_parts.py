@@ -21,11 +21,18 @@ from mase_hw.cells._parts import (
     Words,
     Zeros,
 )
-from mase_hw.cells._pipeline import credits, index_bits, level, turn
+from mase_hw.cells._pipeline import credits, growing_turn, index_bits, level, turn
+from mase_hw.geometry.growth import Growth
 
 
 def row_store(
-    width: int, row: int, delay: int, values: Sequence[tuple[int, int]], *, beyond: int = 0
+    width: int,
+    row: int,
+    delay: int,
+    values: Sequence[tuple[int, int]],
+    *,
+    beyond: int = 0,
+    growth: Growth | None = None,
 ) -> Parts:
     """Return the parts of `mase_row_store`.
 
@@ -35,15 +42,17 @@ def row_store(
         delay: cycles from the last beat of a row to its value.
         values: bits of a row's value, and how many registers more they pass as they are.
         beyond: registers more that a beat passes as it is.
+        growth: of the rows, where they grow.
     """
     depth = row + delay
-    rows = (depth - 1) // row + 1
+    rows = (depth - 1) // (1 if growth else row) + 1
     words = Parts.of(
         Memory(depth, width, stages=2 + beyond),
         *(Memory(rows, bits, stages=2 + more) for bits, more in values),
         Gates(2),
     )
-    return words + credits(depth) + level(rows) + (turn(row) + turn(depth) + turn(rows)) * 2
+    counters = growing_turn(row, growth) + turn(depth) + turn(rows)
+    return words + credits(depth) + level(rows) + counters * 2
 
 
 def row_flags(lanes: int) -> Parts:

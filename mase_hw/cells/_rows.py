@@ -8,6 +8,7 @@ import numpy as np
 
 from mase_hw.cells._motion import Arrivals, Motion, Moves, Steps, met, stored
 from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.growth import Growth
 
 
 @dataclass(frozen=True)
@@ -18,14 +19,16 @@ class Rows(Motion):
     so that rows follow each other without gaps.
 
     Attributes:
-        row: beats of a row.
+        row: beats of a row, of the longest one.
         delay: cycles from a row's last beat to when its first one may leave the store.
         latency: cycles from when a beat leaves the store to when its result is offered.
+        growth: of the rows; None where all are equally long.
     """
 
     row: int
     delay: int
     latency: int
+    growth: Growth | None = None
 
     @property
     def depth(self) -> int:
@@ -56,6 +59,8 @@ class Rows(Motion):
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
         """The last of the row."""
+        if self.growth is not None:
+            return self.growth.end(self.growth.turn(results))
         needs: Cycles = (results // self.row + 1) * self.row - 1
         return needs
 

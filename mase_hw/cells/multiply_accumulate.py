@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator
-from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._base import Cell, Port, Value
 from mase_hw.cells._device import PACKED_BITS, SHARED_BITS, Device, block_products, pair_chain
 from mase_hw.cells._fixed_parts import cast, dot_product, tree
+from mase_hw.cells._growing import GrowingFold, growth_parameters
 from mase_hw.cells._motion import Fold, Motion
 from mase_hw.cells._parts import NOTHING, Adder, Offset, Parts, Product, Register
 from mase_hw.cells._pipeline import accumulate_pipeline
 from mase_hw.formats import Encoding
+from mase_hw.geometry.growth import Growth
 
 # From here on the code of all lanes outgrows the caches of a processor: a simulation calls the code
 # of one dot product for each result instead. Fewer lanes are faster as code of their own.
@@ -27,6 +29,7 @@ class MultiplyAccumulate(Accumulator):
         separate: whether each result has elements of its own.
         accumulator_width: bits of the sums.
         tail: elements of a row that count in the last beat of a sum; 0 for all of them.
+        sums: the beats of each sum where they grow, the longest having `terms`; None otherwise.
         steady: whether weights and biases come from memories that never pause.
         device: whose blocks make two or four products at once where results share their elements.
     """
@@ -34,6 +37,7 @@ class MultiplyAccumulate(Accumulator):
     separate: bool = False
     accumulator_width: int = 20
     tail: int = 0
+    sums: Growth | None = None
     device: Device = Device.GENERIC
     steady: bool = False
 
@@ -59,12 +63,23 @@ class MultiplyAccumulate(Accumulator):
         return Port.elements(self.data_in_0, lanes, self.beats, rows=self.rows)
 
     @property
+    def _results(self) -> int:
+        return self.sums.count(self.beats) if self.sums else super()._results
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        """Also how sums grow."""
+        return {**super().parameters, **growth_parameters(self.sums, "SUMS")}
+
+    @property
     def _scales(self) -> bool:
         return False
 
     @property
     def motion(self) -> Motion:
         """Operands, products, a tree of adders, the sum, its rounding, a queue."""
+        if self.sums is not None:
+            return GrowingFold(self.terms, 7 + self._levels, sums=self.sums)
         return Fold(self.terms, 7 + self._levels)
 
     @property
@@ -96,6 +111,7 @@ class MultiplyAccumulate(Accumulator):
             results * out.width,
             steady=self.steady,
             copies=results,
+            growth=self.sums,
         )
         return sums * results + products + Parts.of(Register(operands)) + pipeline
 
@@ -126,4 +142,5 @@ class MultiplyAccumulate(Accumulator):
         four = Encoding(4, fraction=2)
         quad = replace(plain, data_in_0=four, weight=four, in_lanes=4, out_lanes=5)
         quad = replace(quad, device=Device.XCUP)
-        return (plain, single, wide, quad, replace(plain, rows=1, separate=True), tail)
+        growing = replace(plain, bias=None, rows=1, beats=18, sums=Growth(1, 2, 5))
+        return (plain, single, wide, quad, replace(plain, rows=1, separate=True), tail, growing)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 
+import numpy as np
 import torch
 
 from mase_hw.cells import _motion
 from mase_hw.cells._base import Cell, Image, Origin, Origins, Port, fact
+from mase_hw.cells._growing import GrowingReorder, growth_parameters, pass_needs
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._parts import Adder, Gates, Memory, Mux, Parts, Pointer, Register, Table
-from mase_hw.cells._pipeline import index_bits, stream_pipeline, turn
+from mase_hw.cells._pipeline import growing_walk, index_bits, stream_pipeline, turn
 from mase_hw.formats import Encoding
+from mase_hw.geometry.growth import Growth
 from mase_hw.geometry.reorder import Reordering
 
 
@@ -27,12 +30,16 @@ class Reorder(Cell):
         moves: which element enters and leaves when.
         repeats: times that a tensor is sent.
         tensors: tensors of an inference.
+        growth: beats that are sent of each of `segments` parts of a tensor; None for all.
+        segments: parts of a tensor that are sent as far as it has come.
     """
 
     width: int
     moves: Reordering
     repeats: int = 1
     tensors: int = fact(1)
+    growth: Growth | None = None
+    segments: int = fact(1)
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -44,7 +51,10 @@ class Reorder(Cell):
     def outputs(self) -> Mapping[str, Port]:
         """Its elements, in another order."""
         beats, lanes = self.moves.beats_out.shape
-        beats *= self.repeats * self.tensors
+        beats *= self.repeats
+        if self._passes is not None:
+            beats = self._passes.beats * (self.repeats // self._passes.turns)
+        beats *= self.tensors
         return {"data_out_0": Port.elements(Encoding(self.width), lanes, beats)}
 
     @property
@@ -61,7 +71,24 @@ class Reorder(Cell):
             "BANK_DEPTH": self.moves.plan.depth,
             "FIRST_NEED": self._last[0],
             "REPEATS": self.repeats,
+            **self._growth_parameters,
         }
+
+    @property
+    def _growth_parameters(self) -> dict[str, int]:
+        """Parts of a tensor, and the beats of them that passes take."""
+        if self.growth is None:
+            return {}
+        passes = growth_parameters(self._passes, "PASSES")
+        return {"SEGMENTS": self.segments, "UNIT": self.growth.unit, **passes}
+
+    @property
+    def _passes(self) -> Growth | None:
+        """Beats of each pass."""
+        if self.growth is None:
+            return None
+        unit, passes = self.growth.unit * self.segments, self.growth.turns // self.segments
+        return Growth(unit, self.growth.every // self.segments, passes)
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
@@ -69,7 +96,7 @@ class Reorder(Cell):
         (beats_in, lanes_in), (_, lanes_out) = self._shapes
         plan, lane_bits = self.moves.plan, _bits(lanes_in)
         read_bits = plan.banks * _bits(plan.depth) + lanes_out * _bits(plan.banks)
-        tables = partial(_tables, self.moves, self.repeats > 1)
+        tables = partial(_tables, self.moves, self._last if self.growth else None, self.repeats)
         return {
             "WRITE_FILE": ("writes", Image(plan.banks * (lane_bits + 1), lambda: tables()[0])),
             "READ_FILE": ("reads", Image(read_bits, lambda: tables()[1])),
@@ -89,11 +116,15 @@ class Reorder(Cell):
             for name, beats, stages in (
                 ("WRITE_FILE", beats_in, 2),
                 ("READ_FILE", beats_out, 3),
-                ("STEP_FILE", beats_out + (self.repeats > 1), 2),
+                ("STEP_FILE", len(self._last) + (not self.growth and self.repeats > 1), 2),
             )
         )
         bank_bits = index_bits(banks)
-        counters = turn(beats_in) + turn(beats_out) * 2 + turn(self.repeats)
+        counters = turn(beats_in) + turn(len(self._last)) + turn(self.repeats)
+        if self.growth is None:
+            counters += turn(beats_out)
+        else:
+            counters += growing_walk(beats_out // self.segments, self.segments, self.growth)
         control = Parts.of(
             Register(2 + 2 + 1 + 2 + count + 2 + 3),
             Gates(12),
@@ -120,11 +151,16 @@ class Reorder(Cell):
     @property
     def motion(self) -> Motion:
         """A result follows the last of its elements."""
-        return _motion.Reorder(len(self.moves.beats_in), self._last, repeats=self.repeats)
+        inputs = len(self.moves.beats_in)
+        if self._passes is not None:
+            return GrowingReorder(inputs, self._last, self._passes, latency=8, start=2)
+        return _motion.Reorder(inputs, self._last, repeats=self.repeats)
 
-    @property
+    @cached_property
     def _last(self) -> tuple[int, ...]:
-        """For each beat out, the last beat in that it needs."""
+        """For each beat out, or each pass, the last beat in that it needs."""
+        if self._passes is not None:
+            return pass_needs(self.moves.last, self.segments, self._passes, self.repeats)
         return self.moves.last
 
     @property
@@ -139,20 +175,35 @@ class Reorder(Cell):
         rows: list[list[Origin | None]] = []
         for tensor in range(self.tensors):
             first = tensor * len(beats_in)
-            for row in self.moves.beats_out.tolist() * self.repeats:
+            for row in self._sent:
                 found = [place[element] if element >= 0 else None for element in row]
                 rows.append([at and Origin("data_in_0", first + at[0], at[1]) for at in found])
         return rows
 
+    @property
+    def _sent(self) -> list[list[int]]:
+        """The elements of each beat out, of all passes."""
+        whole = self.moves.beats_out
+        if self._passes is None:
+            found: list[list[int]] = whole.tolist() * self.repeats
+            return found
+        parts = whole.reshape(self.segments, -1, whole.shape[1])
+        lengths = self._passes.length(np.arange(self.repeats)) // self.segments
+        return torch.cat([parts[:, :length].flatten(0, 1) for length in lengths]).tolist()
+
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """A transpose of the same lanes; fewer lanes with padding; sent three times, some twice."""
+        """A transpose of the same lanes, with padding; sent three times, some twice, some grow."""
         order = torch.arange(12).reshape(3, 4)
         turned = torch.nn.functional.pad(order.t(), (0, 1), value=-1)
+        columns, growth = order.reshape(6, 2), Growth(1, 4, 10)
         return (
             cls(5, Reordering(order, order.t().reshape(3, 4))),
             cls(5, Reordering(order, turned.reshape(8, 2))),
             cls(5, Reordering(order, torch.cat([order.t(), order.t()[:2]])), 3),
+            # Two heads of which a pass takes one, two or all three of the beats.
+            cls(5, Reordering(order, turned.reshape(4, 4)[[0, 1, 3, 2, 0, 1]]), 5, 2, growth, 2),
+            cls(5, Reordering(columns, columns.t().reshape(12, 1)), 6, 1, Growth(2, 4, 12), 2),
         )
 
     @classmethod
@@ -172,21 +223,25 @@ def _bits(count: int) -> int:
 
 
 @lru_cache(maxsize=16)
-def _tables(moves: Reordering, again: bool) -> tuple[tuple[int, ...], ...]:
+def _tables(
+    moves: Reordering, passes: tuple[int, ...] | None, repeats: int
+) -> tuple[tuple[int, ...], ...]:
     """Return what each beat in writes, what each beat out reads, and how much more the next needs.
 
     Args:
         moves: the orders.
-        again: whether a tensor is sent several times.
+        passes: what each pass needs, where passes grow, and the next one is what needs more.
+        repeats: times that a tensor is sent.
     """
     plan, beats_in, lane_bits = moves.plan, len(moves.beats_in), _bits(moves.beats_in.shape[1])
     lanes = plan.writes.clamp(min=0) | (plan.writes >= 0).to(torch.int64) << lane_bits
     writes = _packed(lanes, [lane_bits + 1] * plan.banks)
     widths = [_bits(plan.depth)] * plan.banks + [_bits(plan.banks)] * plan.selects.shape[1]
     reads = _packed(torch.cat([plan.reads, plan.selects], 1), widths)
-    last = torch.tensor([*moves.last, beats_in + moves.last[0]])
+    needs = moves.last if passes is None else passes
+    last = torch.tensor([*needs, beats_in + needs[0]])
     steps = last[:-1] - last[1:]
-    if again:
+    if passes is None and repeats > 1:
         # From the last beat to the first one of the same tensor.
         steps = torch.cat([steps, last[-2:-1] - last[:1]])
     return writes, reads, tuple((steps % (1 << (beats_in.bit_length() + 2))).tolist())

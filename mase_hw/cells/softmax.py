@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mase_hw.cells._base import Cell, Image, Port, fact
+from mase_hw.cells._base import Cell, Image, Port, Value, fact
 from mase_hw.cells._fixed_parts import cast
+from mase_hw.cells._growing import growth_parameters
 from mase_hw.cells._motion import Chain, Motion
 from mase_hw.cells._parts import Adder, Gates, Parts, Product, Register, Rounding, Table
 from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.cells._row_parts import reciprocal, row_flags, row_fold, row_store
 from mase_hw.cells._rows import Rows
 from mase_hw.formats import Encoding
+from mase_hw.geometry.growth import Growth
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Softmax(Cell):
         coarse: the second one, empty where there is none.
         reciprocal: the table of reciprocals.
         beats: beats of one inference.
+        rows: their beats, where rows grow; lanes outside of the longest are left out then.
     """
 
     data_in_0: Encoding
@@ -58,6 +61,12 @@ class Softmax(Cell):
     coarse: Image
     reciprocal: Image
     beats: int = fact(1)
+    rows: Growth | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, Value]:
+        """Also how rows grow."""
+        return {**super().parameters, **growth_parameters(self.rows, "ROWS")}
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -99,8 +108,8 @@ class Softmax(Cell):
     def motion(self) -> Motion:
         """Until the maximum, differences and exponentials; until the sum's reciprocal, products."""
         row, fold = -(-self.row // self.lanes), 4 + (self.lanes - 1).bit_length()
-        first = Rows(row, fold, 9 if self._halves else 7)
-        return Chain((first, Rows(row, fold + (8 if self.step else 5), 7)))
+        first = Rows(row, fold, 9 if self._halves else 7, self.rows)
+        return Chain((first, Rows(row, fold + (8 if self.step else 5), 7, self.rows)))
 
     @property
     def parts(self) -> Parts:
@@ -111,7 +120,8 @@ class Softmax(Cell):
         fold, stages = 4 + (lanes - 1).bit_length(), 7 if self._halves else 5
         stored = lanes * (width + self._leaves_out)
         first = row_fold(lanes, self.row, width, maximum, maximum=True)
-        first += row_flags(lanes) + row_store(stored, beats, fold, [(width, 0)])
+        first += row_flags(lanes)
+        first += row_store(stored, beats, fold, [(width, 0)], growth=self.rows)
         first += Parts.of(Gates((lanes * width + 2) * self._leaves_out))
         first += Parts.of(Register(lanes * self._leaves_out, stages - 2))
         fine = Table(1 << self.fine_bits, words, self.fine, stages=2, readers=lanes)
@@ -132,7 +142,7 @@ class Softmax(Cell):
         delay = 8 if self.step else 5
         second += Parts.of((Register(1), delay))
         values = [(self.fraction + 1, 0)]
-        second += row_store(lanes * exponential, beats, fold + delay, values)
+        second += row_store(lanes * exponential, beats, fold + delay, values, growth=self.rows)
         product, fraction = (
             exponential + self.fraction + 1,
             self.exponential_fraction + self.fraction,
@@ -174,4 +184,6 @@ class Softmax(Cell):
                 *(halves, halves, long),
                 beats=4,
             ),
+            # Two heads, five tokens in beats of two.
+            replace(rows(2, 5, 18, masked=True), rows=Growth(1, 4, 10)),
         )

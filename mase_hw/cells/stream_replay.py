@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Origin, Origins, Port
+from mase_hw.cells._growing import GrowingReplay, growth_parameters
 from mase_hw.cells._motion import Motion, Replay
 from mase_hw.cells._parts import Gates, Memory, Parts, Register
-from mase_hw.cells._pipeline import credits, level, stream_pipeline, turn
+from mase_hw.cells._pipeline import credits, growing_turn, level, stream_pipeline
 from mase_hw.formats import StreamField
+from mase_hw.geometry.growth import Growth, even
 
 
 @dataclass(frozen=True)
@@ -18,13 +20,17 @@ class StreamReplay(Cell):
 
     Attributes:
         port: the stream that enters.
-        block: beats of a block.
-        repeats: times that each is sent, from 2.
+        block: beats of a block, of the longest one.
+        repeats: times that each is sent, from 2, or the last ones are.
+        blocks: the beats of each block, where they grow.
+        times: how often each is sent, where that grows.
     """
 
     port: Port
     block: int
     repeats: int
+    blocks: Growth | None = None
+    times: Growth | None = None
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -34,18 +40,32 @@ class StreamReplay(Cell):
     @property
     def outputs(self) -> Mapping[str, Port]:
         """Each block again and again."""
-        return {"data_out": replace(self.port, beats=self.port.beats * self.repeats, packed=True)}
+        return {"data_out": replace(self.port, beats=self._sent, packed=True)}
+
+    @property
+    def _sent(self) -> int:
+        """Beats of the result."""
+        grows = isinstance(self.motion, GrowingReplay)
+        return self.motion.results(self.port.beats) if grows else self.port.beats * self.repeats
 
     @property
     def parameters(self) -> Mapping[str, int]:
         """Bits of a beat, beats of a block, and how often."""
-        return {"WIDTH": self.port.width_bits, "BLOCK": self.block, "REPEATS": self.repeats}
+        return {
+            "WIDTH": self.port.width_bits,
+            "BLOCK": self.block,
+            "REPEATS": self.repeats,
+            **growth_parameters(self.blocks, "BLOCKS", "BLOCK_EVERY"),
+            **growth_parameters(self.times, "BLOCKS", "REPEATS_EVERY"),
+        }
 
     @property
     def parts(self) -> Parts:
         """A memory of two blocks, what counts their beats, and a pipeline of two stages."""
         width, depth = self.port.width_bits, 2 * self.block
-        counters = turn(self.block) * 2 + turn(self.repeats) + level(depth)
+        reads = self.blocks.times(turns=self.repeats) if self.blocks else None
+        counters = growing_turn(self.block, self.blocks) + growing_turn(self.block, reads)
+        counters += growing_turn(self.repeats, self.times) + level(depth)
         control = credits(2) + Parts.of(Register(4), Gates(6))
         words = Memory(2 << (self.block - 1).bit_length(), width, stages=1)
         stored = Parts.of(words, Register(width))
@@ -54,6 +74,10 @@ class StreamReplay(Cell):
     @property
     def motion(self) -> Motion:
         """A beat a cycle, without gaps between blocks."""
+        if self.blocks is not None:
+            return GrowingReplay(self.blocks, self.blocks.times(self.repeats))
+        if self.times is not None:
+            return GrowingReplay(even(self.block, self.times.turns), self.times.times(self.block))
         return Replay(self.block, self.repeats)
 
     @property
@@ -63,9 +87,15 @@ class StreamReplay(Cell):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Blocks of one beat and of several."""
+        """Blocks of one beat and of several, some that grow or are sent more and more often."""
         port = Port((StreamField("", 2, 5),), 12)
-        return (cls(port, 1, 3), cls(port, 4, 2), cls(port, 3, 5))
+        growth = Growth(1, 2, 6)
+        return (
+            *(cls(port, 1, 3), cls(port, 4, 2), cls(port, 3, 5)),
+            cls(port, 3, 2, blocks=growth),
+            cls(port, 2, 3, times=growth),
+            cls(port, 1, 3, times=Growth(1, 1, 3)),
+        )
 
     @classmethod
     def proofs(cls) -> Sequence[Cell]:

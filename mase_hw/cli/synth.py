@@ -60,6 +60,10 @@ def synth(
         bool,
         typer.Option("--serial-ports", help="With --route: all ports behind two pins, to measure."),
     ] = False,
+    rip_up: Annotated[
+        bool,
+        typer.Option("--rip-up", help="With --route: route anew what misses the clock; slow."),
+    ] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
@@ -79,6 +83,7 @@ def synth(
         "bitstream": bitstream,
         "pins": pins,
         "serial-ports": serial_ports or None,
+        "rip-up": rip_up or None,
     }
     if not route:
         given = [f"--{name}" for name, value in options.items() if value is not None]
@@ -106,6 +111,7 @@ def synth(
             bitstream=bitstream,
             constraints=pins,
             serial_ports=serial_ports,
+            rip_up=rip_up,
             progress=say,
         )
     _print(routed, display, json_output)

@@ -6,11 +6,13 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format, make_format
+from mase_hw.geometry.growth import Growth
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,9 @@ class TensorSpec:
         format: number format, or None while it is not quantised.
         parallelism: (DIM_1, DIM_0) elements moved per beat.
         order: order of the elements in the stream; None is torch's row-major order.
+        grows: whether rows along the last dimension, which streams innermost and one row at a time,
+            end where row i of the dimension before has its element i. The beats behind that one
+            are nothing that anybody needs, and do not stream.
     """
 
     shape: tuple[int, ...]
@@ -80,6 +85,7 @@ class TensorSpec:
     format: Format | None = None
     parallelism: tuple[int, int] = (1, 1)
     order: Order | None = None
+    grows: bool = False
 
     @property
     def stream_shape(self) -> tuple[int, ...]:
@@ -117,10 +123,33 @@ class TensorSpec:
         return -(-d1 // p1), -(-d0 // p0)
 
     @property
+    def rows(self) -> int:
+        """Rows of tiles of one inference."""
+        return math.prod(self.stream_shape[:-2]) * self.tiles[0]
+
+    @property
     def beats(self) -> int:
         """Beats of one inference."""
-        rows, columns = self.tiles
-        return math.prod(self.stream_shape[:-2]) * rows * columns
+        growth = self.growth
+        return growth.beats * (self.rows // growth.turns) if growth else self.rows * self.tiles[1]
+
+    @property
+    def growth(self) -> Growth | None:
+        """The beats of its rows where they grow; None where all are whole."""
+        if not self.grows:
+            return None
+        rank = len(self.shape)
+        axes = self.order.axes if self.order else tuple(range(rank))
+        inside = math.prod(self.stream_shape[axes.index(rank - 2) + 1 : -1])
+        return Growth(1, self.parallelism[1] * inside, self.shape[-2] * inside)
+
+    def _streams(self) -> Tensor:
+        """Return which beats of whole rows stream; bool `[beats]`."""
+        growth = self.growth
+        if growth is None:
+            return torch.ones(self.beats, dtype=torch.bool)
+        lengths = torch.from_numpy(growth.length(np.arange(self.rows)))
+        return (torch.arange(self.tiles[1]) < lengths[:, None]).flatten()
 
     @property
     def lanes(self) -> int:
@@ -139,11 +168,21 @@ class TensorSpec:
         if any(padding):
             tensor = torch.nn.functional.pad(tensor, padding, value=fill)
         tiled = tensor.reshape(-1, t1, p1, t0, p0).permute(0, 1, 3, 2, 4)
-        return tiled.reshape(-1, p1 * p0)
+        if not self.grows:
+            return tiled.reshape(-1, p1 * p0)
+        streams = self._streams()
+        return tiled.reshape(-1, streams.numel(), p1 * p0)[:, streams].flatten(0, 1)
 
     def from_beats(self, beats: Tensor) -> Tensor:
-        """Undo `to_beats`: beats `[inferences * beats, lanes]` to codes `[inferences, *shape]`."""
+        """Undo `to_beats`: beats `[inferences * beats, lanes]` to codes `[inferences, *shape]`.
+
+        What does not stream is zero.
+        """
         (d1, d0), (p1, p0), (t1, t0) = self.size, self.parallelism, self.tiles
+        if self.grows:
+            streams, given = self._streams(), beats.reshape(-1, self.beats, p1 * p0)
+            beats = given.new_zeros(len(given), streams.numel(), p1 * p0)
+            beats[:, streams] = given
         tiled = beats.reshape(-1, t1, t0, p1, p0).permute(0, 1, 3, 2, 4)
         tensor = tiled.reshape(-1, t1 * p1, t0 * p0)[:, :d1, :d0]
         if self.order is not None:
@@ -160,11 +199,11 @@ class TensorSpec:
 
     def with_format(self, number_format: Format | None) -> TensorSpec:
         """Return this tensor in another number format."""
-        return TensorSpec(self.shape, self.dtype, number_format, self.parallelism, self.order)
+        return replace(self, format=number_format)
 
     def with_parallelism(self, dim_1: int, dim_0: int) -> TensorSpec:
         """Return this tensor with another parallelism."""
-        return TensorSpec(self.shape, self.dtype, self.format, (dim_1, dim_0), self.order)
+        return replace(self, parallelism=(dim_1, dim_0))
 
     def with_order(self, order: Order | None) -> TensorSpec:
         """Return this tensor streamed in another order."""
@@ -172,13 +211,14 @@ class TensorSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description, which `from_dict` reads."""
-        return {
+        description = {
             "shape": list(self.shape),
             "dtype": self.dtype,
             "format": self.format.to_dict() if self.format else None,
             "parallelism": list(self.parallelism),
             "order": asdict(self.order) if self.order else None,
         }
+        return {**description, "grows": True} if self.grows else description
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> TensorSpec:
@@ -190,6 +230,7 @@ class TensorSpec:
             make_format(description["format"]) if description["format"] else None,
             (dim_1, dim_0),
             _order(description["order"]),
+            description.get("grows", False),
         )
 
 

@@ -3,7 +3,7 @@
 The period of a design is `base + size * log2(LUT + FF) + cells * log2(cells) + level * levels +
 carry * carry bits`, for the part of its cells whose levels and carry bits
 (`mase_hw.hardware._delay_rules`) take longest. The five coefficients are found on units and chains
-that nextpnr placed and routed with a flip-flop at every port (`clock_fit.json`, MHz by seed);
+that nextpnr placed and routed with a flip-flop at every port (`clock_fit.json`, MHz of each seed);
 `mase-hw estimate --fit` makes them again. What lies between cells, such as the handshake of
 operands that meet, is not looked at.
 """

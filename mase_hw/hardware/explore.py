@@ -29,6 +29,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, BLOCK, GENERIC, LOGIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, of_parts
 from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
+from mase_hw.passes.end_rows import end_rows_analysis_pass
 from mase_hw.passes.memory import NODE_STYLE, Memory, place_constants, split_styles
 from mase_hw.passes.orders import assign_orders_transform_pass
 from mase_hw.passes.parallelism import Choice, Space, parallelism_space
@@ -253,6 +254,7 @@ class Explorer:
         fixed, memory = split_styles(fixed, memory)
         mg, _ = assign_orders_transform_pass(mg)
         mg, _ = insert_broadcasts_transform_pass(mg)
+        mg, _ = end_rows_analysis_pass(mg)
         _, _, styles = place_constants(mg, memory)
         space = parallelism_space(mg, fixed)
         for growth in GROWTHS:

@@ -219,6 +219,7 @@ def route(
     bitstream: Path | None = None,
     constraints: Path | None = None,
     serial_ports: bool = False,
+    rip_up: bool = False,
     progress: Progress | None = None,
 ) -> RouteReport:
     """Synthesize, place and route an emitted project.
@@ -236,6 +237,8 @@ def route(
         constraints: file with the pins of a board, in the family's own format.
         serial_ports: put the ports behind shift registers of one pin each, to measure a top that
             has more ports than the device has pins.
+        rip_up: let the router take up and route anew what misses the clock. Small designs become
+            faster; where the clock is far off, the router may find no end.
         progress: called with what goes on.
 
     Raises:
@@ -264,6 +267,7 @@ def route(
         )
         _mend(family, netlist.path)
         options = ["--freq", f"{clock_mhz or family.clock_mhz:g}"]
+        options += ["--tmg-ripup"] if rip_up else []
         options += _place_ports(family, part, wrapper, constraints, netlist.path)
         runs = []
         for seed in range(1, seeds + 1):

@@ -369,6 +369,18 @@ class Operator(ABC):
         """
         return -1
 
+    def growing(self, call: Call) -> list[frozenset[str]]:
+        """Return the operands and results whose rows may end where `TensorSpec.grows` says.
+
+        Those of a set end together; what an operand does not bring is taken for zero where the
+        result is whole.
+        """
+        return [frozenset({*call.streams, *call.results})] if self.elementwise else []
+
+    def is_triangular(self, call: Call) -> bool:
+        """Return whether results `[..., i, j]` are zero where j is more than i, whatever comes."""
+        return False
+
     def operations(self, call: Call) -> int:
         """Return the arithmetic operations of one inference (a multiply-accumulate is two)."""
         return call.result.elements

@@ -4,6 +4,9 @@ A sum takes a row of the first operand and a column of the second. Rows come in 
 leading dimensions, heads inside tokens for instance, as long as their elements lie side by side: a
 row is sent again for every tile of results. What the rows between two others need of the second
 operand, the matrices of all heads say, is stored whole, twice, and sent again for each of them.
+
+Where rows of the result or of the first operand grow, as those of causal attention, a row meets as
+much of the second operand as it needs: the columns up to its end, or what its own elements meet.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from torch import Tensor
 from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.arithmetic.fixed_point import MAX_BITS, fixed
 from mase_hw.arithmetic.sums import Bounds, exact_dtype, width_for
-from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells import Netlist, NetlistBuilder, Wire
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.cells.reorder import Reorder
 from mase_hw.cells.stream_replay import StreamReplay
@@ -65,6 +68,11 @@ class StreamProduct:
     def terms(self) -> int:
         """Elements of a sum."""
         return self._specs[0].shape[-1]
+
+    @staticmethod
+    def growing() -> list[frozenset[str]]:
+        """Return what may grow from row to row: results, or elements behind which all are zero."""
+        return [frozenset({"data_out_0"}), frozenset({"data_in_0"})]
 
     @cached_property
     def _bounds(self) -> Bounds:
@@ -141,21 +149,16 @@ class StreamProduct:
         (data, other), result = self._specs, self.call.result
         (rows, in_lanes), out_lanes = data.parallelism, result.parallelism[1]
         in_tiles, out_tiles = data.tiles[1], result.tiles[1]
-        beats = data.beats * out_tiles
+        beats = result.beats * in_tiles if result.grows else data.beats * out_tiles
+        sums = data.growth.times(turns=out_tiles) if data.growth else None
         net = NetlistBuilder(self.call.ports)
         elements = net.input("data_in_0")
         if out_tiles > 1:
-            replay = StreamReplay(net.port(elements), in_tiles, out_tiles)
+            replay = StreamReplay(
+                net.port(elements), in_tiles, out_tiles, data.growth, result.growth
+            )
             elements = net.add(replay, "replay", data_in=elements)
-        moves, blocks = self._columns(in_lanes, out_lanes)
-        columns = net.input("data_in_1")
-        repeats = beats // (len(moves.beats_out) * blocks)
-        if not moves.is_wire:
-            buffer = Reorder(other.quantized.encoding.width, moves, repeats, blocks)
-            columns = net.add(buffer, "columns", data_in_0=columns)
-        elif repeats > 1:
-            again = StreamReplay(net.port(columns), len(moves.beats_out), repeats)
-            columns = net.add(again, "columns", data_in=columns)
+        columns = self._buffer(net, in_lanes, out_lanes, data.beats * out_tiles)
         cell = MultiplyAccumulate(
             data.quantized.encoding,
             other.quantized.encoding,
@@ -167,9 +170,38 @@ class StreamProduct:
             out_lanes,
             beats,
             accumulator_width=width_for(self._bounds),
-            tail=self.terms % in_lanes,
+            tail=0 if sums else self.terms % in_lanes,
+            sums=sums,
         )
         return net.netlist(data_out_0=net.add(cell, data_in_0=elements, weight=columns))
+
+    def _buffer(self, net: NetlistBuilder, in_lanes: int, out_lanes: int, beats: int) -> Wire:
+        """Add what stores the second operand and sends it for all rows.
+
+        Args:
+            net: of the cells.
+            in_lanes: elements of a column that leave together.
+            out_lanes: columns that do.
+            beats: that whole rows take.
+        """
+        (data, other), result = self._specs, self.call.result
+        columns, (moves, blocks) = net.input("data_in_1"), self._columns(in_lanes, out_lanes)
+        width, sent = other.quantized.encoding.width, len(moves.beats_out)
+        rows = data.growth or result.growth
+        if rows is not None:
+            # Of each part of what rows meet between two others, they take as much as they need.
+            growth = rows.times(data.tiles[1]) if result.grows else rows.times(1, result.tiles[1])
+            repeats = data.rows // blocks * data.shape[-2] // rows.turns
+            segments = sent // growth.longest
+            buffer = Reorder(width, moves, repeats, blocks, growth, segments)
+            return net.add(buffer, "columns", data_in_0=columns)
+        repeats = beats // (sent * blocks)
+        if not moves.is_wire:
+            buffer = Reorder(width, moves, repeats, blocks)
+            return net.add(buffer, "columns", data_in_0=columns)
+        if repeats == 1:
+            return columns
+        return net.add(StreamReplay(net.port(columns), sent, repeats), "columns", data_in=columns)
 
     def _columns(self, in_lanes: int, out_lanes: int) -> tuple[Reordering, int]:
         """Return how a block of the second operand comes and goes, and the number of blocks."""

@@ -15,9 +15,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.copy_lanes import CopyLanes
+from mase_hw.cells.reorder import Reorder
 from mase_hw.cells.stream_replay import StreamReplay
+from mase_hw.geometry.reorder import Reordering
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
@@ -86,6 +89,11 @@ class Expand(Moves):
         stages, copies = self._stages(call), data.lanes != result.lanes
         net, port = NetlistBuilder(call.ports), call.ports["data_in_0"]
         wire = net.input("data_in_0")
+        if result.growth is not None:
+            row = torch.arange(result.tiles[1] * result.lanes).reshape(-1, result.lanes)
+            width, times = data.quantized.encoding.width, result.rows
+            again = Reorder(width, Reordering(row, row), times, growth=result.growth)
+            return net.netlist(data_out_0=net.add(again, data_in_0=wire))
         for number, (block, repeats) in enumerate(stages, 1):
             name = f"repeat_{number}" if copies or number < len(stages) else ""
             wire = net.add(StreamReplay(port, block, repeats), name, data_in=wire)
@@ -95,6 +103,12 @@ class Expand(Moves):
             cell = CopyLanes(width, *data.parallelism, *result.parallelism, port.beats)
             wire = net.add(cell, data_in_0=wire)
         return net.netlist(data_out_0=wire)
+
+    def growing(self, call: Call) -> list[frozenset[str]]:
+        """Return the result, where it is one row again and again."""
+        data, result = call.operands["data_in_0"], call.result
+        row = self._stages(call) == [(data.beats, result.rows)] and data.lanes == result.lanes
+        return [frozenset({"data_out_0"})] if row and is_fixed(data) else []
 
     def _stages(self, call: Call) -> list[tuple[int, int]]:
         """Return (beats of a block, times it is sent) for each run of repeated dimensions.

@@ -72,6 +72,10 @@ class Matmul(Operator):
         """Rows enter and leave together; elements and columns are free."""
         return [[("data_in_0", 1), ("data_out_0", 1)]]
 
+    def growing(self, call: Call) -> list[frozenset[str]]:
+        """Return the results of each row, or the elements of its sums."""
+        return [] if call.constants else StreamProduct.growing()
+
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
         """One row at a time where those of several matrices follow each other."""
         if StreamProduct(call).has_row_tiles:

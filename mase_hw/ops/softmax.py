@@ -160,6 +160,17 @@ class Softmax(Rows):
             found["data_in_1"] = aligned_order(kept, len(data.shape), axes)
         return found
 
+    def growing(self, call: Call) -> list[frozenset[str]]:
+        """Return all streams, where rows lie along the last dimension."""
+        last = self.dim(call) == len(call.operands["data_in_0"].shape) - 1
+        return [frozenset({*call.streams, "data_out_0"})] if last else []
+
+    def is_triangular(self, call: Call) -> bool:
+        """Return whether the mask leaves out all that is above the diagonal."""
+        mask = call.attributes.get("mask")
+        last = self.dim(call) == len(call.operands["data_in_0"].shape) - 1
+        return mask is not None and last and mask.dim() > 1 and not bool(mask.triu(1).any())
+
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes."""
         dim, arithmetic = self.dim(call), self._arithmetic(call)
@@ -178,6 +189,9 @@ class Softmax(Rows):
         data, arithmetic = call.operands["data_in_0"], self._arithmetic(call)
         reciprocal, width = arithmetic.reciprocal, arithmetic.word_fraction + 1
         net, mask = NetlistBuilder(call.ports), self._mask(call)
+        if data.grows and data.lanes == 1 and call.once("leaves out", lambda: self._is_whole(call)):
+            # What it leaves out does not come.
+            mask = None
         padding = call.operands.get("data_in_1")
         cell = SoftmaxCell(
             data.quantized.encoding,
@@ -198,10 +212,17 @@ class Softmax(Rows):
             Image(width, lambda: arithmetic.coarse),
             Image(reciprocal.word_fraction + 1, lambda: reciprocal.words),
             data.beats,
+            data.growth,
         )
         wires: dict[str, Any] = {name: net.input(name) for name in call.streams}
         kept = None if mask is None else net.memory("mask", _memory(data, mask))
         return net.netlist(data_out_0=net.add(cell, **wires, mask=kept))
+
+    @staticmethod
+    def _is_whole(call: Call) -> bool:
+        """Return whether the mask keeps all that is not above the diagonal."""
+        mask = call.attributes["mask"]
+        return bool((mask | ~torch.ones_like(mask).tril()).all())
 
     def operations(self, call: Call) -> int:
         """A difference, an exponential, a sum and a product for each element."""

@@ -12,6 +12,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, GENERIC, ON_CHIP
 from mase_hw.graph.metadata import HardwareMetadata, update
 from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
+from mase_hw.passes.end_rows import end_rows_analysis_pass
 from mase_hw.passes.fifo import insert_fifos_transform_pass
 from mase_hw.passes.memory import place_constants, split_styles
 from mase_hw.passes.orders import assign_orders_transform_pass
@@ -46,7 +47,10 @@ def add_hardware_metadata_analysis_pass(
     port, outside, styles = place_constants(mg, memory)
     mg, ordered = assign_orders_transform_pass(mg)
     mg, expanded = insert_broadcasts_transform_pass(mg)
+    # Work follows from where rows end, and where they can from what parallelism inserts.
+    mg, _ = end_rows_analysis_pass(mg)
     mg, info = assign_parallelism_transform_pass(mg, given)
+    mg, ended = end_rows_analysis_pass(mg)
     mg, queued = insert_fifos_transform_pass(mg, {"queues": {} if queues is None else queues})
     for node in mg.nodes:
         if node.op != "call_function":
@@ -75,7 +79,7 @@ def add_hardware_metadata_analysis_pass(
                 device=device,
             ),
         )
-    return mg, {**ordered, **expanded, **info, **queued}
+    return mg, {**ordered, **expanded, **info, **ended, **queued}
 
 
 def _numbers(parameters: Mapping[str, Value]) -> dict[str, int | str]:

@@ -3,6 +3,7 @@
 // first of them, a bias move together; the last moves only while there is room for its result.
 // A part of a sum comes PART_STAGES cycles after its operands moved, the result RESULT_STAGES cycles
 // after the last part, and waits here. Throughput one beat per cycle, without gaps between sums.
+// With EVERY, SUMS sums grow (mase_round_pipeline), and have no bias.
 //
 // STEADY weights and biases are those of a memory, which offers them from the third cycle after reset
 // on and never pauses: nothing waits for them, and a bias is taken when the first part is here.
@@ -10,6 +11,8 @@ module mase_accumulate_pipeline
   import mase_pkg::*;
 #(
     parameter int unsigned TERMS = 4,
+    parameter int unsigned EVERY = 0,
+    parameter int unsigned SUMS = 1,
     parameter int unsigned PART_STAGES = 2,
     parameter int unsigned RESULT_STAGES = 1,
     parameter bit HAS_BIAS = 1,
@@ -83,6 +86,8 @@ module mase_accumulate_pipeline
 
   mase_round_pipeline #(
       .TERMS(TERMS),
+      .EVERY(EVERY),
+      .RESULTS(SUMS),
       .PART_STAGES(PART_STAGES),
       .RESULT_STAGES(RESULT_STAGES),
       .WIDTH(WIDTH),

@@ -4,7 +4,8 @@
 //
 // All results of a row share the row's IN_LANES elements; with SEPARATE each result has IN_LANES
 // elements of its own, which lie OUT_LANES apart. With TAIL, only so many elements of a row count in
-// the last beat of a sum. Weights come as [results, elements] beside the data, a bias tile once per
+// the last beat of a sum. With EVERY, sums grow: EVERY of them have one beat, EVERY two and so on up to
+// TERMS, and after SUMS those of one come again. Weights come as [results, elements] beside the data, a bias tile once per
 // result tile. One beat per cycle without gaps; a result is offered 7 + ceil(log2(IN_LANES)) cycles
 // after its last operands met: operands, products, a tree of adders, the sum, its rounding and its
 // bounds each have a register. Results of a row share their elements: a DEVICE may have blocks that
@@ -24,6 +25,8 @@ module mase_multiply_accumulate
     parameter bit SEPARATE = 0,
     parameter int unsigned ACCUMULATOR_WIDTH = 20,
     parameter int unsigned TAIL = 0,
+    parameter int unsigned EVERY = 0,
+    parameter int unsigned SUMS = 1,
     parameter device_e DEVICE = Generic,
     // Whether weights and biases come from memories that never pause (mase_accumulate_pipeline).
     parameter bit STEADY = 0,
@@ -105,6 +108,8 @@ module mase_multiply_accumulate
 
   mase_accumulate_pipeline #(
       .TERMS(TERMS),
+      .EVERY(EVERY),
+      .SUMS(SUMS),
       .PART_STAGES(2 + $clog2(IN_LANES)),
       .RESULT_STAGES(3),
       .HAS_BIAS(HAS_BIAS),

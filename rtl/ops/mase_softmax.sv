@@ -5,6 +5,7 @@
 // for the elements until the maximum is known, and one for the exponentials until the sum is.
 // With MASKED a bit comes with each element, which is left out where that is zero; with PADDED a
 // number does likewise.
+// With EVERY, rows grow (mase_row_store), by beats; lanes outside of the last row must be left out.
 // FINE_BITS are the bits of a difference that the first table takes, COARSE_FILE takes the rest.
 // Throughput 1 beat per cycle, without gaps between rows.
 module mase_softmax
@@ -14,6 +15,8 @@ module mase_softmax
     parameter format_t DATA_OUT_0 = fixed(8, 7),
     parameter int unsigned LANES = 4,
     parameter int unsigned ROW = 6,
+    parameter int unsigned EVERY = 0,
+    parameter int unsigned ROWS = 1,
     parameter int unsigned GROWTH = 3,
     parameter int unsigned EXPONENTIAL_FRACTION = 12,
     parameter int unsigned FINE_BITS = 8,
@@ -51,6 +54,8 @@ module mase_softmax
   localparam int unsigned InWidth = DATA_IN_0.width;
   localparam int unsigned MaximumWidth = InWidth + (DATA_IN_0.is_signed ? 0 : 1);
   localparam int unsigned Beats = ceil_div(ROW, LANES);
+  // Elements of a row that are looked at.
+  localparam int unsigned Counted = (EVERY > 0) ? Beats * LANES : ROW;
   localparam int unsigned FoldDelay = 4 + $clog2(LANES);
   localparam int unsigned ReciprocalStages = STEP ? 8 : 5;
   localparam int unsigned CoarseBits = InWidth - FINE_BITS;
@@ -94,7 +99,7 @@ module mase_softmax
   mase_row_fold #(
       .MAXIMUM(1),
       .LANES(LANES),
-      .ROW(ROW),
+      .ROW(Counted),
       .IN_WIDTH(InWidth),
       .SIGNED(DATA_IN_0.is_signed),
       .OUT_WIDTH(MaximumWidth)
@@ -124,6 +129,8 @@ module mase_softmax
   mase_row_store #(
       .WIDTH(StoredWidth),
       .ROW(Beats),
+      .EVERY(EVERY),
+      .ROWS(ROWS),
       .DELAY(FoldDelay),
       .VALUE_WIDTH(MaximumWidth)
   ) u_elements (
@@ -224,7 +231,7 @@ module mase_softmax
 
   mase_row_fold #(
       .LANES(LANES),
-      .ROW(ROW),
+      .ROW(Counted),
       .IN_WIDTH(ExponentialWidth),
       .SIGNED(0),
       .OUT_WIDTH(SumWidth)
@@ -259,6 +266,8 @@ module mase_softmax
   mase_row_store #(
       .WIDTH(LANES * ExponentialWidth),
       .ROW(Beats),
+      .EVERY(EVERY),
+      .ROWS(ROWS),
       .DELAY(FoldDelay + ReciprocalStages),
       .VALUE_WIDTH(FRACTION + 1)
   ) u_terms (

@@ -5,6 +5,10 @@
 // elements of a beat share a bank. The first beat out needs the beat FIRST_NEED; STEP_FILE says how
 // many beats more the next one needs, in two's complement, negated; with REPEATS, which is how often
 // a tensor is sent, one more word says so of the first beat after the last of the same tensor.
+// With EVERY, a tensor that is sent REPEATS times is sent as far as it has come: its beats lie in
+// SEGMENTS segments, of each of which UNIT beats are sent EVERY times, then 2 * UNIT and so on, and
+// after PASSES times UNIT beats again (mase_growing_walk). FIRST_NEED is then what the first pass
+// needs, and STEP_FILE says how much more the next one does.
 // Throughput 1 beat per cycle on both sides; a beat is offered 9 cycles after its last element.
 module mase_reorder
   import mase_pkg::*;
@@ -18,6 +22,10 @@ module mase_reorder
     parameter int unsigned BANK_DEPTH = 4,
     parameter int unsigned FIRST_NEED = 0,
     parameter int unsigned REPEATS = 1,
+    parameter int unsigned SEGMENTS = 1,
+    parameter int unsigned UNIT = 1,
+    parameter int unsigned EVERY = 0,
+    parameter int unsigned PASSES = 1,
     parameter string WRITE_FILE = "",
     parameter string READ_FILE = "",
     parameter string STEP_FILE = ""
@@ -53,7 +61,8 @@ module mase_reorder
 
   write_entry_t [BANKS-1:0] write_table[BEATS_IN];
   read_entry_t read_table[BEATS_OUT];
-  localparam int unsigned Steps = BEATS_OUT + ((REPEATS > 1) ? 1 : 0);
+  localparam bit Grows = EVERY > 0;
+  localparam int unsigned Steps = Grows ? REPEATS : BEATS_OUT + ((REPEATS > 1) ? 1 : 0);
   localparam int unsigned StepBits = index_width(Steps);
   localparam int unsigned RepeatBits = index_width(REPEATS);
   logic [CountBits-1:0] step_table[Steps];
@@ -91,16 +100,33 @@ module mase_reorder
       .last(write_last)
   );
 
-  mase_turn #(
-      .COUNT(BEATS_OUT),
-      .WIDTH(OutBits)
-  ) u_read (
-      .clk,
-      .rst,
-      .enable(read),
-      .count(read_beat),
-      .last(read_last_beat)
-  );
+  if (Grows) begin : gen_growing_read
+    mase_growing_walk #(
+        .STRIDE(BEATS_OUT / SEGMENTS),
+        .SEGMENTS(SEGMENTS),
+        .UNIT(UNIT),
+        .EVERY(EVERY),
+        .PASSES(PASSES),
+        .WIDTH(OutBits)
+    ) u_read (
+        .clk,
+        .rst,
+        .enable(read),
+        .place(read_beat),
+        .last(read_last_beat)
+    );
+  end else begin : gen_read
+    mase_turn #(
+        .COUNT(BEATS_OUT),
+        .WIDTH(OutBits)
+    ) u_read (
+        .clk,
+        .rst,
+        .enable(read),
+        .count(read_beat),
+        .last(read_last_beat)
+    );
+  end
 
   mase_turn #(
       .COUNT(REPEATS),
@@ -129,14 +155,11 @@ module mase_reorder
     end
   end
 
-  // How many beats more have entered than the next beat out needs, less one; it may leave where this
-  // is not negative. The steps from beat to beat are read ahead.
+  // How many beats more have entered than the next beat out needs, or the next pass, less one; it may
+  // leave where this is not negative. The steps from one to the next are read ahead.
   logic [1:0] ahead_q;
-  logic [OutBits-1:0] step_beat;
+  logic leaves;
   logic step;
-  logic step_last;
-  logic step_last_repeat;
-  logic [RepeatBits-1:0] unused_step_repeat;
   logic [StepBits-1:0] step_place;
   logic [CountBits-1:0] step_1_q;
   logic [CountBits-1:0] step_2_q;
@@ -148,33 +171,54 @@ module mase_reorder
   assign there = ahead_q[1] && !beyond_q[CountBits-1];
   assign read  = there && room;
   // A bit below both summands carries the beat that enters: one chain of carries.
-  assign {beyond, unused_below} = {beyond_q, write} + {read ? step_2_q : '0, write};
+  assign {beyond, unused_below} = {beyond_q, write} + {leaves ? step_2_q : '0, write};
+  assign leaves = read && (read_last_beat || !Grows);
+  assign step = leaves || !ahead_q[1];
 
-  mase_turn #(
-      .COUNT(BEATS_OUT),
-      .WIDTH(OutBits)
-  ) u_step (
-      .clk,
-      .rst,
-      .enable(step),
-      .count(step_beat),
-      .last(step_last)
-  );
+  if (Grows) begin : gen_growing_step
+    logic unused_step_last;
 
-  mase_turn #(
-      .COUNT(REPEATS),
-      .WIDTH(RepeatBits)
-  ) u_step_repeat (
-      .clk,
-      .rst,
-      .enable(step && step_last),
-      .count(unused_step_repeat),
-      .last(step_last_repeat)
-  );
+    mase_turn #(
+        .COUNT(REPEATS),
+        .WIDTH(StepBits)
+    ) u_step (
+        .clk,
+        .rst,
+        .enable(step),
+        .count(step_place),
+        .last(unused_step_last)
+    );
+  end else begin : gen_step
+    logic [OutBits-1:0] step_beat;
+    logic step_last;
+    logic step_last_repeat;
+    logic [RepeatBits-1:0] unused_step_repeat;
 
-  assign step = read || !ahead_q[1];
-  assign step_place = (step_last && !step_last_repeat) ? StepBits'(BEATS_OUT)
-      : StepBits'(step_beat);
+    mase_turn #(
+        .COUNT(BEATS_OUT),
+        .WIDTH(OutBits)
+    ) u_step (
+        .clk,
+        .rst,
+        .enable(step),
+        .count(step_beat),
+        .last(step_last)
+    );
+
+    mase_turn #(
+        .COUNT(REPEATS),
+        .WIDTH(RepeatBits)
+    ) u_step_repeat (
+        .clk,
+        .rst,
+        .enable(step && step_last),
+        .count(unused_step_repeat),
+        .last(step_last_repeat)
+    );
+
+    assign step_place = (step_last && !step_last_repeat) ? StepBits'(BEATS_OUT)
+        : StepBits'(step_beat);
+  end
 
   always_ff @(posedge clk) begin
     if (rst) begin

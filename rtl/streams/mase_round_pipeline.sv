@@ -4,12 +4,15 @@
 // to be reduced, PART_STAGES cycles after it moved (2 or more where part_comes is read); the result
 // comes RESULT_STAGES cycles after its last part, and waits here. A beat of the last round moves
 // while there is room for its result. Throughput one beat per cycle, without gaps between rounds and
-// results.
+// results. With EVERY, which takes an INNER of 1, results grow: EVERY of them take one beat, EVERY two
+// and so on up to TERMS, and after RESULTS those of one come again.
 module mase_round_pipeline
   import mase_pkg::*;
 #(
     parameter int unsigned TERMS = 4,
     parameter int unsigned INNER = 1,
+    parameter int unsigned EVERY = 0,
+    parameter int unsigned RESULTS = 1,
     parameter int unsigned PART_STAGES = 2,
     parameter int unsigned RESULT_STAGES = 1,
     parameter int unsigned WIDTH = 8,
@@ -38,7 +41,7 @@ module mase_round_pipeline
 
   localparam int unsigned TermWidth = index_width(TERMS);
   localparam int unsigned InnerWidth = index_width(INNER);
-  localparam int unsigned Beats = TERMS * INNER;
+  localparam int unsigned Beats = (EVERY > 0) ? 1 : TERMS * INNER;
   // From the last beat to its result, and the cycle in which a place becomes free.
   localparam int unsigned Cycles = PART_STAGES + RESULT_STAGES + 3;
   localparam int unsigned More = (Cycles % Beats < INNER) ? Cycles % Beats : INNER;
@@ -49,6 +52,7 @@ module mase_round_pipeline
   logic [TermWidth-1:0] term;
   logic [InnerWidth-1:0] unused_inner;
   logic last_inner;
+  logic next_round_last;
   logic next_last_term;
   logic take;
   logic may_q;
@@ -75,22 +79,25 @@ module mase_round_pipeline
       .last(last_inner)
   );
 
-  mase_turn #(
+  mase_growing_turn #(
       .COUNT(TERMS),
+      .EVERY(EVERY),
+      .TURNS(RESULTS),
       .WIDTH(TermWidth)
   ) u_term (
       .clk,
       .rst,
       .enable(take && last_inner),
       .count(term),
-      .last(last_term)
+      .last(last_term),
+      .next_last(next_round_last)
   );
 
   // Whether the beat after one that is taken now is of a last round.
-  if (TERMS == 1) begin : gen_always
-    assign next_last_term = 1'b1;
-  end else begin : gen_turn
-    assign next_last_term = last_inner ? term == TermWidth'(TERMS - 2) && !last_term : last_term;
+  assign next_last_term = last_inner ? next_round_last : last_term;
+
+  if (EVERY > 0 && INNER > 1) begin : gen_inner_check
+    $error("results grow beat by beat: INNER must be 1");
   end
 
   // Whether a beat may enter next, with and without one now: operands arrive last, and choose.

@@ -2,12 +2,15 @@
 // Rows of ROW beats wait here until a value of the whole row is known, which comes DELAY - 1 cycles
 // after the row's last beat moved; then they leave in order, with it. A beat leaves where `there` and
 // `room` meet; it and its row's value come 2 cycles later.
-// Throughput 1 beat per cycle, without gaps between rows.
+// Throughput 1 beat per cycle, without gaps between rows. With EVERY, rows grow: EVERY of them have one
+// beat, EVERY two and so on up to ROW, and after ROWS those of one come again.
 module mase_row_store
   import mase_pkg::*;
 #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned ROW = 4,
+    parameter int unsigned EVERY = 0,
+    parameter int unsigned ROWS = 1,
     parameter int unsigned DELAY = 2,
     parameter int unsigned VALUE_WIDTH = 8
 ) (
@@ -30,7 +33,7 @@ module mase_row_store
 
   // As many as come until the first beat of a row has left.
   localparam int unsigned Depth = ROW + DELAY;
-  localparam int unsigned Rows = (Depth - 1) / ROW + 1;
+  localparam int unsigned Rows = (Depth - 1) / ((EVERY > 0) ? 1 : ROW) + 1;
   localparam int unsigned PointerWidth = index_width(Depth);
   localparam int unsigned RowWidth = index_width(Rows);
   localparam int unsigned BeatWidth = index_width(ROW);
@@ -50,6 +53,8 @@ module mase_row_store
   logic [RowWidth-1:0] read_row;
   logic [BeatWidth-1:0] unused_write_beat;
   logic [BeatWidth-1:0] unused_read_beat;
+  logic unused_next_write_last;
+  logic unused_next_read_last;
   logic unused_single;
   logic unused_single_row;
   logic unused_write_wrap;
@@ -82,26 +87,32 @@ module mase_row_store
       .single(unused_single_row)
   );
 
-  mase_turn #(
+  mase_growing_turn #(
       .COUNT(ROW),
+      .EVERY(EVERY),
+      .TURNS(ROWS),
       .WIDTH(BeatWidth)
   ) u_write_beat (
       .clk,
       .rst,
       .enable(write),
       .count(unused_write_beat),
-      .last(data_in_last)
+      .last(data_in_last),
+      .next_last(unused_next_write_last)
   );
 
-  mase_turn #(
+  mase_growing_turn #(
       .COUNT(ROW),
+      .EVERY(EVERY),
+      .TURNS(ROWS),
       .WIDTH(BeatWidth)
   ) u_read_beat (
       .clk,
       .rst,
       .enable(read),
       .count(unused_read_beat),
-      .last(read_last)
+      .last(read_last),
+      .next_last(unused_next_read_last)
   );
 
   mase_turn #(

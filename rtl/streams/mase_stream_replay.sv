@@ -2,12 +2,18 @@
 // Sends every block of BLOCK beats REPEATS times. Two blocks are stored, so that the next one is
 // written while this one is replayed: output throughput is 1 beat per cycle without gaps.
 // A beat is offered 5 cycles after it entered. With REPEATS 1 the stream is a wire.
+// Blocks or repeats may grow. With BLOCK_EVERY, so many blocks have one beat, then so many two and so on
+// up to BLOCK; with REPEATS_EVERY, so many blocks are sent once, then so many twice and so on up to
+// REPEATS; after BLOCKS blocks it begins anew.
 module mase_stream_replay
   import mase_pkg::*;
 #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned BLOCK = 4,
-    parameter int unsigned REPEATS = 2
+    parameter int unsigned REPEATS = 2,
+    parameter int unsigned BLOCK_EVERY = 0,
+    parameter int unsigned REPEATS_EVERY = 0,
+    parameter int unsigned BLOCKS = 1
 ) (
     input  logic             clk,
     input  logic             rst,
@@ -18,6 +24,10 @@ module mase_stream_replay
     output logic             data_out_valid,
     input  logic             data_out_ready
 );
+
+  if (BLOCK_EVERY > 0 && REPEATS_EVERY > 0) begin : gen_growth_check
+    $error("blocks or repeats may grow, not both");
+  end
 
   if (REPEATS == 1) begin : gen_wire
     assign data_out = data_in;
@@ -44,6 +54,9 @@ module mase_stream_replay
     logic last_repeat;
     logic block_ends;
 
+    logic unused_next_write_last;
+    logic unused_next_read_last;
+    logic unused_next_last_repeat;
     logic unused_single;
     // How many beats wait to be read for the first time, and whether the next one would be.
     logic waiting;
@@ -86,37 +99,46 @@ module mase_stream_replay
         .single(waiting_single)
     );
 
-    mase_turn #(
+    mase_growing_turn #(
         .COUNT(BLOCK),
+        .EVERY(BLOCK_EVERY),
+        .TURNS(BLOCKS),
         .WIDTH(BeatWidth)
     ) u_write (
         .clk,
         .rst,
         .enable(write),
         .count(write_beat),
-        .last(write_last)
+        .last(write_last),
+        .next_last(unused_next_write_last)
     );
 
-    mase_turn #(
+    mase_growing_turn #(
         .COUNT(BLOCK),
+        .EVERY(BLOCK_EVERY * REPEATS),
+        .TURNS(BLOCKS * REPEATS),
         .WIDTH(BeatWidth)
     ) u_read (
         .clk,
         .rst,
         .enable(read),
         .count(read_beat),
-        .last(read_last)
+        .last(read_last),
+        .next_last(unused_next_read_last)
     );
 
-    mase_turn #(
+    mase_growing_turn #(
         .COUNT(REPEATS),
+        .EVERY(REPEATS_EVERY),
+        .TURNS(BLOCKS),
         .WIDTH(RepeatWidth)
     ) u_repeat (
         .clk,
         .rst,
         .enable(read && read_last),
         .count(unused_repeat),
-        .last(last_repeat)
+        .last(last_repeat),
+        .next_last(unused_next_last_repeat)
     );
 
     always_ff @(posedge clk) begin

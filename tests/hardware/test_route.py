@@ -395,6 +395,22 @@ def test_a_top_with_more_ports_than_pins_fits_behind_shift_registers(
     assert done.median.used["pins"][0] == 3
 
 
+def test_the_router_is_told_to_route_anew_what_is_late(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[list[str]] = []
+    place = routing.place_and_route
+
+    def recorded(target: Any, part: Any, options: Any, folder: Path, progress: Any) -> Any:
+        given.append(list(options))
+        return place(target, part, options, folder, progress)
+
+    monkeypatch.setattr(routing, "place_and_route", recorded)
+    plain, anew = (route(project, device=SMALL, clock_mhz=50, rip_up=on) for on in (False, True))
+    assert ["--tmg-ripup" in options for options in given] == [False, True]
+    assert plain.is_met and anew.is_met
+
+
 def test_a_stopped_run_leaves_no_process(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 

@@ -1,0 +1,199 @@
+"""How blocks, sums and passes move that grow from row to row, as those of causal attention do."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mase_hw.cells._motion import Arrivals, Fold, Motion, Moves, Steps, met, stored
+from mase_hw.geometry.beats import Cycles, one_per_cycle
+from mase_hw.geometry.growth import Growth
+
+
+def growth_parameters(growth: Growth | None, turns: str, every: str = "EVERY") -> dict[str, int]:
+    """Return the parameters of a module whose turns may grow.
+
+    Args:
+        growth: of the turns; None where all are alike.
+        turns: the parameter that counts them until they begin anew.
+        every: the one that counts those of a length.
+    """
+    return {every: growth.every, turns: growth.turns} if growth else {}
+
+
+@dataclass(frozen=True)
+class Stored(Motion):
+    """Beats are stored, and sent in an order that repeats itself with every round of results.
+
+    Attributes:
+        latency: cycles from when a result is read to when it is offered.
+        start: the first cycle after reset in which one is read.
+    """
+
+    _: KW_ONLY
+    latency: int = 4
+    start: int = 0
+
+    def offered(self, arrivals: Arrivals) -> Cycles:
+        """A result is read the cycle after the last beat that it needs was stored."""
+        entered = met(arrivals)
+        ready = np.maximum(entered[self.needs("", entered.size)] + 1, self.start)
+        left: Cycles = one_per_cycle(ready) + self.latency
+        return left
+
+    def needs(self, port: str, beats: int) -> Cycles:
+        """What is sent."""
+        return self.needs_of(port, beats, np.arange(self.results(beats)))
+
+    def room(self, port: str, beats: int) -> Cycles:
+        """What must have been sent, but for what may be on its way."""
+        return self.room_of(port, beats, np.arange(beats))
+
+    @property
+    def lag(self) -> int:
+        """A beat is read the cycle after it was stored."""
+        return self.latency + 1
+
+    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+        """A beat enters when what lay in its place has been read."""
+        beats = met(arrivals).size
+        needs, read = self.needs("", beats), self._read(np.arange(beats))
+        return stored(arrivals, gone, needs, read, self.latency, self.start)
+
+    @abstractmethod
+    def _read(self, places: Cycles) -> Cycles:
+        """Return the result that must have been read before beats enter; negative for none."""
+
+
+@dataclass(frozen=True)
+class GrowingReplay(Stored):
+    """Blocks are stored, two at a time, and sent again and again.
+
+    Attributes:
+        blocks: beats of each block.
+        sent: beats of each block as often as it is sent.
+    """
+
+    blocks: Growth
+    sent: Growth
+
+    def results(self, beats: int) -> int:
+        """Every block as often as it is sent."""
+        return self.blocks.count(beats) // self.sent.turns * self.sent.beats
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """A beat of the block."""
+        block = self.sent.turn(results)
+        place = (results - self.sent.start(block)) % self.blocks.length(block)
+        needs: Cycles = self.blocks.start(block) + place
+        return needs
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """The last beats of the block before may be on their way."""
+        return self._read(places) - Steps(self.latency).depth
+
+    def _read(self, places: Cycles) -> Cycles:
+        """The last result of the block two before."""
+        return self.sent.end(self.blocks.turn(places) - 2)
+
+
+@dataclass(frozen=True)
+class GrowingReorder(Stored):
+    """A double buffer that is sent again and again, as far as each pass needs it.
+
+    Attributes:
+        inputs: beats of a tensor.
+        last: for each pass, the last beat that it needs.
+        passes: results of each pass.
+    """
+
+    inputs: int
+    last: tuple[int, ...]
+    passes: Growth
+
+    @cached_property
+    def _reach(self) -> Cycles:
+        """The last beat that each pass of a tensor, or one before it, needs."""
+        return np.maximum.accumulate(np.array(self.last))
+
+    @property
+    def _results(self) -> int:
+        """Results of a tensor."""
+        return len(self.last) // self.passes.turns * self.passes.beats
+
+    def results(self, beats: int) -> int:
+        """All passes of every tensor."""
+        return beats // self.inputs * self._results
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """The last beat of the pass."""
+        tensors, number = np.divmod(self.passes.turn(results), len(self.last))
+        needs: Cycles = tensors * self.inputs + self._reach[number]
+        return needs
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """Two whole tensors."""
+        return np.full(places.size, -1)
+
+    def _read(self, places: Cycles) -> Cycles:
+        """The tensor two before."""
+        read: Cycles = (places // self.inputs - 1) * self._results - 1
+        return read
+
+
+@dataclass(frozen=True)
+class GrowingFold(Fold):
+    """Sums of more and more beats.
+
+    Attributes:
+        sums: beats of each.
+    """
+
+    _: KW_ONLY
+    sums: Growth
+
+    @property
+    def depth(self) -> int:
+        """As for sums of one beat."""
+        return self.latency + 2
+
+    def offered(self, arrivals: Arrivals) -> Cycles:
+        """A result follows its last beat."""
+        come = met(arrivals)
+        result: Cycles = come[self.needs("", come.size)] + self.latency
+        return result
+
+    def results(self, beats: int) -> int:
+        """One for each sum."""
+        return self.sums.count(beats)
+
+    def needs(self, port: str, beats: int) -> Cycles:
+        """The last beat."""
+        return self.needs_of(port, beats, np.arange(self.results(beats)))
+
+    def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
+        """The last beat."""
+        return self.sums.end(results)
+
+    def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
+        """For the last beat of a result, a place; the others are behind the last one before."""
+        room: Cycles = self.sums.turn(places + 1) - 1 - self.depth
+        return room
+
+
+def pass_needs(last: Sequence[int], segments: int, passes: Growth, repeats: int) -> tuple[int, ...]:
+    """Return the last beat that each pass needs of a tensor that is sent as far as it goes.
+
+    Args:
+        last: for each beat of the tensor as it would be sent whole, the last one that it needs.
+        segments: parts of it, of each of which a pass takes a prefix.
+        passes: beats of each pass.
+        repeats: passes of a tensor.
+    """
+    reach = np.maximum.accumulate(np.array(last).reshape(segments, -1), axis=1).max(axis=0)
+    lengths = passes.length(np.arange(repeats)) // segments
+    return tuple(reach[lengths - 1].tolist())

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts 0, 1, ... for COUNT cycles in which `enable` is high, and again from 0; `last` says that the
+// count is the last one, `next_last` that the one after it is. With EVERY, turns grow: the first EVERY
+// turns have UNIT counts, the next EVERY ones 2 * UNIT and so on, and after TURNS turns, of which the
+// last ones have COUNT, those of UNIT come again. Count and last come from registers.
+module mase_growing_turn #(
+    parameter int unsigned COUNT = 4,
+    parameter int unsigned UNIT  = 1,
+    parameter int unsigned EVERY = 0,
+    parameter int unsigned TURNS = 4,
+    parameter int unsigned WIDTH = 2
+) (
+    input  logic             clk,
+    input  logic             rst,
+    input  logic             enable,
+    output logic [WIDTH-1:0] count,
+    output logic             last,
+    output logic             next_last
+);
+
+  if (EVERY == 0) begin : gen_even
+    mase_turn #(
+        .COUNT(COUNT),
+        .WIDTH(WIDTH)
+    ) u_turn (
+        .clk,
+        .rst,
+        .enable,
+        .count,
+        .last
+    );
+    if (COUNT == 1) begin : gen_one
+      assign next_last = 1'b1;
+    end else begin : gen_more
+      assign next_last = count == WIDTH'(COUNT - 2) && !last;
+    end
+  end else begin : gen_growing
+    localparam int unsigned EveryWidth = (EVERY > 1) ? $clog2(EVERY) : 1;
+    localparam int unsigned TurnsWidth = (TURNS > 1) ? $clog2(TURNS) : 1;
+    // The count before the last one of a turn; all ones where a turn has a single one.
+    localparam logic [WIDTH-1:0] First = WIDTH'(UNIT) - WIDTH'(2);
+
+    logic [WIDTH-1:0] stop_q;
+    logic [WIDTH-1:0] stop;
+    logic ends;
+    logic grows;
+    logic wraps;
+    logic [EveryWidth-1:0] unused_every;
+    logic [TurnsWidth-1:0] unused_turns;
+
+    assign ends = enable && last;
+    assign stop = wraps ? First : grows ? stop_q + WIDTH'(UNIT) : stop_q;
+    assign next_last = last ? stop == '1 : count == stop_q;
+
+    mase_turn #(
+        .COUNT(EVERY),
+        .WIDTH(EveryWidth)
+    ) u_every (
+        .clk,
+        .rst(rst || (ends && wraps)),
+        .enable(ends),
+        .count(unused_every),
+        .last(grows)
+    );
+
+    mase_turn #(
+        .COUNT(TURNS),
+        .WIDTH(TurnsWidth)
+    ) u_turns (
+        .clk,
+        .rst,
+        .enable(ends),
+        .count(unused_turns),
+        .last(wraps)
+    );
+
+    always_ff @(posedge clk) begin
+      if (rst) begin
+        count <= '0;
+        last <= UNIT == 1;
+        stop_q <= First;
+      end else if (enable) begin
+        count <= last ? '0 : count + 1'b1;
+        last  <= next_last;
+        if (last) stop_q <= stop;
+      end
+    end
+  end
+
+endmodule
