@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mase_hw.errors import SimulationError, ToolError
+from mase_hw.sim.checks import said_of
 
 SHOW_AFTER_SECONDS = 2.0
 KEPT_LINES = 30
@@ -72,7 +73,9 @@ def waiting(title: str) -> Iterator[None]:
 def run_simulator(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], total: int
 ) -> tuple[int, list[str]]:
-    """Run `command` in `folder`; return its exit status and its last lines.
+    """Run `command` in `folder`; return its exit status, and what it printed: its last lines.
+
+    The first line of each check that failed comes before them.
 
     Args:
         command: the simulator.
@@ -85,6 +88,7 @@ def run_simulator(
         SimulationError: when it misses a memory image, of which Verilator only warns.
     """
     meter, lines = Meter("Simulating", total), deque[str](maxlen=KEPT_LINES)
+    reports: dict[str, str] = {}
     try:
         process = subprocess.Popen(
             command,
@@ -104,6 +108,8 @@ def run_simulator(
                 word, _, number = line.strip().partition(" ")
                 if word == "progress" and number.isdigit():
                     meter.update(int(number))
+                elif said := said_of(line):
+                    reports.setdefault(said, line.rstrip())
                 else:
                     lines.append(line.rstrip())
         except BaseException:
@@ -114,7 +120,7 @@ def run_simulator(
     for line in lines:
         if "$readmem" in line:
             raise SimulationError(f"a memory image cannot be read: {line}")
-    return process.returncode, list(lines)
+    return process.returncode, [*reports.values(), *lines]
 
 
 def died(engine: str, status: int, lines: Sequence[str]) -> SimulationError:

@@ -30,6 +30,8 @@ from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.errors import SimulationError, ToolError
 from mase_hw.sim._cache import build_once, content_key, file_digest
+from mase_hw.sim.checks import FLAGS as CHECK_FLAGS
+from mase_hw.sim.checks import check_text
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.memory import PORT as MEMORY_PORT
 from mase_hw.sim.tools import (
@@ -66,6 +68,7 @@ SOURCE_GROUPS = {
 # Its functions serve designs that call C, of which there are none.
 UNUSED_RUNTIME = ("verilated_dpi.cpp",)
 SHOWN_LINES = 20
+CHECK_FILE = "checks.sv"
 MEMORY_SIGNALS = (*AxiReadPort.ADDRESS, *AxiReadPort.DATA, "error")
 
 
@@ -157,7 +160,12 @@ class BuildError(SimulationError):
 
 
 def build_model(
-    project: Path, summary: DesignSummary, *, probes: Sequence[Stream] = (), waves: bool = False
+    project: Path,
+    summary: DesignSummary,
+    *,
+    probes: Sequence[Stream] = (),
+    waves: bool = False,
+    checks: bool = False,
 ) -> Model:
     """Return the compiled model of a project, from the cache where it is there.
 
@@ -166,6 +174,7 @@ def build_model(
         summary: its `design.json`.
         probes: internal streams to make visible.
         waves: build with VCD tracing.
+        checks: build with the rules of all streams inside.
 
     Raises:
         ToolError: when Verilator or a compiler is missing.
@@ -178,11 +187,16 @@ def build_model(
     header = _ports_header(summary, probes)
     flags = [*VERILATE_FLAGS, *(["--trace"] if waves else [])]
     flags += SHARING_FLAGS if summary.repeated else []
+    watching = ""
+    if checks:
+        flags += CHECK_FLAGS
+        watching = check_text([(project / name).read_text(errors="replace") for name in sources])
     digests = [(name, file_digest(project / name)) for name in sources]
     key = content_key(
         digests,
         control,
         header,
+        watching,
         flags,
         verilator.version,
         str(verilator.root),
@@ -195,6 +209,9 @@ def build_model(
         (folder / "ports.h").write_text(header)
         command = [str(verilator.command), *flags, "--Mdir", str(folder)]
         command += [str(folder / "public.vlt"), *sources]
+        if watching:
+            (folder / CHECK_FILE).write_text(watching)
+            command.append(str(folder / CHECK_FILE))
         _run(command, "verilating", project, verilator.environment)
         listed = json.loads((folder / "Vtop.json").read_text())["sources"]
         for kind, groups in SOURCE_GROUPS.items():

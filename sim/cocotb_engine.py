@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import ToolError
 from mase_hw.sim._process import died, run_simulator, waiting
 from mase_hw.sim.build import build_model
+from mase_hw.sim.checks import ERROR_LIMIT, broken_rules
 from mase_hw.sim.engine import (
     Recording,
     RunRequest,
@@ -38,8 +39,9 @@ def run_cocotb(request: RunRequest) -> RunResult:
     """Run a request with the cocotb engine."""
     with waiting("Building the simulation"):
         model = build_model(
-            request.project, request.summary, probes=request.probes, waves=request.waves
-        )
+            request.project, request.summary, probes=request.probes, waves=request.waves,
+            checks=request.checks,
+        )  # fmt: skip
         executable = model.executable("cocotb")
     with tempfile.TemporaryDirectory(prefix="mase-hw-") as name:
         folder = Path(name)
@@ -49,6 +51,7 @@ def run_cocotb(request: RunRequest) -> RunResult:
             str(executable),
             f"+verilator+seed+{request.seed + 1}",
             "+verilator+rand+reset+2",
+            f"+verilator+error+limit+{ERROR_LIMIT}",
         ]
         if request.waves:
             command += ["--trace", "--trace-file", str(folder / "waves.vcd")]
@@ -57,7 +60,9 @@ def run_cocotb(request: RunRequest) -> RunResult:
         status, lines = run_simulator(command, request.project, environment, total)
         if not (folder / "results.npz").is_file():
             raise died("cocotb", status, lines)
-        return _read_results(request, folder)
+        result = _read_results(request, folder)
+        inside = broken_rules(lines, request.summary)
+        return replace(result, violations=result.violations + inside)
 
 
 def write_testbench(

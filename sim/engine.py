@@ -35,6 +35,7 @@ class RunRequest:
         resets: cycles of each run before a reset, from which everything begins again.
         reset_memory: whether a reset is the external memory's, too.
         repeats: how often all inputs are streamed; what comes is kept of the first pass alone.
+        checks: whether the rules of the streams inside are checked, too.
     """
 
     project: Path
@@ -51,6 +52,7 @@ class RunRequest:
     resets: tuple[int, ...] = ()
     reset_memory: bool = True
     repeats: int = 1
+    checks: bool = False
 
     @property
     def input_stall(self) -> float:
@@ -108,16 +110,24 @@ class Recording:
 
 @dataclass(frozen=True)
 class Violation:
-    """A stream rule that a port of the design broke."""
+    """A stream rule that a port or a stream inside the design broke.
+
+    Attributes:
+        port: of the top, or what leaves an instance, with its node.
+        rule: what happened.
+        cycle: in which it did.
+        beat: of a port: how many came before.
+    """
 
     port: str
     rule: str
     cycle: int
-    beat: int
+    beat: int | None = None
 
     def __str__(self) -> str:
         """Return one line."""
-        return f"{self.port}: {self.rule} (beat {self.beat}, cycle {self.cycle})"
+        beat = "" if self.beat is None else f"beat {self.beat}, "
+        return f"{self.port}: {self.rule} ({beat}cycle {self.cycle})"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ constexpr std::uint64_t kResetCycles = 1;
 constexpr std::uint64_t kReportCycles = 1 << 14;
 constexpr std::uint64_t kProbeCycles = 16;
 constexpr std::size_t kMaxViolations = 16;
+constexpr int kErrorLimit = 10000;
 constexpr std::uint64_t kHalfPeriodPicoseconds = 5000;
 
 // SplitMix64 (Steele, Lea, Flood 2014).
@@ -543,6 +544,7 @@ class Simulation {
  public:
   Simulation(Job& job, VerilatedContext& context)
       : job_(job),
+        context_(context),
         top_(&context),
         drivers_(job, streams_),
         consumers_(job, streams_),
@@ -589,11 +591,10 @@ class Simulation {
 
  private:
   void eval_dump(std::uint64_t half) {
+    context_.time(half * kHalfPeriodPicoseconds);
     top_.eval();
 #if VM_TRACE
     if (trace_) trace_->dump(half * kHalfPeriodPicoseconds);
-#else
-    (void)half;
 #endif
   }
 
@@ -660,6 +661,8 @@ class Simulation {
         quiet = 0;
       }
       if (++cycle_ % kReportCycles == 0) report();
+      // An assertion failed too often.
+      if (context_.gotFinish()) return;
     }
   }
 
@@ -686,6 +689,7 @@ class Simulation {
 
   // Rules 3 and 4: turn each valid and ready over, look at its partner, and turn it back.
   void check_combinational() {
+    context_.time(2 * (cycle_ + kResetCycles) * kHalfPeriodPicoseconds);
     top_.eval();
     for_each(drivers_, [&](auto& item) {
       item.check_combinational(top_, cycle_, violations_);
@@ -716,6 +720,7 @@ class Simulation {
   }
 
   Job& job_;
+  VerilatedContext& context_;
   Vtop top_;
   std::uint64_t streams_ = 0;
   EachOf<Driver, Inputs> drivers_;
@@ -745,6 +750,9 @@ int main(int argc, char** argv) {
   // Registers without a reset start with random bits.
   context->randReset(2);
   context->randSeed(static_cast<int>(job.seed % 2147483646 + 1));
+  // Assertions inside the design are reported when it has ended.
+  context->fatalOnError(false);
+  context->errorLimit(kErrorLimit);
   Simulation simulation(job, *context);
   simulation.run();
   simulation.write();

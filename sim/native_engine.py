@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from mase_hw.emit.design import Stream
 from mase_hw.errors import SimulationError
 from mase_hw.sim._process import died, run_simulator, waiting
 from mase_hw.sim.build import build_model
+from mase_hw.sim.checks import broken_rules
 from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation, runs_before, split_runs
 from mase_hw.sim.layout import Bytes, Integers, StreamLayout
 from mase_hw.sim.memory import MemoryState
@@ -24,8 +25,9 @@ def run_native(request: RunRequest) -> RunResult:
     """Run a request with the native engine."""
     with waiting("Building the simulation"):
         model = build_model(
-            request.project, request.summary, probes=request.probes, waves=request.waves
-        )
+            request.project, request.summary, probes=request.probes, waves=request.waves,
+            checks=request.checks,
+        )  # fmt: skip
         executable = model.executable("native")
     with tempfile.TemporaryDirectory(prefix="mase-hw-") as name:
         folder = Path(name)
@@ -35,7 +37,9 @@ def run_native(request: RunRequest) -> RunResult:
         status, lines = run_simulator(command, request.project, os.environ, total)
         if status or not (folder / "result.txt").is_file():
             raise died("native", status, lines)
-        return _read_result(request, folder)
+        result = _read_result(request, folder)
+        inside = broken_rules(lines, request.summary)
+        return replace(result, violations=result.violations + inside)
 
 
 def write_inputs(folder: Path, streams: Sequence[Stream], inputs: Sequence[Bytes]) -> None:

@@ -159,6 +159,7 @@ def simulate(
     resets: int = 0,
     reset_memory: bool = True,
     repeats: int = 1,
+    checks: bool | None = None,
     reference: Reference | None = None,
 ) -> SimulationReport:
     """Stream inputs through an emitted project and compare its outputs with the reference.
@@ -183,6 +184,8 @@ def simulate(
         reset_memory: whether the external memory is reset with it, as its rule is.
         repeats: how often all inputs are streamed (native engine). What comes later must equal
             what came first, and memory does not grow with it.
+        checks: whether the rules of all streams inside, and the properties of inner modules, are
+            checked in every cycle; by default in the cocotb engine.
         reference: the integer reference; by default rebuilt from the project's saved graph.
 
     Raises:
@@ -204,19 +207,20 @@ def simulate(
     request = replace(
         request, stalled=stalled, memory=model_of_memory, repeats=repeats,
         resets=reset_moments(summary, resets, seed), reset_memory=reset_memory,
+        checks=engine == "cocotb" if checks is None else checks,
     )  # fmt: skip
     try:
         stage("simulating")
         result = ENGINES[engine](request)
     except BuildError as error:
         raise SimulationError(_explain_build(folder, error)) from error
-    checks = _check(request, result, expected)
+    compared = _check(request, result, expected)
     result = replace(result, violations=result.violations + wrong_before(request, result))
-    if any(check.mismatches for check in checks):
-        checks = _localise(request, result, checks, codes, model, ENGINES[engine])
+    if any(check.mismatches for check in compared):
+        compared = _localise(request, result, compared, codes, model, ENGINES[engine])
     if result.hung and (not _all_accepted(request, result) or _explain_memory(result.memory)):
-        raise SimulationError(_explain_hang(request, result, first_of(checks), ENGINES[engine]))
-    report = _report(request, result, checks, engine)
+        raise SimulationError(_explain_hang(request, result, first_of(compared), ENGINES[engine]))
+    report = _report(request, result, compared, engine)
     if resets:
         runs = [*result.before[1:], result.streams]
         followed = sum(all(map(len, _came(summary, run))) for run in runs)

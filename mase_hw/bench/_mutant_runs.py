@@ -231,7 +231,9 @@ class Subject:
             request = make_request(folder, summary, codes, expected, run.seed, run.stall)
             memory = memory_model(self.whole, summary, dict(run.memory))
             moments = reset_moments(summary, run.resets, run.seed)
-            request = replace(request, stalled=run.stalled, memory=memory, resets=moments)
+            request = replace(
+                request, stalled=run.stalled, memory=memory, resets=moments, checks=True
+            )
             self._requests[run] = request, expected
         kept, wanted = self._requests[run]
         return replace(kept, project=folder), wanted

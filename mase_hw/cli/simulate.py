@@ -44,6 +44,13 @@ def simulate(
     repeats: Annotated[
         int, typer.Option(min=1, help="How often all inputs are streamed, in constant memory.")
     ] = 1,
+    checks: Annotated[
+        bool | None,
+        typer.Option(
+            "--checks/--no-checks",
+            help="Check the rules of every stream inside, too (default: with cocotb).",
+        ),
+    ] = None,
     outputs: Annotated[
         Path | None, typer.Option(help="Save what the RTL produced (.npz: codes, values).")
     ] = None,
@@ -70,6 +77,7 @@ def simulate(
             queues=queues,
             resets=resets,
             repeats=repeats,
+            checks=checks,
             outputs=outputs,
         )
     if json_output:

@@ -22,13 +22,17 @@ def library_ports(module: str) -> frozenset[str]:
 
 @cache
 def declared_names(module: str, text: str) -> Mapping[str, frozenset[str]]:
-    """Return the names of the ports and parameters in the header of a module."""
+    """Return the names in the header of a module: `port`, `input`, `output`, `parameter`."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
     header = text[text.index(f"module {module}") :]
     header = header[: header.index(");") + 2]
-    ports = re.findall(r"\b(?:input|output)\b[^,;()]*?\b(\w+)\s*(?=,|\)|$)", _flat(header))
+    ports = re.findall(r"\b(input|output)\b[^,;()]*?\b(\w+)\s*(?=,|\)|$)", _flat(header))
     parameters = re.findall(r"\bparameter\b[^=;]*?\b(\w+)\s*=", header)
-    return {"port": frozenset(ports), "parameter": frozenset(parameters)}
+    return {
+        "port": frozenset(name for _, name in ports),
+        **{way: frozenset(name for to, name in ports if to == way) for way in ("input", "output")},
+        "parameter": frozenset(parameters),
+    }
 
 
 def _flat(header: str) -> str:

@@ -1,0 +1,104 @@
+"""The rules of every stream inside a design, as assertions of its simulation.
+
+`mase_stream_check` is bound to the module of each cell, so that it watches what leaves any
+instance, in the top or deep inside; the properties of inner modules (`MASE_CHECKS` in `rtl/`) are
+assertions besides. Neither is part of the sources of a project, and no synthesis sees them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from mase_hw._resources import sim_folder
+from mase_hw.cells import cells
+from mase_hw.emit.design import TOP, DesignSummary
+from mase_hw.emit.library import declared_names, library
+from mase_hw.sim.engine import Violation
+
+CHECK = "mase_stream_check"
+# The name of an instance of it: this, and the stream's.
+INSTANCE = "check_"
+FLAGS = ("--assert", "-DMASE_CHECKS")
+# Failures of one run until the simulator gives up.
+ERROR_LIMIT = 10_000
+# As in both engines: the reset takes the first of these periods, edges rise in the middle.
+PERIOD_PICOSECONDS = 10_000
+
+_RULE = re.compile(rf"{CHECK}: (?:\w+\.)?{TOP}\.(\S+?)\.{INSTANCE}(\w+)\.?\w* (\d+) (.*)")
+_ASSERTION = re.compile(
+    rf"\[(\d+)\] %Error: \S+: Assertion failed in (?:\w+\.)?{TOP}\.(\S+)\.(\w+):"
+)
+_MODULE = re.compile(r"^\s*module\s+(\w+)", re.MULTILINE)
+
+
+def said_of(line: str) -> str | None:
+    """Return what a line of a simulator says of a check, but for the time; None for other lines."""
+    _, failed, assertion = line.partition("Assertion failed in")
+    return assertion if failed else line if CHECK in line else None
+
+
+def check_text(texts: Iterable[str]) -> str:
+    """Return SystemVerilog that watches the streams of a design, `mase_stream_check` included.
+
+    Args:
+        texts: the sources of the design.
+    """
+    own = {f"mase_{cls.__module__.rpartition('.')[2]}" for cls in cells()}
+    inner = library().keys() - own
+    binds: list[str] = []
+    for text in texts:
+        for module in _MODULE.findall(text):
+            if module != TOP and module not in inner:
+                binds += _binds(module, declared_names(module, text))
+    return "\n".join([(sim_folder() / f"{CHECK}.sv").read_text(), *sorted(set(binds))])
+
+
+def _binds(module: str, names: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    """Yield a check of each stream that leaves a module."""
+    streams = _streams(names, "output", "input")
+    payload: dict[str, list[str]] = {stream: [] for stream in streams}
+    for name in sorted(names["output"]):
+        # The longest name that it begins with.
+        owner = max(
+            (item for item in streams if f"{name}_".startswith(f"{item}_")), key=len, default=None
+        )
+        if owner and name != f"{owner}_valid":
+            payload[owner].append(name)
+    offers = ", ".join(sorted(f"{item}_valid" for item in _streams(names, "input", "output")))
+    # A source begins by itself.
+    given = f"|{{{offers}}}" if offers else "1'b1"
+    for stream, signals in payload.items():
+        data = f"{{{', '.join(signals)}}}" if signals else "1'b0"
+        yield (
+            f"bind {module} {CHECK} #(.WIDTH($bits({data})), .STREAMS($bits({stream}_valid)))\n"
+            f"    {INSTANCE}{stream} (.clk, .rst, .given({given}), .data({data}),\n"
+            f"        .valid({stream}_valid), .ready({stream}_ready));\n"
+        )
+
+
+def _streams(names: Mapping[str, frozenset[str]], forth: str, back: str) -> list[str]:
+    """Return the streams whose `valid` goes one way and whose `ready` the other."""
+    stems = (name.removesuffix("_valid") for name in names[forth] if name.endswith("_valid"))
+    return [stem for stem in stems if f"{stem}_ready" in names[back]]
+
+
+def broken_rules(lines: Sequence[str], summary: DesignSummary) -> tuple[Violation, ...]:
+    """Return what the lines of a simulator say of checks that failed, the first one first."""
+    order = {instance: place for place, instance in enumerate(summary.owners)}
+    found: dict[tuple[str, str], tuple[int, int, Violation]] = {}
+    for line in lines:
+        if rule := _RULE.search(line):
+            path, stream, time, what = rule.groups()
+            where = f"{stream} of {path}"
+        elif assertion := _ASSERTION.search(line):
+            time, path, name = assertion.groups()
+            where, what = path, f"{name} does not hold"
+        else:
+            continue
+        top = path.partition(".")[0]
+        node = summary.owners.get(top)
+        cycle = int(time) // PERIOD_PICOSECONDS - 1
+        breach = Violation(f"{where}, node {node}" if node else where, what, cycle)
+        found.setdefault((where, what), (cycle, order.get(top, 0), breach))
+    return tuple(breach for _, _, breach in sorted(found.values(), key=lambda item: item[:2]))
