@@ -23,6 +23,7 @@ from mase_hw.errors import CaptureError
 from mase_hw.graph._attention import as_written, batch_first_attention
 from mase_hw.graph._bags import rows_of_bags
 from mase_hw.graph._drawn import shared_windows
+from mase_hw.graph._randomness import drawing
 from mase_hw.graph._recurrent import unrolled_recurrence
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
@@ -70,9 +71,10 @@ def trace(
         agree = outputs_agree(graph(*graph.example_inputs), expected)
         graph.reset()
         if not agree:
+            causes = ", ".join(drawing(graph)) or "random numbers, or state that changes"
             raise CaptureError(
                 f"the captured graph of {title} computes other values than the model: its forward "
-                "is not a function of its inputs alone (random numbers, or state that changes)"
+                f"is not a function of its inputs alone ({causes})"
             )
     return graph
 

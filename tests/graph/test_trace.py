@@ -310,13 +310,19 @@ class Noise(nn.Module):
         return x + torch.rand(16)
 
 
+class Dropped(nn.Module):
+    def forward(self, x):
+        return nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "message"),
     [
         (Branch(), torch.randn(2, 16), r"depends on a tensor's values.*if x\.sum\(\) > 0"),
         (Item(), torch.randn(2, 16), r"number is read from a tensor.*x\.max\(\)\.item"),
         (Counter(), torch.randn(2, 16), "writes to count; allowed is state that does not change"),
-        (Noise(), torch.randn(2, 16), "not a function of its inputs alone"),
+        (Noise(), torch.randn(2, 16), r"not a function of its.*rand.*torch\.rand.*draws random"),
+        (Dropped(), torch.randn(2, 4, 8), r"attention.*dropout_p=0\.5.*draws random numbers"),
         (nn.Identity(), torch.randn(2, 16), "no operators"),
         (nn.Linear(16, 2), torch.randn(2, 3), r"float32\[2, 3\].*2x3 and 16x2.*shapes and dtypes"),
         (nn.Linear(16, 2), torch.ones(2, 16, dtype=torch.int64), r"int64\[2, 16\].*same dtype"),
