@@ -35,7 +35,8 @@ DISTRIBUTED_SHAPES = ((32, 14), (64, 7))
 DISTRIBUTED_LUT = 8
 LUT_INPUTS = 6
 TABLE_PLACES = 1 << LUT_INPUTS
-# Tables of constants have a coefficient for each number of words from 16 to 256.
+# Tables of constants have a coefficient for each number of words from 16 to 256, and one for each
+# 64 words of more.
 SMALL_ADDRESS, LARGE_ADDRESS = 4, 8
 # Of words that follow no rule, from 64 of them on, a table holds so many.
 LEAST_IRREGULAR_ADDRESS, WORDS_A_TABLE = 6, 16
@@ -203,8 +204,10 @@ def _table(part: kinds.Table) -> Taken:
     held = varying * part.stages * part.readers
     terms: dict[str, float] = {}
     for inputs, number in sizes.items():
-        if inputs > LARGE_ADDRESS or (part.irregular and inputs >= LEAST_IRREGULAR_ADDRESS):
+        if part.irregular and inputs >= LEAST_IRREGULAR_ADDRESS:
             name, number = EXACT, number * (1 << inputs) / WORDS_A_TABLE
+        elif inputs > LARGE_ADDRESS:
+            name, number = "table of more", number * math.ceil(part.words / TABLE_PLACES)
         else:
             name = f"table of {1 << max(inputs, SMALL_ADDRESS)}"
         terms[name] = terms.get(name, 0.0) + number * part.readers

@@ -255,8 +255,8 @@ class Explorer:
         mg, _ = assign_orders_transform_pass(mg)
         mg, _ = insert_broadcasts_transform_pass(mg)
         mg, _ = end_rows_analysis_pass(mg)
-        _, _, styles = place_constants(mg, memory)
         space = parallelism_space(mg, fixed)
+        _, _, styles = place_constants(mg, memory)
         for growth in GROWTHS:
             thin = replace(space, candidates=[_thinned(item, growth) for item in space.candidates])
             if _count(thin) <= MOST_CANDIDATES:

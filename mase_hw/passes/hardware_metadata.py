@@ -44,13 +44,15 @@ def add_hardware_metadata_analysis_pass(
     memory = given.pop("memory", ON_CHIP)
     if "parallelism" in given:
         given["parallelism"], memory = split_styles(given["parallelism"], memory)
-    port, outside, styles = place_constants(mg, memory)
+    plain = mg
     mg, ordered = assign_orders_transform_pass(mg)
     mg, expanded = insert_broadcasts_transform_pass(mg)
     # Work follows from where rows end, and where they can from what parallelism inserts.
     mg, _ = end_rows_analysis_pass(mg)
     mg, info = assign_parallelism_transform_pass(mg, given)
     mg, ended = end_rows_analysis_pass(mg)
+    # A table of another model is refused by its nodes, not by the styles that it names.
+    port, outside, styles = place_constants(plain, memory)
     mg, queued = insert_fifos_transform_pass(mg, {"queues": {} if queues is None else queues})
     for node in mg.nodes:
         if node.op != "call_function":

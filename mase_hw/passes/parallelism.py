@@ -199,11 +199,11 @@ def _fix(
     unrolls: dict[Slot, int] = {}
     problems: list[str] = []
     by_name = {node.name: node for node in nodes}
-    named = [name for name in table if name != "default"]
-    if len(named) > 1 and not any(name in by_name for name in named):
+    unknown = [name for name in table if name != "default" and name not in by_name]
+    if len(unknown) > 1:
         raise ParallelismError(
-            f"the parallelism was made for another model: it names {', '.join(named[:3])}, ...; "
-            f"this one has {', '.join(list(by_name)[:3])}, ..."
+            f"the parallelism was made for another model: no node is called {unknown[0]!r}, nor "
+            f"{len(unknown) - 1} more of those that it names; {nearest(unknown[0], by_name)}"
         )
     for name, entry in table.items():
         if name == "default":

@@ -155,9 +155,7 @@ def test_a_style_that_is_asked_for_stays(wide):
 def test_a_style_in_a_table_is_checked(wide):
     with pytest.raises(ConfigError, match=r"linear.style is 'huge'; allowed: auto, logic"):
         to_hardware(wide, parallelism={"linear": {"memory_style": "huge"}})
-    with pytest.raises(
-        ConfigError, match=r"'liner' is no node with constants.*did you mean linear"
-    ):
+    with pytest.raises(ParallelismError, match=r"no node is called 'liner'; did you mean linear\?"):
         to_hardware(wide, parallelism={"liner": {"memory_style": "logic"}})
 
 
@@ -206,9 +204,15 @@ def test_a_table_without_targets_is_left_alone():
 
 
 def test_a_table_of_another_model_is_refused(graphs):
-    other = {"default": 1, "conv_1": {"data_in_0_dim_0": 2}, "conv_2": {"data_in_0_dim_0": 2}}
-    with pytest.raises(ParallelismError, match="made for another model"):
-        to_hardware(graphs.chain, parallelism=other)
+    entry = {"data_in_0_dim_0": 2, "memory_style": "logic"}
+    other = {"relu_1": {"data_out_0_dim_0": 1}, "conv_1": entry, "conv_2": entry}
+    says = "made for another model: no node is called 'conv_1', nor 1 more .*known: linear_0, "
+    for default in (1, "auto"):
+        table = {"default": default, "target_interval": 100, **other}
+        if default == 1:
+            del table["target_interval"]
+        with pytest.raises(ParallelismError, match=says):
+            to_hardware(graphs.chain, parallelism=table)
 
 
 @pytest.fixture
