@@ -378,7 +378,10 @@ class Operator(ABC):
         return [frozenset({*call.streams, *call.results})] if self.elementwise else []
 
     def is_triangular(self, call: Call) -> bool:
-        """Return whether results `[..., i, j]` are zero where j is more than i, whatever comes."""
+        """Return whether results `[..., i, j]` are zero where j is more than i, whatever comes.
+
+        Operators are asked that name a `masked_argument`.
+        """
         return False
 
     def operations(self, call: Call) -> int:

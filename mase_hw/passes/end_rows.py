@@ -14,7 +14,7 @@ from mase_hw.graph.laps import laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call
+from mase_hw.ops import Call, operator_for
 
 # What keeps zeros zero.
 ROLE = "cast"
@@ -41,37 +41,35 @@ def end_rows_analysis_pass(
     Returns:
         The graph, and `{"growing": names of the nodes whose result ends at the diagonal}`.
     """
+    if not any(_is_triangular(mg, node) for node in mg.nodes):
+        return mg, {"growing": []}
     mg = mg.copy()
-    _mark(mg, set(), grows=False)
+    _mark(mg, set())
     found = (_chain(mg, node) for node in mg.nodes if _is_triangular(mg, node))
     chains = [chain for chain in found if chain is not None]
     marked = _alike(mg, chains)
-    _mark(mg, marked, grows=True)
+    _mark(mg, marked)
     named = {node.name for node, name in marked if name == RESULT}
     return mg, {"growing": [node.name for node in mg.nodes if node.name in named]}
 
 
-def _mark(mg: MaseGraph, slots: set[Slot], *, grows: bool) -> None:
-    """Mark some slots; without `grows` none at all."""
+def _mark(mg: MaseGraph, slots: set[Slot]) -> None:
+    """Mark these operands and results, and no others."""
     for node in mg.nodes:
-        if node.op != "call_function":
-            continue
-        known = common(node)
-        made = [
-            {
-                name: replace(spec, grows=grows) if not grows or (node, name) in slots else spec
-                for name, spec in specs.items()
-            }
-            for specs in (known.operands, known.results)
-        ]
-        update(node, common=replace(known, operands=made[0], results=made[1]))
+        if node.op == "call_function":
+            known = common(node)
+            operands, results = (
+                {name: replace(spec, grows=(node, name) in slots) for name, spec in specs.items()}
+                for specs in (known.operands, known.results)
+            )
+            update(node, common=replace(known, operands=operands, results=results))
 
 
 def _is_triangular(mg: MaseGraph, node: Node) -> bool:
-    if node.op != "call_function" or common(node).operator is None:
+    operator = operator_for(node.target) if node.op == "call_function" else None
+    if operator is None or operator.masked_argument is None:
         return False
-    call = mg.call(node)
-    return call.operator.is_triangular(call)
+    return operator.is_triangular(mg.call(node))
 
 
 def _chain(mg: MaseGraph, node: Node) -> set[Slot] | None:
