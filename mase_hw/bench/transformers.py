@@ -182,8 +182,8 @@ def _busy(mg: MaseGraph, design: Design, slowest: int) -> Iterator[float]:
     """Yield, of each node that bounds the interval, how many of its multipliers work."""
     from mase_hw.graph.laps import laps_of
 
-    found, laps = _operations(mg), laps_of(mg)
-    shared = {node.name: len(laps.layers) for node in laps.first} if laps else {}
+    found = _operations(mg)
+    shared = {node.name: laps.count for laps in laps_of(mg) for node in laps.first}
     for node in design.nodes:
         if node.work_cycles == slowest and node.multipliers and node.node in found:
             products = found[node.node] / 2 * shared.get(node.node, 1)

@@ -228,7 +228,7 @@ class Netlist:
         }
         return Flow(
             {name: taken[wire] for wire, name in by_operand.items() if wire in taken},
-            {name: streams[wire] for name, wire in self.outputs.items()},
+            {name: streams[wire] for name, wire in self.outputs.items() if wire in streams},
         )
 
     @cached_property

@@ -30,9 +30,9 @@ from mase_hw.emit.design import (
 )
 from mase_hw.emit.external import Octets, pack_image
 from mase_hw.emit.names import check_names, name_formats
-from mase_hw.graph.laps import PhysicalGraph, physical
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
+from mase_hw.graph.physical import FEEDBACK, PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import ExternalMemory, Place
@@ -50,7 +50,7 @@ class _Builder:
         tables: memories by their words: equal tables share a file, so that equal layers stay equal.
         outside: words of constants in the external memory.
         inside: nodes that compute several times in an inference, whose streams are not compared.
-        back: what comes back from the end of layers on the same hardware to where they begin.
+        back: what comes back to where layers on the same hardware begin, by the node's name.
     """
 
     external: ExternalMemory | None
@@ -63,7 +63,7 @@ class _Builder:
     constants: list[Constant] = field(default_factory=list)
     outside: dict[Place, Octets] = field(default_factory=dict)
     inside: frozenset[str] = frozenset()
-    back: Net | None = None
+    back: dict[str, Net] = field(default_factory=dict)
 
 
 def build_design(mg: MaseGraph) -> Design:
@@ -77,7 +77,7 @@ def build_design(mg: MaseGraph) -> Design:
     prediction = predict(mg)
     builder = _Builder(prediction.memory)
     if isinstance(mg, PhysicalGraph):
-        builder.inside = mg.turns.inside | {mg.entry.name}
+        builder.inside = mg.turns.inside
     places = _places(mg)
     inputs = [
         Stream(f"data_in_{i}", node.name, spec(node), places.get(node))
@@ -222,10 +222,11 @@ def _add_node(
     results = {netlist.outputs["data_out_0"]: result}
     for name, port in netlist.inputs.items():
         if Wire("", name) not in nets:
-            builder.back = nets[Wire("", name)] = Net(f"{node.name}_{name}", port.fields)
-    for name, wire in netlist.outputs.items():
-        if name != "data_out_0" and builder.back is not None:
-            results[wire] = builder.back
+            builder.back[node.name] = nets[Wire("", name)] = Net(f"{node.name}_{name}", port.fields)
+    if isinstance(mg, PhysicalGraph):
+        for entry, end in mg.turns.returns.items():
+            if end == node.name:
+                results[netlist.outputs[FEEDBACK]] = builder.back[entry]
     inner = inner_nets(lambda stem: f"{node.name}_{stem}", netlist, results)
     nets |= inner
     instances = [
@@ -233,10 +234,8 @@ def _add_node(
     ]
     wires = ((result, nets[netlist.outputs["data_out_0"]]),) if netlist.is_wire else ()
     declared = tuple(inner.values()) if inner else (result,)
-    if builder.back is not None and netlist.inputs.keys() - dict(stream_operands(node)).keys():
-        declared = (builder.back, *declared)
-    elif builder.back is not None:
-        declared = tuple(net for net in declared if net is not builder.back)
+    declared = tuple(net for net in declared if net not in builder.back.values())
+    declared = (*([builder.back[node.name]] if node.name in builder.back else []), *declared)
     title = _title(node, call)
     if mg.rounds(node) > 1:
         title = (*title, f"Runs {mg.rounds(node)} layers, one after the other.")

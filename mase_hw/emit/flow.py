@@ -132,7 +132,7 @@ def with_laps(mg: MaseGraph) -> MaseGraph:
     Raises:
         EmissionError: where no layers are alike, formats included.
     """
-    if laps_of(mg) is not None:
+    if laps_of(mg):
         return mg
     try:
         return insert_laps_transform_pass(mg)[0]
@@ -178,7 +178,7 @@ def to_hardware(
         "device": device,
     }
     asked, targets = split_targets(parallelism)
-    shared = laps_of(mg) is not None
+    shared = bool(laps_of(mg))
     if targets is not None and shared:
         raise ParallelismError(
             "parallelism: a target is not sought for layers that run on the same hardware; give a "

@@ -31,8 +31,8 @@ from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.cells.axi_source import AxiSource
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_fork import StreamFork
-from mase_hw.graph.laps import PhysicalGraph, physical
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import consumers
 from mase_hw.hardware._part_rules import EXACT, taken

@@ -18,6 +18,7 @@ from mase_hw.cells import MOVES, Cell, Motion, Netlist, RomSource, Steps, Wire
 from mase_hw.cells.rom_source import FIRST_CYCLE
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.physical import PhysicalGraph
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import Place
@@ -107,9 +108,9 @@ class Network:
         self._results: dict[Node, _Stream] = {}
         self._words: dict[Place, _Stream] = {}
         self._left = MOVES
-        # What comes back to where layers begin that run on the same hardware, from where they end.
-        self._back: _Stream | None = None
-        self._end: _Stage | None = None
+        # What comes back to where layers begin that run on the same hardware, by the name of the
+        # node from whose end it comes.
+        self._back: dict[str, _Stream] = {}
         self._inferences = inferences
         for node in mg.inputs:
             beats = np.arange(inferences * spec(node).beats)
@@ -130,11 +131,15 @@ class Network:
                     streams[wire] = self._words[place] = _Stream(words)
             for name, given in netlist.inputs.items():
                 if Wire("", name) not in streams:
-                    self._back = _Stream(np.zeros(inferences * given.beats, dtype=np.int64))
-                    streams[Wire("", name)] = self._back
+                    back = _Stream(np.zeros(inferences * given.beats, dtype=np.int64))
+                    assert isinstance(mg, PhysicalGraph)
+                    self._back[mg.turns.returns[node.name]] = streams[Wire("", name)] = back
             self._results[node] = self._cells(netlist, streams)
-            if len(netlist.outputs) > 1:
-                self._end = self._results[node].stage
+        self._ends = [
+            (stage, self._back[node.name])
+            for node, stream in self._results.items()
+            if node.name in self._back and (stage := stream.stage) is not None
+        ]
 
     def _cells(self, netlist: Netlist, streams: dict[Wire, _Stream]) -> _Stream:
         """Add the cells of a node; return the stream of its result."""
@@ -208,24 +213,30 @@ class Network:
         Returns:
             Whether that came to an end.
         """
-        assert self._back is not None and self._end is not None
         forks = any(len(stage.output.users) > 1 for stage in self._stages)
         self._left = LAP_MOVES
         for stage in self._stages:
             stage.run()
         while not forks or self._settle():
-            (taken,) = self._end.taken.values()
-            each = self._back.offered.size // self._inferences
-            times = taken.reshape(self._inferences, -1)[:, :each].reshape(-1)
-            if np.array_equal(times, self._back.offered):
+            if not self._return():
                 return True
-            self._back.offered = times
-            for stage, _ in self._back.users:
-                stage.stale = True
             if not forks:
                 for stage in self._stages:
                     stage.run()
         return False
+
+    def _return(self) -> bool:
+        """Let come back what has gone back; return whether anything comes at other times."""
+        changed = False
+        for end, back in self._ends:
+            (taken,) = end.taken.values()
+            each = back.offered.size // self._inferences
+            times = taken.reshape(self._inferences, -1)[:, :each].reshape(-1)
+            if not np.array_equal(times, back.offered):
+                back.offered, changed = times, True
+                for stage, _ in back.users:
+                    stage.stale = True
+        return changed
 
     def _settle(self) -> bool:
         """Let consumers hold producers up; return whether that came to an end."""

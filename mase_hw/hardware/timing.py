@@ -10,10 +10,11 @@ from torch.fx import Node
 
 from mase_hw.cells import MOVES, Curve, Netlist
 from mase_hw.geometry.beats import Cycles
-from mase_hw.graph.laps import PhysicalGraph, physical
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
+from mase_hw.hardware._sketched_laps import sketched_laps
 from mase_hw.hardware.memory import ExternalMemory, Place, deliver, external_memory
 from mase_hw.hardware.pressure import LAP_MOVES, Network
 
@@ -23,9 +24,6 @@ SETTLING_ROUNDS = 256
 SETTLING_STEPS = 20_000_000
 # Inferences after which layers that run on the same hardware take turns at a steady pace.
 LAP_INFERENCES = 3
-# Cycles through the register of an entry or an exit, and with the queue before an entry.
-REGISTER_CYCLES = 2
-LAP_CYCLES = 3
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def _in_laps(
     """
     work = {node.name: work[node.name] * mg.rounds(node) for node in (*mg.inputs, *netlists)}
     slowest = max(work.values())
-    rounds = mg.count * LAP_INFERENCES
+    rounds = max(mg.turns.counts.values()) * LAP_INFERENCES
     moves = sum(netlist.moves * mg.rounds(node) for node, netlist in netlists.items())
     if moves * LAP_INFERENCES * rounds // 2 <= LAP_MOVES:
         network = Network(mg, netlists, (), LAP_INFERENCES)
@@ -89,48 +87,8 @@ def _in_laps(
             first = min(max(0, int(network.gone(node)[0])) for node in mg.inputs)
             interval = max(slowest, int(ends[-1] - ends[-2]))
             return Prediction(interval, int(ends[0]) - first, work)
-    latency, interval = _sketched_laps(mg, netlists)
+    latency, interval = sketched_laps(mg, netlists)
     return Prediction(max(slowest, interval), latency, work, None, True)
-
-
-def _sketched_laps(mg: PhysicalGraph, netlists: Mapping[Node, Netlist]) -> tuple[int, int]:
-    """Return the latency of an inference alone, and the interval, from some beats of each tensor.
-
-    Every layer begins as if it stood idle, and takes its beats evenly.
-    """
-    curves: dict[Node, Curve] = {}
-    inside = [node for node in netlists if node.name in mg.turns.inside]
-    busy = max(netlists[node].busy_cycles for node in inside)
-    step = busy / spec(mg.entry).beats
-    starts: list[int] = []
-    for node in mg.nodes:
-        if node.op == "placeholder":
-            curves[node] = Curve.even(spec(node).beats, spec(node).beats, 1)
-        elif node is mg.exit:
-            (end,) = node.all_input_nodes
-            for number in range(mg.count):
-                starts.append(int(curves[mg.entry].times[0]))
-                if number:
-                    for item in inside:
-                        curves[item] = _sketch(netlists[item], item, curves)
-                beats, times = curves[end].beats, curves[end].times
-                free = curves[mg.entry].times + busy
-                back = Curve(beats, np.maximum(times + LAP_CYCLES, free))
-                curves[mg.entry] = back.spaced(step)
-            curves[node] = Curve(beats, times + REGISTER_CYCLES)
-        elif node is mg.entry:
-            (before,) = node.all_input_nodes
-            first = Curve(curves[before].beats, curves[before].times + REGISTER_CYCLES)
-            curves[node] = first.spaced(step)
-        elif node in netlists:
-            curves[node] = _sketch(netlists[node], node, curves)
-    latency = max(int(curves[node].times[-1]) for node in output_nodes(mg))
-    return latency, starts[-1] - starts[0] + busy
-
-
-def _sketch(netlist: Netlist, node: Node, curves: Mapping[Node, Curve]) -> Curve:
-    arrivals = {name: curves[producer] for name, producer in stream_operands(node)}
-    return netlist.sketch(arrivals).offered
 
 
 def _sketched(

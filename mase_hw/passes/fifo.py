@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,14 +12,16 @@ import torch
 from torch.fx import Node
 
 from mase_hw._registry import nearest
-from mase_hw.cells import MOVES, SAMPLES, Arrivals, Curve, Netlist
+from mase_hw.cells import MOVES, SAMPLES, Arrivals, Curve, Netlist, sampled
 from mase_hw.errors import ConfigError
 from mase_hw.geometry.beats import Cycles
-from mase_hw.graph.laps import is_lap, laps_of
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import refresh_output, stream_operands
+from mase_hw.passes._copies import Copies
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._turns import Turns
 
 ROLE = "fifo"
 # Inferences over which occupancies settle, beyond those that are in flight at once.
@@ -65,33 +68,27 @@ def insert_fifos_transform_pass(
     asked = (pass_args or {}).get("queues", {})
     if not isinstance(asked, Mapping):
         raise ConfigError(f"queues is {asked!r}; allowed: a table of depths by queue")
-    for producer, late in _late(mg).items():
-        queues = [producer]
+    part = physical(mg)
+    copies = Copies(mg)
+    for producer, late in _late(part).items():
+        queues = [[item] for item in copies.producers(producer)]
         for (node, name), behind, computed in late:
             given = spec(producer)
-            if computed == 1:
-                _replace_one(node, name, producer, queues[behind])
-                continue
-            queue = insert_after(mg, queues[behind], ROLE, given, given, (computed,))
-            _replace_one(node, name, producer, queue)
-            fifos[queue.name] = depth = asked.get(queue.name, computed)
-            queue.args = (queue.args[0], depth)
-            queues.append(queue)
+            depth = computed
+            for copy, row in enumerate(queues):
+                queue = row[behind]
+                if computed > 1:
+                    queue = insert_after(mg, row[behind], ROLE, given, given, (computed,))
+                    if not copy:
+                        fifos[queue.name] = depth = asked.get(queue.name, computed)
+                    queue.args = (queue.args[0], depth)
+                    row.append(queue)
+                for user, operand in copies.edges(producer, node, name, copy):
+                    _replace_one(user, operand, row[0], queue)
     _check_depths(asked, fifos)
-    _share_depths(mg, fifos)
     refresh_output(mg)
     mg.recompile()
     return mg, {"fifos": fifos}
-
-
-def _share_depths(mg: MaseGraph, fifos: dict[str, int]) -> None:
-    """Give the queues of layers that run on the same hardware the depths of the first one's."""
-    laps = laps_of(mg)
-    for nodes in laps.places if laps else ():
-        if nodes[0].name in fifos:
-            for node in nodes[1:]:
-                node.args = (node.args[0], fifos[nodes[0].name])
-                del fifos[node.name]
 
 
 def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
@@ -113,23 +110,30 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
     if not forks:
         return {}
     netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
-    work = {node: netlist.busy_cycles for node, netlist in netlists.items()}
-    interval = max([*work.values(), *(spec(node).beats for node in mg.inputs)])
-    steps = _steps(mg, work, interval)
-    joins = [node for node in netlists if len(stream_operands(node)) > 1]
-    before = set[Node]().union(*map(_origins, joins))
-    netlists = {node: netlist for node, netlist in netlists.items() if node in before}
+    work = [netlist.busy_cycles * mg.rounds(node) for node, netlist in netlists.items()]
+    interval = max([*work, *(spec(node).beats for node in mg.inputs)])
+    if not isinstance(mg, PhysicalGraph):
+        joins = [node for node in netlists if len(stream_operands(node)) > 1]
+        before = set[Node]().union(*map(_origins, joins))
+        netlists = {node: netlist for node, netlist in netlists.items() if node in before}
     is_large = sum(netlist.moves for netlist in netlists.values()) > MOVES
-    come, waiting = (_sketched, _most_waiting_between) if is_large else (_offered, _most_waiting)
+    ways = SKETCHED if is_large else EXACT
+    turns = Turns.all_of(mg, netlists, ways.places)
     run: Run = partial(_sketch, step=interval // SAMPLES) if is_large else _run
     found: dict[Node, list[tuple[Edge, int, int]]] = {}
     delays: dict[Edge, int] = {}
-    latency = max(int(times[-1]) for times in come(mg, netlists, steps, delays, 1).values())
-    inferences = latency // min(steps.values()) + SETTLING
+    layers, once = 1, _inside(mg, netlists, turns, ways, delays, 1)
+    for item in turns:
+        interval = max(interval, item.count * item.pace(once))
+        layers = max(
+            layers, max(int(once[node][-1]) for node in item.inside) // item.busy + SETTLING
+        )
+    times = _offered(mg, netlists, turns, ways, delays, interval, 1, 1)
+    inferences = max(int(item[-1]) for item in times.values()) // interval + SETTLING
     for _ in range(SCHEDULES):
-        offered = come(mg, netlists, steps, delays, inferences)
-        taken, free = _taken(netlists, forks, offered, delays, run)
-        found = _behind(forks, netlists, taken, offered, free, waiting)
+        offered = _offered(mg, netlists, turns, ways, delays, interval, inferences, layers)
+        taken, free = _taken(netlists, turns, forks, offered, delays, run)
+        found = _behind(forks, netlists, taken, offered, free, ways.most_waiting)
         known, delays = delays, _delays(found)
         if delays == known:
             break
@@ -232,6 +236,7 @@ def _edges(producer: Node) -> list[Edge]:
 
 def _taken(
     netlists: Mapping[Node, Netlist],
+    turns: Sequence[Turns],
     forks: Mapping[Node, list[Edge]],
     offered: Mapping[Node, Cycles],
     delays: Mapping[Edge, int],
@@ -246,6 +251,7 @@ def _taken(
 
     Args:
         netlists: of the nodes.
+        turns: layers that run on the same hardware: what is at their ends is taken at once.
         forks: operands that may get queues, by what forks.
         offered: when results are offered to consumers that are always ready.
         delays: of the queues before operands.
@@ -254,12 +260,17 @@ def _taken(
     """
     taken: dict[Edge, Cycles] = {}
     free: dict[Node, Cycles] = {}
+    ends = {node for item in turns for node in item.sinks}
+    sources = {node: item for item in turns for node in item.sources}
     for node, netlist in reversed(list(netlists.items())):
         arrivals = _arrivals(node, offered, delays)
-        if is_lap(node):
+        if node in ends:
             taken |= {(node, name): times for name, times in arrivals.items()}
             continue
         gone = _gone(node, forks.get(node, []), taken, offered)
+        if node in sources:
+            taken[node, "data_in_0"] = sources[node].taken(node, gone)
+            continue
         found, left = run(netlist, arrivals, gone)
         if (left > gone).any():
             found, free[node] = _begun_earlier(partial(run, netlist, arrivals), gone, left)
@@ -333,61 +344,108 @@ def _most_waiting(producer: Node, offered: Cycles, taken: Cycles) -> int:
 def _offered(
     mg: MaseGraph,
     netlists: Mapping[Node, Netlist],
-    steps: Mapping[Node, int],
+    turns: Sequence[Turns],
+    ways: _Ways,
     delays: Mapping[Edge, int],
+    interval: int,
     inferences: int,
+    layers: int,
 ) -> dict[Node, Cycles]:
-    """Return when each beat is offered to consumers that are always ready."""
-    offered: dict[Node, Cycles] = {}
+    """Return when beats are offered to consumers that are always ready.
+
+    Args:
+        mg: the graph.
+        netlists: of its nodes.
+        turns: layers that run on the same hardware.
+        ways: whether all beats count, or some.
+        delays: of the queues before operands.
+        interval: cycles between inferences.
+        inferences: how many come.
+        layers: how many come, by the clock of a layer.
+    """
+    offered = _inside(mg, netlists, turns, ways, delays, layers)
+    leaving = {node: item for item in turns for node in item.leaving}
+    begun = list[Turns]()
     for node in mg.nodes:
-        if node in steps:
-            beats = spec(node).beats
-            offered[node] = np.arange(inferences * beats) * steps[node] // beats
-        elif node in netlists:
-            arrivals = _arrivals(node, offered, delays)
-            offered[node] = netlists[node].run(arrivals).offered["data_out_0"]
+        if node.op == "placeholder":
+            offered[node] = ways.even(spec(node).beats, interval, inferences)
+        elif node in leaving:
+            item = leaving[node]
+            if item not in begun:
+                came = {
+                    user: _arrivals(user, offered, delays)["data_in_0"] for user in item.sources
+                }
+                item.begin(offered, came, inferences)
+                begun.append(item)
+            offered[node] = item.leaves(node, offered)
+        elif node in netlists and node not in offered:
+            offered[node] = ways.send(netlists[node], _arrivals(node, offered, delays))
     return offered
 
 
-def _steps(mg: MaseGraph, work: Mapping[Node, int], interval: int) -> dict[Node, int]:
-    """Return what sends beats evenly, and the cycles between its inferences.
-
-    These are the inputs, and laps: a layer of several that run on the same hardware computes as
-    often as there are layers.
-    """
-    laps = laps_of(mg)
-    steps = dict.fromkeys([*mg.inputs, *filter(is_lap, mg.nodes)], interval)
-    if laps is not None:
-        busy = max(work[node] for node in (laps.laps[0], *laps.layers[0]))
-        steps |= dict.fromkeys(laps.laps[:-1], busy)
-    return steps
-
-
-def _sketched(
+def _inside(
     mg: MaseGraph,
     netlists: Mapping[Node, Netlist],
-    steps: Mapping[Node, int],
+    turns: Sequence[Turns],
+    ways: _Ways,
     delays: Mapping[Edge, int],
-    inferences: int,
+    layers: int,
 ) -> dict[Node, Cycles]:
-    """Return when some beats of each tensor are offered to consumers that are always ready."""
-    curves: dict[Node, Curve] = {}
+    """Return when beats are offered in layers that run on the same hardware, by their own clock."""
+    offered: dict[Node, Cycles] = {}
+    inner = set[Node]()
+    for item in turns:
+        inner |= item.inside
+        for node in item.sources:
+            offered[node] = ways.even(spec(node).beats, item.busy, layers)
     for node in mg.nodes:
-        if node in steps:
-            curves[node] = Curve.even(spec(node).beats, steps[node], inferences)
-        elif node in netlists:
-            times = _arrivals(node, {item: curve.times for item, curve in curves.items()}, delays)
-            arrivals = {
-                name: Curve(netlists[node].inputs[name].beats, item) for name, item in times.items()
-            }
-            curves[node] = netlists[node].sketch(arrivals).offered
-    return {node: curve.times for node, curve in curves.items()}
+        if node in inner:
+            offered[node] = ways.send(netlists[node], _arrivals(node, offered, delays))
+    return offered
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """How times of beats are known.
+
+    Attributes:
+        places: returns the beats of a tensor whose times are.
+        even: returns when beats come evenly, given beats, cycles between inferences, and how many.
+        send: returns when results are offered, given when operands are.
+        most_waiting: returns the most beats of a result that have gone and are not yet taken.
+    """
+
+    places: Callable[[int], Cycles]
+    even: Callable[[int, int, int], Cycles]
+    send: Callable[[Netlist, Mapping[str, Cycles]], Cycles]
+    most_waiting: Callable[[Node, Cycles, Cycles], int]
+
+
+def _even(beats: int, interval: int, inferences: int) -> Cycles:
+    return np.arange(inferences * beats) * interval // beats
+
+
+def _send(netlist: Netlist, arrivals: Mapping[str, Cycles]) -> Cycles:
+    return netlist.run(arrivals).offered["data_out_0"]
+
+
+def _even_sketched(beats: int, interval: int, inferences: int) -> Cycles:
+    return Curve.even(beats, interval, inferences).times
+
+
+def _send_sketched(netlist: Netlist, arrivals: Mapping[str, Cycles]) -> Cycles:
+    curves = {name: Curve(netlist.inputs[name].beats, times) for name, times in arrivals.items()}
+    return netlist.sketch(curves).offered.times
 
 
 def _most_waiting_between(producer: Node, gone: Cycles, taken: Cycles) -> int:
     """Return the most beats that wait, at most, where times of some beats are known."""
     came, went = Curve(spec(producer).beats, gone), Curve(spec(producer).beats, taken)
     return max(1, int((came.come_by(taken) - went.places).max()))
+
+
+EXACT = _Ways(np.arange, _even, _send, _most_waiting)
+SKETCHED = _Ways(sampled, _even_sketched, _send_sketched, _most_waiting_between)
 
 
 def _rejoining(mg: MaseGraph) -> dict[Node, list[Edge]]:

@@ -53,7 +53,7 @@ def merge_thresholds_transform_pass(
     """
     found: list[tuple[list[str], _Steps]] = []
     taken: set[Node] = set()
-    for node in mg.nodes if laps_of(mg) is None else ():
+    for node in mg.nodes if not laps_of(mg) else ():
         if node in taken or not _is_link(node):
             continue
         nodes = _chain(node)

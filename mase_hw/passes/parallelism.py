@@ -287,11 +287,10 @@ def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
 
 def _tie_layers(mg: MaseGraph, groups: Groups, unrolls: dict[Slot, int]) -> None:
     """Give the same lanes to layers that run on the same hardware; they may be asked of any."""
-    laps = laps_of(mg)
-    if laps is None:
-        return
+    loops = laps_of(mg)
     problems = []
-    for first, *others in [*laps.places, laps.laps]:
+    places = [nodes for laps in loops for nodes in (*laps.places, *laps.states)]
+    for first, *others in places:
         for node, (name, dim) in product(others, product(_streams(mg, first), (0, 1))):
             one, two = (first, name, dim), (node, name, dim)
             if groups.compatible(one, two):
@@ -302,7 +301,7 @@ def _tie_layers(mg: MaseGraph, groups: Groups, unrolls: dict[Slot, int]) -> None
                 f"{name}_dim_{dim} must be equal, not {groups.find(one).fixed} and "
                 f"{groups.find(two).fixed}"
             )
-    for nodes in laps.places:
+    for nodes in places:
         asked = [
             (name, dim, value) for (node, name, dim), value in unrolls.items() if node in nodes
         ]
@@ -331,8 +330,7 @@ def _balance(
     order = list(groups.all())
     index = {id(group): number for number, group in enumerate(order)}
     alike: dict[Hashable, Unit] = {}
-    laps = laps_of(mg)
-    twins = laps.twins if laps else {}
+    twins = {node: nodes for laps in laps_of(mg) for node, nodes in laps.twins.items()}
     units = {
         node: _unit(mg, node, groups, index, unrolls, alike, len(twins.get(node, ".")))
         for node in mg.nodes

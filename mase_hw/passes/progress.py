@@ -29,6 +29,7 @@ from mase_hw.errors import EmissionError, MaseError
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location, metadata
+from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
 
@@ -57,23 +58,24 @@ def verify_progress_analysis_pass(
     Raises:
         EmissionError: when beats wait for each other.
     """
+    whole, mg = mg, physical(mg)
     if not _forks(mg):
-        return mg, {"events": 0, "sampled": False}
+        return whole, {"events": 0, "sampled": False}
     units = _units(mg)
-    netlists = [unit.netlist for unit in units.values() if unit.netlist]
-    large = sum(netlist.moves for netlist in netlists) > MOVES
+    moves = (unit.netlist.moves * unit.rounds for unit in units.values() if unit.netlist)
+    large = sum(moves) > MOVES
     if large:
         units = {node: _sketched(unit) for node, unit in units.items()}
     else:
         for unit in units.values():
             _add_waits(unit)
     if all(len(unit.uses) < 2 for unit in units.values()):
-        return mg, {"events": 0, "sampled": False}
+        return whole, {"events": 0, "sampled": False}
     waits = _waits(units)
     loop = _loop(waits)
     if loop:
         raise EmissionError(_message(units, [waits.node(event) for event in loop]))
-    return mg, {"events": waits.count, "sampled": large}
+    return whole, {"events": waits.count, "sampled": large}
 
 
 def _forks(mg: MaseGraph) -> bool:
@@ -111,12 +113,16 @@ class _Unit:
         room: for each operand, the result that must have gone before each beat is taken.
         netlist: its cells.
         sampled: whether only some beats are known.
+        rounds: how often the cells compute: layers that run on the same hardware.
+        returns: who takes what comes back to it, behind the beats that come from before.
     """
 
     node: Node
     results: int
     netlist: Netlist | None = None
     sampled: bool = False
+    rounds: int = 1
+    returns: Use | None = None
     uses: list[Use] = field(default_factory=list)
     producers: dict[str, Node] = field(default_factory=dict)
     needs: dict[str, Cycles] = field(default_factory=dict)
@@ -126,7 +132,30 @@ class _Unit:
     @property
     def beats(self) -> int:
         """Beats of the result, all of them."""
-        return spec(self.node).beats
+        if self.netlist is None:
+            return spec(self.node).beats
+        return self.netlist.port(self.netlist.outputs["data_out_0"]).beats * self.rounds
+
+    def needed(self, name: str, results: Cycles) -> Cycles:
+        """Return the last beat of an operand that some results need; negative for none."""
+        assert self.netlist is not None
+        layers, places = np.divmod(results, self.beats // self.rounds)
+        needs = self.netlist.needs_of(name, places)
+        beats = self.netlist.inputs[name].beats
+        return np.where((needs < 0) & (layers == 0), -1, needs + layers * beats)
+
+    def freed(self, name: str, places: Cycles) -> Cycles:
+        """Return the result that must have gone before some beats of an operand are taken.
+
+        No cell holds more than two layers.
+        """
+        assert self.netlist is not None
+        each = self.beats // self.rounds
+        if self.queue_depth:
+            return places - self.queue_depth
+        layers, own = np.divmod(places, self.netlist.inputs[name].beats)
+        room = self.netlist.room_of(name, own)
+        return np.where(room < 0, (layers - 1) * each - 1, room + layers * each)
 
     @property
     def queue_depth(self) -> int:
@@ -138,6 +167,7 @@ class _Unit:
 def _units(mg: MaseGraph) -> dict[Node, _Unit]:
     """Return every unit by its node, in graph order."""
     units = {node: _Unit(node, spec(node).beats) for node in mg.inputs}
+    returns = mg.turns.returns if isinstance(mg, PhysicalGraph) else {}
     driver = {node: node for node in mg.inputs}
     for node in mg.nodes:
         if node.op == "output":
@@ -150,7 +180,9 @@ def _units(mg: MaseGraph) -> dict[Node, _Unit]:
                 (driver[node],) = operands.values()
                 continue
             driver[node] = node
-            units[node] = _unit(node, netlist, operands)
+            units[node] = _unit(node, netlist, operands, mg.rounds(node))
+            if node.name in returns:
+                units[node].returns = mg.node(returns[node.name]), "data_in_0"
             for name, producer in operands.items():
                 units[producer].uses.append((node, name))
     return units
@@ -169,9 +201,9 @@ def _holds_nothing(netlist: Netlist) -> bool:
     return all(np.array_equal(places, beats) for places in found)
 
 
-def _unit(node: Node, netlist: Netlist, producers: dict[str, Node]) -> _Unit:
-    unit = _Unit(node, netlist.port(netlist.outputs["data_out_0"]).beats, netlist)
-    unit.producers = producers
+def _unit(node: Node, netlist: Netlist, producers: dict[str, Node], rounds: int) -> _Unit:
+    unit = _Unit(node, 0, netlist, rounds=rounds)
+    unit.results, unit.producers = unit.beats, producers
     return unit
 
 
@@ -183,11 +215,18 @@ def _add_waits(unit: _Unit) -> None:
     # One operand after the other, so that only what waits for each other is taken together.
     apart = {
         name: np.arange(1, netlist.inputs[name].beats + 1) * APART + place * (APART >> 6)
-        for place, name in enumerate(unit.producers)
+        for place, name in enumerate(
+            [*unit.producers, *netlist.inputs.keys() - unit.producers.keys()]
+        )
     }
     taken = netlist.run(apart).taken
     for name in unit.producers:
-        unit.needs[name], unit.room[name] = netlist.needs(name), netlist.room(name)
+        if unit.rounds == 1:
+            unit.needs[name], unit.room[name] = netlist.needs(name), netlist.room(name)
+        else:
+            beats = netlist.inputs[name].beats * unit.rounds
+            unit.needs[name] = unit.needed(name, np.arange(unit.beats))
+            unit.room[name] = unit.freed(name, np.arange(beats))
         unit.together[name] = next(
             other for other in unit.producers if np.array_equal(taken[other], taken[name])
         )
@@ -206,7 +245,7 @@ def _sketched(unit: _Unit) -> _Unit:
     """
     netlist = unit.netlist
     results = _some(unit.results)
-    found = _Unit(unit.node, results.size, netlist, True, unit.uses, unit.producers)
+    found = replace(unit, results=results.size, sampled=True)
     if netlist is None:
         return found
     apart = {
@@ -215,8 +254,10 @@ def _sketched(unit: _Unit) -> _Unit:
     }
     taken = netlist.sketch(apart).taken
     for name in unit.producers:
-        places = _some(netlist.inputs[name].beats)
+        places = _some(netlist.inputs[name].beats * unit.rounds)
         needs, room = netlist.needs_of(name, results), netlist.room_of(name, places)
+        if unit.rounds > 1:
+            needs, room = unit.needed(name, results), unit.freed(name, places)
         found.needs[name] = np.searchsorted(places, needs, side="right") - 1
         found.room[name] = np.searchsorted(results, room, side="right") - 1
         found.together[name] = next(
@@ -289,6 +330,9 @@ def _waits(units: Mapping[Node, _Unit]) -> _Waits:
             waits.order(taken[use], gone[unit.node], np.arange(unit.results) - 1)
             for name, needs in unit.needs.items():
                 waits.order(taken[use], taken[unit.node, name], needs)
+            if unit.returns is not None and not unit.sampled:
+                each = spec(unit.node).beats
+                waits.order(taken[use], taken[unit.returns], np.arange(unit.results) - each)
         for name, room in unit.room.items():
             waits.order(taken[unit.node, name], gone[unit.node], room)
     return waits

@@ -11,7 +11,9 @@ import torch
 from torch.fx import Node
 
 from mase_hw.errors import EmissionError
+from mase_hw.graph.closed_loops import close_loop
 from mase_hw.graph.laps import ROLE, is_lap, laps_of
+from mase_hw.graph.loops import Loop, find_loops
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import (
     SoftwareMetadata,
@@ -24,6 +26,7 @@ from mase_hw.graph.metadata import (
 from mase_hw.graph.streams import consumers, refresh_output, stream_operands
 from mase_hw.ops import operator_for
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 
 Slot = tuple[Node, str]
 
@@ -31,11 +34,12 @@ Slot = tuple[Node, str]
 def insert_laps_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Insert a lap before, between and behind layers that are alike.
+    """Insert a lap before, between and behind layers that are alike, or steps of loops over time.
 
-    Layers follow each other, and one stream alone leads from one to the next. They are alike where
-    they compute the same with other constants. Of several choices that is taken which leaves most
-    constants and nodes to shared hardware.
+    Steps take their parts of sequences one after the other, and states lead from one to the next.
+    Where there are none, layers follow each other, and one stream alone leads from one to the next.
+    They are alike where they compute the same with other constants. Of several choices that is
+    taken which leaves most constants and nodes to shared hardware.
 
     Args:
         mg: a canonical graph with common metadata.
@@ -48,6 +52,9 @@ def insert_laps_transform_pass(
         EmissionError: where no two layers are alike.
     """
     mg = mg.copy()
+    loops = find_loops(mg)
+    if loops:
+        return _with_loops(mg, loops)
     cuts = _cuts(mg)
     best = _best(_segments(mg, cuts))
     if best is None:
@@ -57,13 +64,27 @@ def insert_laps_transform_pass(
         end = cuts[best.start + number * best.period]
         given = common(end).results["data_out_0"]
         users = [user for user in end.users if number or user.op != "output"]
-        lap = insert_after(mg, end, ROLE, given, given)
+        lap = insert_after(mg, end, ROLE, given, given, (0, 0, number))
         for user in users:
             user.replace_input_with(end, lap)
         laps.append(lap)
     refresh_output(mg)
     mg.recompile()
     return mg, {"layers": best.count, "laps": [lap.name for lap in laps]}
+
+
+def _with_loops(mg: MaseGraph, loops: Sequence[Loop]) -> tuple[MaseGraph, dict[str, Any]]:
+    """Return the graph with the steps of loops between laps."""
+    if mg.has_formats:
+        raise EmissionError(
+            f"{mg.name} has loops over time, whose steps get the same formats before they can run "
+            "on the same hardware: give the captured model"
+        )
+    laps = [lap for number, loop in enumerate(loops) for lap in close_loop(mg, loop, number)]
+    mg.recompile()
+    mg, _ = add_common_metadata_analysis_pass(mg, {})
+    count = max(len(loop.steps) for loop in loops)
+    return mg, {"layers": count, "laps": [lap.name for lap in laps]}
 
 
 def _why(mg: MaseGraph) -> str:
@@ -109,16 +130,17 @@ def share_ranges_analysis_pass(
         The graph, and `{"layers": the number of layers}`.
     """
     mg = mg.copy()
-    laps = laps_of(mg)
-    if laps is None:
-        return mg, {"layers": 1}
+    loops = laps_of(mg)
     groups: list[list[Slot]] = []
-    for nodes in laps.places:
+    for nodes in (nodes for laps in loops for nodes in laps.places):
         names = [*common(nodes[0]).operands, *common(nodes[0]).results]
         groups += [[(node, name) for node in nodes] for name in names]
         for node in nodes:
             update(node, alike=tuple(item.name for item in nodes))
-    groups.append(list(_at_laps(laps.laps)))
+    for laps in loops:
+        groups += [list(_at_laps(row)) for row in laps.states]
+        groups += [list(_at_collect(node)) for node in laps.collects]
+        groups += [[(node, "data_in_0"), (node, "data_out_0")] for node in laps.takes]
     for group in _joined(groups):
         found = [known for slot in group if (known := _range(slot)) is not None]
         if found:
@@ -129,7 +151,7 @@ def share_ranges_analysis_pass(
             )
             for node, name in group:
                 _note(node, name, whole)
-    return mg, {"layers": len(laps.layers)}
+    return mg, {"layers": max((laps.count for laps in loops), default=1)}
 
 
 def _at_laps(laps: Sequence[Node]) -> Iterator[Slot]:
@@ -138,6 +160,13 @@ def _at_laps(laps: Sequence[Node]) -> Iterator[Slot]:
         yield from ((lap, "data_in_0"), (lap, "data_out_0"))
         yield stream_operands(lap)[0][1], "data_out_0"
         yield from consumers(lap)
+
+
+def _at_collect(node: Node) -> Iterator[Slot]:
+    """Yield what carries the values of results of steps."""
+    yield node, "data_out_0"
+    for name, producer in stream_operands(node):
+        yield from ((node, name), (producer, "data_out_0"))
 
 
 def _joined(groups: Sequence[list[Slot]]) -> Iterator[list[Slot]]:

@@ -135,6 +135,6 @@ def _composition(mg: MaseGraph, loops: bool) -> ProofRow:
     if told["sampled"]:
         label += ", of some beats of an inference"
     if loops:
-        label += ", of one lap of the layers that share hardware"
+        label += ", of layers that share hardware lap by lap"
     verdict = Verdict("simulated" if told["sampled"] or loops else "ordered", 0)
     return ProofRow("the design", label, NO_DEADLOCK, verdict, time.monotonic() - start)

@@ -157,6 +157,7 @@ def test_every_cell_has_samples_or_a_reason() -> None:
         "AxiReadPort",
         "AxiSource",
         "LapExit",
+        "LapReturn",
         "LayerSource",
         "RomSource",
         "StreamFork",

@@ -23,6 +23,7 @@ WIRES = {
     "mase_centre",
     "mase_stream_gearbox",
     "mase_lap_exit",
+    "mase_lap_return",
 }
 WORKER = Path(ROOT / "mase_hw" / "hardware" / "_yosys.py")
 

@@ -8,7 +8,8 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.flow import to_hardware
 from mase_hw.errors import ConfigError, EmissionError, ParallelismError
-from mase_hw.graph.laps import laps_of, physical
+from mase_hw.graph.laps import laps_of
+from mase_hw.graph.physical import physical
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.hardware.estimate import estimate_nodes
 from mase_hw.hardware.timing import predict
@@ -81,7 +82,7 @@ def test_the_hardware_of_the_layers_is_there_once(graph, parallelism):
         mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 5, 6))), parallelism=parallelism
     )
     shared = to_hardware(graph, parallelism=parallelism)
-    laps, part = laps_of(shared), physical(shared)
+    (laps,), part = laps_of(shared), physical(shared)
     assert len(laps.layers) == LAYERS
     left = {node.name for node in part.nodes if node.op == "call_function"}
     every = {node.name for node in shared.nodes if node.op == "call_function"}
@@ -96,7 +97,7 @@ def test_the_hardware_of_the_layers_is_there_once(graph, parallelism):
 
 def test_memories_hold_the_weights_of_all_layers(graph):
     shared = to_hardware(graph, parallelism=2)
-    laps, part = laps_of(shared), physical(shared)
+    (laps,), part = laps_of(shared), physical(shared)
     (nodes,) = (nodes for nodes in laps.places if nodes[0].name.endswith("_up"))
     source = part.netlist(part.node(nodes[0].name)).source("weight")
     words = [shared.netlist(node).source("weight").image.octets for node in nodes]
@@ -113,7 +114,7 @@ def test_layers_go_round_no_faster_than_activations_return(graph):
 
 
 def test_formats_are_the_same_in_all_layers(graph):
-    laps = laps_of(graph)
+    (laps,) = laps_of(graph)
     weights = {
         place: {graph.call(node).operands["weight"].format for node in nodes}
         for place, nodes in enumerate(laps.places)
@@ -121,7 +122,7 @@ def test_formats_are_the_same_in_all_layers(graph):
     }
     assert weights
     assert all(len(formats) == 1 for formats in weights.values())
-    ranges = [node.meta["mase"].software.ranges["data_out_0"] for node in laps.laps]
+    ranges = [node.meta["mase"].software.ranges["data_out_0"] for node in laps.states[0]]
     assert len(set(ranges)) == 1
 
 
@@ -157,14 +158,14 @@ def test_blocks_with_a_scale_go_round(tmp_path):
 
 
 def test_lanes_that_are_asked_of_one_layer_are_those_of_all(graph):
-    name = laps_of(graph).layers[1][0].name
+    name = laps_of(graph)[0].layers[1][0].name
     shared = to_hardware(graph, parallelism={"default": 1, name: {"data_out_0_dim_0": 4}})
-    nodes = laps_of(shared).twins[shared.node(name)]
+    nodes = laps_of(shared)[0].twins[shared.node(name)]
     assert [shared.call(node).result.parallelism for node in nodes] == [(1, 4)] * LAYERS
 
 
 def test_lanes_that_differ_between_layers_are_refused(graph):
-    first, second = (layer[0].name for layer in laps_of(graph).layers[:2])
+    first, second = (layer[0].name for layer in laps_of(graph)[0].layers[:2])
     table = {"default": 1, first: {"data_out_0_dim_0": 4}, second: {"data_out_0_dim_0": 2}}
     with pytest.raises(ParallelismError, match=rf"{first} and {second}, which run on the same"):
         to_hardware(graph, parallelism=table)

@@ -1,0 +1,148 @@
+"""What reads the results of steps, where they come one behind the other instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.encoding import decode_target
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import MaseMetadata, common, metadata, update
+
+_aten = torch.ops.aten
+_CATS = ("mase.cat.default", "aten.cat.default")
+
+
+def call(mg: MaseGraph, like: Node, target: Any, *args: Any) -> Node:
+    """Insert a call where the graph inserts, of the layer and line that a node is of."""
+    kind = target._schema.name.split("::")[1]
+    node = mg.fx_graph.create_node("call_function", target, args, name=f"{like.name}_{kind}")
+    known = metadata(like)
+    node.meta["mase"] = MaseMetadata(known.module_path, known.source)
+    return node
+
+
+def rejoin(mg: MaseGraph, results: Sequence[Node], rows: Node, inside: set[Node]) -> None:
+    """Let what reads results of steps read all of them one behind the other, in place.
+
+    Args:
+        mg: the graph.
+        results: of the steps, in their order.
+        rows: all of them, along dimension 1.
+        inside: nodes that go on reading the results themselves.
+    """
+    for user in list(results[0].users):
+        if user not in inside and user in results[0].users:
+            _rejoin(mg, results, rows, user)
+    for number, result in enumerate(results):
+        outside = [user for user in result.users if user not in inside and user is not rows]
+        if outside:
+            with mg.fx_graph.inserting_after(rows):
+                one = call(mg, result, _aten.select.int, rows, 1, number)
+            for user in outside:
+                user.replace_input_with(result, one)
+
+
+@dataclass(frozen=True)
+class _Join:
+    """Tensors side by side.
+
+    Attributes:
+        node: all of them.
+        dim: the dimension.
+        leaves: the tensors.
+    """
+
+    node: Node
+    dim: int
+    leaves: tuple[Node, ...]
+
+
+def _rejoin(mg: MaseGraph, results: Sequence[Node], rows: Node, user: Node) -> None:
+    """Replace what joins results, if a user of the first one leads to such."""
+    grown = user.target is _aten.unsqueeze.default
+    join = _join(user if grown else results[0])
+    if join is None:
+        return
+    wanted: list[Node | None] = list(results)
+    if grown:
+        wanted = [_leaf(result, user) for result in results]
+    if None in wanted or wanted[0] not in join.leaves:
+        return
+    place, count = join.leaves.index(wanted[0]), len(wanted)
+    ahead, back = (
+        join.leaves[place : place + count],
+        join.leaves[max(0, place - count + 1) :][:count],
+    )
+    turned = list(back[::-1]) == wanted
+    if list(ahead) != wanted and not turned:
+        return
+    start = place - count + 1 if turned else place
+    with mg.fx_graph.inserting_before(join.node):
+        whole = call(mg, join.node, _aten.flip.default, rows, [1]) if turned else rows
+        whole = _moved(mg, whole, join, grown)
+        leaves = [*join.leaves[:start], whole, *join.leaves[start + count :]]
+        found = leaves[0]
+        for leaf in leaves[1:]:
+            found = call(
+                mg, join.node, decode_target("call_function", _CATS[0]), [found, leaf], join.dim
+            )
+            update(found, common=common(join.node))
+    join.node.replace_all_uses_with(found)
+
+
+def _moved(mg: MaseGraph, rows: Node, join: _Join, grown: bool) -> Node:
+    """Return rows whose steps lie along the dimension of a join."""
+    if join.dim != 1:
+        order = [0, *range(2, _rank(join.node) + (not grown))]
+        order.insert(join.dim, 1)
+        rows = call(mg, join.node, _aten.permute.default, rows, order)
+    if not grown:
+        rows = call(mg, join.node, _aten.flatten.using_ints, rows, join.dim, join.dim + 1)
+    return rows
+
+
+def _leaf(result: Node, like: Node) -> Node | None:
+    """Return what gives a result the same dimension as another one has got."""
+    dim = aten_arguments(like)["dim"]
+    for user in result.users:
+        if user.target is like.target and aten_arguments(user)["dim"] == dim:
+            return user
+    return None
+
+
+def _join(leaf: Node) -> _Join | None:
+    """Return the largest join that a tensor is a part of."""
+    node, dim = leaf, None
+    while True:
+        users = [user for user in node.users if _is_cat(user)]
+        along = {aten_arguments(user)["dim"] % _rank(user) for user in users}
+        alone = len(users) == 1 and (node is leaf or len(node.users) == 1)
+        if not alone or (dim is not None and along != {dim}):
+            break
+        (dim,), (node,) = along, users
+    return None if dim is None or dim == 0 else _Join(node, dim, tuple(_leaves(node, dim)))
+
+
+def _leaves(node: Node, dim: int) -> list[Node]:
+    found: list[Node] = []
+    for item in aten_arguments(node)["tensors"]:
+        inner = _is_cat(item) and len(item.users) == 1
+        if inner and aten_arguments(item)["dim"] % _rank(node) == dim:
+            found += _leaves(item, dim)
+        else:
+            found.append(item)
+    return found
+
+
+def _is_cat(node: Node) -> bool:
+    return str(node.target) in _CATS
+
+
+def _rank(node: Node) -> int:
+    return len(common(node).results["data_out_0"].shape)

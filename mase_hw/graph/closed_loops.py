@@ -1,0 +1,100 @@
+"""Loops whose steps are joined by laps, take parts of sequences, and give rows of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from mase_hw.graph._rejoin import call, rejoin
+from mase_hw.graph.encoding import decode_target
+from mase_hw.graph.laps import COLLECT, ROLE, TAKE
+from mase_hw.graph.loops import Loop, part_of
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common
+from mase_hw.ops import operator_for_role
+
+_aten = torch.ops.aten
+
+
+def close_loop(mg: MaseGraph, loop: Loop, number: int) -> list[Node]:
+    """Write the steps of a loop, in place, as steps that run on the same hardware.
+
+    Common metadata of new nodes is not known then.
+
+    Args:
+        mg: the graph.
+        loop: one of its loops.
+        number: which of them.
+
+    Returns:
+        The laps.
+    """
+    for nodes in loop.takes:
+        _take(mg, loop, nodes)
+    inside = {node for step in loop.steps for node in step}
+    laps: list[Node] = []
+    results: dict[Node, Node] = {}
+    for state, row in enumerate(loop.states):
+        begin = _lap(mg, row[0], (number, state, 0), set(loop.steps[0]))
+        laps.append(begin)
+        for place, node in enumerate(row[1:], 1):
+            results[node] = _lap(mg, node, (number, state, place), None)
+        laps += [results[node] for node in row[1:]]
+    last = loop.steps[-1][-1]
+    last = results.get(last, last)
+    inside |= set(laps)
+    for nodes in zip(*loop.steps, strict=True):
+        given = [results.get(node, node) for node in nodes]
+        if _is_row(given, inside):
+            with mg.fx_graph.inserting_after(last):
+                rows = call(mg, nodes[-1], _target(COLLECT), given, number)
+            rejoin(mg, given, rows, inside)
+    mg.fx_graph.eliminate_dead_code()
+    return laps
+
+
+def _is_row(given: Sequence[Node], inside: set[Node]) -> bool:
+    """Return whether results of all steps are read from outside, or a state that is read inside."""
+    outside = [any(user not in inside for user in node.users) for node in given]
+    return any(outside[:-1]) or (outside[-1] and any(user in inside for user in given[-1].users))
+
+
+def _lap(mg: MaseGraph, node: Node, place: tuple[int, int, int], users: set[Node] | None) -> Node:
+    """Insert a lap behind a node, for some of its users or all."""
+    known = [user for user in node.users if users is None or user in users]
+    with mg.fx_graph.inserting_after(node):
+        lap = call(mg, node, _target(ROLE), node, *place)
+    for user in known:
+        user.replace_input_with(node, lap)
+    return lap
+
+
+def _target(role: str) -> Any:
+    return decode_target("call_function", operator_for_role(role).targets[0])
+
+
+def _take(mg: MaseGraph, loop: Loop, nodes: Sequence[Node]) -> None:
+    """Let each step take the next part of what is its sequence then."""
+    parts = [part for node in nodes if (part := part_of(node)) is not None]
+    first, last = parts[0].index, parts[-1].index
+    source, dim = parts[0].source, parts[0].dim
+    shape = common(source).results["data_out_0"].shape
+    with mg.fx_graph.inserting_before(nodes[0] if nodes[0] < nodes[-1] else nodes[-1]):
+        rows = source
+        if abs(last - first) + 1 < shape[dim]:
+            begin, end = min(first, last), max(first, last) + 1
+            rows = call(mg, nodes[0], _aten.slice.Tensor, rows, dim, begin, end)
+        if last < first:
+            rows = call(mg, nodes[0], _aten.flip.default, rows, [dim])
+        if dim != 1:
+            order = [axis for axis in range(len(shape)) if axis != dim]
+            order.insert(1, dim)
+            rows = call(mg, nodes[0], _aten.permute.default, rows, order)
+    for index, (node, step) in enumerate(zip(nodes, loop.steps, strict=True)):
+        with mg.fx_graph.inserting_before(node):
+            take = call(mg, node, _target(TAKE), rows, index)
+        for user in [user for user in node.users if user in step]:
+            user.replace_input_with(node, take)
