@@ -33,6 +33,10 @@ def prove(
             help="Sets of parameters of each cell, or cells of the design; all without it.", min=1
         ),
     ] = None,
+    start: Annotated[
+        bool,
+        typer.Option("--start", help="Prove instead that a reset is right in any state."),
+    ] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
@@ -49,13 +53,17 @@ def prove(
 
     if cell is not None and design is not None:
         raise ConfigError("a cell or --design, not both")
+    if start and design is not None:
+        raise ConfigError("--start is of cells of the library, not of --design")
 
     display = Display(quiet=json_output)
     with display.progress("proving") as advance:
         if design is not None:
             report = prove_design(design, limit_seconds=seconds, samples=samples, progress=advance)
         else:
-            report = run(cell, limit_seconds=seconds, samples=samples, progress=advance)
+            report = run(
+                cell, limit_seconds=seconds, samples=samples, start=start, progress=advance
+            )
     if json_output:
         typer.echo(report.to_json())
     else:

@@ -3,7 +3,7 @@
 from mase_hw.proof._design import prove_design
 from mase_hw.proof._equivalence import Machines, equivalent
 from mase_hw.proof._parts import parts
-from mase_hw.proof._prove import LIMIT_SECONDS, prove, prove_cell, prove_part, subjects
+from mase_hw.proof._prove import LIMIT_SECONDS, prove, prove_cell, prove_part, prove_start, subjects
 from mase_hw.proof._report import ProofReport, ProofRow
 from mase_hw.proof._solver import Verdict
 
@@ -19,5 +19,6 @@ __all__ = [
     "prove_cell",
     "prove_design",
     "prove_part",
+    "prove_start",
     "subjects",
 ]

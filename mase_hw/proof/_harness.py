@@ -201,6 +201,15 @@ class Proof:
     @property
     def connections(self) -> list[tuple[str, str]]:
         """Ports of the module and the nets on them."""
+        return self.connections_of()
+
+    def connections_of(self, copy: str = "") -> list[tuple[str, str]]:
+        """Return the ports of the module and the nets on them.
+
+        Args:
+            copy: of several copies, which one: what it drives is called after it.
+        """
+        own = f"{copy}_" if copy else ""
         found = []
         for name, port in {**self.cell.inputs, **self.cell.outputs}.items():
             result = name in self.cell.outputs
@@ -208,14 +217,18 @@ class Proof:
                 found += [(name, "'0"), (f"{name}_valid", "1'b1"), (f"{name}_ready", "")]
                 found += [(f"{name}{suffix}", "'0") for suffix in port.optional]
                 continue
-            found += [(f"{name}{end}", f"{name}{end}") for end in ("_valid", "_ready")]
+            found += [
+                (f"{name}{end}", f"{own if driven else ''}{name}{end}")
+                for end, driven in (("_valid", result), ("_ready", not result))
+            ]
+            net = f"{own if result else ''}{name}"
             if port.packed:
-                found.append((name, name))
+                found.append((name, net))
                 continue
             low = 0
             for item in port.fields:
                 bits = item.lanes * item.width_bits
-                found.append((f"{name}{item.suffix}", f"{name}[{low}+:{bits}]"))
+                found.append((f"{name}{item.suffix}", f"{net}[{low}+:{bits}]"))
                 low += bits
             found += [(f"{name}{suffix}", "" if result else "'0") for suffix in port.optional]
         return found + [(name, "") for name in self.cell.unread]
@@ -288,8 +301,15 @@ class Proof:
     @property
     def text(self) -> str:
         """The module."""
-        environment = template_environment()
-        return environment.get_template("proof.sv.j2").render(proof=self)
+        return self._rendered("proof")
+
+    @property
+    def start_text(self) -> str:
+        """The module of two copies, which a reset makes the same."""
+        return self._rendered("proof_start")
+
+    def _rendered(self, name: str) -> str:
+        return template_environment().get_template(f"{name}.sv.j2").render(proof=self)
 
 
 def expression(value: Value) -> str:

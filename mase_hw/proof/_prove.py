@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from math import gcd
 from pathlib import Path
@@ -18,15 +18,18 @@ from mase_hw.emit.library import library
 from mase_hw.emit.modules import module_texts
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Encoding
+from mase_hw.proof._copies import COPIES
 from mase_hw.proof._harness import INFERENCES, TOP, Proof, streams
 from mase_hw.proof._parts import Part, parts
 from mase_hw.proof._report import ProofReport, ProofRow
-from mase_hw.proof._solver import REACH, Circuit, Verdict, solver
+from mase_hw.proof._solver import INDUCTION_CYCLES, INNER, REACH, Circuit, Verdict, solver
 
 LIMIT_SECONDS = 60.0
 DATA = "right data"
 # These speak of data, what others speak of is control.
 DATA_CLAIMS = ("stable", "right_")
+# Two copies are equal after one cycle, or it takes clauses.
+START_CYCLES = (1,)
 
 Advance = Callable[[int, int], None]
 
@@ -36,6 +39,7 @@ def prove(
     *,
     limit_seconds: float = LIMIT_SECONDS,
     samples: int | None = None,
+    start: bool = False,
     progress: Advance | None = None,
 ) -> ProofReport:
     """Prove the properties of a cell, or of all, over the parameters that its class gives.
@@ -45,6 +49,7 @@ def prove(
             for all.
         limit_seconds: for each search of a proof, and again of a fault where there is no proof.
         samples: how many sets of parameters of a cell are proved; None for all.
+        start: prove of cells, in place of all else, that a reset is right in any state.
         progress: called with how many sets of parameters are done, and how many there are.
 
     Raises:
@@ -55,14 +60,18 @@ def prove(
     solver()
     given: list[Cell | Part] = []
     for cls in _chosen(name):
-        found = cls.proofs() if issubclass(cls, Part) else subjects(cls)
-        given += found[:samples]
+        if not issubclass(cls, Part):
+            given += subjects(cls)[:samples]
+        elif not start:
+            given += cls.proofs()[:samples]
     rows: list[ProofRow] = []
     for done, item in enumerate(given):
         if progress:
             progress(done, len(given))
         if isinstance(item, Part):
             rows += prove_part(item, limit_seconds=limit_seconds)
+        elif start:
+            rows += prove_start(item, limit_seconds=limit_seconds)
         else:
             rows += prove_cell(item, limit_seconds=limit_seconds)
     if progress:
@@ -112,16 +121,37 @@ def prove_cell(
     label = described(cell)
     with TemporaryDirectory(prefix="mase_hw_proof_") as scratch:
         folder = Path(scratch)
-        files = {}
-        for parameter, (_, image) in cell.images.items():
-            files[parameter] = f"{parameter}.mem"
-            words = "".join(f"{word:x}\n" for word in image.words)
-            (folder / files[parameter]).write_text(words)
-        proof = Proof(cell, files)
+        proof = Proof(cell, _images(cell, folder))
         sources = {**module_texts([cell]), **(texts or {}), TOP: proof.text}
         yield from _solved(type(cell).__name__, label, sources, folder, limit_seconds)
         if not proof.spots:
             yield ProofRow(type(cell).__name__, label, DATA, Verdict("simulated", 0), 0.0)
+
+
+def prove_start(
+    cell: Cell, *, limit_seconds: float = LIMIT_SECONDS, texts: Mapping[str, str] | None = None
+) -> Iterator[ProofRow]:
+    """Yield whether a reset is right in any state of a cell, as `prove_cell` does.
+
+    Two copies that are reset together show the same ever after, whatever was in them.
+    """
+    with TemporaryDirectory(prefix="mase_hw_proof_") as scratch:
+        folder = Path(scratch)
+        proof = Proof(cell, _images(cell, folder))
+        sources = {**module_texts([cell]), **(texts or {}), TOP: proof.start_text}
+        name, label = type(cell).__name__, described(cell)
+        rows = _solved(name, label, sources, folder, limit_seconds, START_CYCLES)
+        yield from (row for row in rows if not row.claim.startswith(COPIES))
+
+
+def _images(cell: Cell, folder: Path) -> dict[str, str]:
+    """Write the memory images of a cell; return their files by parameter."""
+    files = {}
+    for parameter, (_, image) in cell.images.items():
+        files[parameter] = f"{parameter}.mem"
+        words = "".join(f"{word:x}\n" for word in image.words)
+        (folder / files[parameter]).write_text(words)
+    return files
 
 
 def prove_part(
@@ -135,7 +165,12 @@ def prove_part(
 
 
 def _solved(
-    cell: str, label: str, sources: Mapping[str, str], folder: Path, limit_seconds: float
+    cell: str,
+    label: str,
+    sources: Mapping[str, str],
+    folder: Path,
+    limit_seconds: float,
+    cycles: Sequence[int] = INDUCTION_CYCLES,
 ) -> Iterator[ProofRow]:
     """Yield what becomes of each assertion of a module with its environment."""
     for name, text in sources.items():
@@ -144,7 +179,8 @@ def _solved(
     claims = [name for name in circuit.assertions if not name.startswith(REACH)]
     control = [name for name in claims if not name.startswith(DATA_CLAIMS)]
     circuit.run(control)
-    circuit.induce(control, [name for name in claims if name not in control], limit_seconds)
+    data = [name for name in claims if name not in control]
+    circuit.induce(control, data, limit_seconds, cycles)
     for name in _ordered(circuit.assertions):
         start = time.monotonic()
         verdict = circuit.solve(name, limit_seconds)
@@ -155,11 +191,11 @@ def _solved(
 
 def _ordered(names: Iterable[str]) -> list[str]:
     """Return assertions with what helps others first: inner ones, then counts, then data."""
-    ranks = ("dut.", "stable", "not_invented", "offered", "", "right_")
+    ranks = (*INNER, "stable", "not_invented", "offered", "", "right_")
 
     def rank(name: str) -> int:
         return next(
-            (place for place, start in enumerate(ranks) if start and name.startswith(start)), 4
+            (place for place, start in enumerate(ranks) if start and name.startswith(start)), 6
         )
 
     return sorted(names, key=lambda name: (name.startswith(REACH), rank(name), name))

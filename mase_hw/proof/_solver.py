@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Literal
 
 from mase_hw.errors import ProofError, ToolError
-from mase_hw.proof._induction import Induction
+from mase_hw.proof._copies import COPIES, Copies
+from mase_hw.proof._induction import Induction, Relation
 from mase_hw.proof._relations import relations
 from mase_hw.proof._simulation import Simulation
 from mase_hw.proof._transition import Transition, cone_registers
@@ -29,7 +30,7 @@ WORKER = Path(__file__).with_name("_circuits.py")
 # Assertions of this name say that what others speak of cannot happen; a run must refute them.
 REACH = "reach_"
 # So begin those of the module and of what is inside it.
-INNER = "dut."
+INNER = ("dut.", *COPIES)
 CIRCUIT, FAULT = "property.aig", "fault.txt"
 INDUCTION_CYCLES = (1, 2, 4, 12, 28)
 SHORT_CYCLES = 4
@@ -144,28 +145,35 @@ class Circuit:
         number = {place: order for order, place in enumerate(shown)}
         runs = simulation.run(shown, watched)
         self._reached = {watched[literal]: cycle for literal, cycle in runs.reached.items()}
-        found = relations(
-            runs.states,
-            {name: [number[place] for place in places] for name, places in named.items()},
-        )
-        self._induction = Induction(
-            self._step, [item.moved(shown) for item in found], self._solver, self._folder
-        )
+        groups = {name: [number[place] for place in places] for name, places in named.items()}
+        copies = Copies(runs.states, groups)
+        found: list[Relation] = [item.moved(shown) for item in copies.equalities()]
+        # What is always equal in both copies is tied to the rest in one of them.
+        tied = relations(runs.states, copies.control or groups)
+        found += [item.moved(shown) for item in tied]
+        self._induction = Induction(self._step, found, self._solver, self._folder)
 
-    def induce(self, control: Sequence[str], data: Sequence[str], limit_seconds: float) -> None:
+    def induce(
+        self,
+        control: Sequence[str],
+        data: Sequence[str],
+        limit_seconds: float,
+        cycles: Sequence[int] = INDUCTION_CYCLES,
+    ) -> None:
         """Prove as many assertions as k-induction can, all at once, for small k.
 
         Args:
             control: assertions that do not depend on what is computed.
             data: others; where one does not hold whatever is computed, no proof is found here.
             limit_seconds: for all searches.
+            cycles: each k that is tried.
         """
         end = time.monotonic() + limit_seconds
         open_ = {self._numbers[name]: name for name in control}
         open_ = {number: name for number, name in open_.items() if number not in self._reached}
         near = [self._numbers[name] for name in data]
-        for cycles in INDUCTION_CYCLES:
-            short = cycles <= SHORT_CYCLES
+        for count in cycles:
+            short = count <= SHORT_CYCLES
             # What is said inside first: it holds by itself, and helps. Then the rest, with guesses;
             # long runs serve bounds of time.
             inner = [number for number, name in open_.items() if name.startswith(INNER)]
@@ -182,11 +190,9 @@ class Circuit:
                 left = {*wanted, *beside} - self._induced.keys()
                 seconds = end - time.monotonic()
                 if left and seconds > 0:
-                    found = self._induction.proved(
-                        wanted, cycles, seconds, guess=guess, near=beside
-                    )
+                    found = self._induction.proved(wanted, count, seconds, guess=guess, near=beside)
                     for number in found:
-                        self._induced.setdefault(number, cycles)
+                        self._induced.setdefault(number, count)
 
     def solve(self, name: str, limit_seconds: float) -> Verdict:
         """Prove an assertion, or find a fault, or say how far there is none.
