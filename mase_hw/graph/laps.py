@@ -102,6 +102,11 @@ def _role(node: Node) -> str | None:
     return operator.role if operator is not None else None
 
 
+def twins_of(mg: MaseGraph) -> dict[Node, tuple[Node, ...]]:
+    """Return, by node of layers that run on the same hardware, the nodes at its place in all."""
+    return {node: nodes for laps in laps_of(mg) for node, nodes in laps.twins.items()}
+
+
 def laps_of(mg: MaseGraph) -> tuple[Laps, ...]:
     """Return the layers of a graph that run on the same hardware, loop by loop.
 

@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.geometry.runs import stream_axes
-from mase_hw.graph.laps import laps_of
+from mase_hw.graph.laps import twins_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import stream_operands
@@ -141,9 +141,7 @@ def _may_end(node: Node, name: str) -> bool:
 
 def _alike(mg: MaseGraph, chains: list[set[Slot]]) -> set[Slot]:
     """Return the slots of chains that are there in all layers that run on the same hardware."""
-    laps = laps_of(mg)
-    twins = laps.twins if laps else {}
-    all_ = set[Slot]().union(*chains)
+    twins, all_ = twins_of(mg), set[Slot]().union(*chains)
     kept = [
         chain
         for chain in chains

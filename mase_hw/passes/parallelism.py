@@ -14,7 +14,7 @@ from mase_hw._registry import nearest
 from mase_hw.cells import Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
-from mase_hw.graph.laps import laps_of
+from mase_hw.graph.laps import laps_of, twins_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
@@ -330,7 +330,7 @@ def _balance(
     order = list(groups.all())
     index = {id(group): number for number, group in enumerate(order)}
     alike: dict[Hashable, Unit] = {}
-    twins = {node: nodes for laps in laps_of(mg) for node, nodes in laps.twins.items()}
+    twins = twins_of(mg)
     units = {
         node: _unit(mg, node, groups, index, unrolls, alike, len(twins.get(node, ".")))
         for node in mg.nodes
