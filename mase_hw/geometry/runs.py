@@ -19,6 +19,55 @@ def stream_axes(spec: TensorSpec) -> tuple[int, ...] | None:
     )
 
 
+def reshaped_axes(spec: TensorSpec, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the dimension of another shape of each dimension of the stream, which stays as it is.
+
+    None where dimensions become one that do not stream one inside the next, and where the innermost
+    one of the stream, along which lanes lie, does not stay whole. A dimension of size 1 streams
+    inside the one before it.
+
+    Args:
+        spec: a tensor.
+        shape: of as many elements.
+    """
+    axes = stream_axes(spec)
+    groups = _regrouped(spec.shape, shape)
+    if axes is None or groups is None or spec.shape[axes[-1]] == 1:
+        return None
+    axes = tuple(axis for axis in axes if spec.shape[axis] > 1)
+    first, *others = groups
+    found, place = list(first[1]), 0
+    while place < len(axes):
+        given, made = next(group for group in others if axes[place] in group[0])
+        if axes[place : place + len(given)] != tuple(given):
+            return None
+        found += made
+        place += len(given)
+    return tuple(found) if len(given) == len(made) == 1 else None
+
+
+def _regrouped(
+    given: tuple[int, ...], made: tuple[int, ...]
+) -> list[tuple[list[int], list[int]]] | None:
+    """Return dimensions of two shapes that hold the same elements, group by group.
+
+    In front are dimensions of size 1 of the second shape, others belong to what is before them;
+    those of the first shape are left out. None for shapes of different sizes.
+    """
+    groups: list[tuple[list[int], list[int]]] = [([], [])]
+    left = [axis for axis, size in enumerate(given) if size > 1]
+    sizes = 1, 1
+    for axis, size in enumerate(made):
+        if size > 1 and sizes[0] == sizes[1]:
+            groups.append(([], []))
+        groups[-1][1].append(axis)
+        sizes = sizes[0], sizes[1] * size
+        while sizes[0] < sizes[1] and left:
+            groups[-1][0].append(left.pop(0))
+            sizes = sizes[0] * given[groups[-1][0][-1]], sizes[1]
+    return groups if sizes[0] == sizes[1] and not left else None
+
+
 def candidate_orders(spec: TensorSpec) -> list[TensorSpec]:
     """Return the stream as it is, in torch's order, and with channels last."""
     orders = [spec.order, None, Order.channels_last(spec.shape)]

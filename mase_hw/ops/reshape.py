@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from mase_hw.geometry.runs import reshaped_axes
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._layout import Layout
@@ -41,11 +42,15 @@ class Reshape(Layout):
     def orders(self, call: Call) -> dict[str, Order | None]:
         """The elements of a stream in another order stay where they are.
 
-        The innermost dimension of the stream stays too, unless the result is one row.
+        The innermost dimension of the stream stays too, unless the result is one row. Where other
+        dimensions are split, joined or added, they stream as before.
         """
         data, result = call.operands["data_in_0"], call.result
         if data.order is None:
             return {"data_in_0": None, "data_out_0": None}
+        axes = reshaped_axes(data, result.shape) if data.shape != result.shape else None
+        if axes is not None:
+            return {"data_in_0": data.order, "data_out_0": Order.permuted(result.shape, axes)}
         rank, lanes = len(result.shape), data.stream_shape[-1]
         inner = (data.elements // lanes, lanes) if rank > 2 else (data.elements,)
         stream = (1,) * (rank - len(inner)) + inner
