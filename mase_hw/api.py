@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from torch import nn
 
 from mase_hw.data import Split
 from mase_hw.emit.flow import quantize, to_hardware, with_laps
+from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
@@ -25,6 +27,8 @@ from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
 from mase_hw.sim.cocotb_engine import write_testbench
 from mase_hw.sim.simulate import SimulationReport
 from mase_hw.sim.simulate import simulate as simulate_folder
+
+_logger = logging.getLogger(__name__)
 
 __all__ = ["compress", "emit_verilog", "prune", "quantize", "route", "simulate", "synthesize"]
 
@@ -103,6 +107,8 @@ def emit_verilog(
         queues=queues,
         device=device,
     )
+    for note in batch_notes(mg):
+        _logger.warning("%s", note)
     return write_project(mg, Path(output), testbench=write_testbench)
 
 

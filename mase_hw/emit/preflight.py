@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
+from mase_hw.graph.fixed_batch import fixed_batch
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
 from mase_hw.graph.streams import stream_operands
@@ -77,10 +78,11 @@ def preflight(mg: MaseGraph) -> list[Problem]:
 
 
 def notes(mg: MaseGraph) -> list[Note]:
-    """Return what is worth knowing of the arithmetic of a quantised graph without problems."""
+    """Return what is worth knowing of a quantised graph without problems."""
+    found = batch_notes(mg)
     mg, _ = bridge_formats_transform_pass(mg, {})
     calls = [(node, mg.call(node)) for node in mg.nodes if _operator_of(node) is not None]
-    found = [
+    found += [
         Note(node.name, metadata(node).module_path, location(node), text)
         for node, call in calls
         for text in call.operator.notes(call)
@@ -89,6 +91,14 @@ def notes(mg: MaseGraph) -> list[Note]:
         Note("output", "", "the model's code", f"result {name} is a constant: it has no port")
         for name, leaf in mg.returned()
         if isinstance(leaf, Node) and leaf.op == "get_attr"
+    ]
+
+
+def batch_notes(mg: MaseGraph) -> list[Note]:
+    """Return where a batch of example inputs becomes part of one inference."""
+    return [
+        Note(node.name, metadata(node).module_path, location(node), text)
+        for node, text in fixed_batch(mg)
     ]
 
 

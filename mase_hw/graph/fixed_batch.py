@@ -1,0 +1,58 @@
+"""Where a batch of examples becomes part of one inference.
+
+A graph whose rows do not compute by themselves is captured at the shape of its examples: all rows
+are one inference, and hardware computes all of them. That may be meant, as for a sequence without
+a batch, or be a slip, such as a `squeeze` that takes a batch of one with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch.fx import Node
+
+from mase_hw.graph.mase_graph import MaseGraph, batch_size
+from mase_hw.graph.metadata import common
+from mase_hw.graph.streams import stream_operands
+
+_SQUEEZE = torch.ops.aten.squeeze.default
+
+
+def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
+    """Yield the nodes that make the rows of a batch one inference, with what they do.
+
+    Args:
+        mg: a graph with common metadata.
+    """
+    size = None if mg.batched else batch_size(mg.example_inputs)
+    if size is None or size == 1:
+        return
+    whole = f"all {size} rows of the example inputs are one inference, which hardware computes"
+    rows = {node for node in mg.inputs if _is_first(node, size)}
+    for node in mg.nodes:
+        if node.op != "call_function":
+            continue
+        if rows.isdisjoint(producer for _, producer in stream_operands(node)):
+            continue
+        if node.target is _SQUEEZE:
+            yield (
+                node,
+                f"without a dimension it takes a batch of one away, so that {whole} together: name "
+                "the dimension, such as squeeze(1)",
+            )
+        elif not _is_first(node, size):
+            yield (
+                node,
+                f"it moves, cuts or merges dimension 0, of size {size}, so that {whole} together: "
+                "if they are a batch, keep them first and by themselves",
+            )
+        if not _is_first(node, size):
+            return
+        rows.add(node)
+
+
+def _is_first(node: Node, size: int) -> bool:
+    """Return whether the first dimension of a result may be that of the batch."""
+    result = common(node).results.get("data_out_0")
+    return result is not None and result.shape[:1] == (size,)

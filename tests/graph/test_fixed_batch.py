@@ -1,0 +1,72 @@
+"""A batch that becomes part of one inference is said, with the user's line."""
+
+import logging
+
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.emit.preflight import notes, preflight
+
+
+class Squeezed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x):
+        x = x.mean(1, keepdim=True)
+        return self.head(x.squeeze())
+
+
+class Merged(Squeezed):
+    def forward(self, x):
+        return self.head(x.reshape(-1, 6))
+
+
+class Kept(Squeezed):
+    def forward(self, x):
+        return self.head(x.mean(1, keepdim=True).squeeze(1))
+
+
+class States(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.GRU(6, 3, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x)[1]
+
+
+def said(model, batch=4):
+    mg = mase_hw.quantize(mase_hw.trace(model.eval(), torch.randn(batch, 3, 6)))
+    assert not preflight(mg)
+    return [str(note) for note in notes(mg)]
+
+
+@pytest.mark.parametrize(
+    ("model", "line", "text"),
+    [
+        (Squeezed, "self.head(x.squeeze())", "name the dimension, such as squeeze(1)"),
+        (Merged, "self.head(x.reshape(-1, 6))", "moves, cuts or merges dimension 0, of size 4"),
+        (States, "self.layer(x)[1]", "keep them first and by themselves"),
+    ],
+)
+def test_a_batch_that_becomes_hardware_is_said(model, line, text):
+    (note,) = said(model())
+    assert "test_fixed_batch.py" in note
+    assert line in note
+    assert text in note
+    assert "all 4 rows of the example inputs are one inference" in note
+
+
+def test_nothing_is_said_of_a_batch_that_is_free_or_of_one():
+    assert said(Kept()) == []
+    assert said(Merged(), batch=1) == []
+
+
+def test_emission_says_it_too(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        mase_hw.emit_verilog(Squeezed().eval(), torch.randn(4, 3, 6), output=tmp_path / "p")
+    assert ["squeeze(1)" in record.message for record in caplog.records] == [True]
