@@ -17,8 +17,9 @@ from mase_hw.cells.cat import Merge
 from mase_hw.formats import Encoding
 
 TOP = "proof"
-# Inferences of the runs that bounds of time are measured in.
-INFERENCES = 6
+# Inferences of the runs that bounds of time are measured in, at least and at most; and how often
+# they fill the cell.
+INFERENCES, MOST_INFERENCES, FILLED = 6, 1 << 12, 3
 # Until what is due of two inputs that take turns is taken, where both are there.
 TURN_CYCLES = 3
 # Cycles in which whatever is held moves as far as it can.
@@ -103,8 +104,8 @@ class ProofPort:
 
     @property
     def room_bits(self) -> int:
-        """Bits of a count of beats that there is room for."""
-        return (self.room + sum(self.free)).bit_length()
+        """Bits of a count of beats that there is room for, or that came beyond that."""
+        return max(self.room + sum(self.free), self.held * self.beats).bit_length()
 
     @property
     def wait_bits(self) -> int:
@@ -157,7 +158,8 @@ class Proof:
         ((name, port),) = cell.outputs.items()
         self.output = ProofPort(name, port)
         self.is_wire = isinstance(cell.motion, Steps) and not cell.motion.latency
-        self.late, waits = bounds(cell)
+        most = held(cell)
+        self.late, waits = bounds(cell, max(INFERENCES, FILLED * most))
         motion = cell.motion
         self.whole = self.output_lanes == 1
         # Constants that are always on offer, and that nothing waits for.
@@ -177,8 +179,8 @@ class Proof:
             if item.beats
         ]
         # A cell may hold more than what it is sure to have room for.
-        held = max(2 * (port.room + sum(port.free)) // port.beats + 4 for port in self.inputs)
-        self.inputs = [replace(port, held=held) for port in self.inputs]
+        sure = max(2 * (port.room + sum(port.free)) // port.beats for port in self.inputs)
+        self.inputs = [replace(port, held=max(sure, most) + 4) for port in self.inputs]
 
     def _leader(self, port: str) -> str:
         moving = streams(self.cell)
@@ -332,19 +334,34 @@ def streams(cell: Cell) -> list[str]:
     return [port for port, beats in given.items() if beats == first or turns]
 
 
-def bounds(cell: Cell) -> tuple[int, dict[str, int]]:
+def held(cell: Cell) -> int:
+    """Return how many inferences, begun ones too, enter a cell that no result leaves."""
+    given = {port: cell.inputs[port].beats for port in streams(cell)}
+    ((_, result),) = cell.outputs.items()
+    count = INFERENCES
+    while True:
+        come = {port: np.arange(beats * count) for port, beats in given.items()}
+        gone = np.arange(result.beats * count) + LONG * count
+        taken = cell.motion.moves(come, gone).taken
+        entered = {port: int((taken[port] < LONG * count).sum()) for port in given}
+        if count > MOST_INFERENCES or any(entered[port] < come[port].size for port in given):
+            return max(-(-entered[port] // beats) for port, beats in given.items())
+        count *= 2
+
+
+def bounds(cell: Cell, inferences: int) -> tuple[int, dict[str, int]]:
     """Return how many cycles a result is late at most, and how long a beat of each input waits.
 
-    They are measured in what the motion says of inputs at several paces.
+    They are measured in what the motion says of so many inferences, at several paces.
     """
     given = {port: cell.inputs[port].beats for port in streams(cell)}
     ((_, result),) = cell.outputs.items()
-    starts = np.arange(INFERENCES)[:, None]
+    starts = np.arange(inferences)[:, None]
     late, waits = 0, dict.fromkeys(given, 0)
     for seed, pace in enumerate(PACES):
         chance = np.random.default_rng(seed)
         come = {
-            port: np.cumsum(chance.integers(1, pace + 1, beats * INFERENCES))
+            port: np.cumsum(chance.integers(1, pace + 1, beats * inferences))
             for port, beats in given.items()
         }
         offered, taken = cell.motion.offered(come), cell.motion.taken(come)

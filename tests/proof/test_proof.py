@@ -2,13 +2,18 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from mase_hw.cells import Port
 from mase_hw.cells.argmax import Argmax
+from mase_hw.cells.block_accumulate import BlockAccumulate
 from mase_hw.cells.crop import Crop
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
+from mase_hw.cells.reduce import Reduce
+from mase_hw.cells.row_norm import RowNorm
+from mase_hw.cells.softmax import Softmax
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.cli import build_app
@@ -17,6 +22,7 @@ from mase_hw.errors import ConfigError, ProofError, ToolError
 from mase_hw.formats import StreamField
 from mase_hw.proof import ProofRow, prove, prove_cell, subjects
 from mase_hw.proof import _solver as solver
+from mase_hw.proof._harness import Proof, streams
 
 LIMIT_SECONDS = 8.0
 
@@ -183,3 +189,31 @@ def test_a_replay_keeps_the_bound_of_its_motion_while_nobody_takes():
     """The third block waits until the first was sent: for so long a consumer may wait."""
     rows = verdicts(subjects(StreamReplay)[0], limit_seconds=10)
     assert rows["data in taken in time"].verdict.status == "proved"
+
+
+@pytest.mark.parametrize("cls", [Softmax, RowNorm, Reduce, BlockAccumulate])
+def test_counts_of_the_environment_are_wide_enough_for_what_a_cell_holds(cls):
+    """Pipelines take more beats than they are sure to have room for, and count them all."""
+    for cell in subjects(cls):
+        proof = Proof(cell, dict.fromkeys(cell.images, ""))
+        for port in (item for item in proof.inputs if item.waits):
+            beats = np.arange(port.beats * 200)
+            gone = np.arange(proof.output.beats * 200) + 100_000
+            moves = cell.motion.moves(dict.fromkeys(streams(cell), beats), gone)
+            taken = int((moves.taken[port.name] < 100_000).sum())
+            assert taken < port.beats * 200
+            assert taken <= port.held * port.beats
+            assert taken - port.room < 1 << port.room_bits
+
+
+def test_a_bound_of_time_is_measured_in_a_full_cell():
+    """Rows of normalisations are short: six of them do not fill it, and nothing waits."""
+    proofs = [Proof(cell, dict.fromkeys(cell.images, "")) for cell in subjects(RowNorm)]
+    assert [proof.inputs[0].wait for proof in proofs] == [1, 1, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", [Softmax, RowNorm])
+def test_rows_are_neither_invented_nor_late_as_far_as_the_search_comes(cls):
+    rows = verdicts(subjects(cls)[0], limit_seconds=2)
+    assert failed(rows) == set()
