@@ -239,7 +239,7 @@ def scaled_cast(
     Args:
         width: bits of the number.
         result: encoding of the result.
-        exponent: bits of the exponent.
+        exponent: bits of the exponent; 0 where it is the same for all numbers of a stream.
         fixed: whether the exponent is known.
         stages: registers before it that nothing holds, and that nobody else counts.
     """
@@ -252,13 +252,16 @@ def scaled_cast(
     wide = width + left + 1
     parts = Parts.of(
         Register(width, 2 + stages),
-        Register(exponent + 1 + shift),
-        Offset(exponent + 1, exponent),
-        Compare(exponent, constant=True),
-        Gates(shift),
         Saturation(1, wide - left - 1),
         Register(result.width + 4),
     )
+    if exponent:
+        parts += Parts.of(
+            Register(exponent + 1 + shift),
+            Offset(exponent + 1, exponent),
+            Compare(exponent, constant=True),
+            Gates(shift),
+        )
     parts += shift_right(wide, shift, empty=left + 1)
     return parts + narrow.parts + Parts.of(Register(narrow.stored)) + bounded(narrow, result)
 

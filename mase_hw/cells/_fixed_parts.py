@@ -80,7 +80,10 @@ def bounded(number: Rounded, result: Encoding) -> Parts:
         return Parts.of(Register(stored))
     if not result.signed and above <= 0:
         return Parts.of(Register(stored))
-    return Parts.of(Saturation(result.width, above), Register(result.width))
+    # What was shifted in is all ones or all zeros, and the sign of what has none stays zero.
+    alike = max(min(number.zeros, result.width) - 1 - result.symmetric, 0)
+    bits = result.width - alike - (result.signed and number.nonnegative)
+    return Parts.of(Saturation(bits, above), Register(bits))
 
 
 def cast(

@@ -47,7 +47,10 @@ class CastMixed(Encoded):
         scale = code.scale_width
         # A scale, and a shift beside it, with a sign.
         exponent = min(EXPONENT, max(scale, shift + (shift > 0)) + 2)
-        lane = scalar_decode(code) + Parts.of(Register(varying_bits(code) + shift))
+        known = not (code.is_block or shift)
+        # Where nothing happens to a significand, its register is the first of those that follow.
+        kept = not (code.scale_is_float or code.zero_point or self.multiplier_width)
+        lane = scalar_decode(code) + Parts.of(Register(varying_bits(code) * (not kept) + shift))
         row = Parts.of(Register(scale))
         wide = bits
         if code.scale_is_float:
@@ -57,13 +60,15 @@ class CastMixed(Encoded):
             lane += Parts.of(Register(bits + shift), Product(bits, significand_bits(factor)))
         if code.zero_point:
             lane += Parts.of(Offset(wide, code.zero_point.bit_count()))
-        lane += Parts.of(Register(exponent), Adder(exponent))
+        if not known:
+            lane += Parts.of(Register(exponent), Adder(exponent))
         if self.multiplier_width:
             lane += Parts.of(Register(wide), Product(wide, self.multiplier_width + 1))
             wide += self.multiplier_width + 1
-            lane += Parts.of(Register(exponent))
+            lane += Parts.of(Register(exponent * (not known)))
         shape = self.rows, self.lanes, self.size
-        codes = encode(wide, out, self.stages, *shape)
+        differ = 0 if known and not out.is_block and out.kind is not Kind.FLOAT else EXPONENT
+        codes = encode(wide, out, self.stages, *shape, exponent=differ, registered=1 + kept)
         return lane * count + row * self.rows + codes
 
     @classmethod

@@ -106,7 +106,7 @@ class Reorder(Cell):
     @property
     def parts(self) -> Parts:
         """Banks with tables of addresses, what counts beats, choices of lanes; a pipeline."""
-        (beats_in, lanes_in), (beats_out, lanes_out) = self._shapes
+        (beats_in, _), (beats_out, lanes_out) = self._shapes
         plan, width = self.moves.plan, self.width
         banks, address = plan.banks, index_bits(plan.depth)
         images = {name: image for name, (_, image) in self.images.items()}
@@ -119,7 +119,6 @@ class Reorder(Cell):
                 ("STEP_FILE", len(self._last) + (not self.growth and self.repeats > 1), 2),
             )
         )
-        bank_bits = index_bits(banks)
         counters = turn(beats_in) + turn(len(self._last)) + turn(self.repeats)
         if self.growth is None:
             counters += turn(beats_out)
@@ -130,19 +129,36 @@ class Reorder(Cell):
             Gates(12),
             Adder(count, gated=True),
             (Register(1, 3), 2),
-            Register(width * lanes_in, 2),
-            Register(bank_bits * lanes_out * (banks > 1), 2),
         )
-        bank = Parts.of(
-            Memory(2 * plan.depth, width, stages=1),
-            Pointer(address),
-            Gates(2),
-            Register(1 + 2 * width),
-            Mux(lanes_in, width),
-        )
-        out = Parts.of(Mux(banks, width), Register(width))
-        words = counters + control + Parts.of(writes, reads, steps)
-        return words + bank * banks + out * lanes_out + stream_pipeline(lanes_out * width, 6)
+        bank = Parts.of(Pointer(address), Gates(2), Register(1))
+        words = counters + control + Parts.of(writes, reads, steps) + bank * banks
+        return words + self._ways(2 * plan.depth) + stream_pipeline(lanes_out * width, 6)
+
+    def _ways(self, depth: int) -> Parts:
+        """Return what leads from lanes to banks of `depth` words, and to lanes again."""
+        plan, width = self.moves.plan, self.width
+        # Banks that take the same lanes in the same beats share a register.
+        columns = {tuple(column) for column in plan.writes.clamp(min=0).t().tolist()}
+        entering = [frozenset(column) for column in columns]
+        leaving = [frozenset(column) for column in plan.selects.t().tolist()]
+        found = []
+        for lane in range(self.moves.beats_in.shape[1]):
+            takers = [lanes for lanes in entering if lane in lanes]
+            # Where nothing is chosen between a lane and its bank, three registers are one chain.
+            direct = takers == [{lane}]
+            found.append(Parts.of(Register(width, 2 + direct)))
+            if direct:
+                entering.remove(takers[0])
+        found += [Parts.of(Mux(len(lanes), width), Register(width)) for lanes in entering]
+        for bank in range(plan.banks):
+            readers = [banks for banks in leaving if bank in banks]
+            if readers == [{bank}]:
+                found.append(Parts.of(Memory(depth, width), Register(width, 3)))
+                leaving.remove(readers[0])
+            else:
+                found.append(Parts.of(Memory(depth, width, stages=1), Register(width)))
+        found += [Parts.of(Mux(len(banks), width), Register(width)) for banks in leaving]
+        return Parts.of(*found)
 
     @property
     def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -6,7 +6,8 @@ sums of a few terms for each kind of part, whose coefficients `mase_hw.hardware.
 - A chain of three or more registers without reset is a shift register in look-up tables, one for
   each 32 stages of a bit.
 - A sum of more than two bits takes a `CARRY4` for every four.
-- A product of nine or more bits takes DSP blocks of 27 x 18 bits.
+- A product of nine or more bits takes DSP blocks of 27 x 18 bits. Of wider operands, slices of 17
+  bits are multiplied one by one, and the products added in look-up tables (`mul2dsp.v`).
 - A memory that is written lies in look-up tables as 32 x 14 or 64 x 7 bits, or in block memory
   where that costs less and its words are read through a register.
 - Constant words without a request for block memory lie there where the count of 18-kbit blocks
@@ -25,7 +26,7 @@ from mase_hw import cells as kinds
 from mase_hw.cells import Part
 
 DSP_BITS = (27, 18)
-DSP_LEAST_PRODUCT_BITS = 9
+DSP_LEAST_PRODUCT_BITS, SLICE_BITS = 9, 17
 BLOCK_SHAPES = ((1, 16384), (2, 8192), (4, 4096), (9, 2048), (18, 1024), (36, 512))
 BLOCK_COST, LOGIC_COST_PER_BIT, DISTRIBUTED_COST = 129, 1 / 64, 16
 SHIFT_REGISTER_STAGES, SHIFT_REGISTER_BITS = 3, 32
@@ -183,12 +184,23 @@ def _sticky(part: kinds.Sticky) -> Taken:
 def _product(part: kinds.Product) -> Taken:
     wide, narrow = max(part.left, part.right), min(part.left, part.right)
     if part.left + part.right >= DSP_LEAST_PRODUCT_BITS and narrow > 1:
-        blocks = min(
-            math.ceil(one / DSP_BITS[0]) * math.ceil(other / DSP_BITS[1])
-            for one, other in ((wide, narrow), (narrow, wide))
+        slices, others = _slices(wide, DSP_BITS[0]), _slices(narrow, DSP_BITS[1])
+        ends = [
+            part + narrow - SLICE_BITS * step for part in slices for step in range(1, len(others))
+        ]
+        ends += [wide + narrow - SLICE_BITS * step for step in range(1, len(slices))]
+        return Taken(
+            carry=sum(map(carries, ends)),
+            dsp=len(slices) * len(others),
+            terms={"full sum bit": sum(ends)},
         )
-        return Taken(dsp=blocks)
     return Taken(terms={"product bit": part.left * part.right})
+
+
+def _slices(bits: int, most: int) -> list[int]:
+    """Return the widths into which an operand is cut that has more bits than a block takes."""
+    whole = -(-(bits - most) // SLICE_BITS) if bits > most else 0
+    return [SLICE_BITS + 1] * whole + [bits - SLICE_BITS * whole]
 
 
 def _table(part: kinds.Table) -> Taken:
