@@ -165,7 +165,7 @@ def test_a_case_is_exact_and_takes_the_cycles_that_are_predicted(name, engine, t
 
 
 def test_the_interval_is_the_bound_where_attention_is_slowest():
-    """Tokens come evenly, and a token takes the longer the later it is: about a quarter of them wait."""
+    """Tokens come evenly, and late ones take longer: about a quarter of them wait."""
     tokens, width = 16, 8
     mg = mase_hw.trace(CausalBlock(width), values(2, tokens, width))
     mg = mase_hw.quantize(mg, CONFIG)
