@@ -162,7 +162,7 @@ class Cat(Cell):
         """A choice of the streams, what counts beats, and a register of a stream."""
         bits = self.width * self.lanes
         count = (self.beats_0 + self.beats_1).bit_length()
-        control = Parts.of(Pointer(count), (Compare(count, constant=True), 4), Gates(5, levels=2))
+        control = Parts.of(Pointer(count), (Compare(count, constant=True), 4), Gates(5, levels=3))
         joined = Parts.of(Mux(3 if self.shift else 2, bits), Register(self.shift * self.width))
         return control + joined + stream_register(bits)
 
