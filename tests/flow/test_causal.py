@@ -257,8 +257,10 @@ def test_rows_stay_whole_where_something_needs_them(name):
     ("module", "old", "new"),
     [
         ("mase_growing_turn", "stop = wraps ? First : grows", "stop = grows"),
-        ("mase_growing_walk", "segment + WIDTH'(STRIDE)", "segment"),
-        ("mase_row_store", "(Depth - 1) / ((EVERY > 0) ? 1 : ROW) + 1", "2"),
+        pytest.param("mase_growing_walk", "segment + WIDTH'(STRIDE)", "segment", marks=SLOW),
+        pytest.param(
+            "mase_row_store", "(Depth - 1) / ((EVERY > 0) ? 1 : ROW) + 1", "2", marks=SLOW
+        ),
     ],
 )
 def test_a_fault_in_what_grows_is_found(module, old, new, project, tmp_path):
