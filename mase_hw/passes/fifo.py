@@ -251,7 +251,8 @@ def _taken(
 
     Args:
         netlists: of the nodes.
-        turns: layers that run on the same hardware: what is at their ends is taken at once.
+        turns: layers that run on the same hardware: what is at their ends is taken at once, and
+            runs free from there on, because nothing may hold up what goes round.
         forks: operands that may get queues, by what forks.
         offered: when results are offered to consumers that are always ready.
         delays: of the queues before operands.
@@ -259,7 +260,7 @@ def _taken(
             they do.
     """
     taken: dict[Edge, Cycles] = {}
-    free: dict[Node, Cycles] = {}
+    free = {node: offered[node] for item in turns for node in item.leaving}
     ends = {node for item in turns for node in item.sinks}
     sources = {node: item for item in turns for node in item.sources}
     for node, netlist in reversed(list(netlists.items())):

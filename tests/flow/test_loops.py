@@ -61,9 +61,9 @@ def last(kind):
     return Last(kind(INPUTS, HIDDEN, batch_first=True))
 
 
-def traced(model, batch=6):
+def traced(model, batch=6, steps=STEPS):
     torch.manual_seed(0)
-    inputs = [torch.randn(batch, STEPS, INPUTS)]
+    inputs = [torch.randn(batch, steps, INPUTS)]
     if isinstance(model, Loop | States):
         shape = (batch, HIDDEN) if isinstance(model, Loop) else (batch, 2, HIDDEN)
         inputs += [torch.randn(shape), torch.randn(shape)]
@@ -107,6 +107,38 @@ def test_steps_that_are_alike_are_found(name):
 def test_loops_are_exact_in_the_predicted_cycles(name, parallelism, tmp_path):
     graph = mase_hw.quantize(traced(CASES[name][0]()), reuse=True)
     project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=parallelism)
+    assert check(project, samples=6).as_predicted is True
+    check(project, samples=6, stall=0.4)
+
+
+class Around(Recurrent):
+    """A loop, and a path around it."""
+
+    def forward(self, x):
+        return x + super().forward(x)
+
+
+MEETING = {
+    "directions": lambda: sequence(nn.LSTM, bidirectional=True),
+    "residual": lambda: Around(nn.GRU(INPUTS, INPUTS, batch_first=True)),
+}
+
+
+def test_a_direction_waits_for_the_other_in_a_queue():
+    """One ends before the other begins; its results must not hold up the inputs of both."""
+    graph = mase_hw.quantize(traced(MEETING["directions"](), steps=12), reuse=True)
+    shared = to_hardware(graph, parallelism=2)
+    queues = {node.name: node.args[1] for node in shared.nodes if node.name.endswith("_fifo")}
+    assert max(queues.values()) >= 12 * HIDDEN // 2
+    with pytest.raises(EmissionError, match="the design would deadlock"):
+        to_hardware(graph, parallelism=2, queues=dict.fromkeys(queues, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MEETING)
+def test_what_meets_a_long_loop_is_exact(name, tmp_path):
+    graph = mase_hw.quantize(traced(MEETING[name](), steps=12), reuse=True)
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=2)
     assert check(project, samples=6).as_predicted is True
     check(project, samples=6, stall=0.4)
 
