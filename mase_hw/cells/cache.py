@@ -39,6 +39,11 @@ class Cache(Cell):
         return {"data_in": self.port, "position": number}
 
     @property
+    def lasting(self) -> tuple[str, ...]:
+        """The place is the same for all of an inference."""
+        return ("position",)
+
+    @property
     def outputs(self) -> Mapping[str, Port]:
         """The memory."""
         return {"data_out": self.port}

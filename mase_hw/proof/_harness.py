@@ -166,6 +166,8 @@ class Proof:
         self.whole = self.output_lanes == 1
         # Constants that are always on offer, and that nothing waits for.
         self.steady = list(cell.inputs)[1:] if getattr(cell, "steady", False) else []
+        # Those whose beats are the same for all of an inference.
+        self.lasting = getattr(cell, "lasting", ())
         self.inputs = [
             ProofPort(
                 port,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from math import gcd
 from pathlib import Path
@@ -22,14 +22,14 @@ from mase_hw.proof._copies import COPIES
 from mase_hw.proof._harness import INFERENCES, TOP, Proof, streams
 from mase_hw.proof._parts import Part, parts
 from mase_hw.proof._report import ProofReport, ProofRow
-from mase_hw.proof._solver import INDUCTION_CYCLES, INNER, REACH, Circuit, Verdict, solver
+from mase_hw.proof._solver import INNER, REACH, Circuit, Verdict, solver
 
 LIMIT_SECONDS = 60.0
 DATA = "right data"
 # These speak of data, what others speak of is control.
 DATA_CLAIMS = ("stable", "right_")
-# Two copies are equal after one cycle, or it takes clauses.
-START_CYCLES = (1,)
+# Two copies are equal after one cycle, or it takes clauses; they are run for less long.
+START_CYCLES, START_RUN = (1,), 120
 
 Advance = Callable[[int, int], None]
 
@@ -140,7 +140,7 @@ def prove_start(
         proof = Proof(cell, _images(cell, folder))
         sources = {**module_texts([cell]), **(texts or {}), TOP: proof.start_text}
         name, label = type(cell).__name__, described(cell)
-        rows = _solved(name, label, sources, folder, limit_seconds, START_CYCLES)
+        rows = _solved(name, label, sources, folder, limit_seconds, start=True)
         yield from (row for row in rows if not row.claim.startswith(COPIES))
 
 
@@ -170,7 +170,8 @@ def _solved(
     sources: Mapping[str, str],
     folder: Path,
     limit_seconds: float,
-    cycles: Sequence[int] = INDUCTION_CYCLES,
+    *,
+    start: bool = False,
 ) -> Iterator[ProofRow]:
     """Yield what becomes of each assertion of a module with its environment."""
     for name, text in sources.items():
@@ -178,15 +179,15 @@ def _solved(
     circuit = Circuit([f"{name}.sv" for name in sources], TOP, folder)
     claims = [name for name in circuit.assertions if not name.startswith(REACH)]
     control = [name for name in claims if not name.startswith(DATA_CLAIMS)]
-    circuit.run(control)
+    circuit.run(control, *((START_RUN,) if start else ()))
     data = [name for name in claims if name not in control]
-    circuit.induce(control, data, limit_seconds, cycles)
+    circuit.induce(control, data, limit_seconds, *((START_CYCLES,) if start else ()))
     for name in _ordered(circuit.assertions):
-        start = time.monotonic()
+        began = time.monotonic()
         verdict = circuit.solve(name, limit_seconds)
         if name.startswith(REACH):
             verdict = _reached(verdict)
-        yield ProofRow(cell, label, _spoken(name), verdict, time.monotonic() - start)
+        yield ProofRow(cell, label, _spoken(name), verdict, time.monotonic() - began)
 
 
 def _ordered(names: Iterable[str]) -> list[str]:

@@ -23,7 +23,7 @@ from mase_hw.errors import ProofError, ToolError
 from mase_hw.proof._copies import COPIES, Copies
 from mase_hw.proof._induction import Induction, Relation
 from mase_hw.proof._relations import relations
-from mase_hw.proof._simulation import Simulation
+from mase_hw.proof._simulation import CYCLES, Simulation
 from mase_hw.proof._transition import Transition, cone_registers
 
 WORKER = Path(__file__).with_name("_circuits.py")
@@ -120,10 +120,14 @@ class Circuit:
         """Their names; those of modules inside begin with the instance."""
         return list(self._numbers)
 
-    def run(self, names: Sequence[str]) -> None:
+    def run(self, names: Sequence[str], cycles: int = CYCLES) -> None:
         """Guess what ties the registers that assertions speak of, from random runs.
 
         What was seen to fail, as what must happen does, is not searched for any more.
+
+        Args:
+            names: the assertions.
+            cycles: of each run.
         """
         watched = {
             self._step.bad[number]: number
@@ -143,7 +147,7 @@ class Circuit:
         }
         shown = [place for places in named.values() for place in places]
         number = {place: order for order, place in enumerate(shown)}
-        runs = simulation.run(shown, watched)
+        runs = simulation.run(shown, watched, cycles)
         self._reached = {watched[literal]: cycle for literal, cycle in runs.reached.items()}
         groups = {name: [number[place] for place in places] for name, places in named.items()}
         copies = Copies(runs.states, groups)

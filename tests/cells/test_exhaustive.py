@@ -21,6 +21,7 @@ from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.cells.requantize import Requantize
 from mase_hw.formats import Encoding, Format, make_format
 from mase_hw.formats.fixed import OVERFLOW_MODES, ROUNDING_MODES, Fixed
+from tests.formats.block_rule import Numbers, encoded, floats, integers
 from tests.rtl_bench import Bench, Case, cell_case
 
 HALF = Fraction(1, 2)
@@ -142,11 +143,36 @@ def requantized(width: int, multiplier_bits: int, shift: int, result: Fixed) -> 
     return Claim(cell, inputs, wanted)
 
 
+def blocks(source: Fixed, result: Format, elements: Numbers, low: int, high: int) -> Claim:
+    """Every block of two codes, in one beat: the scale lies above the elements."""
+    values = list(itertools.product(values_of(source).items(), repeat=2))
+    width, bias = result.encoding.width, result.encoding.scale_bias
+    wanted = []
+    for block in values:
+        shared, bits = encoded(elements, low, high, [value for _, value in block])
+        wanted.append(((shared + bias) << width | bits[1]) << width | bits[0])
+    inputs = [pair[1][0] << source.width | pair[0][0] for pair in values]
+    cell = CastMixed(source.encoding, result.encoding, 2, 1, 2, beats=len(values))
+    return Claim(cell, {"data_in_0": inputs}, wanted)
+
+
 FLOATS = [
     {"name": "minifloat_ieee", "width": 5, "exponent_width": 2},
     {"name": "minifloat_denorm", "width": 5, "exponent_width": 3},
     {"name": "fp8_e4m3"},
 ]
+
+
+# A format of blocks, its elements, the smallest and the largest exponent of a block.
+BLOCKS = (
+    ({"name": "mxint", "width": 4, "exponent_width": 4}, integers(4), -7, 8),
+    (
+        {"name": "block_minifloat", "width": 4, "exponent_width": 2, "exponent_bias_width": 4},
+        floats(2, 1),
+        -7,
+        8,
+    ),
+)
 
 
 def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
@@ -165,6 +191,10 @@ def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
         for source in (Fixed(7, 3), Fixed(6, 5, False), *floats):
             if source is not number:
                 yield f"cast {source} {number}", lambda a=source, b=number: cast(a, b)
+    for entry, *rule in BLOCKS:
+        number = make_format({**entry, "block_size": 2})
+        for source in (Fixed(5, 2), Fixed(6, 8)):
+            yield f"cast {source} {number}", lambda a=source, b=number, c=rule: blocks(a, b, *c)
     for rounding, overflow in itertools.product(ROUNDING_MODES, OVERFLOW_MODES):
         result = Fixed(3, 1, True, rounding, overflow)
         yield (
