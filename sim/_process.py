@@ -88,7 +88,7 @@ def run_simulator(
         SimulationError: when it misses a memory image, of which Verilator only warns.
     """
     meter, lines = Meter("Simulating", total), deque[str](maxlen=KEPT_LINES)
-    reports: dict[str, str] = {}
+    reports: dict[tuple[str, str], str] = {}
     try:
         process = subprocess.Popen(
             command,

@@ -32,10 +32,25 @@ _ASSERTION = re.compile(
 _MODULE = re.compile(r"^\s*module\s+(\w+)", re.MULTILINE)
 
 
-def said_of(line: str) -> str | None:
-    """Return what a line of a simulator says of a check, but for the time; None for other lines."""
-    _, failed, assertion = line.partition("Assertion failed in")
-    return assertion if failed else line if CHECK in line else None
+def said_of(line: str) -> tuple[str, str] | None:
+    """Return where a line of a simulator says that a check failed, and which; None for others."""
+    found = _failed(line)
+    return found and found[:2]
+
+
+def _failed(line: str) -> tuple[str, str, str, int] | None:
+    """Return where a check failed, which, the path of the instance, and the cycle."""
+    if rule := _RULE.search(line):
+        path, stream, time, what = rule.groups()
+        where = f"{stream} of {path}"
+    elif assertion := _ASSERTION.search(line):
+        time, path, name = assertion.groups()
+        where, what = path, f"{name} does not hold"
+    else:
+        return None
+    # Nothing holds before the first reset.
+    cycle = int(time) // PERIOD_PICOSECONDS - 1
+    return None if cycle < 0 else (where, what, path, cycle)
 
 
 def check_text(texts: Iterable[str]) -> str:
@@ -88,17 +103,11 @@ def broken_rules(lines: Sequence[str], summary: DesignSummary) -> tuple[Violatio
     order = {instance: place for place, instance in enumerate(summary.owners)}
     found: dict[tuple[str, str], tuple[int, int, Violation]] = {}
     for line in lines:
-        if rule := _RULE.search(line):
-            path, stream, time, what = rule.groups()
-            where = f"{stream} of {path}"
-        elif assertion := _ASSERTION.search(line):
-            time, path, name = assertion.groups()
-            where, what = path, f"{name} does not hold"
-        else:
+        if (failed := _failed(line)) is None:
             continue
+        where, what, path, cycle = failed
         top = path.partition(".")[0]
         node = summary.owners.get(top)
-        cycle = int(time) // PERIOD_PICOSECONDS - 1
         breach = Violation(f"{where}, node {node}" if node else where, what, cycle)
         found.setdefault((where, what), (cycle, order.get(top, 0), breach))
     return tuple(breach for _, _, breach in sorted(found.values(), key=lambda item: item[:2]))

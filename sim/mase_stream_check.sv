@@ -18,18 +18,23 @@ module mase_stream_check #(
     input logic [STREAMS-1:0] ready
 );
 
+  // Before the first reset nothing holds.
+  bit reset_q = 1'b0;
   logic started_q;
   logic [STREAMS-1:0] waiting_q;
   logic [WIDTH-1:0] data_q;
   always_ff @(posedge clk) begin
+    reset_q <= reset_q || rst;
     started_q <= rst;
     waiting_q <= rst ? '0 : valid & ~ready;
     data_q <= data;
   end
 
-  bit told_fell, told_changed, told_stale;
+  bit told_fell = 1'b0;
+  bit told_changed = 1'b0;
+  bit told_stale = 1'b0;
   always_ff @(posedge clk) begin
-    if (!rst) begin
+    if (!rst && reset_q) begin
       fell : assert ((waiting_q & ~valid) == '0 || told_fell)
       else begin
         told_fell <= 1'b1;

@@ -143,7 +143,9 @@ def test_reference_is_the_fake_quantized_model(quantized):
             assert operators()[common(node).operator].approximates, missed
             step = 2.0 ** -spec(node).quantized.frac_width
             assert (decoded - output).abs().max() <= _slack(node, step), missed
-            assert len(wrong) <= output.numel() * _misses(node), missed
+            likely = output.numel() * _misses(node)
+            # How many of few elements they are scatters.
+            assert len(wrong) <= likely + 2 * likely**0.5, missed
 
 
 def _difference(node, decoded, output, wrong):

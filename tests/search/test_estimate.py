@@ -69,7 +69,7 @@ def test_products_take_dsp_blocks_from_nine_bits(parallelism):
         (27, 18, 1),
         (28, 18, 2),
         (18, 27, 1),
-        (32, 24, 2),
+        (32, 24, 4),
         (40, 30, 4),
     ],
 )

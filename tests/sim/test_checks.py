@@ -137,8 +137,12 @@ endmodule
 
 
 def test_the_first_breach_comes_first(sound: Project) -> None:
-    """Of one cycle, that of the layer before: what it offers goes through the next one."""
+    """Of one cycle, that of the layer before: what it offers goes through the next one.
+
+    Before the reset, none.
+    """
     lines = [
+        "[5000] %Error: x.sv:7: Assertion failed in top.relu_1_inst.u.before: 'assert' failed.",
         "mase_stream_check: TOP.top.linear_2_inst.check_data_out_0 25000 changed",
         "mase_stream_check: TOP.top.linear_0_inst.check_data_out_0.changed 25000 changed",
         "[15000] %Error: x.sv:7: Assertion failed in top.relu_1_inst.u.in_range: 'assert' failed.",
