@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from mase_hw.cells._base import PARAMETER, Cell, Origin, Origins, Port
+from mase_hw.cells._base import Cell, Origin, Origins, Port
+from mase_hw.cells._lap import Lap
 from mase_hw.cells._motion import Motion
-from mase_hw.cells._parts import Gates, Mux, Parts
-from mase_hw.cells._pipeline import stream_register, turn
+from mase_hw.cells._parts import Mux, Parts
 from mase_hw.cells.cat import Merge
 from mase_hw.formats import StreamField
 
 
 @dataclass(frozen=True)
-class LapEntry(Cell):
-    """A choice of two streams, round by round.
-
-    Attributes:
-        port: the activations of one inference.
-        beats: their beats.
-        rounds: layers through which they go.
-    """
-
-    port: Port = field(metadata={PARAMETER: False})
-    beats: int
-    rounds: int
-
-    @property
-    def parameters(self) -> Mapping[str, int]:
-        """Bits of a beat, beats of a round, and rounds."""
-        return {"WIDTH": self.port.width_bits, "BEATS": self.beats, "ROUNDS": self.rounds}
-
-    def _port(self, rounds: int) -> Port:
-        return replace(self.port, beats=self.beats * rounds, packed=True)
+class LapEntry(Lap):
+    """A choice of two streams, round by round."""
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -55,9 +37,7 @@ class LapEntry(Cell):
     @property
     def parts(self) -> Parts:
         """A choice, what counts, and a register of a stream."""
-        width = self.port.width_bits
-        counters = turn(self.beats) + turn(self.rounds) + Parts.of(Gates(4))
-        return counters + Parts.of(Mux(2, width)) + stream_register(width)
+        return self._counted(4) + Parts.of(Mux(2, self.port.width_bits))
 
     @property
     def origins(self) -> Origins:

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from mase_hw.cells._base import PARAMETER, Cell, Origin, Origins, Port
+from mase_hw.cells._base import Origin, Origins, Port
+from mase_hw.cells._lap import Lap
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Gates, Parts
-from mase_hw.cells._pipeline import stream_register, turn
+from mase_hw.cells._parts import Parts
 
 
 @dataclass(frozen=True)
-class LapReturn(Cell):
+class LapReturn(Lap):
     """A stream, and its copy without the last round.
 
     What goes back is taken at once, because there is room for all of it.
-
-    Attributes:
-        port: the activations of one round.
-        beats: their beats.
-        rounds: steps that they go through.
     """
-
-    port: Port = field(metadata={PARAMETER: False})
-    beats: int
-    rounds: int
-
-    @property
-    def parameters(self) -> Mapping[str, int]:
-        """Bits of a beat, beats of a round, and rounds."""
-        return {"WIDTH": self.port.width_bits, "BEATS": self.beats, "ROUNDS": self.rounds}
-
-    def _port(self, rounds: int) -> Port:
-        return replace(self.port, beats=self.beats * rounds, packed=True)
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -53,8 +36,7 @@ class LapReturn(Cell):
     @property
     def parts(self) -> Parts:
         """What counts, and a register of a stream."""
-        counters = turn(self.beats) + turn(self.rounds) + Parts.of(Gates(5))
-        return counters + stream_register(self.port.width_bits)
+        return self._counted(5)
 
     @property
     def origins(self) -> Origins:

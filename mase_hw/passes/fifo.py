@@ -34,10 +34,10 @@ QUEUE_CYCLES = 2
 # Times that a schedule is made anew because queues delay what comes through them.
 SCHEDULES = 4
 
-Edge = tuple[Node, str]
 # Times that a node is begun earlier, by as much as it is late.
 EARLIER = 3
 
+Edge = tuple[Node, str]
 Run = Callable[[Netlist, Arrivals, Cycles | None], tuple[Mapping[str, Cycles], Cycles]]
 
 

@@ -1,0 +1,38 @@
+"""What the ends of layers have in common that run on the same hardware, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from mase_hw.cells._base import PARAMETER, Cell, Port
+from mase_hw.cells._parts import Gates, Parts
+from mase_hw.cells._pipeline import stream_register, turn
+
+
+@dataclass(frozen=True)
+class Lap(Cell):
+    """A cell that counts the beats of a round, and rounds.
+
+    Attributes:
+        port: the activations of one round.
+        beats: their beats.
+        rounds: layers, or steps, through which they go.
+    """
+
+    port: Port = field(metadata={PARAMETER: False})
+    beats: int
+    rounds: int
+
+    @property
+    def parameters(self) -> Mapping[str, int]:
+        """Bits of a beat, beats of a round, and rounds."""
+        return {"WIDTH": self.port.width_bits, "BEATS": self.beats, "ROUNDS": self.rounds}
+
+    def _port(self, rounds: int) -> Port:
+        return replace(self.port, beats=self.beats * rounds, packed=True)
+
+    def _counted(self, gates: int) -> Parts:
+        """Return what counts, some gates, and a register of a stream."""
+        counters = turn(self.beats) + turn(self.rounds) + Parts.of(Gates(gates))
+        return counters + stream_register(self.port.width_bits)
