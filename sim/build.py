@@ -2,8 +2,8 @@
 
 A project is verilated once for both engines (`--vpi`, with only the ports and the probes that are
 asked for public) and its model compiled into an archive; each engine's main is linked to it. The
-archive is optimised for speed, unless the model is large and the engine is cocotb, whose Python
-takes longer than the model: then compiling quickly is what counts.
+archive is optimised for speed, unless the engine is cocotb, whose Python takes longer than the
+model: then compiling quickly is what counts.
 Memory images are read when the simulation runs and are no part of a build.
 
 Instances that a design repeats with equal parameters share their code: their module is not inlined,
@@ -69,7 +69,6 @@ HARNESS_WARNINGS = ("-Wall", "-Wextra")
 # optimised, unless it is so small that reading the headers again would cost more.
 UNIT_BYTES = 400_000
 SMALL_BYTES = 100_000
-LARGE_BYTES = 1_500_000
 SOURCE_GROUPS = {
     "runtime": ("global",),
     "fast": ("classes_fast", "support_fast"),
@@ -101,14 +100,15 @@ class Model:
 
     def executable(self, engine: str) -> Path:
         """Return the executable of `native`, `cocotb` or `baseline`, building it if needed."""
-        flags, warnings = FAST_FLAGS, HARNESS_WARNINGS
+        flags: tuple[str, ...] = FAST_FLAGS
+        warnings: tuple[str, ...] = HARNESS_WARNINGS
         source, libraries = sim_folder() / f"{engine}.cpp", list[str]()
         if engine == "cocotb":
             source = find_cocotb() / "lib" / "verilator" / "verilator.cpp"
             folder = str(find_cocotb().parent / "libs")
             libraries = [f"-L{folder}", f"-Wl,-rpath,{folder}", "-lcocotbvpi_verilator"]
             flags, warnings = SLOW_FLAGS, NO_WARNINGS
-        archive = str(self._archive(quick=engine == "cocotb"))
+        archive = str(self._archive(FAST_FLAGS if engine != "cocotb" else SLOW_FLAGS))
         key = content_key(
             archive, engine, file_digest(source), flags, warnings, RUNTIME_FLAGS, libraries
         )
@@ -124,21 +124,19 @@ class Model:
 
         return build_once("executables", key, make) / engine
 
-    def _archive(self, *, quick: bool) -> Path:
-        """Return the compiled model; `quick` trades speed for the compilation of a large one."""
+    def _archive(self, fast_flags: tuple[str, ...]) -> Path:
+        """Return the compiled model; the flags are those of what runs in every cycle."""
         fast = [self.folder / name for name in (self.folder / "fast.txt").read_text().split()]
         slow = [self.folder / name for name in (self.folder / "slow.txt").read_text().split()]
-        if sum(path.stat().st_size for path in slow) < SMALL_BYTES:
+        if fast_flags == SLOW_FLAGS or sum(path.stat().st_size for path in slow) < SMALL_BYTES:
             fast, slow = [*fast, *slow], []
-        if quick and sum(path.stat().st_size for path in fast) > LARGE_BYTES:
-            fast, slow = [], [*fast, *slow]
-        key = content_key(self.key, [path.name for path in fast], FAST_FLAGS, SLOW_FLAGS)
+        key = content_key(self.key, [path.name for path in fast], fast_flags, SLOW_FLAGS)
 
         def make(folder: Path) -> None:
             stage("compiling the simulation")
 
             def compile_unit(unit: Path) -> Path:
-                flags = FAST_FLAGS if "_fast_" in unit.name else SLOW_FLAGS
+                flags = fast_flags if "_fast_" in unit.name else SLOW_FLAGS
                 target = unit.with_suffix(".o")
                 options = [*NO_WARNINGS, *self._options(flags)]
                 compile_source(self.compiler, options, unit, target)

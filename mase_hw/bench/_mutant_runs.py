@@ -240,8 +240,8 @@ class Subject:
 
     def _run(self, folder: Path, run: Run) -> End | None:
         """Return what a run shows; None where it shows nothing."""
-        from mase_hw.sim.compiling import BuildError
         from mase_hw.sim.checker import check_stream
+        from mase_hw.sim.compiling import BuildError
         from mase_hw.sim.native_engine import run_native
         from mase_hw.sim.simulate import measured_cycles, wrong_before
 
