@@ -243,14 +243,13 @@ def emit(quantized, folder, parallelism):
 # Lanes of every element, lanes that leave a tail, and lanes that do not divide blocks either.
 PARALLELISMS = (1, 3, 4)
 FORMATS = [
-    pytest.param(
-        name, turn, id=f"{name}-{lanes}", marks=[] if (name, lanes) == (DEFAULT_FORMAT, 1) else SLOW
-    )
+    pytest.param(name, turn, id=f"{name}-{lanes}")
     for name in number_formats()
     for turn, lanes in enumerate(PARALLELISMS)
 ]
 
 
+@SLOW
 @pytest.mark.parametrize(("name", "turn"), FORMATS)
 def test_every_operator_in_every_format_that_it_claims(name, turn, tmp_path, monkeypatch):
     parts, refused = parts_in(name, turn)

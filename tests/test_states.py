@@ -9,7 +9,7 @@ import torch
 import mase_hw
 from mase_hw.emit.project import load_reference
 from mase_hw.ops import operators
-from mase_hw.sim.simulate import ENGINES
+from tests.engines import each
 
 EXAMPLES = {
     f"{operator.name} {number}": example
@@ -27,10 +27,7 @@ def project(request, tmp_path_factory):
     return mase_hw.emit_verilog(graph, output=tmp_path_factory.mktemp("state"), parallelism=2)
 
 
-@pytest.mark.parametrize(
-    "engine",
-    [pytest.param(name, marks=[] if name == "native" else pytest.mark.slow) for name in ENGINES],
-)
+@each
 def test_a_sequence_is_exact_in_the_cycles_that_are_predicted(project, engine):
     report = mase_hw.simulate(project, samples=STEPS, seed=1, engine=engine)
     assert report.is_right, report.first_mismatch or report.violations

@@ -6,7 +6,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.errors import CaptureError
-from mase_hw.sim.simulate import ENGINES
+from tests.engines import each
 
 TOKENS, WIDTH, HEADS = 4, 8, 2
 CONFIG = {
@@ -97,7 +97,7 @@ def project(request, tmp_path_factory):
     return mase_hw.emit_verilog(graph, output=folder, parallelism=2)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@each
 def test_a_layer_is_exact_and_takes_the_cycles_that_are_predicted(project, engine):
     report = mase_hw.simulate(project, samples=5, seed=1, engine=engine)
     assert report.bit_exact, report.first_mismatch or report.violations

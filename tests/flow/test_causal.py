@@ -12,7 +12,7 @@ import mase_hw
 from mase_hw.emit.flow import to_hardware
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.ops import Apply
-from mase_hw.sim.simulate import ENGINES
+from tests.engines import each
 
 LOWEST = torch.finfo(torch.float32).min
 SLOW = pytest.mark.slow
@@ -146,12 +146,11 @@ def test_work_is_that_of_rows_up_to_the_diagonal(name):
     assert work(mg, "matmul")[0] == softmax * ceil(size / lanes)
 
 
-@pytest.mark.parametrize("engine", [pytest.param("cocotb", marks=SLOW), "native"])
+@each
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else SLOW) for name in CASES]
 )
 def test_a_case_is_exact_and_takes_the_cycles_that_are_predicted(name, engine, tmp_path):
-    assert engine in ENGINES
     project = mase_hw.emit_verilog(graph(name), output=tmp_path, parallelism=CASES[name][1])
     report = mase_hw.simulate(project, samples=5, seed=1, engine=engine)
     assert report.bit_exact, report.first_mismatch or report.violations

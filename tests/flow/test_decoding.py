@@ -13,7 +13,7 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, ConfigError, DataError, SimulationError, UnsupportedError
 from mase_hw.nn import DecoderStep, KeyValueCache
 from mase_hw.passes.calibrate import observe
-from mase_hw.sim.simulate import ENGINES
+from tests.engines import each
 
 # A number of places that is no power of two: the port can ask for places that there are not.
 TOKENS, HEADS, SHARED, SIZE = 6, 4, 2, 4
@@ -140,7 +140,7 @@ def test_calibration_sees_the_cache_fill(graph):
         assert float((values == 0).double().mean()) == pytest.approx(empty)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@each
 def test_a_sequence_is_exact_in_the_cycles_that_are_predicted(project, quantized, engine):
     x, positions = steps()
     report = mase_hw.simulate(project, (x, positions), engine=engine)
@@ -167,7 +167,7 @@ def test_positions_may_come_in_any_order_and_again(project):
     assert report.is_right, report.first_mismatch or report.violations
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@each
 def test_a_reset_in_the_middle_empties_the_cache(project, engine):
     # Positions of any order: what was written before a reset would be seen behind it.
     report = mase_hw.simulate(project, samples=8, engine=engine, resets=12, stall=0.2)

@@ -24,10 +24,10 @@ from mase_hw.graph import trace
 from mase_hw.graph.memory import MemoryPort
 from mase_hw.hardware.memory import ExternalMemory, Region
 from mase_hw.passes.memory import place_constants
+from tests.engines import each
 from tests.flow.perceptrons import by_type, quantized
 
 SIZES = (8, 12, 8, 5)
-engines = pytest.mark.parametrize("engine", ["native", "cocotb"])
 # Words of 24 bits, which no beat of 64 bits holds in whole numbers.
 FORMATS = by_type(data_in_width=8, weight_width=6, bias_width=8)
 
@@ -73,7 +73,7 @@ def test_the_interval_and_the_latency_are_exact(sound: Project) -> None:
     assert alone.latency_cycles == alone.predicted_latency_cycles
 
 
-@engines
+@each
 def test_a_port_that_asks_only_when_the_memory_is_ready_is_found(
     sound: Project, engine: str, tmp_path: Path
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_port_that_asks_only_when_the_memory_is_ready_is_found(
         mase_hw.simulate(folder, samples=40, engine=engine, stall=0.3)
 
 
-@engines
+@each
 def test_reading_for_ever_is_a_hang(sound: Project, engine: str, tmp_path: Path) -> None:
     """The sources take all words, and what they belong to gets none of them."""
     folder = copied(sound, tmp_path)
@@ -106,7 +106,7 @@ def test_reading_for_ever_is_a_hang(sound: Project, engine: str, tmp_path: Path)
         mase_hw.simulate(folder, samples=5, engine=engine)
 
 
-@engines
+@each
 def test_stalls_of_the_memory_change_no_bit(sound: Project, engine: str) -> None:
     report = mase_hw.simulate(sound, samples=40, engine=engine, stall=0.3, seed=3)
     assert report.bit_exact, report.first_mismatch or report.violations
@@ -126,7 +126,7 @@ def test_a_slower_memory_is_slower_and_right(sound: Project) -> None:
     assert report.interval_cycles == pytest.approx(2 * report.predicted_interval_cycles, rel=0.02)
 
 
-@engines
+@each
 def test_a_wrong_word_is_located(sound: Project, engine: str, tmp_path: Path) -> None:
     """The first word of the second layer: results 0 and 1, of which 0 lies in the low bits."""
     folder = copied(sound, tmp_path)
@@ -144,14 +144,14 @@ def test_a_wrong_word_is_located(sound: Project, engine: str, tmp_path: Path) ->
     assert report.first_mismatch.index == (0, 0)
 
 
-@engines
+@each
 def test_an_error_response_is_reported(sound: Project, engine: str) -> None:
     report = mase_hw.simulate(sound, samples=20, engine=engine, memory={"error_beat": 50})
     assert not report.bit_exact
     assert "the memory answered with an error" in str(report.violations[0])
 
 
-@engines
+@each
 def test_a_memory_that_stops_is_named(sound: Project, engine: str) -> None:
     with pytest.raises(SimulationError, match=r"the memory behind m_axi does not answer: \d+ of"):
         mase_hw.simulate(sound, samples=20, engine=engine, memory={"answered_beats": 70})
@@ -175,7 +175,7 @@ def test_a_broken_rule_of_the_port_is_reported(sound: Project, name: str, tmp_pa
         assert any(rule in str(item) for item in report.violations), report.violations
 
 
-@engines
+@each
 @pytest.mark.parametrize(
     ("size", "what"), [(None, "does not exist"), (0, "has 0 bytes"), (9000, "has 9,000 bytes")]
 )

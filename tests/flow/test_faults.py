@@ -9,10 +9,10 @@ import pytest
 import mase_hw
 from mase_hw.emit.project import Project
 from mase_hw.sim.checker import Mismatch
+from tests.engines import both, each
 from tests.flow.perceptrons import quantized
 
 SIZES = (8, 12, 8, 5)
-engines = pytest.mark.parametrize("engine", ["native", "cocotb"])
 
 # A file of the project, what it says, what it is made to say.
 ROUNDING = (
@@ -78,12 +78,12 @@ def found_in(folder: Path, engine: str, stall: float = 0.0) -> Mismatch:
     return first
 
 
-@engines
+@both
 def test_the_sound_design_passes(sound: Project, engine: str) -> None:
     assert mase_hw.simulate(sound, samples=40, engine=engine, stall=0.3, seed=3).bit_exact
 
 
-@engines
+@each
 def test_a_wrong_weight(sound: Project, engine: str, tmp_path: Path) -> None:
     """One weight of the row of result 5 of the second layer: no other element may differ first."""
     folder = broken(sound, tmp_path)
@@ -98,7 +98,7 @@ def test_a_wrong_weight(sound: Project, engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@engines
+@each
 def test_rounding_that_is_off_by_one(sound: Project, engine: str, tmp_path: Path) -> None:
     first = found_in(broken(sound, tmp_path, ROUNDING), engine)
     assert first.node == "linear_0"
@@ -107,14 +107,14 @@ def test_rounding_that_is_off_by_one(sound: Project, engine: str, tmp_path: Path
 
 
 @pytest.mark.slow
-@engines
+@each
 def test_swapped_lanes(sound: Project, engine: str, tmp_path: Path) -> None:
     first = found_in(broken(sound, tmp_path, LANES), engine, stall=0.2)
     assert first.node == "relu_1"
     assert first.stream == "relu_1_data_out_0"
 
 
-@engines
+@both
 def test_a_dropped_beat(sound: Project, engine: str, tmp_path: Path) -> None:
     """Beat 20 of the first rectifier is beat 2 of inference 3; all that follows moves up."""
     first = found_in(broken(sound, tmp_path, DROPPED, COUNTER), engine)
@@ -123,7 +123,7 @@ def test_a_dropped_beat(sound: Project, engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@engines
+@each
 def test_unstable_data_under_stalls(sound: Project, engine: str, tmp_path: Path) -> None:
     folder = broken(sound, tmp_path, UNSTABLE)
     report = mase_hw.simulate(folder, samples=40, engine=engine, stall=0.4, seed=3)

@@ -16,6 +16,7 @@ from mase_hw.emit.flow import to_hardware
 from mase_hw.emit.modules import module_texts
 from mase_hw.emit.project import Project
 from mase_hw.errors import EmissionError
+from tests.engines import each
 
 FIXED = {
     "name": "fixed", "data_in_width": 8, "data_in_frac_width": 5, "weight_width": 8,
@@ -61,7 +62,7 @@ def test_what_is_there_four_times_is_a_module(project):
     assert "mase_sliding_window" in top, "layers that are there once or twice stay as they are"
 
 
-@pytest.mark.parametrize("engine", ["native", "cocotb"])
+@each
 def test_it_is_as_fast_and_exact_as_the_cells_themselves(project, engine):
     report = mase_hw.simulate(project, samples=6, engine=engine)
     assert report.bit_exact

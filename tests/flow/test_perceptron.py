@@ -8,6 +8,7 @@ import torch
 
 import mase_hw
 from mase_hw.emit.project import Project, load_reference
+from tests.engines import both
 from tests.flow.perceptrons import JET_TAGGER, assert_bit_exact, quantized
 
 OUTPUTS = JET_TAGGER[-1]
@@ -34,7 +35,7 @@ def test_bit_exact_under_random_stalls(project: Project, engine: str, count: int
     assert_bit_exact(report, count * OUTPUTS)
 
 
-@pytest.mark.parametrize("engine", ["native", "cocotb"])
+@both
 def test_cycles_are_the_bound_and_the_prediction(project: Project, engine: str) -> None:
     report = mase_hw.simulate(project, samples=30, engine=engine)
     assert_bit_exact(report, 30 * OUTPUTS)

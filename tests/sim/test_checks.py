@@ -14,11 +14,9 @@ from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.project import Project
 from mase_hw.sim import SimulationReport, simulate
 from mase_hw.sim.checks import broken_rules, check_text
-from mase_hw.sim.simulate import ENGINES
+from tests.engines import both
 from tests.flow.perceptrons import quantized
 from tests.sim.project import SCALE1, SCALE2, Layer, make_reference, write_project
-
-engines = pytest.mark.parametrize("engine", list(ENGINES))
 
 # A file of a project, what it says, what it is made to say.
 ONE_CREDIT_LESS = ("rtl/mase_credits.sv", ".START(DEPTH)", ".START(DEPTH - 1)")
@@ -33,7 +31,7 @@ def run(folder: Path, engine: str, *chain: Layer, checks: bool | None = True) ->
     )  # fmt: skip
 
 
-@engines
+@both
 @pytest.mark.parametrize(
     ("fault", "rule"),
     [
@@ -57,7 +55,7 @@ def test_checks_are_the_default_in_cocotb(tmp_path: Path) -> None:
     assert run(tmp_path / "without", "cocotb", faulty, SCALE2, checks=False).violations == ()
 
 
-@engines
+@both
 def test_both_engines_say_the_same(tmp_path: Path, engine: str) -> None:
     """The cycle is the one in which a probe of the same stream sees it."""
     folder = write_project(tmp_path / "p", ((replace(SCALE1, fault="unstable_data"), SCALE2),))

@@ -9,11 +9,10 @@ import pytest
 
 from mase_hw.errors import SimulationError
 from mase_hw.sim import SimulationReport, simulate
-from mase_hw.sim.simulate import ENGINES
+from tests.engines import both
 from tests.sim.project import SCALE1, SCALE2, Layer, make_reference, write_project
 
 SAMPLES = 50
-engines = pytest.mark.parametrize("engine", list(ENGINES))
 stalls = pytest.mark.parametrize("stall", [0.0, 0.3])
 
 
@@ -24,7 +23,7 @@ def run(folder: Path, engine: str, stall: float, *chain: Layer) -> SimulationRep
     )
 
 
-@engines
+@both
 @pytest.mark.parametrize(
     ("fault", "inference", "layer"),
     [
@@ -54,7 +53,7 @@ def test_wrong_elements_name_the_first_layer(
         assert part in message
 
 
-@engines
+@both
 def test_last_beat_missing_or_too_many(tmp_path: Path, engine: str) -> None:
     """Eleven beats are swallowed or doubled where there are only twelve: no other beat hides it."""
     for fault, got in (("drop_beat", "no beat"), ("duplicate_beat", None)):
@@ -67,7 +66,7 @@ def test_last_beat_missing_or_too_many(tmp_path: Path, engine: str) -> None:
             assert (report.outputs["data_out_0"][-1, 4:] == 0).all()
 
 
-@engines
+@both
 def test_floor_instead_of_nearest(tmp_path: Path, engine: str) -> None:
     report = run(tmp_path / "project", engine, 0.0, replace(SCALE1, floors=True), SCALE2)
     first = report.first_mismatch
@@ -77,7 +76,7 @@ def test_floor_instead_of_nearest(tmp_path: Path, engine: str) -> None:
     assert first.got == first.expected - 1
 
 
-@engines
+@both
 def test_wrong_weight(tmp_path: Path, engine: str) -> None:
     weights = (*SCALE1.weights[:4], SCALE1.weights[4] + 8, SCALE1.weights[5])
     report = run(tmp_path / "project", engine, 0.0, replace(SCALE1, weights=weights), SCALE2)
@@ -86,7 +85,7 @@ def test_wrong_weight(tmp_path: Path, engine: str) -> None:
     assert (first.node, first.index, first.beat, first.lane) == ("scale1", (0, 4), 1, 0)
 
 
-@engines
+@both
 @pytest.mark.parametrize(
     ("fault", "rule"),
     [
@@ -113,7 +112,7 @@ def test_valid_that_waits_for_ready(tmp_path: Path) -> None:
         run(tmp_path / "cocotb", "cocotb", 0.4, SCALE1, faulty)
 
 
-@engines
+@both
 @stalls
 def test_hang_names_the_ports_and_streams(tmp_path: Path, engine: str, stall: float) -> None:
     with pytest.raises(SimulationError) as error:
@@ -125,7 +124,7 @@ def test_hang_names_the_ports_and_streams(tmp_path: Path, engine: str, stall: fl
     assert "scale1_data_out_0 of scale1 is valid but not accepted" in message
 
 
-@engines
+@both
 def test_mismatch_names_the_waveform(tmp_path: Path, engine: str) -> None:
     folder = write_project(tmp_path / "p", ((SCALE1, replace(SCALE2, fault="one_too_high")),))
     report = simulate(folder, samples=2, engine=engine, waves=True, reference=make_reference())

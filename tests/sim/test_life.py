@@ -8,10 +8,9 @@ from torch import nn
 
 import mase_hw
 from mase_hw.errors import SimulationError
-from mase_hw.sim.simulate import ENGINES
+from tests.engines import both
 
 SMALL = {"by": "type", "default": {"config": {"name": "fixed", "data_in_width": 6}}}
-engines = pytest.mark.parametrize("engine", list(ENGINES))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def outside(tmp_path_factory):
     )
 
 
-@engines
+@both
 @pytest.mark.parametrize("stall", [0.0, 0.3])
 def test_a_reset_in_any_cycle_leaves_nothing_behind(layers, engine, stall):
     report = mase_hw.simulate(layers, samples=6, engine=engine, resets=25, stall=stall)
@@ -41,7 +40,7 @@ def test_a_reset_in_any_cycle_leaves_nothing_behind(layers, engine, stall):
     assert report.followed >= 5
 
 
-@engines
+@both
 def test_a_register_that_a_reset_forgets_is_found(layers, engine, tmp_path):
     """At the start it may hold what it should: only a later reset shows it."""
     folder = tmp_path / "copy"
@@ -58,7 +57,7 @@ def test_a_register_that_a_reset_forgets_is_found(layers, engine, tmp_path):
     assert not report.is_right
 
 
-@engines
+@both
 def test_the_memory_is_reset_with_the_design(outside, engine):
     report = mase_hw.simulate(outside, samples=6, engine=engine, resets=20, stall=0.2)
     assert report.is_right, report.violations or report.first_mismatch
@@ -69,13 +68,13 @@ def test_the_memory_is_reset_with_the_design(outside, engine):
     assert "the design was reset while bursts were on their way" in rules
 
 
-@engines
+@both
 def test_a_memory_that_never_answers_is_named(outside, engine):
     with pytest.raises(SimulationError, match="the memory behind m_axi does not answer"):
         mase_hw.simulate(outside, samples=2, engine=engine, memory={"answered_beats": 0})
 
 
-@engines
+@both
 def test_a_memory_that_is_late_changes_no_bit(outside, engine):
     late = {"latency_cycles": 150, "cycles_per_beat": 5}
     assert mase_hw.simulate(outside, samples=3, engine=engine, memory=late).bit_exact

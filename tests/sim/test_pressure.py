@@ -9,7 +9,7 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.design import DesignSummary
 from mase_hw.sim.inputs import random_codes
-from mase_hw.sim.simulate import ENGINES
+from tests.engines import each
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def changed(project, folder, module, old, new):
     return copy
 
 
-@pytest.mark.parametrize("engine", list(ENGINES))
+@each
 def test_pauses_are_long_enough_for_a_slow_design(slow, engine, tmp_path):
     """A layer that has room for ever overflows only when nothing leaves for several intervals."""
     broken = changed(

@@ -13,6 +13,7 @@ from mase_hw.errors import SimulationError
 from mase_hw.sim import SimulationReport, simulate, write_testbench
 from mase_hw.sim.engine import RunRequest, RunResult
 from mase_hw.sim.simulate import ENGINES
+from tests.engines import both
 from tests.sim.project import (
     CHAIN,
     ELEMENTS,
@@ -30,7 +31,6 @@ KEYS = {
     *("predicted_latency_cycles", "seconds", "cycles_per_second"),
 }
 reference = make_reference()
-engines = pytest.mark.parametrize("engine", list(ENGINES))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_project(tmp_path_factory.mktemp("chain") / "project")
 
 
-@engines
+@both
 @pytest.mark.parametrize("stall", [0.0, 0.3, 0.8])
 def test_bit_exact_under_stalls(project: Path, engine: str, stall: float) -> None:
     report = simulate(project, samples=100, engine=engine, stall=stall, seed=3, reference=reference)
@@ -46,21 +46,21 @@ def test_bit_exact_under_stalls(project: Path, engine: str, stall: float) -> Non
     assert (report.elements, report.mismatches, report.inferences) == (100 * ELEMENTS, 0, 100)
 
 
-@engines
+@both
 def test_cycles_are_as_predicted_without_stalls(project: Path, engine: str) -> None:
     report = simulate(project, samples=50, engine=engine, reference=reference)
     assert report.interval_cycles == report.predicted_interval_cycles
     assert report.latency_cycles == report.predicted_latency_cycles
 
 
-@engines
+@both
 def test_stalls_slow_the_design_down(project: Path, engine: str) -> None:
     report = simulate(project, samples=100, engine=engine, stall=0.5, reference=reference)
     assert report.interval_cycles is not None
     assert report.interval_cycles > 1.3 * report.predicted_interval_cycles
 
 
-@engines
+@both
 def test_inputs_or_outputs_stall_alone(
     project: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +94,7 @@ def test_inputs_or_outputs_stall_alone(
     assert idle_passage <= passage < pressed_passage
 
 
-@engines
+@both
 def test_probes_are_compared(project: Path, engine: str) -> None:
     report = simulate(
         project, samples=20, engine=engine, stall=0.3, probes=["scale1"], reference=reference
@@ -103,7 +103,7 @@ def test_probes_are_compared(project: Path, engine: str) -> None:
     assert report.elements == 2 * 20 * ELEMENTS
 
 
-@engines
+@both
 def test_several_inputs_and_outputs(tmp_path: Path, engine: str) -> None:
     folder = write_project(tmp_path / "two", TWO_CHAINS)
     model = make_reference(TWO_CHAINS)
@@ -114,7 +114,7 @@ def test_several_inputs_and_outputs(tmp_path: Path, engine: str) -> None:
         assert list(report.outputs) == ["data_out_0", "data_out_1"]
 
 
-@engines
+@both
 def test_waveform(project: Path, engine: str) -> None:
     report = simulate(project, samples=5, engine=engine, waves=True, reference=reference)
     assert report.bit_exact
