@@ -2,8 +2,8 @@
 
 A project is verilated once for both engines (`--vpi`, with only the ports and the probes that are
 asked for public) and its model compiled into an archive; each engine's main is linked to it. The
-archive is optimised for speed, unless the model is large and the engine is cocotb, whose Python
-takes longer than the model: then compiling quickly is what counts.
+archive is optimised for speed, unless compiling quickly is what counts: for a run of few cycles, or
+for a large model in the cocotb engine, whose Python takes longer than the model.
 Memory images are read when the simulation runs and are no part of a build.
 
 Instances that a design repeats with equal parameters share their code: their module is not inlined,
@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -90,16 +91,22 @@ class Model:
     verilator: Verilator
     compiler: Compiler
 
-    def executable(self, engine: str) -> Path:
-        """Return the executable of `native`, `cocotb` or `baseline`, building it if needed."""
-        flags: tuple[str, ...] = HARNESS_FLAGS
+    def executable(self, engine: str, *, short: bool = False) -> Path:
+        """Return the executable of `native`, `cocotb` or `baseline`, building it if needed.
+
+        Args:
+            engine: which of them.
+            short: whether it runs for so few cycles that nothing is worth being optimised.
+        """
+        flags = SLOW_FLAGS if short else HARNESS_FLAGS
         source, libraries = sim_folder() / f"{engine}.cpp", list[str]()
         if engine == "cocotb":
             source = find_cocotb() / "lib" / "verilator" / "verilator.cpp"
             folder = str(find_cocotb().parent / "libs")
             libraries = [f"-L{folder}", f"-Wl,-rpath,{folder}", "-lcocotbvpi_verilator"]
             flags = SLOW_FLAGS
-        archive = str(self._archive(quick=engine == "cocotb"))
+        largest = LARGE_BYTES if engine == "cocotb" else sys.maxsize
+        archive = str(self._archive(0 if short else largest))
         key = content_key(archive, engine, file_digest(source), flags, RUNTIME_FLAGS, libraries)
 
         def make(folder: Path) -> None:
@@ -114,13 +121,13 @@ class Model:
 
         return build_once("executables", key, make) / engine
 
-    def _archive(self, *, quick: bool) -> Path:
-        """Return the compiled model; `quick` trades speed for the compilation of a large one."""
+    def _archive(self, largest: int) -> Path:
+        """Return the compiled model, optimised where its sources have no more bytes than that."""
         fast = [self.folder / name for name in (self.folder / "fast.txt").read_text().split()]
         slow = [self.folder / name for name in (self.folder / "slow.txt").read_text().split()]
         if sum(path.stat().st_size for path in slow) < SMALL_BYTES:
             fast, slow = [*fast, *slow], []
-        if quick and sum(path.stat().st_size for path in fast) > LARGE_BYTES:
+        if sum(path.stat().st_size for path in fast) > largest:
             fast, slow = [], [*fast, *slow]
         key = content_key(self.key, [path.name for path in fast], FAST_FLAGS, SLOW_FLAGS)
         includes = [f"-I{item}" for item in self._includes()]
