@@ -78,7 +78,7 @@ def reason_against(model: nn.Module, inputs: Sequence[Tensor], *, checks: str = 
     try:
         mg = trace(model, tuple(inputs), name="model")
         quantized = quantize(mg)
-        problems = [*preflight(quantized), *batch_notes(mg)]
+        problems = [*preflight(quantized), *batch_notes(quantized)]
         if problems or checks == "preflight":
             return "; ".join(dict.fromkeys(map(str, problems)))
         if not mg.batched:
