@@ -25,3 +25,15 @@ def listening(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _LISTENER.reset(token)
+
+
+@contextmanager
+def within(what: str) -> Iterator[None]:
+    """Say what begins now, and stages that begin in this context as parts of it."""
+    stage(what)
+    listener = _LISTENER.get()
+    if listener is None:
+        yield
+        return
+    with listening(lambda part: listener(f"{what}: {part}")):
+        yield

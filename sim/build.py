@@ -2,8 +2,8 @@
 
 A project is verilated once for both engines (`--vpi`, with only the ports and the probes that are
 asked for public) and its model compiled into an archive; each engine's main is linked to it. The
-archive is optimised for speed, unless the engine is cocotb, whose Python takes longer than the
-model: then compiling quickly is what counts.
+archive is optimised for speed, unless compiling quickly is what counts: for a run of few cycles, or
+for cocotb, whose Python takes longer than the model.
 Memory images are read when the simulation runs and are no part of a build.
 
 Instances that a design repeats with equal parameters share their code: their module is not inlined,
@@ -64,7 +64,7 @@ VERILATE_FLAGS = (
     *("--x-assign", "fast", "--x-initial", "unique"),
 )
 SHARING_FLAGS = ("-fno-dfg", "-fno-table")
-HARNESS_WARNINGS = ("-Wall", "-Wextra")
+HARNESS_WARNINGS: tuple[str, ...] = ("-Wall", "-Wextra")
 # Sources of one translation unit: the headers are read once for all of them. What runs once is not
 # optimised, unless it is so small that reading the headers again would cost more.
 UNIT_BYTES = 400_000
@@ -98,17 +98,21 @@ class Model:
     verilator: Verilator
     compiler: Compiler
 
-    def executable(self, engine: str) -> Path:
-        """Return the executable of `native`, `cocotb` or `baseline`, building it if needed."""
-        flags: tuple[str, ...] = FAST_FLAGS
-        warnings: tuple[str, ...] = HARNESS_WARNINGS
+    def executable(self, engine: str, *, short: bool = False) -> Path:
+        """Return the executable of `native`, `cocotb` or `baseline`, building it if needed.
+
+        Args:
+            engine: which of them.
+            short: whether it runs for so few cycles that nothing is worth being optimised.
+        """
         source, libraries = sim_folder() / f"{engine}.cpp", list[str]()
+        flags, warnings = SLOW_FLAGS if short else FAST_FLAGS, HARNESS_WARNINGS
         if engine == "cocotb":
             source = find_cocotb() / "lib" / "verilator" / "verilator.cpp"
             folder = str(find_cocotb().parent / "libs")
             libraries = [f"-L{folder}", f"-Wl,-rpath,{folder}", "-lcocotbvpi_verilator"]
             flags, warnings = SLOW_FLAGS, NO_WARNINGS
-        archive = str(self._archive(FAST_FLAGS if engine != "cocotb" else SLOW_FLAGS))
+        archive = str(self._archive(flags))
         key = content_key(
             archive, engine, file_digest(source), flags, warnings, RUNTIME_FLAGS, libraries
         )

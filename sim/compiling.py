@@ -12,7 +12,7 @@ from mase_hw.sim.tools import Compiler
 FAST_FLAGS = ("-std=gnu++17", "-O3")
 SLOW_FLAGS = ("-std=gnu++17", "-O0")
 # Of sources that are not ours.
-NO_WARNINGS = ("-w",)
+NO_WARNINGS: tuple[str, ...] = ("-w",)
 SHOWN_LINES = 20
 
 

@@ -55,6 +55,13 @@ class RunRequest:
     checks: bool = False
 
     @property
+    def cycles(self) -> int:
+        """Predicted cycles, about."""
+        summary, further = self.summary, self.inferences * self.repeats - 1
+        whole = summary.latency_cycles + further * summary.interval_cycles
+        return int(whole / (1 - self.stall)) + sum(self.resets)
+
+    @property
     def input_stall(self) -> float:
         """Probability that an input, or the external memory, pauses in a cycle."""
         return 0.0 if self.stalled == "outputs" else self.stall

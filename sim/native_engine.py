@@ -20,6 +20,9 @@ from mase_hw.sim.engine import Recording, RunRequest, RunResult, Violation, runs
 from mase_hw.sim.layout import Bytes, Integers, StreamLayout
 from mase_hw.sim.memory import MemoryState
 
+# Compiling a simulation of fewer cycles so that it is fast takes longer than they do.
+SHORT_CYCLES = 20_000
+
 
 def run_native(request: RunRequest) -> RunResult:
     """Run a request with the native engine."""
@@ -28,7 +31,7 @@ def run_native(request: RunRequest) -> RunResult:
             request.project, request.summary, probes=request.probes, waves=request.waves,
             checks=request.checks,
         )  # fmt: skip
-        executable = model.executable("native")
+        executable = model.executable("native", short=request.cycles < SHORT_CYCLES)
     with tempfile.TemporaryDirectory(prefix="mase-hw-") as name:
         folder = Path(name)
         _write_job(request, folder)

@@ -14,7 +14,8 @@ from mase_hw.bench._additions import ADDITIONS, changed, contents, copied, edite
 from mase_hw.bench._architectures import ARCHITECTURES
 from mase_hw.bench._emission import Coverage, reason_against
 from mase_hw.bench._listed_models import call_of
-from mase_hw.bench._small_models import side_by_side, small_models
+from mase_hw.bench._small_models import small_models
+from mase_hw.bench._together import side_by_side
 from mase_hw.bench._transformer_models import deit_tiny, published_lanes
 from mase_hw.bench.transformers import DEIT_LATENCY_BAR, Transformers, architectures
 from mase_hw.emit.flow import to_hardware

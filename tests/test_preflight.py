@@ -29,6 +29,20 @@ def test_statistics_that_the_model_computes_are_refused():
     assert "it must be constant" in reason
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_states_whose_batch_is_behind_their_layers_are_told_how_to_be_taken(batch):
+    class States(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.GRU(3, 4, 2, batch_first=True)
+
+        def forward(self, x, h):
+            return self.layer(x, h)[0]
+
+    first, *_ = reasons(States(), torch.randn(batch, 5, 3), torch.randn(2, batch, 4))
+    assert "take it with the batch first and transpose(0, 1) it" in first
+
+
 SCALARS = {
     "prelu": nn.PReLU(),
     "relu": nn.ReLU(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,10 +29,28 @@ class Coverage:
 
     reasons: dict[str, str] = field(default_factory=dict)
 
+    def add(self, name: str, reasons: Iterable[str]) -> None:
+        """Note the first thing that stands in the way of a model's samples.
+
+        Args:
+            name: of the model.
+            reasons: one for each of its samples; empty for nothing.
+        """
+        found = None
+        for found in reasons:
+            if found:
+                break
+        self.reasons[name] = "no batched sample" if found is None else found
+
+    @property
+    def left(self) -> dict[str, str]:
+        """The models with a reason."""
+        return {name: reason for name, reason in self.reasons.items() if reason}
+
     @property
     def passed(self) -> int:
         """The number of models without a reason."""
-        return sum(not reason for reason in self.reasons.values())
+        return len(self.reasons) - len(self.left)
 
     @property
     def crashes(self) -> list[str]:
@@ -41,9 +59,8 @@ class Coverage:
 
     def __str__(self) -> str:
         """Return the count, and the models that are left."""
-        left = [name for name, reason in self.reasons.items() if reason]
         text = f"{self.passed} of {len(self.reasons)}"
-        return f"{text}; left: {', '.join(left)}" if left else text
+        return f"{text}; left: {', '.join(self.left)}" if self.left else text
 
 
 def reason_against(model: nn.Module, inputs: Sequence[Tensor], *, checks: str = "emission") -> str:
@@ -55,17 +72,17 @@ def reason_against(model: nn.Module, inputs: Sequence[Tensor], *, checks: str = 
         checks: `preflight`, `emission` or `simulation`: how far it must come.
     """
     from mase_hw.emit.flow import quantize
-    from mase_hw.emit.preflight import preflight
+    from mase_hw.emit.preflight import batch_notes, preflight
     from mase_hw.graph import trace
 
     try:
         mg = trace(model, tuple(inputs), name="model")
-        if not mg.batched:
-            return "its batch is not free"
         quantized = quantize(mg)
-        problems = preflight(quantized)
+        problems = [*preflight(quantized), *batch_notes(quantized)]
         if problems or checks == "preflight":
             return "; ".join(dict.fromkeys(map(str, problems)))
+        if not mg.batched:
+            return "its batch is not free"
         return _emitted(quantized, simulated=checks == "simulation")
     except MaseError as error:
         return str(error).splitlines()[0]

@@ -6,7 +6,7 @@ written anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,30 +19,6 @@ def small_models() -> dict[str, Callable[[], Sample]]:
     """Return the models by name: each builds a module with random weights, and its inputs."""
     listed = [*_dense(), *_elements(), *_images(), *_merges(), *_moves(), *_sequences(), *_whole()]
     return {name: _seeded(*item) for name, *item in listed}
-
-
-def side_by_side(samples: Sequence[Sample]) -> Sample:
-    """Return models as one, of all their inputs and results: one design to build."""
-    import torch
-
-    counts = [len(inputs) for _, inputs in samples]
-
-    class Together(torch.nn.Module):
-        """Models with inputs of their own."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.models = torch.nn.ModuleList([model for model, _ in samples])
-
-        def forward(self, *inputs: Tensor) -> list[Any]:
-            """Return the results of each."""
-            given = iter(inputs)
-            return [
-                model(*(next(given) for _ in range(count)))
-                for model, count in zip(self.models, counts, strict=True)
-            ]
-
-    return Together().eval(), [item for _, inputs in samples for item in inputs]
 
 
 def _seeded(build: Callable[[], Any], *shapes: tuple[int, ...]) -> Callable[[], Sample]:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import ClassVar
+from itertools import islice
+from typing import ClassVar, TypeVar
 
 from mase_hw._registry import nearest
+from mase_hw._stages import within
 from mase_hw.bench._base import Benchmark, Row
 from mase_hw.bench._emission import SAMPLES, Coverage, reason_against
 from mase_hw.bench._few_bits import few_bits_networks
 from mase_hw.bench._format_networks import format_networks
 from mase_hw.bench._listed_models import module_samples, vision_builders
 from mase_hw.bench._size import size_rows
-from mase_hw.bench._small_models import side_by_side, small_models
+from mase_hw.bench._small_models import small_models
+from mase_hw.bench._together import reasons_against
 from mase_hw.errors import ConfigError, MaseError
 
+T = TypeVar("T")
 MODULES_BAR, VISION_BAR = 90, 80
-# Small models in one design.
-TOGETHER = 16
 # Every so many layers of a quick run.
 QUICK_STEP = 6
 # What only a run measures that names it.
@@ -55,46 +57,40 @@ class ModelCoverage(Benchmark):
                 yield Row(name, f"not measured: {error}", "", None)
 
 
-def modules(quick: bool) -> Iterable[Row]:
+def modules(quick: bool) -> Iterator[Row]:
     """Emit every batched sample of the layers of torch's own tests."""
-    return _modules(quick, "emission")
-
-
-def exact_modules(quick: bool) -> Iterable[Row]:
-    """Simulate them, too."""
-    return _modules(quick, "simulation")
-
-
-def _modules(quick: bool, checks: str) -> Iterator[Row]:
     found = Coverage()
-    for number, (name, samples) in enumerate(module_samples()):
-        if quick and number % QUICK_STEP:
-            continue
-        reasons = (reason_against(*sample, checks=checks) for sample in samples)
-        found.reasons[name] = next(filter(None, reasons), "" if samples else "no batched sample")
-    words = "emitted" if checks == "emission" else f"exact ({SAMPLES} inferences, stalls)"
-    yield from _counted(f"layers of torch.nn, all samples {words}", found, MODULES_BAR, quick)
+    for name, samples in _chosen(module_samples(), quick):
+        with within(f"{len(found.reasons)} layers emitted"):
+            found.add(name, (reason_against(*sample) for sample in samples))
+    yield from _counted("layers of torch.nn, all samples emitted", found, MODULES_BAR, quick)
+
+
+def exact_modules(quick: bool) -> Iterator[Row]:
+    """Simulate them, too, some in one design at a time; alone where that is not exact."""
+    listed = list(_chosen(module_samples(), quick))
+    reasons = reasons_against([sample for _, samples in listed for sample in samples])
+    found = Coverage()
+    for name, samples in listed:
+        found.add(name, list(islice(reasons, len(samples))))
+    words = f"layers of torch.nn, all samples exact ({SAMPLES} inferences, stalls)"
+    yield from _counted(words, found, MODULES_BAR, quick)
 
 
 def vision(quick: bool) -> Iterator[Row]:
     """Find what stands in the way of torchvision's classifiers."""
     found = Coverage()
-    for number, (name, build) in enumerate(vision_builders().items()):
-        if quick and number % QUICK_STEP:
-            continue
-        found.reasons[name] = reason_against(*build(), checks="preflight")
+    for name, build in _chosen(vision_builders().items(), quick):
+        with within(f"{len(found.reasons)} classifiers checked"):
+            found.add(name, [reason_against(*build(), checks="preflight")])
     yield from _counted("torchvision's classifiers without a problem", found, VISION_BAR, quick)
 
 
 def small(quick: bool) -> Iterator[Row]:
     """Simulate small models, some in one design at a time; alone where that is not exact."""
-    found = Coverage()
-    listed = list(small_models().items())[:: QUICK_STEP if quick else 1]
-    for start in range(0, len(listed), TOGETHER):
-        group = [(name, build()) for name, build in listed[start : start + TOGETHER]]
-        whole = reason_against(*side_by_side([sample for _, sample in group]), checks="simulation")
-        for name, sample in group:
-            found.reasons[name] = whole and reason_against(*sample, checks="simulation")
+    listed = dict(_chosen(small_models().items(), quick))
+    reasons = reasons_against([build() for build in listed.values()])
+    found = Coverage(dict(zip(listed, reasons, strict=True)))
     words = f"small models of the kinds that hls4ml tests, exact ({SAMPLES} inferences, stalls)"
     yield from _counted(words, found, len(listed), quick)
 
@@ -104,9 +100,14 @@ def size(quick: bool) -> Iterable[Row]:
     return size_rows(quick=quick)
 
 
+def _chosen(listed: Iterable[T], quick: bool) -> Iterator[T]:
+    return islice(listed, None, None, QUICK_STEP if quick else 1)
+
+
 def _counted(what: str, found: Coverage, bar: int, quick: bool) -> Iterator[Row]:
     met = None if quick else found.passed >= bar
     yield Row(what, str(found), "" if quick else f">= {bar}", met)
+    yield from (Row(f"{name} is left", reason, "", None) for name, reason in found.left.items())
     crashes = found.crashes
     yield Row(f"{what}: crashes", ", ".join(crashes) or "0", "0", not crashes)
 

@@ -49,10 +49,11 @@ def bench(
     for name, benchmark in chosen.items():
         table = Table("what", "measured", "bar", "met", title=benchmark.title)
         rows = results.setdefault(name, [])
-        for row in benchmark.rows(quick=quick):
-            display.status(f"{row.what}: {row.measured}")
-            rows.append(row)
-            table.add_row(row.what, row.measured, row.bar, _word(row.met))
+        with display.stages(benchmark.title):
+            for row in benchmark.rows(quick=quick):
+                display.status(f"{row.what}: {row.measured}")
+                rows.append(row)
+                table.add_row(row.what, row.measured, row.bar, _word(row.met))
         display.console.print(table)
     if json_output:
         entries = {name: [vars(row) for row in rows] for name, rows in results.items()}

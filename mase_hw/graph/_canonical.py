@@ -77,9 +77,8 @@ def _free_constants(module: GraphModule) -> None:
         value = node.meta.get("val")
         if node.target not in _LIKE or not isinstance(value, torch.Tensor):
             continue
-        sizes = list(value.shape)
-        if any(_constant_size(size) is None for size in sizes):
-            continue
+        known = [_constant_size(size) for size in value.shape]
+        sizes = node.args[1] if None in known else known
         target = _LIKE[node.target]
         arguments = (sizes, *node.args[2:3]) if target is _aten.full.default else (sizes,)
         with module.graph.inserting_before(node):

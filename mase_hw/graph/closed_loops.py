@@ -34,6 +34,8 @@ def close_loop(mg: MaseGraph, loop: Loop, number: int) -> list[Node]:
     """
     for nodes in loop.takes:
         _take(mg, loop, nodes)
+    for nodes in loop.shared:
+        _repeat(mg, loop, nodes)
     inside = {node for step in loop.steps for node in step}
     laps: list[Node] = []
     results: dict[Node, Node] = {}
@@ -93,8 +95,25 @@ def _take(mg: MaseGraph, loop: Loop, nodes: Sequence[Node]) -> None:
             order = [axis for axis in range(len(shape)) if axis != dim]
             order.insert(1, dim)
             rows = call(mg, nodes[0], _aten.permute.default, rows, order)
+    _give(mg, loop, nodes, rows)
+
+
+def _repeat(mg: MaseGraph, loop: Loop, nodes: Sequence[Node]) -> None:
+    """Let each step take the same from rows of it."""
+    shape = common(nodes[0]).results["data_out_0"].shape
+    with mg.fx_graph.inserting_after(nodes[0]):
+        row = call(mg, nodes[0], _aten.unsqueeze.default, nodes[0], 1)
+    with mg.fx_graph.inserting_after(row):
+        sizes = [-1, len(loop.steps), *shape[1:]]
+        rows = call(mg, row, _aten.expand.default, row, sizes)
+    _give(mg, loop, nodes, rows)
+
+
+def _give(mg: MaseGraph, loop: Loop, nodes: Sequence[Node], rows: Node) -> None:
+    """Let each step take its row in place of what it reads."""
     for index, (node, step) in enumerate(zip(nodes, loop.steps, strict=True)):
-        with mg.fx_graph.inserting_before(node):
+        users = [item for item in step if node in item.all_input_nodes]
+        with mg.fx_graph.inserting_before(users[0]):
             take = call(mg, node, _target(TAKE), rows, index)
-        for user in [user for user in node.users if user in step]:
+        for user in users:
             user.replace_input_with(node, take)

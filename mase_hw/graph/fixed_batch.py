@@ -26,6 +26,8 @@ def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
         mg: a graph with common metadata.
     """
     size = None if mg.batched else batch_size(mg.example_inputs)
+    if size is None:
+        yield from _numbers(mg)
     if size is None or size == 1:
         return
     whole = f"all {size} rows of the example inputs are one inference, which hardware computes"
@@ -50,6 +52,18 @@ def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
         if not _is_first(node, size):
             return
         rows.add(node)
+
+
+def _numbers(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
+    """Yield an input of ids whose only dimension may be meant as a batch."""
+    for node, value in zip(mg.inputs, mg.example_inputs, strict=True):
+        if value.dim() == 1 and len(value) > 1 and not value.is_floating_point():
+            yield (
+                node,
+                f"all {len(value)} numbers of the example are one inference, as it has one "
+                f"dimension: if they are a batch, take [{len(value)}, 1] and squeeze(1) it",
+            )
+            return
 
 
 def _is_first(node: Node, size: int) -> bool:

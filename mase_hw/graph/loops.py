@@ -7,7 +7,7 @@ step behind the other, so that loops are stretches of a graph in which the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -21,7 +21,7 @@ from mase_hw.graph._periods import Stretch, stretches
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.laps import is_lap
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.metadata import common, location
 from mase_hw.ops import operator_for
 
 _SELECT = torch.ops.aten.select.int
@@ -50,11 +50,13 @@ class Loop:
         steps: the nodes of each, without those that take parts, in graph order.
         takes: for each part that a step takes, the nodes that take it, step by step.
         states: for each state, what it is at the beginning, and what each step makes it.
+        shared: what each step reads as it is outside the loop, for each once or step by step.
     """
 
     steps: tuple[tuple[Node, ...], ...]
     takes: tuple[tuple[Node, ...], ...]
     states: tuple[tuple[Node, ...], ...]
+    shared: tuple[tuple[Node, ...], ...] = ()
 
     @property
     def size(self) -> int:
@@ -79,12 +81,18 @@ def find_loops(mg: MaseGraph) -> list[Loop]:
     """Return the loops of a canonical graph, in graph order."""
     found: list[Loop] = []
     listing = _Listing(mg)
-    for stretch in listing.stretches():
+    # Where steps share what they read from outside, it is not at the same distance in all.
+    for stretch in chain(listing.stretches(), listing.stretches(by_name=True)):
         loop = listing.best(stretch)
         if loop is not None:
             listing.taken.update(chain.from_iterable(loop.steps))
             found.append(loop)
     return sorted(found, key=lambda loop: listing.order[loop.steps[0][0]])
+
+
+def unlike_steps(mg: MaseGraph) -> str:
+    """Return what makes steps of a loop differ from each other; empty where there are none."""
+    return next(filter(None, map(_Listing(mg).difference, _Listing(mg).stretches(loose=True))), "")
 
 
 class _Listing:
@@ -103,10 +111,22 @@ class _Listing:
         self._nodes = [node for node in computing if node not in self._parts]
         self._place = {node: number for number, node in enumerate(self._nodes)}
 
-    def stretches(self) -> list[Stretch]:
-        """Return where the same comes again."""
+    def stretches(self, *, by_name: bool = False, loose: bool = False) -> Iterator[Stretch]:
+        """Yield where the same comes again.
+
+        Args:
+            by_name: whether what several nodes read in the same way is known by its name, and not
+                by how far before it is.
+            loose: whether nodes are alike that have the same operator.
+        """
+        named = set(filter(_is_read_alike, self._nodes)) if by_name else set[Node]()
+        if by_name and not named:
+            return
         numbers: dict[str, int] = {}
-        kinds = [numbers.setdefault(repr(self._kind(node)), len(numbers)) for node in self._nodes]
+        words = [
+            str(node.target) if loose else repr(self._kind(node, named)) for node in self._nodes
+        ]
+        kinds = [numbers.setdefault(word, len(numbers)) for word in words]
         steps = [
             next(
                 (self._parts[item].index for item in node.all_input_nodes if item in self._parts),
@@ -114,16 +134,16 @@ class _Listing:
             )
             for node in self._nodes
         ]
-        return list(stretches(np.array(kinds, dtype=np.int64), np.array(steps, dtype=np.int64)))
+        yield from stretches(np.array(kinds, dtype=np.int64), np.array(steps, dtype=np.int64))
 
-    def _kind(self, node: Node) -> Any:
+    def _kind(self, node: Node, named: set[Node]) -> Any:
         """Return what is equal for nodes that do alike at their places."""
         place, operator = self._place[node], operator_for(node.target)
         if operator is None or operator.keeps_state or is_lap(node):
             return place
 
         def known(item: Node) -> str:
-            if item in self._place:
+            if item in self._place and item not in named:
                 return f"before {place - self._place[item]}"
             return str(self._name(item))
 
@@ -140,6 +160,17 @@ class _Listing:
             return "constant", tuple(value.shape), str(value.dtype)
         part = self._parts.get(item)
         return ("part", part.source.name, part.dim) if part else item.name
+
+    def difference(self, stretch: Stretch) -> str:
+        """Return what differs in nodes of the same operators; empty where steps take no parts."""
+        nodes = self._nodes[stretch.start :][: stretch.count * stretch.period]
+        if all(self._parts.keys().isdisjoint(node.all_input_nodes) for node in nodes):
+            return ""
+        for one, other in zip(nodes, nodes[stretch.period :], strict=False):
+            if not self._alike(one, other):
+                what = "shapes" if _others(one) == _others(other) else "constants of that line"
+                return f"{one.name} and {other.name} ({location(other)}) differ in the {what}"
+        return ""
 
     def best(self, stretch: Stretch) -> Loop | None:
         """Return the loop of most steps and smallest states in a stretch."""
@@ -164,22 +195,35 @@ class _Listing:
             return None
         states: dict[int, tuple[Node, ...]] = {}
         takes: dict[tuple[Node, int, int], tuple[Node, ...]] = {}
+        shared: dict[tuple[Node, ...], None] = {}
         for nodes in zip(*steps, strict=True):
             if not all(self._alike(node, nodes[-1]) for node in nodes):
                 return None
             for given in zip(*(_given(node) for node in nodes), strict=True):
-                if not self._reads(given, steps, states, takes):
+                if self._is_shared(given, steps):
+                    shared[given] = None
+                elif not self._reads(given, steps, states, takes):
                     return None
         if not states or not takes or not self._leaves_behind(steps):
             return None
-        if not all(map(_is_row, (*chain(*takes.values()), *steps[0]))):
+        if not all(map(_is_row, (*chain(*takes.values()), *chain(*shared), *steps[0]))):
             return None
-        return Loop(tuple(steps), tuple(takes.values()), tuple(states.values()))
+        rows = tuple(takes.values()), tuple(states.values()), tuple(shared)
+        return Loop(tuple(steps), *rows)
 
     def _alike(self, one: Node, other: Node) -> bool:
         if self._does(one) != self._does(other):
             return False
         return _others(one) == _others(other)
+
+    def _is_shared(self, given: Sequence[Node], steps: Sequence[Sequence[Node]]) -> bool:
+        """Return whether all steps read the same stream from before the loop."""
+        parts = {self._parts.get(item) for item in given}
+        if len(parts) > 1 or (None in parts and len(set(given)) > 1) or given[0].op == "get_attr":
+            return False
+        (part,) = parts
+        source = part.source if part else given[0]
+        return self._place.get(source, -1) < self._place[steps[0][0]]
 
     def _reads(
         self,
@@ -239,6 +283,12 @@ def _is_row(node: Node) -> bool:
     """Return whether several of a result may follow each other along dimension 1."""
     shape = common(node).results["data_out_0"].shape
     return len(shape) > 1 and shape[0] == 1
+
+
+def _is_read_alike(node: Node) -> bool:
+    """Return whether several nodes read a result in the same way."""
+    reads = Counter((str(user.target), _others(user)) for user in node.users)
+    return max(reads.values(), default=0) > 1
 
 
 def _listed(node: Node) -> Any:

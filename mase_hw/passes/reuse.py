@@ -13,7 +13,7 @@ from torch.fx import Node
 from mase_hw.errors import EmissionError
 from mase_hw.graph.closed_loops import close_loop
 from mase_hw.graph.laps import ROLE, is_lap, laps_of
-from mase_hw.graph.loops import Loop, find_loops
+from mase_hw.graph.loops import Loop, find_loops, unlike_steps
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import (
     SoftwareMetadata,
@@ -98,6 +98,12 @@ def _why(mg: MaseGraph) -> str:
                 f"{found.count} follow each other and are alike, but all of them take {node.name} "
                 f"({location(node)}), too, and one stream alone may lead from one to the next"
             )
+    unlike = unlike_steps(mg)
+    if unlike:
+        return (
+            f"steps of a loop over time are not alike: {unlike}; what changes from step to step "
+            "must be a part of a sequence, a row of a tensor, or a state"
+        )
     return (
         "none that follow each other and are alike in operators, shapes and formats, with one "
         "stream alone from one to the next, without results that leave the model from inside and "

@@ -49,6 +49,37 @@ class Loop(nn.Module):
         return torch.stack(found, 1), c
 
 
+class Constants(nn.Module):
+    """A loop that reads rows of a tensor, one each step, a mask of steps, and a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.gain = nn.GRUCell(INPUTS, HIDDEN), nn.Parameter(torch.rand(HIDDEN))
+        self.rows = nn.Parameter(torch.randn(STEPS, HIDDEN))
+        self.register_buffer("mask", torch.arange(STEPS) % 2 == 0)
+
+    def forward(self, x):
+        h = x.new_zeros(x.shape[0], HIDDEN)
+        for step in range(STEPS):
+            found = self.cell(x[:, step], h) * self.gain + self.rows[step]
+            h = torch.where(self.mask[step], found, h)
+        return h
+
+
+class Shared(nn.Module):
+    """A loop that reads the same from outside in every step."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(INPUTS, HIDDEN)
+
+    def forward(self, x):
+        h, mean = x.new_zeros(x.shape[0], HIDDEN), x.mean(1)
+        for step in x.unbind(1):
+            h = self.cell(step - mean, h)
+        return h
+
+
 def sequence(kind, **options):
     return Recurrent(kind(INPUTS, HIDDEN, batch_first=True, **options))
 
@@ -87,6 +118,8 @@ CASES = {
     "last step": (lambda: last(nn.LSTM), 1),
     "states": (lambda: States(nn.LSTM(INPUTS, HIDDEN, num_layers=2, batch_first=True)), 2),
     "loop": (Loop, 1),
+    "constants": (Constants, 1),
+    "shared": (Shared, 1),
 }
 # In which all steps are alike: a first step that is given no state is another one.
 GIVEN = ("states", "loop")
@@ -194,17 +227,18 @@ def test_formats_are_the_same_in_all_steps():
         assert formats == formats[:1] * len(formats)
 
 
-def test_what_every_step_reads_from_outside_makes_no_loop(tmp_path):
-    class Conditioned(nn.Module):
+def test_a_step_that_is_another_one_is_named(tmp_path):
+    class Fading(nn.Module):
         def __init__(self):
             super().__init__()
             self.cell = nn.GRUCell(INPUTS, HIDDEN)
 
-        def forward(self, x, h, bias):
-            for step in x.unbind(1):
-                h = self.cell(step, h) + bias
+        def forward(self, x, h):
+            for number, step in enumerate(x.unbind(1)):
+                h = self.cell(step, h) * (1 - number / 8)
             return h
 
-    inputs = torch.randn(3, 4, INPUTS), torch.randn(3, HIDDEN), torch.randn(3, HIDDEN)
-    with pytest.raises(EmissionError, match="no layers for reuse"):
-        mase_hw.emit_verilog(Conditioned().eval(), inputs, output=tmp_path / "p", reuse=True)
+    inputs = torch.randn(3, 4, INPUTS), torch.randn(3, HIDDEN)
+    what = r"are not alike: .*test_loops.py:\d+.* differ in the constants of that line"
+    with pytest.raises(EmissionError, match=what):
+        mase_hw.emit_verilog(Fading().eval(), inputs, output=tmp_path / "p", reuse=True)

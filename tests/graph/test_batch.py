@@ -108,6 +108,16 @@ class MaskedHeads(nn.Module):
         return self.attention(x, x, x, attn_mask=hidden)[0]
 
 
+class Begun(nn.Module):
+    """States that begin at constants made beside the rows."""
+
+    def forward(self, x, mask):
+        state = x.new_zeros(x.shape[0], 4) + x.new_full((x.size(0), 1), 0.5)
+        for step in x.unbind(1):
+            state = torch.tanh(state + step) * x.new_ones(x.shape[0], 4)
+        return state
+
+
 class Sorted(nn.Module):
     """Elements of all rows in an order of their own, and back in that of the rows."""
 
@@ -128,7 +138,7 @@ def inputs(rows):
 
 KINDS = [
     MaskByIndex, Repeated, Token, Picked, PickedKind, Kept, Windows, Heads,
-    MaskedHeads, Sorted,
+    MaskedHeads, Begun, Sorted,
 ]  # fmt: skip
 
 

@@ -66,6 +66,13 @@ def test_nothing_is_said_of_a_batch_that_is_free_or_of_one():
     assert said(Merged(), batch=1) == []
 
 
+def test_ids_of_one_dimension_are_one_inference_and_that_is_said():
+    mg = mase_hw.quantize(mase_hw.trace(nn.Embedding(5, 3), torch.tensor([1, 4, 0])))
+    (note,) = [str(note) for note in notes(mg)]
+    assert "all 3 numbers of the example are one inference" in note
+    assert "take [3, 1] and squeeze(1) it" in note
+
+
 def test_emission_says_it_too(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         mase_hw.emit_verilog(Squeezed().eval(), torch.randn(4, 3, 6), output=tmp_path / "p")
