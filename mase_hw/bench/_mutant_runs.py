@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from mase_hw._cache import CACHE_VARIABLE
+from mase_hw.bench._mutant_designs import Source
 from mase_hw.bench._mutations import (
     CHOICE_FILE,
     PACKAGE,
@@ -25,8 +26,6 @@ from mase_hw.bench._mutations import (
 from mase_hw.errors import MaseError, ProofError, SimulationError
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from mase_hw.proof import Machines
     from mase_hw.sim.engine import RunRequest
 
@@ -87,19 +86,6 @@ MEMORY_RUNS = (
 
 
 @dataclass(frozen=True)
-class Source:
-    """A design that is mutated: the model, how it is emitted, and whether its circuit is small."""
-
-    name: str
-    model: Callable[[], nn.Module]
-    shape: tuple[int, ...]
-    config: Mapping[str, Any]
-    parallelism: int
-    memory: str = "on-chip"
-    is_small: bool = True
-
-
-@dataclass(frozen=True)
 class End:
     """What became of a mutant, and what showed it."""
 
@@ -147,6 +133,8 @@ class Subject:
         self._reference = load_reference(self.whole)
         self._is_prepared = False
         self._requests: dict[Run, tuple[RunRequest, Mapping[str, Any]]] = {}
+        # In which cycles beats move, in runs of the design as it is.
+        self._moved: dict[Run, list[list[int]]] = {}
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -270,6 +258,10 @@ class Subject:
             wanted = (self.summary.latency_cycles, self.summary.interval_cycles)
             if measured_cycles(request, result) != wanted:
                 return End("cycles", str(run))
+        moved = [recording.cycles.tolist() for recording in result.streams.values()]
+        # The first run of all is that of the design without a mutation.
+        if moved != self._moved.setdefault(run, moved):
+            return End("cycles", f"other than recorded: {run}")
         return None
 
     @cached_property
