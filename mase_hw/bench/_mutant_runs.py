@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -297,7 +298,7 @@ class Subject:
         """Return whether a mutant is the same as the design, as far as the solver comes."""
         from mase_hw.proof import Machines, equivalent
 
-        module = "" if mutation.kind == "memory" else Path(mutation.file).stem
+        module = self._reader(mutation) if mutation.kind == "memory" else Path(mutation.file).stem
         with self._text(mutation) as (folder, names):
             mutated = Machines(folder, self.summary, names, "" if module == "top" else module)
             try:
@@ -312,6 +313,13 @@ class Subject:
         if verdict.status == "refuted":
             return End("left", f"differs at a port after {verdict.depth} cycles of a run")
         return End("left", "neither a difference nor a proof was found in time")
+
+    def _reader(self, mutation: Mutation) -> str:
+        """Return the module that reads a memory image; none for one that lies outside."""
+        top = self.texts["top.sv"].decode()
+        before = top.partition(f"/{Path(mutation.file).name}\"")[0]
+        found = re.findall(r"^  (mase_\w+) #", before, re.MULTILINE)
+        return found[-1] if found and before != top else ""
 
     def is_same_circuit(self, mutation: Mutation) -> bool:
         """Return whether the mutation changes nothing that is elaborated."""
