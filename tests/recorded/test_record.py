@@ -142,5 +142,6 @@ def test_wrong_hardware_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line.partition(":")[0] for line in lines] == [
         f"{name}, outputs, {record.FAULTS}",
         f"{name}, outputs, data_out_0 of the RTL",
+        f"{name}, paused, {record.FAULTS}",
     ]
     assert record.refused(name, {}, found) is not None
