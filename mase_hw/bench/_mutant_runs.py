@@ -317,7 +317,7 @@ class Subject:
     def _reader(self, mutation: Mutation) -> str:
         """Return the module that reads a memory image; none for one that lies outside."""
         top = self.texts["top.sv"].decode()
-        before = top.partition(f"/{Path(mutation.file).name}\"")[0]
+        before = top.partition(f'/{Path(mutation.file).name}"')[0]
         found = re.findall(r"^  (mase_\w+) #", before, re.MULTILINE)
         return found[-1] if found and before != top else ""
 
