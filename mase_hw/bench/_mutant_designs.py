@@ -124,10 +124,27 @@ def _narrow() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 10), nn.Sigmoid(), nn.Linear(10, 4), nn.Linear(4, 3))
 
 
+def _floats() -> nn.Module:
+    from torch import nn
+
+    class Sum(nn.Module):
+        """What enters a layer is added to its results."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(6, 6)
+
+        def forward(self, data: Tensor) -> Tensor:
+            result: Tensor = data + self.linear(data)
+            return result
+
+    return Sum()
+
+
 UNSIGNED = {**NARROW, "data_in_signed": False, "data_in_rounding": "floor"}
 # A library module that is mutated in a design above goes through these, too: tiles that end
 # unevenly, several tiles of channels, results that are bounded, numbers without a sign, several
-# bursts, rows of several blocks, blocks and sums of one beat.
+# bursts, rows of several blocks, blocks and sums of one beat, sums of floats.
 COMPANIONS = (
     Source("pictures", _pictures, (3, 5, 6), _by_type(NARROW), 2),
     Source("bounded", _bounded, (20,), _by_type(UNSIGNED), 3, "external"),
@@ -145,4 +162,5 @@ COMPANIONS = (
         _by_type({"name": "mxint", "data_in_width": 6, "data_in_block_size": 4}),
         4,
     ),
+    Source("floats", _floats, (6,), _by_type({"name": "fp8_e4m3"}), 2),
 )

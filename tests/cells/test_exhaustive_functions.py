@@ -31,6 +31,7 @@ from mase_hw.cells.float_order import FloatOrder
 from mase_hw.cells.lookup import Lookup
 from mase_hw.cells.prelu_fixed import PreluFixed
 from mase_hw.cells.reduce import Reduce
+from mase_hw.cells.scalar_accumulate import ScalarAccumulate
 from mase_hw.cells.thresholds import Thresholds
 from mase_hw.cells.unary_piecewise import UnaryPiecewise
 from mase_hw.cells.unary_table import UnaryTable
@@ -43,6 +44,7 @@ from tests.cells.rational import (
     check,
     fixed_pattern,
     float_pattern,
+    pattern,
     simulated,
     values_of,
 )
@@ -231,6 +233,26 @@ def binary_float(operation: Operation, left: Format, right: Format, result: Form
     return Claim(cell, inputs, wanted)
 
 
+def scalar_sums(data: Format, weight: Fixed, bias: Fixed, result: Format) -> Claim:
+    """Every sum of two products of a float and an integer, and a bias in steps of the floats."""
+    given = list(
+        itertools.product(*(values_of(item).items() for item in (data, data, weight, weight, bias)))
+    )
+    inputs: dict[str, list[int]] = {"data_in_0": [], "weight": [], "bias": []}
+    wanted = []
+    for (x0, u0), (x1, u1), (w0, v0), (w1, v1), (b, base) in given:
+        inputs["data_in_0"] += [x0, x1]
+        inputs["weight"] += [w0, w1]
+        inputs["bias"].append(b)
+        exact = u0 * v0 + u1 * v1 + base
+        wanted.append(pattern(result, exact))
+    cell = ScalarAccumulate(
+        data.encoding, weight.encoding, bias.encoding, result.encoding, 2, 1, 1, 1, 2 * len(given),
+        sum_width=9, sum_fraction=1,
+    )  # fmt: skip
+    return Claim(cell, inputs, wanted)
+
+
 def where(first: Fixed, second: Fixed, chooses: Fixed, result: Fixed) -> Claim:
     """Every triple."""
     inputs, values = pairs([first, second, chooses])
@@ -329,6 +351,11 @@ def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
                 f"{operation.value} {left} {right}",
                 lambda a=(operation, left, right, result): binary_float(*a),
             )
+    for result in (Fixed(4, 0), Fixed(5, 1, True, "floor", "wrap"), wider):
+        yield (
+            f"scalar sums {result}",
+            lambda a=result: scalar_sums(small, Fixed(2, 0), Fixed(2, 1), a),
+        )
     yield "order", lambda: order(wider)
     for row, maximum in itertools.product((False, True), repeat=2):
         yield (
