@@ -1,5 +1,7 @@
 """Random input to the commands, the functions and the files: only a `MaseError` may come out.
 
+Nothing in it may run as code, and what lies beside it must be there afterwards.
+
 `python -m tests.fuzz [--count 5000] [--seed 0]`, in the checkout's root, tries as many and prints
 each failure with its number; `tests/test_fuzz.py` tries a sample. Nothing is built or trained:
 engines, synthesis and training stand for themselves.
@@ -13,12 +15,14 @@ import contextlib
 import io
 import json
 import os
+import pickle
 import random
 import shutil
 import signal
 import sys
 import tempfile
 import traceback
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +37,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw import cli
+from mase_hw._cache import CACHE_VARIABLE
 from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import MaseError, SimulationError, SynthesisError
 from mase_hw.graph import MaseGraph
@@ -57,6 +62,17 @@ VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 7, 1 << 31, 1 << 63, 1 << 70, 1.5, -0.0, 1e308, "", "a",
     "fixed", "auto", "²", "\n", [], {}, [[]], [None], {"": 0}, {"name": "fixed"}, [1, 2, 3],
 )  # fmt: skip
+# A canary: where a file of this name appears, text from a file or an argument was run.
+CANARY = "RAN"
+CODE = (
+    f"open('{CANARY}', 'w')", f"x=open('{CANARY}', 'w')", f"x\nopen('{CANARY}', 'w')\n",
+    f"') or open('{CANARY}', 'w') #", f'") or open("{CANARY}", "w") #', f"$(touch {CANARY})",
+    f"`touch {CANARY}`", f"; touch {CANARY}", f"x' ; touch {CANARY} ; '", "os.system", "open",
+    f"__import__('pathlib').Path('{CANARY}').touch()", f"{{open('{CANARY}', 'w')}}",
+    f"*/ $system(\"touch {CANARY}\"); /*", f"-CFLAGS $(touch {CANARY})", f"../{CANARY}",
+)  # fmt: skip
+# What is the user's own, in the folders that commands write to.
+OWN = ("thesis.txt", "project/thesis.txt", "project/rtl/thesis.sv", "folder/thesis.txt", "net.py")
 NET = """
 import torch
 from torch import nn
@@ -97,7 +113,7 @@ class Ground:
     """A folder with a model, a project and files to damage."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.harm = folder, ""
         self.template = folder / "template"
         self.template.mkdir(parents=True)
         (self.template / "net.py").write_text(NET)
@@ -118,10 +134,12 @@ class Ground:
         np.savez(
             self.template / "data.npz", inputs=np.zeros((4, 4), np.float32), labels=np.zeros(4)
         )
+        for name in OWN[:-1]:
+            (self.template / name).write_text(name)
 
     @contextlib.contextmanager
     def fresh(self) -> Iterator[Path]:
-        """Yield a copy, which is the working folder."""
+        """Yield a copy, which is the working folder; note what came to harm in it."""
         copy = self.folder / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.template, copy)
@@ -131,6 +149,15 @@ class Ground:
             yield copy
         finally:
             os.chdir(before)
+            ran = [path for path in self.folder.rglob(CANARY) if path.is_file()]
+            lost = [
+                name for name in OWN
+                if not (copy / name).is_file()
+                or (copy / name).read_bytes() != (self.template / name).read_bytes()
+            ]  # fmt: skip
+            self.harm = f"code ran: {ran}" if ran else f"lost: {lost}" if lost else ""
+            for path in ran:
+                path.unlink()
 
 
 Case = Callable[[Ground, random.Random], object]
@@ -273,10 +300,108 @@ def some_inputs(ground: Ground, chance: random.Random) -> object:
     return encode_inputs(streams, given)
 
 
+def a_hostile_file(ground: Ground, chance: random.Random) -> object:
+    """Code in place of names in a graph, a project or a program, and as pickles."""
+    with ground.fresh() as here:
+        kind = chance.randrange(4)
+        if kind == 0:
+            path = here / "net.mase"
+            with safe_open(path, framework="pt") as file:
+                found = json.loads(file.metadata()["mase_graph"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            save_file(tensors, path, {"mase_graph": json.dumps(infected(found, chance))})
+            graph = MaseGraph.load(path)
+            # Torch says what it likes of a graph that does not fit; but it runs no code in it.
+            with contextlib.suppress(Exception):
+                graph(torch.zeros(2, 4))
+            return mase_hw.emit_verilog(graph, output=here / "out")
+        if kind == 1:
+            with_pickles(here / "net.pt2", chance)
+            return ran([chance.choice(["preflight", "emit-verilog"]), "net.pt2"])
+        folder = here / "project"
+        if kind == 2:
+            path = folder / "design.json"
+            path.write_text(json.dumps(infected(json.loads(path.read_text()), chance)))
+        else:
+            path = folder / "files.f"
+            lines = [*path.read_text().splitlines(), chance.choice(CODE)]
+            chance.shuffle(lines)
+            path.write_text("\n".join(lines))
+        return ran([chance.choice(["simulate", "synth", "estimate"]), "project"])
+
+
+def infected(value: Any, chance: random.Random) -> Any:
+    """Return a JSON value with code in place of a text, or of a name."""
+    if isinstance(value, dict) and value:
+        key = chance.choice(list(value))
+        if chance.random() < 0.1:
+            return {(chance.choice(CODE) if name == key else name): value[name] for name in value}
+        return {**value, key: infected(value[key], chance)}
+    if isinstance(value, list) and value:
+        place = chance.randrange(len(value))
+        return [*value[:place], infected(value[place], chance), *value[place + 1 :]]
+    return chance.choice(CODE)
+
+
+class Pickled:
+    """What runs code when it is read as a pickle."""
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str, str]]:
+        return open, (CANARY, "w")
+
+
+def with_pickles(path: Path, chance: random.Random) -> None:
+    """Put pickles that run code in place of members of an archive, or of all of it."""
+    text = pickle.dumps(Pickled())
+    if chance.random() < 0.2:
+        path.write_bytes(text)
+        return
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in chance.sample(list(members), chance.choice([1, 2, len(members)])):
+        members[name] = text
+    if chance.random() < 0.5:
+        members["archive/data.pkl"] = text
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+def a_cache(ground: Ground, chance: random.Random) -> object:
+    """A damaged entry of the cache: a build, or the weights of a trained model."""
+    from mase_hw.models._base import _restore, _write
+    from mase_hw.sim._cache import build_once
+
+    def make(folder: Path) -> None:
+        (folder / "inside").mkdir()
+        for name in ("binary", "inside/unit.o"):
+            (folder / name).write_bytes(name.encode() * 20)
+
+    with ground.fresh() as here, patch.dict(os.environ, {CACHE_VARIABLE: str(here / "cache")}):
+        if chance.random() < 0.3:
+            model = nn.Linear(3, 2)
+            _write(here / "weights", model.state_dict())
+            damage(here / "weights", chance)
+            return _restore(model, here / "weights")
+        folder = build_once("things", "a", make)
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        for path in chance.sample(files, chance.choice([1, 2])):
+            if path.suffix == ".json" and chance.random() < 0.5:
+                path.write_text(json.dumps(mutated(json.loads(path.read_text()), chance)))
+            else:
+                damage(path, chance)
+        build_once("things", "a", make)
+        for name in ("binary", "inside/unit.o"):
+            assert (folder / name).read_bytes() == name.encode() * 20, name
+        return folder
+
+
 CASES: dict[Case, int] = {
     a_command: 6, a_graph_file: 4, a_program_file: 2, a_project: 4, a_configuration: 4,
     some_inputs: 3,
 }  # fmt: skip
+# Inputs whose number ends with this digit are of one kind.
+OF_ONE_KIND: dict[int, Case] = {5: a_hostile_file, 7: a_cache}
 
 
 def damage(path: Path, chance: random.Random) -> None:
@@ -345,16 +470,18 @@ def tried(seed: int, numbers: Iterable[int]) -> list[Failure]:
 
 
 def _try(ground: Ground, chance: random.Random, number: int) -> Failure | None:
-    case = chance.choices(list(CASES), list(CASES.values()))[0]
+    drawn = chance.choices(list(CASES), list(CASES.values()))[0]
+    case = OF_ONE_KIND.get(number % 10, drawn)
     said = io.StringIO()
+    ground.harm = ""
     signal.alarm(SECONDS)
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             case(ground, chance)
     except MaseError as error:
         message = str(error)
-        plain = message.strip() and "Traceback" not in message
-        return None if plain else Failure(number, case.__name__, f"no plain message: {message!r}")
+        if not message.strip() or "Traceback" in message:
+            return Failure(number, case.__name__, f"no plain message: {message!r}")
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -363,7 +490,7 @@ def _try(ground: Ground, chance: random.Random, number: int) -> Failure | None:
         signal.alarm(0)
     if "Traceback" in said.getvalue():
         return Failure(number, case.__name__, said.getvalue()[-2000:])
-    return None
+    return Failure(number, case.__name__, ground.harm) if ground.harm else None
 
 
 def main() -> int:

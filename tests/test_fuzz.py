@@ -1,5 +1,6 @@
 """A sample of random input: only messages come of it (`python -m tests.fuzz` tries thousands)."""
 
+import pickle
 import random
 
 import pytest
@@ -22,15 +23,39 @@ def test_what_was_found_stays_mended():
     assert not failures, "\n".join(f"{item.number} {item.what}\n{item.text}" for item in failures)
 
 
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    return fuzz.Ground(tmp_path_factory.mktemp("fuzz"))
+
+
 @pytest.mark.parametrize("error", [ValueError("no message"), RecursionError(), SystemExit()])
-def test_another_exception_is_a_failure(monkeypatch, error):
+def test_another_exception_is_a_failure(monkeypatch, ground, error):
     def case(ground: object, chance: object) -> None:
         raise error
 
     monkeypatch.setattr(fuzz, "CASES", {case: 1})
-    failure = fuzz._try(None, random.Random(0), 7)
+    failure = fuzz._try(ground, random.Random(0), 1)
     assert failure is not None
-    assert failure.number == 7
+    assert failure.number == 1
+
+
+def test_code_that_ran_is_a_failure(monkeypatch, ground):
+    def case(ground: fuzz.Ground, chance: random.Random) -> None:
+        with ground.fresh():
+            pickle.loads(pickle.dumps(fuzz.Pickled())).close()
+
+    monkeypatch.setattr(fuzz, "CASES", {case: 1})
+    assert "code ran" in fuzz._try(ground, random.Random(0), 1).text
+
+
+@pytest.mark.parametrize("name", fuzz.OWN)
+def test_a_file_that_is_lost_is_a_failure(monkeypatch, ground, name):
+    def case(ground: fuzz.Ground, chance: random.Random) -> None:
+        with ground.fresh() as here:
+            (here / name).write_text("other")
+
+    monkeypatch.setattr(fuzz, "CASES", {case: 1})
+    assert name in fuzz._try(ground, random.Random(0), 1).text
 
 
 def test_a_value_is_mutated_in_one_place():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from mase_hw._cache import CACHE_VARIABLE
+from mase_hw.bench._mutant_designs import Source
 from mase_hw.bench._mutations import (
     CHOICE_FILE,
     PACKAGE,
@@ -25,8 +27,6 @@ from mase_hw.bench._mutations import (
 from mase_hw.errors import MaseError, ProofError, SimulationError
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from mase_hw.proof import Machines
     from mase_hw.sim.engine import RunRequest
 
@@ -87,19 +87,6 @@ MEMORY_RUNS = (
 
 
 @dataclass(frozen=True)
-class Source:
-    """A design that is mutated: the model, how it is emitted, and whether its circuit is small."""
-
-    name: str
-    model: Callable[[], nn.Module]
-    shape: tuple[int, ...]
-    config: Mapping[str, Any]
-    parallelism: int
-    memory: str = "on-chip"
-    is_small: bool = True
-
-
-@dataclass(frozen=True)
 class End:
     """What became of a mutant, and what showed it."""
 
@@ -147,6 +134,8 @@ class Subject:
         self._reference = load_reference(self.whole)
         self._is_prepared = False
         self._requests: dict[Run, tuple[RunRequest, Mapping[str, Any]]] = {}
+        # In which cycles beats move, in runs of the design as it is.
+        self._moved: dict[Run, list[list[int]]] = {}
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -270,6 +259,10 @@ class Subject:
             wanted = (self.summary.latency_cycles, self.summary.interval_cycles)
             if measured_cycles(request, result) != wanted:
                 return End("cycles", str(run))
+        moved = [recording.cycles.tolist() for recording in result.streams.values()]
+        # The first run of all is that of the design without a mutation.
+        if moved != self._moved.setdefault(run, moved):
+            return End("cycles", f"other than recorded: {run}")
         return None
 
     @cached_property
@@ -305,7 +298,7 @@ class Subject:
         """Return whether a mutant is the same as the design, as far as the solver comes."""
         from mase_hw.proof import Machines, equivalent
 
-        module = "" if mutation.kind == "memory" else Path(mutation.file).stem
+        module = self._reader(mutation) if mutation.kind == "memory" else Path(mutation.file).stem
         with self._text(mutation) as (folder, names):
             mutated = Machines(folder, self.summary, names, "" if module == "top" else module)
             try:
@@ -320,6 +313,13 @@ class Subject:
         if verdict.status == "refuted":
             return End("left", f"differs at a port after {verdict.depth} cycles of a run")
         return End("left", "neither a difference nor a proof was found in time")
+
+    def _reader(self, mutation: Mutation) -> str:
+        """Return the module that reads a memory image; none for one that lies outside."""
+        top = self.texts["top.sv"].decode()
+        before = top.partition(f'/{Path(mutation.file).name}"')[0]
+        found = re.findall(r"^  (mase_\w+) #", before, re.MULTILINE)
+        return found[-1] if found and before != top else ""
 
     def is_same_circuit(self, mutation: Mutation) -> bool:
         """Return whether the mutation changes nothing that is elaborated."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from mase_hw.bench._base import Benchmark, Row
-from mase_hw.bench._mutant_runs import Source, Subject
-from mase_hw.bench.mutants import SOURCES
+from mase_hw.bench._mutant_designs import SOURCES, Source
+from mase_hw.bench._mutant_runs import Subject
 
 # Resets of each design in each engine, half of them while ports pause.
 RESETS = {"native": 500, "cocotb": 160}

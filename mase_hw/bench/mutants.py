@@ -5,86 +5,32 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from mase_hw._cache import cache_folder
 from mase_hw._registry import nearest
 from mase_hw.bench._base import Benchmark, Row
-from mase_hw.bench._mutant_runs import KILLED, End, Ending, Source, Subject, settled
+from mase_hw.bench._mutant_designs import COMPANIONS, SOURCES
+from mase_hw.bench._mutant_runs import KILLED, End, Ending, Subject, settled
 from mase_hw.bench._mutations import Finder, Kind, Mutation, memory_bits
 from mase_hw.errors import ConfigError
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 SAMPLES, QUICK_SAMPLES = 560, 24
 SEED = 0
 BAR_PERCENT = 97
+# It names the place of the model's source, and changes nothing.
+COMMENT = re.compile(rb"//[^\n]*")
 # Of a hundred mutations, how many are of which kind.
 SHARES: Mapping[Kind, int] = {
     "operator": 28, "condition": 24, "constant": 12, "signal": 15, "statement": 9,
     "parameter": 6, "memory": 6,
 }  # fmt: skip
-NARROW = {
-    "name": "fixed", "data_in_width": 6, "data_in_frac_width": 3, "weight_width": 6,
-    "weight_frac_width": 4,
-}  # fmt: skip
-
-
-def _perceptron() -> nn.Module:
-    from torch import nn
-
-    return nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 4))
-
-
-def _residual() -> nn.Module:
-    import torch
-    from torch import nn
-
-    class Residual(nn.Module):
-        """Two convolutions, the second one beside what it takes, pooling, a classifier."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.first = nn.Conv2d(1, 2, 3, padding=1)
-            self.second = nn.Conv2d(2, 2, 3, padding=1)
-            self.pool = nn.MaxPool2d(2)
-            self.classify = nn.Linear(8, 3)
-
-        def forward(self, data: Tensor) -> Tensor:
-            found = torch.relu(self.first(data))
-            found = torch.relu(found + self.second(found))
-            result: Tensor = self.classify(torch.flatten(self.pool(found), 1))
-            return result
-
-    return Residual()
-
-
-def _by_type(entry: Mapping[str, object]) -> dict[str, object]:
-    return {"by": "type", "default": {"config": dict(entry)}}
-
-
-SOURCES = {
-    source.name: source
-    for source in (
-        Source("perceptron", _perceptron, (8,), _by_type(NARROW), 2),
-        Source("residual", _residual, (1, 4, 4), _by_type(NARROW), 1),
-        Source(
-            "blocks",
-            _perceptron,
-            (8,),
-            _by_type({"name": "mxint", "data_in_width": 5}),
-            2,
-            is_small=False,
-        ),
-        Source("external", _perceptron, (8,), _by_type(NARROW), 2, "external"),
-    )
-}
 
 
 class Mutants(Benchmark):
@@ -140,6 +86,7 @@ class Sample:
     def __init__(self, samples: int, folder: Path) -> None:
         self._subjects = {name: Subject(source, folder) for name, source in SOURCES.items()}
         everything = list(self._subjects.values())
+        self._companions = [Subject(source, folder) for source in COMPANIONS]
         self._chosen = choose(everything, samples)
         self._kept = Kept(everything, samples)
 
@@ -162,7 +109,8 @@ class Sample:
     def settle(self, names: Sequence[str]) -> None:
         """Simulate what no run showed in other designs, and try proofs."""
         for number, home, item in list(self._open(names, "unseen")):
-            others = [other for other in self._subjects.values() if other is not home]
+            every = (*self._subjects.values(), *self._companions)
+            others = [other for other in every if other is not home]
             for other in others:
                 other.prepare(self._chosen)
             self._kept.add(home, item, settled(item, number, home, others))
@@ -213,7 +161,7 @@ class Kept:
         content = hashlib.sha256(f"{SEED} {samples} {SHARES}".encode())
         for subject in subjects:
             for name, text in subject.texts.items():
-                content.update(name.encode() + b"\0" + text)
+                content.update(name.encode() + b"\0" + COMMENT.sub(b"", text))
         self._path = cache_folder("mutants") / f"{content.hexdigest()[:16]}.jsonl"
         self._ends: dict[str, End] = {}
         if self._path.is_file():

@@ -1,4 +1,4 @@
-"""Parts of streams that no cell describes as a stream: forks, joins and gearboxes.
+"""What no cell describes as a stream with inputs: forks, joins, gearboxes and sources of words.
 
 The properties of each are a template of their own, `templates/proof_PART.sv.j2`.
 """
@@ -29,6 +29,11 @@ class Part:
     def proofs(cls) -> Sequence[Part]:
         """Return the parameters that it is proved for."""
         raise NotImplementedError
+
+    @property
+    def images(self) -> Mapping[str, str]:
+        """The memory images that the module reads, by file."""
+        return {}
 
     @property
     def described(self) -> str:
@@ -101,6 +106,40 @@ class Gearbox(Part):
         return [cls(*item) for item in sizes]
 
 
+@dataclass(frozen=True)
+class RomSource(Part):
+    """A source of `depth` words for ever, each for `hold` beats, in block memory or elsewhere."""
+
+    name: ClassVar[str] = "rom_source"
+    module: ClassVar[str] = "mase_rom_source"
+    depth: int
+    hold: int
+    block: bool = False
+
+    @property
+    def words(self) -> list[int]:
+        """Words that differ, and whose order is no count."""
+        return sorted(range(self.depth), key=lambda place: (place * 5 + 3) % 8)
+
+    @property
+    def values(self) -> Mapping[str, object]:
+        """The parameters, the words, and bits of a word and of counts."""
+        bits = max(self.depth, self.hold).bit_length()
+        (file,) = self.images
+        return {**super().values, "words": self.words, "width": bits, "bits": bits, "file": file}
+
+    @property
+    def images(self) -> Mapping[str, str]:
+        """The words."""
+        return {"words.mem": "".join(f"{word:x}\n" for word in self.words)}
+
+    @classmethod
+    def proofs(cls) -> Sequence[Part]:
+        """One word up to five, one beat up to three."""
+        sizes = ((1, 1), (2, 1), (3, 1), (4, 2), (5, 3))
+        return [*(cls(*item) for item in sizes), cls(3, 2, block=True)]
+
+
 def parts() -> Iterator[type[Part]]:
     """Yield all parts."""
-    yield from (Fork, Join, Gearbox)
+    yield from (Fork, Join, Gearbox, RomSource)

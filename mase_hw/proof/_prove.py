@@ -45,7 +45,7 @@ def prove(
     """Prove the properties of a cell, or of all, over the parameters that its class gives.
 
     Args:
-        name: of the cell's class or of its module, or of a part (`Fork`, `Join`, `Gearbox`); None
+        name: of the cell's class or of its module, or of a part (`Fork`, `RomSource`, ...); None
             for all.
         limit_seconds: for each search of a proof, and again of a fault where there is no proof.
         samples: how many sets of parameters of a cell are proved; None for all.
@@ -157,8 +157,10 @@ def _images(cell: Cell, folder: Path) -> dict[str, str]:
 def prove_part(
     part: Part, *, limit_seconds: float = LIMIT_SECONDS, texts: Mapping[str, str] | None = None
 ) -> Iterator[ProofRow]:
-    """Yield what becomes of each property of a fork, a join or a gearbox, as `prove_cell` does."""
+    """Yield what becomes of each property of a part, as `prove_cell` does."""
     with TemporaryDirectory(prefix="mase_hw_proof_") as scratch:
+        for file, words in part.images.items():
+            Path(scratch, file).write_text(words)
         sources = {part.module: library()[part.module], **(texts or {}), TOP: part.text}
         name = type(part).__name__
         yield from _solved(name, part.described, sources, Path(scratch), limit_seconds)

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from mase_hw.bench._mutant_designs import SOURCES
 from mase_hw.bench._mutant_runs import End, Subject
 from mase_hw.bench._mutations import (
     Finder,
@@ -15,7 +16,7 @@ from mase_hw.bench._mutations import (
     package,
     replaced,
 )
-from mase_hw.bench.mutants import SHARES, SOURCES, choose, sums
+from mase_hw.bench.mutants import SHARES, choose, sums
 from mase_hw.errors import ConfigError
 
 TEXT = b"module m;\n  assign y = a && (b || c);\n  always_ff @(posedge clk) q <= d;\nendmodule\n"

@@ -1,97 +1,30 @@
-"""Small arithmetic cells equal an independent definition for all inputs.
-
-The definition is rational arithmetic on values: what is computed, exactly, and then the value of
-the result's format that its rounding and overflow choose, out of a list of all of them. Nothing of
-`mase_hw.arithmetic` is used.
-"""
+"""Small casts, sums and requantisation equal rational arithmetic for all inputs."""
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 
 import pytest
 import torch
 
-from mase_hw.cells import Cell
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.cells.requantize import Requantize
 from mase_hw.formats import Encoding, Format, make_format
 from mase_hw.formats.fixed import OVERFLOW_MODES, ROUNDING_MODES, Fixed
-from tests.formats.block_rule import Numbers, encoded, floats, integers
-from tests.rtl_bench import Bench, Case, cell_case
-
-HALF = Fraction(1, 2)
-
-
-def bits_of(number: Format, codes: torch.Tensor) -> list[int]:
-    return number.to_fields(codes.reshape(-1, 1), 1)[""].reshape(-1).tolist()
-
-
-def values_of(number: Format) -> dict[int, Fraction]:
-    """Return the value of every pattern of bits that is a number."""
-    width = number.encoding.width
-    patterns = torch.arange(1 << width)
-    codes = number.from_fields({"": patterns.reshape(-1, 1)}).reshape(-1)
-    values = number.decode(codes).double().tolist()
-    again = bits_of(number, codes)
-    return {
-        pattern: Fraction(value)
-        for pattern, value, back in zip(patterns.tolist(), values, again, strict=True)
-        if math.isfinite(value) and back == pattern
-    }
-
-
-def rounded(value: Fraction, mode: str) -> int:
-    """Return an integer, as IEEE 754 names the directions."""
-    below = math.floor(value)
-    rest = value - below
-    if mode == "floor" or not rest:
-        return below
-    if mode == "toward_zero":
-        return below + (value < 0)
-    if rest == HALF:
-        return below + 1 if mode == "nearest_up" else below + below % 2
-    return below + (rest > HALF)
-
-
-def fixed_pattern(number: Fixed, value: Fraction) -> int:
-    """Return the bits of the code of a value in fixed point."""
-    code = rounded(value * Fraction(2) ** number.frac_width, number.rounding)
-    low = -(2 ** (number.width - 1)) if number.signed else 0
-    high = low + 2**number.width - 1
-    if number.overflow == "saturate":
-        code = min(max(code, low), high)
-    return code % 2**number.width
-
-
-def float_pattern(number: Format, value: Fraction) -> int:
-    """Return the bits of the nearest value, the one with an even mantissa of two."""
-    values = values_of(number)
-    distance = min(abs(value - item) for item in values.values())
-    near = [pattern for pattern, item in values.items() if abs(value - item) == distance]
-    even = [pattern for pattern in near if pattern % 2 == 0] or near
-    # A zero has the sign of what was rounded, or none where that has none.
-    signed = [item for item in even if (item >> (number.encoding.width - 1)) == (value < 0)]
-    return (signed or even)[0]
-
-
-def pattern(number: Format, value: Fraction) -> int:
-    if isinstance(number, Fixed):
-        return fixed_pattern(number, value)
-    return float_pattern(number, value)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A cell, its inputs by port, and the bits of each result."""
-
-    cell: Cell
-    inputs: dict[str, list[int]]
-    wanted: list[int]
+from tests.cells.rational import (
+    HALF,
+    Claim,
+    bits_of,
+    check,
+    fixed_pattern,
+    float_pattern,
+    pattern,
+    simulated,
+    values_of,
+)
+from tests.formats.block_rule import Numbers, encoded, float_scaled, floats, integers
 
 
 def cast(source: Format, result: Format, negate: bool = False) -> Claim:
@@ -143,14 +76,33 @@ def requantized(width: int, multiplier_bits: int, shift: int, result: Fixed) -> 
     return Claim(cell, inputs, wanted)
 
 
-def blocks(source: Fixed, result: Format, elements: Numbers, low: int, high: int) -> Claim:
+Rule = Callable[[list[Fraction]], tuple[int, list[int]]]
+
+
+def power(elements: Numbers, low: int, high: int) -> Rule:
+    """Return the rule of blocks whose scale is a power of two, which is coded without a sign."""
+
+    def rule(block: list[Fraction]) -> tuple[int, list[int]]:
+        shared, bits = encoded(elements, low, high, block)
+        return shared - low, bits
+
+    return rule
+
+
+def scaled(block: list[Fraction]) -> tuple[int, list[int]]:
+    """Return the code of a scale that is a float, and the elements."""
+    scale, bits = float_scaled(block)
+    return next(code for code, value in floats(4, 3).items() if value == scale), bits
+
+
+def blocks(source: Fixed, result: Format, rule: Rule) -> Claim:
     """Every block of two codes, in one beat: the scale lies above the elements."""
     values = list(itertools.product(values_of(source).items(), repeat=2))
-    width, bias = result.encoding.width, result.encoding.scale_bias
+    width = result.encoding.width
     wanted = []
     for block in values:
-        shared, bits = encoded(elements, low, high, [value for _, value in block])
-        wanted.append(((shared + bias) << width | bits[1]) << width | bits[0])
+        shared, bits = rule([value for _, value in block])
+        wanted.append((shared << width | bits[1]) << width | bits[0])
     inputs = [pair[1][0] << source.width | pair[0][0] for pair in values]
     cell = CastMixed(source.encoding, result.encoding, 2, 1, 2, beats=len(values))
     return Claim(cell, {"data_in_0": inputs}, wanted)
@@ -163,15 +115,15 @@ FLOATS = [
 ]
 
 
-# A format of blocks, its elements, the smallest and the largest exponent of a block.
-BLOCKS = (
-    ({"name": "mxint", "width": 4, "exponent_width": 4}, integers(4), -7, 8),
+# A format of blocks, and its rule.
+BLOCKS: tuple[tuple[dict[str, object], Rule], ...] = (
+    ({"name": "mxint", "width": 4, "exponent_width": 4}, power(integers(4), -7, 8)),
     (
         {"name": "block_minifloat", "width": 4, "exponent_width": 2, "exponent_bias_width": 4},
-        floats(2, 1),
-        -7,
-        8,
+        power(floats(2, 1), -7, 8),
     ),
+    ({"name": "mxfp4"}, power(floats(2, 1), -127, 127)),
+    ({"name": "nvfp4"}, scaled),
 )
 
 
@@ -191,18 +143,18 @@ def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
         for source in (Fixed(7, 3), Fixed(6, 5, False), *floats):
             if source is not number:
                 yield f"cast {source} {number}", lambda a=source, b=number: cast(a, b)
-    for entry, *rule in BLOCKS:
+    for entry, rule in BLOCKS:
         number = make_format({**entry, "block_size": 2})
         for source in (Fixed(5, 2), Fixed(6, 8)):
-            yield f"cast {source} {number}", lambda a=source, b=number, c=rule: blocks(a, b, *c)
+            yield f"cast {source} {number}", lambda a=source, b=number, c=rule: blocks(a, b, c)
     for rounding, overflow in itertools.product(ROUNDING_MODES, OVERFLOW_MODES):
         result = Fixed(3, 1, True, rounding, overflow)
         yield (
             f"sums {rounding} {overflow}",
             lambda b=result: sums(Fixed(2, 1), Fixed(2, 1, False), Fixed(2, 3), b),
         )
-        scaled = Fixed(4, 0, True, rounding, overflow)
-        yield f"requantized {rounding} {overflow}", lambda b=scaled: requantized(6, 4, 5, b)
+        whole = Fixed(4, 0, True, rounding, overflow)
+        yield f"requantized {rounding} {overflow}", lambda b=whole: requantized(6, 4, 5, b)
 
 
 CLAIMS = dict(claims())
@@ -210,31 +162,14 @@ CLAIMS = dict(claims())
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory) -> dict[str, tuple[Claim, list[int]]]:
-    made = {f"c{number}": claim() for number, claim in enumerate(CLAIMS.values())}
-    cases: list[Case] = [cell_case(name, claim.cell, claim.inputs) for name, claim in made.items()]
-    outputs = Bench(cases, tmp_path_factory.mktemp("exhaustive")).run("none")
-    names = dict(zip(CLAIMS, made, strict=True))
-    return {name: (made[short], outputs[short].beats) for name, short in names.items()}
+    made = {name: claim() for name, claim in CLAIMS.items()}
+    beats = simulated(made, tmp_path_factory.mktemp("exhaustive"))
+    return {name: (claim, beats[name]) for name, claim in made.items()}
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_input_gives_what_rational_arithmetic_says(name, found):
-    claim, beats = found[name]
-    assert len(beats) == len(claim.wanted)
-    wrong = [
-        place
-        for place, pair in enumerate(zip(beats, claim.wanted, strict=True))
-        if pair[0] != pair[1]
-    ]
-    shown = [
-        (
-            {port: bits[place * len(bits) // len(beats)] for port, bits in claim.inputs.items()},
-            beats[place],
-            claim.wanted[place],
-        )
-        for place in wrong[:5]
-    ]
-    assert not wrong, shown
+    check(*found[name])
 
 
 @pytest.mark.parametrize(

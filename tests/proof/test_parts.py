@@ -1,10 +1,10 @@
-"""Forks, joins and gearboxes are proved unbounded, and fail when they are broken on purpose."""
+"""Forks, joins, gearboxes and sources are proved unbounded, and fail when they are broken."""
 
 import pytest
 
 from mase_hw.emit.library import library
 from mase_hw.proof import prove, prove_part
-from mase_hw.proof._parts import Fork, Gearbox, Join, parts
+from mase_hw.proof._parts import Fork, Gearbox, Join, RomSource, parts
 
 LIMIT_SECONDS = 8.0
 BROKEN = {
@@ -31,10 +31,26 @@ BROKEN = {
     "bits in the wrong place": (
         Gearbox(2, 3, 2), "right data", "held_d[place*Unit+:IN_WIDTH]", "held_d[0+:IN_WIDTH]",
     ),
+    "a word that is left out": (RomSource(3, 1), "right data", "DEPTH - 1)) ?", "DEPTH - 2)) ?"),
+    "a word that goes on too long": (
+        RomSource(4, 2), "right data", "HoldWidth'(HOLD - 1)", "HoldWidth'(HOLD)",
+    ),
+    "a word that is changed while it waits": (
+        RomSource(3, 1), "stable", "      word_q   <= word;\n      data_out <= word_q;\n    end\n",
+        "      word_q   <= word;\n    end\n    data_out <= word_q;\n",
+    ),
+    "a source that runs dry": (
+        RomSource(2, 1), "offered in time", "word_valid <= 1'b1;", "word_valid <= address_q == '0;",
+    ),
+    "words from before the reset": (
+        RomSource(3, 1), "right data", "      address_q <= '0;\n", "",
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("part", [Fork(2), Join(3), Gearbox(4, 3, 3), Gearbox(2, 3, 2)], ids=str)
+@pytest.mark.parametrize(
+    "part", [Fork(2), Join(3), Gearbox(4, 3, 3), Gearbox(2, 3, 2), *RomSource.proofs()], ids=str
+)
 def test_a_part_is_proved_whole(part):
     rows = list(prove_part(part, limit_seconds=LIMIT_SECONDS))
     assert {row.claim for row in rows} >= {"stable", "not invented", "offered in time"}
@@ -57,4 +73,4 @@ def test_parts_are_found_by_name_and_by_module():
     report = prove("mase_stream_join", limit_seconds=LIMIT_SECONDS, samples=1)
     assert {row.cell for row in report.rows} == {"Join"}
     assert not report.refuted
-    assert {cls.__name__ for cls in parts()} == {"Fork", "Join", "Gearbox"}
+    assert {cls.__name__ for cls in parts()} == {"Fork", "Join", "Gearbox", "RomSource"}

@@ -26,11 +26,13 @@ from tests.recorded import designs
 
 PATH = Path(__file__).with_name("record.json")
 COMMAND = "python -m tests.recorded.record"
-FIELDS = ("outputs", "interval", "latency", "multipliers", "area")
+FIELDS = ("outputs", "interval", "latency", "multipliers", "paused", "area")
 WITHOUT_AREA = FIELDS[:-1]
 # Resources that may not grow by more than this; flip-flops may.
 AREA_TOLERANCE = 0.03
 AREA_HELD = ("lut", "dsp", "bram")
+# Of small designs: how many cycles all inferences take with pauses of this seed.
+STALL, SEED = 0.5, 1
 FAULTS = "wrong elements and broken stream rules"
 
 Entry = Mapping[str, Mapping[str, Any]]
@@ -42,18 +44,28 @@ def measure(name: str, fields: Sequence[str] = FIELDS) -> dict[str, dict[str, An
     `outputs` are SHA-256 sums of integer codes: those that the simulated hardware put on each port,
     and those of the integer reference; and the faults of the simulation. `interval` and `latency`
     are cycles of a simulation without pauses beside their predictions; `area` is what Yosys says
-    for xcup.
+    for xcup. `paused`, of small designs, are the cycles of a run with pauses at all ports.
     """
+    fields = [field for field in fields if field in fields_of(name)]
     with tempfile.TemporaryDirectory(prefix="mase-hw-record-") as folder:
         project, inputs = designs.emit(name, Path(folder) / "project")
         found: dict[str, dict[str, Any]] = {}
         if {"outputs", "interval", "latency"} & set(fields):
             found |= _simulated(project, inputs)
         found["multipliers"] = {"total": sum(node.multipliers for node in project.design.nodes)}
+        if "paused" in fields:
+            report = simulate(project.folder, inputs, stall=STALL, seed=SEED)
+            faults = report.mismatches + len(report.violations)
+            found["paused"] = {"cycles": report.cycles, FAULTS: faults}
         if "area" in fields:
             total = synthesize(project.folder, "xcup").total
             found["area"] = {kind: getattr(total, kind) for kind in ("lut", "ff", "dsp", "bram")}
     return {field: found[field] for field in fields}
+
+
+def fields_of(name: str) -> tuple[str, ...]:
+    """Return what is recorded of a design."""
+    return tuple(field for field in FIELDS if field != "paused" or name in designs.SMALL)
 
 
 def _simulated(project: Project, inputs: Tensor) -> dict[str, dict[str, Any]]:
@@ -126,7 +138,7 @@ def _inexact(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any]) -
 
 def refused(name: str, recorded: Entry, found: Entry) -> str | None:
     """Return why figures are not fit to be recorded, if they are not."""
-    faults = found.get("outputs", {}).get(FAULTS)
+    faults = sum(found.get(field, {}).get(FAULTS, 0) for field in ("outputs", "paused"))
     if faults:
         return f"{name} is not recorded: {faults} {FAULTS}"
     before = recorded.get("latency", {})

@@ -53,8 +53,8 @@ def test_every_registered_network_is_known() -> None:
 def test_everything_is_recorded_whole() -> None:
     found = record.load()
     assert list(found) == designs.names()
-    for entry in found.values():
-        assert tuple(entry) == record.FIELDS
+    for name, entry in found.items():
+        assert tuple(entry) == record.fields_of(name)
         assert entry["interval"]["predicted"] == entry["interval"]["simulated"]
         outputs = dict(entry["outputs"])
         assert outputs.pop(record.FAULTS) == 0
@@ -142,5 +142,6 @@ def test_wrong_hardware_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line.partition(":")[0] for line in lines] == [
         f"{name}, outputs, {record.FAULTS}",
         f"{name}, outputs, data_out_0 of the RTL",
+        f"{name}, paused, {record.FAULTS}",
     ]
     assert record.refused(name, {}, found) is not None
