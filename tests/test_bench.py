@@ -149,7 +149,7 @@ def test_a_layer_is_emitted():
     ("name", "cause"),
     [
         ("MixtralForCausalLM", "it orders along dimension 0"),
-        ("OPTForCausalLM", "it sums int64; only real numbers"),
+        ("DebertaV2ForSequenceClassification", "mase.rows_like.default has no hardware"),
     ],
 )
 def test_an_architecture_without_hardware_has_a_row_with_the_cause(name, cause):

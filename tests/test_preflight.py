@@ -166,20 +166,11 @@ def test_a_tensor_without_elements_is_refused():
     assert "it leaves no element" in found[0]
 
 
-def test_a_sum_of_whole_numbers_up_to_each_is_named():
-    """The positions of tokens that follow from a mask."""
-
-    class Positions(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table = nn.Embedding(9, 4)
-
-        def forward(self, mask):
-            return self.table(torch.cumsum(mask, dim=1))
-
-    mask = torch.ones(2, 5, dtype=torch.int64)
-    problems = preflight(mase_hw.quantize(mase_hw.trace(Positions(), mask)))
-    assert any("it sums int64; only real numbers are taken" in str(item) for item in problems)
+def test_rows_of_whole_numbers_at_computed_places_are_named():
+    """They are looked up where they are real, or all alike."""
+    kinds = torch.tensor([0, 1, 1])
+    found = reasons(Apply(lambda x, kinds: kinds[x], kinds), torch.tensor([[0, 2], [1, 1]]))
+    assert any("only rows of a table of real numbers" in item for item in found)
 
 
 @pytest.mark.parametrize("function", [torch.nonzero, lambda x: torch.unique(x)])

@@ -298,14 +298,26 @@ def _without_rows(module: GraphModule, index: Any, rank: int) -> Node | None:
 def _pick(module: GraphModule, source: Node, index: Node) -> Node:
     """Return the element of every row of `source` that an index per row names."""
     rest = [int(size) for size in _shape(source)[2:]]
-    call = module.graph.call_function
-    spread = call(_aten.reshape.default, (index, [-1, 1, *([1] * len(rest))]))
-    if rest:
-        spread = call(_aten.expand.default, (spread, [-1, 1, *rest]))
-    # A negative index counts from the end, which gather does not know.
-    length = int(_shape(source)[1])
-    spread = call(_aten.remainder.Scalar, (spread, length))
-    return call(_aten.squeeze.dim, (call(_aten.gather.default, (source, 1, spread)), 1))
+    call, length = module.graph.call_function, int(_shape(source)[1])
+    if not _counts_from_front(index):
+        behind = call(_aten.lt.Scalar, (index, 0))
+        index = call(_aten.where.self, (behind, call(_aten.add.Tensor, (index, length)), index))
+    ones = [1] * len(rest)
+    spread = call(_aten.reshape.default, (index, [-1, 1, *ones]))
+    if not source.meta["val"].is_floating_point():
+        if rest:
+            spread = call(_aten.expand.default, (spread, [-1, 1, *rest]))
+        return call(_aten.squeeze.dim, (call(_aten.gather.default, (source, 1, spread)), 1))
+    places = call(_aten.reshape.default, (call(_aten.arange.default, (length,)), [length, *ones]))
+    chosen = call(_aten.where.ScalarOther, (call(_aten.eq.Tensor, (spread, places)), source, 0.0))
+    return call(_aten.sum.dim_IntList, (chosen, [1]))
+
+
+def _counts_from_front(index: Node) -> bool:
+    """Return whether an index is that of an element of a row, which is never below zero."""
+    while index.target in _CARRIERS and index.all_input_nodes:
+        index = index.all_input_nodes[0]
+    return index.target in (_aten.argmax.default, _aten.argmin.default)
 
 
 def _look_up_shared(module: GraphModule, node: Node, constants: set[Node]) -> Node:

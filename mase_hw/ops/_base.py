@@ -166,6 +166,7 @@ class Operator(ABC):
             `s` times as large, or the same whole numbers.
         elementwise: true when an element of the result depends on its own element of each stream
             alone, and on constants.
+        whole: true when a result of whole numbers is a whole number, computed without rounding.
         options: the keys of a configuration that are none of a number format's, and their values;
             a call has those that are given among its attributes.
     """
@@ -195,6 +196,7 @@ class Operator(ABC):
     exact_everywhere: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
     options: ClassVar[Mapping[str, range]] = {}
 
     @property

@@ -35,6 +35,7 @@ class Binary(Operator):
 
     broadcasts: ClassVar[bool] = True
     elementwise: ClassVar[bool] = True
+    whole: ClassVar[bool] = True
     families: ClassVar[Families] = ELEMENTWISE
     operation: ClassVar[str]
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.whole import bounds_of, is_whole, whole_format
 from mase_hw.formats import FIXED_POINT, Families, Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
@@ -42,15 +43,11 @@ class Comparison(Binary):
 
         What lies beyond them is in the same relation to all as the number beyond.
         """
-        whole = all(spec.dtype.startswith("int") for spec in call.operands.values())
-        if not whole or not call.constants:
+        whole = all(spec.dtype.startswith("int") for spec in call.streams.values())
+        if not whole or not call.constants or not all(map(is_whole, call.constants.values())):
             return None
-        values = [int(bound) for item in call.constants.values() for bound in item.aminmax()]
-        low, high = min(values) - 1, max(values) + 1
-        signed = low < 0
-        bits = max((low + 1 if low < 0 else low).bit_length(), high.bit_length()) + signed
-        fields = {"width": max(MIN_WIDTH_BITS, bits), "frac_width": 0, "signed": signed}
-        return make_format({"name": "fixed", **fields})
+        bounds = [bounds_of(item) for item in call.constants.values()]
+        return whole_format(min(low for low, _ in bounds) - 1, max(high for _, high in bounds) + 1)
 
     def result_format(self, call: Call) -> Format | None:
         """Return that of 0 and 1."""

@@ -79,6 +79,7 @@ class Accumulation(Reduction):
     """A sum, a mean or a maximum."""
 
     homogeneous: ClassVar[bool] = True
+    whole: ClassVar[bool] = True
     maximum: ClassVar[bool] = False
 
     @abstractmethod

@@ -1,4 +1,7 @@
-"""Sums of all elements up to each, along a dimension (torch.cumsum), exact and rounded once."""
+"""Sums of all elements up to each, along a dimension (torch.cumsum), exact and rounded once.
+
+Those of whole numbers are not rounded.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +17,15 @@ _aten = torch.ops.aten
 
 
 class Cumsum(Composite):
-    """A linear layer with ones up to the diagonal."""
+    """A linear layer with ones up to the diagonal; of whole numbers a running sum."""
 
     name: ClassVar[str] = "cumsum"
     targets: ClassVar[tuple[str, ...]] = ("aten.cumsum.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse to sum inferences, and whole numbers."""
+        """Refuse to sum inferences."""
         if self._dim(call) == 0:
             return ["it sums along dimension 0, the batch; name another dimension"]
-        if not _is_real(call):
-            return [
-                f"it sums {call.operands['data_in_0'].dtype}; only real numbers are taken: make "
-                "its result an input of the model"
-            ]
         return super().problems(call)
 
     @staticmethod
@@ -35,15 +33,17 @@ class Cumsum(Composite):
         return int(call.attributes["dim"]) % max(1, len(call.result.shape))
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the layer, between transpositions where the dimension is not the last."""
+        """Return the sums, between transpositions where the dimension is not the last."""
         dim, last = self._dim(call), len(call.result.shape) - 1
-        if dim == 0 or not _is_real(call):
+        if dim == 0:
             return None
-        size = call.result.shape[dim]
-        ones = _aten.tril.default(_aten.ones.default([size, size]))
         data = operands["data_in_0"]
         data = data if dim == last else _aten.transpose.int(data, dim, last)
-        made = _aten.linear.default(data, ones)
+        if _is_real(call):
+            size = call.result.shape[dim]
+            made = _aten.linear.default(data, _aten.tril.default(_aten.ones.default([size, size])))
+        else:
+            made = torch.ops.mase.running_sum.default(data)
         return [made if dim == last else _aten.transpose.int(made, dim, last)]
 
     def examples(self) -> list[Example]:

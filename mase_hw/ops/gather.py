@@ -50,7 +50,8 @@ class Gather(Composite):
         places = torch.arange(shape[dim])
         chosen = _aten.eq.Tensor(_aten.unsqueeze.default(index, -1), places)
         row = _aten.unsqueeze.default(data, -2)
-        found = _aten.sum.dim_IntList(_aten.where.ScalarOther(chosen, row, 0.0), [-1])
+        nothing = 0.0 if call.result.dtype.startswith(("float", "bfloat")) else 0
+        found = _aten.sum.dim_IntList(_aten.where.ScalarOther(chosen, row, nothing), [-1])
         return [found if dim == last else _aten.transpose.int(found, dim, last)]
 
     def examples(self) -> list[Example]:

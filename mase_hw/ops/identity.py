@@ -15,6 +15,8 @@ from mase_hw.ops._base import (
 )
 from mase_hw.ops._moves import Wire
 
+_aten = torch.ops.aten
+
 
 class Identity(Wire):
     """Copies and conversions that keep every value; in hardware, a wire."""
@@ -41,11 +43,13 @@ class Identity(Wire):
         return call.operands["data_in_0"].dtype == call.result.dtype
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return where a number is not zero, if that becomes a mask."""
+        """Return where a number is not zero, if that becomes a mask; nothing else is read."""
         kinds = call.operands["data_in_0"].dtype, call.result.dtype
+        if len(call.operands) > 1:
+            return [_aten.to.dtype(operands["data_in_0"], getattr(torch, kinds[1]))]
         if kinds[1] != "bool" or kinds[0] == "bool":
             return None
-        return [torch.ops.aten.ne.Scalar(operands["data_in_0"], 0)]
+        return [_aten.ne.Scalar(operands["data_in_0"], 0)]
 
     def problems(self, call: Call) -> list[str]:
         """Refuse what would round to whole numbers."""

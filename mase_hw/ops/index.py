@@ -23,13 +23,15 @@ class Index(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.index.Tensor",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse indices that are computed, dimensions apart, and to select inferences."""
+        """Refuse indices that are computed but for rows, dimensions apart, and inferences."""
         return _refusal(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Return what is selected."""
         if _refusal(call):
             return None
+        if "data_in_0" in call.constants:
+            return [_looked_up(call, operands)]
         dims = _dims(call)
         shape = call.operands["data_in_0"].shape
         sizes = [shape[dim] for dim in dims]
@@ -56,7 +58,14 @@ class Index(Composite):
 def _refusal(call: Call) -> list[str]:
     """Return what stands between a selection and slices."""
     if "data_in_0" in call.constants:
-        return ["its indices are computed: only rows of a table, torch.nn.functional.embedding"]
+        return (
+            []
+            if _dims(call) == [0] and (_is_real(call) or _is_uniform(call))
+            else [
+                "its indices are computed: only rows of a table of real numbers, or of whole "
+                "numbers that are all alike, x[index]"
+            ]
+        )
     if len(call.streams) > 1:
         return ["its indices are computed; only constant ones select elements of a stream"]
     dims = _dims(call)
@@ -65,6 +74,29 @@ def _refusal(call: Call) -> list[str]:
     if dims != list(range(dims[0], dims[0] + len(dims))):
         return [f"it indexes dimensions {dims}, which do not lie side by side; select in steps"]
     return []
+
+
+def _is_real(call: Call) -> bool:
+    return call.operands["data_in_0"].dtype.startswith(("float", "bfloat"))
+
+
+def _is_uniform(call: Call) -> bool:
+    """Return whether all rows of a constant are the same."""
+    table = call.constants["data_in_0"]
+    return bool((table == table[:1]).all())
+
+
+def _looked_up(call: Call, operands: Mapping[str, Any]) -> Any:
+    """Return rows of a constant at indices that are computed."""
+    table, rows = call.constants["data_in_0"], call.operands["data_in_0"].shape
+    (index,) = (name for name in call.operands if name != "data_in_0")
+    shape = call.result.shape[1:]
+    if _is_uniform(call):
+        ones = [1] * len(call.operands[index].shape)
+        row = _aten.slice.Tensor(operands["data_in_0"], 0, 0, 1)
+        return _aten.expand.default(_aten.reshape.default(row, [*ones, *rows[1:]]), [1, *shape])
+    flat = _aten.reshape.default(operands["data_in_0"], [rows[0], table[0].numel()])
+    return _aten.reshape.default(_aten.embedding.default(flat, operands[index]), [-1, *shape])
 
 
 def _dims(call: Call) -> list[int]:

@@ -41,6 +41,7 @@ class Where(Operator):
     }
     broadcasts: ClassVar[bool] = True
     elementwise: ClassVar[bool] = True
+    whole: ClassVar[bool] = True
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         """Return that of 0 and 1 for the condition."""

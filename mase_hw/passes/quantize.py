@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Operator, TensorSpec, operators
+from mase_hw.passes._whole_numbers import input_format, whole_formats
 from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
@@ -58,13 +59,13 @@ def quantize_transform_pass(
     if not all(metadata(node).software for node in nodes):
         mg, _ = add_software_metadata_analysis_pass(mg, {})
         nodes = [node for node in mg.nodes if node.op == "call_function"]
-    entries = entries_of(mg, config)
+    entries, whole = entries_of(mg, config), whole_formats(mg)
     for node in nodes:
         if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
             update(node, declared={})
     for node, entry in entries.items():
         check_keys(node, entry)
-        _set_operands(mg, node, entry)
+        _set_operands(mg, node, entry, whole.get(node, {}))
         _check_folded(node)
     configured = {node for node, entry in entries.items() if entry.get("name") is not None}
     explicit = {
@@ -85,6 +86,10 @@ def quantize_transform_pass(
             for node in mg.inputs
             if _wanted(node, configured) is None
         }
+    explicit |= {node: formats["data_out_0"] for node, formats in whole.items()}
+    for node in mg.inputs:
+        if (found := input_format(node, _wants(node, configured))) is not None:
+            explicit[node] = found
     for node in mg.nodes:
         _set_result(mg, node, configured, {**last, **explicit})
     return insert_casts_transform_pass(mg, {})
@@ -332,11 +337,15 @@ def observed_range(node: Node, name: str) -> tuple[float, float]:
     return found.minimum, found.maximum
 
 
-def _set_operands(mg: MaseGraph, node: Node, entry: Mapping[str, Any]) -> None:
+def _set_operands(
+    mg: MaseGraph, node: Node, entry: Mapping[str, Any], whole: Mapping[str, Format]
+) -> None:
     if entry.get("name") is None:
         return
     known = common(node)
-    if shares_format(node):
+    if whole:
+        operands = {name: spec.with_format(whole[name]) for name, spec in known.operands.items()}
+    elif shares_format(node):
         one = _format(mg, node, "data_out_0", SHARED, entry)
         operands = {name: spec.with_format(one) for name, spec in known.operands.items()}
     else:
@@ -394,12 +403,16 @@ def _own_format(mg: MaseGraph, node: Node) -> Format | None:
 
 def _wanted(node: Node, configured: set[Node]) -> Format | None:
     """Return the input format of the nearest configured consumer, None when there is none."""
+    return next(_wants(node, configured), None)
+
+
+def _wants(node: Node, configured: set[Node]) -> Iterator[Format | None]:
+    """Yield the input formats of the nearest configured consumers."""
     for user, name in consumers(node):
         if user in configured:
-            return common(user).operands[name].format
-        if keeps_format(user) and (found := _wanted(user, configured)) is not None:
-            return found if found.name in _operator(user).formats else None
-    return None
+            yield common(user).operands[name].format
+        elif keeps_format(user) and (found := _wanted(user, configured)) is not None:
+            yield found if found.name in _operator(user).formats else None
 
 
 def _gives(mg: MaseGraph, node: Node, wanted: Format | None) -> bool:

@@ -1,0 +1,93 @@
+"""Number formats of what whole numbers are computed of: exact, whatever a configuration says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from torch.fx import Node
+
+from mase_hw.arithmetic.whole import bounds_of, is_whole, joined, whole_format
+from mase_hw.formats import Format
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.streams import stream_operands
+from mase_hw.ops import Call, TensorSpec
+
+# Bits of an input that is no mask: examples do not show how large it may be.
+INPUT_BITS = 16
+
+
+def whole_formats(mg: MaseGraph) -> Mapping[Node, Mapping[str, Format]]:
+    """Return the formats of operands and result of every node that computes with whole numbers.
+
+    An input of zeros and ones has two bits, any other `INPUT_BITS` at least; what follows has as
+    many as its largest value takes, so that nothing is rounded and nothing overflows. What an
+    operator chooses itself stays, and nodes behind other numbers are left out.
+
+    Args:
+        mg: a graph with common and software metadata.
+    """
+    given: dict[Node, Format] = {}
+    found: dict[Node, Mapping[str, Format]] = {}
+    for node in mg.nodes:
+        known = metadata(node).common
+        if known is None or not known.results or not _is_whole(known.results["data_out_0"]):
+            continue
+        if node.op == "placeholder":
+            low, high = _observed(node)
+            given[node] = whole_format(low, high, INPUT_BITS if low < 0 or high > 1 else 0)
+        elif node.op == "call_function" and known.operator is not None:
+            formats = _computed(mg.call(node), node, given)
+            if len(formats) > 1:
+                found[node] = formats
+            if "data_out_0" in formats:
+                given[node] = formats["data_out_0"]
+    return found
+
+
+def input_format(node: Node, wanted: Iterable[Format | None]) -> Format | None:
+    """Return the format of an input: of whole numbers one for all who read it, else the first's.
+
+    Args:
+        node: the input.
+        wanted: of those who read it.
+    """
+    formats = list(dict.fromkeys(wanted))
+    if len(formats) > 1 and _is_whole(common(node).results["data_out_0"]):
+        return joined(formats, signed=_observed(node)[0] < 0) or formats[0]
+    return formats[0] if formats else None
+
+
+def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str, Format]:
+    """Return the formats of operands and result; of the result alone where others choose them."""
+    operator = call.operator
+    chosen = operator.result_format(call)
+    operands: dict[str, Format] = {
+        name: whole_format(*bounds_of(value))
+        for name, value in call.constants.items()
+        if is_whole(value)
+    }
+    operands |= {name: given[item] for name, item in stream_operands(node) if item in given}
+    operands |= {
+        name: own for name in call.operands if (own := operator.operand_format(call, name))
+    }
+    if operands.keys() == call.operands.keys():
+        if operator.whole:
+            specs = {name: call.operands[name].with_format(operands[name]) for name in operands}
+            result = chosen or operator.exact_result(replace(call, operands=specs), 0)
+            return {} if result is None else {**operands, "data_out_0": result}
+        if operator.keeps_format:
+            return {"data_out_0": operands["data_in_0"]}
+    return {} if chosen is None else {"data_out_0": chosen}
+
+
+def _observed(node: Node) -> tuple[int, int]:
+    """Return the least and the largest number of an input on the examples."""
+    software = metadata(node).software
+    known = None if software is None else software.ranges.get("data_out_0")
+    return (0, 1) if known is None else (int(known.minimum), int(known.maximum))
+
+
+def _is_whole(spec: TensorSpec) -> bool:
+    return spec.dtype.startswith(("int", "uint", "bool"))
