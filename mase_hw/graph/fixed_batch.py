@@ -17,6 +17,7 @@ from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
 
 _SQUEEZE = torch.ops.aten.squeeze.default
+_SELECT = torch.ops.aten.select.int
 
 
 def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
@@ -70,3 +71,15 @@ def _is_first(node: Node, size: int) -> bool:
     """Return whether the first dimension of a result may be that of the batch."""
     result = common(node).results.get("data_out_0")
     return result is not None and result.shape[:1] == (size,)
+
+
+def has_batch_behind(mg: MaseGraph, node: Node) -> bool:
+    """Return whether an input's layers come first and its batch behind them.
+
+    Each user takes one of dimension 0, and another input has as many rows as dimension 1.
+    """
+    given = dict(zip(mg.inputs, mg.example_inputs, strict=True))
+    own = given.pop(node)
+    takes_layers = all(user.target is _SELECT and not user.args[1] for user in node.users)
+    rows = {size for value in given.values() for size in value.shape[:2]}
+    return takes_layers and own.dim() > 2 and own.shape[1] in rows
