@@ -63,6 +63,8 @@ VERILATE_FLAGS = (
     # Registers without a reset start as the run's seed says.
     *("--x-assign", "fast", "--x-initial", "unique"),
 )
+# What the modules' own checks of their parameters refuse; nothing else about a model follows.
+REFUSING_FLAGS = ("-Werror-USERERROR",)
 SHARING_FLAGS = ("-fno-dfg", "-fno-table")
 HARNESS_WARNINGS: tuple[str, ...] = ("-Wall", "-Wextra")
 # Sources of one translation unit: the headers are read once for all of them. What runs once is not
@@ -214,7 +216,7 @@ def build_model(
         stage("translating for the simulation")
         (folder / "public.vlt").write_text(control)
         (folder / "ports.h").write_text(header)
-        command = [str(verilator.command), *flags, "--Mdir", str(folder)]
+        command = [str(verilator.command), *flags, *REFUSING_FLAGS, "--Mdir", str(folder)]
         command += [str(folder / "public.vlt"), *sources]
         if watching:
             (folder / CHECK_FILE).write_text(watching)

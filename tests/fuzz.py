@@ -447,7 +447,7 @@ def _no_synthesis(*arguments: object) -> Any:
 
 
 def _late(number: int, frame: object) -> None:
-    raise TimeoutError(f"no end within {SECONDS} s")
+    raise TimeoutError(f"no end within {SECONDS} s of the processor")
 
 
 def tried(seed: int, numbers: Iterable[int]) -> list[Failure]:
@@ -461,11 +461,11 @@ def tried(seed: int, numbers: Iterable[int]) -> list[Failure]:
         for engine in ENGINES:
             held.enter_context(patch.dict(ENGINES, {engine: _no_engine}))
         held.enter_context(patch("mase_hw.hardware.synth._run_yosys", _no_synthesis))
-        previous = signal.signal(signal.SIGALRM, _late)
+        previous = signal.signal(signal.SIGPROF, _late)
         for number in numbers:
             failure = _try(ground, random.Random(f"{seed} {number}"), number)
             failures += [failure] if failure else []
-        signal.signal(signal.SIGALRM, previous)
+        signal.signal(signal.SIGPROF, previous)
     return failures
 
 
@@ -474,7 +474,7 @@ def _try(ground: Ground, chance: random.Random, number: int) -> Failure | None:
     case = OF_ONE_KIND.get(number % 10, drawn)
     said = io.StringIO()
     ground.harm = ""
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             case(ground, chance)
@@ -487,7 +487,7 @@ def _try(ground: Ground, chance: random.Random, number: int) -> Failure | None:
             raise
         return Failure(number, case.__name__, "".join(traceback.format_exception(error)[-9:]))
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     if "Traceback" in said.getvalue():
         return Failure(number, case.__name__, said.getvalue()[-2000:])
     return Failure(number, case.__name__, ground.harm) if ground.harm else None

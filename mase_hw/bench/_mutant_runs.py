@@ -306,7 +306,8 @@ class Subject:
                     self._machines(module), mutated, limit_seconds, whole=self.is_small
                 )
             except ProofError as error:
-                return End("left", str(error))
+                # The design itself is read: what is refused are parameters that contradict.
+                return End("refused", str(error))
         if verdict.status == "proved":
             same = "the same circuit" if not verdict.depth else "proved by induction"
             return End("equivalent", same)
@@ -403,7 +404,7 @@ def settled(mutation: Mutation, number: int, home: Subject, others: Sequence[Sub
                 if end is not None:
                     return replace(end, by=f"{other.name}: {end.by}")
     same = home.equivalent(mutation)
-    if same.how == "equivalent":
+    if same.how in ("equivalent", "refused"):
         return same
     try:
         return home.proved(mutation) or same

@@ -466,19 +466,27 @@ class DesignSummary:
         for end in ("inputs", "outputs"):
             if not entry[end]:
                 raise ValueError(f"no {end}")
+        predicted = entry["predicted"]
         return cls(
             entry["name"],
             tuple(Stream.from_dict(item) for item in entry["inputs"]),
             tuple(Stream.from_dict(item) for item in entry["outputs"]),
             tuple(Stream.from_dict(item) for item in entry["streams"]),
             tuple(NodeSummary(**item) for item in entry["nodes"]),
-            entry["predicted"]["interval_cycles"],
-            entry["predicted"]["latency_cycles"],
+            _whole(predicted["interval_cycles"]),
+            _whole(predicted["latency_cycles"]),
             tuple(Queue(**item) for item in entry["queues"]),
             ExternalMemory.from_dict(external) if external else None,
             tuple(Repeated(item["module"], tuple(item["ports"])) for item in entry["repeated"]),
             {item["name"]: item["node"] for item in entry["instances"]},
-            {item["file"]: item["depth"] for item in entry["memories"]},
-            bool(entry["predicted"].get("sketched", False)),
+            {item["file"]: _whole(item["depth"]) for item in entry["memories"]},
+            bool(predicted.get("sketched", False)),
             bool(entry.get("keeps_state", False)),
         )
+
+
+def _whole(value: Any) -> int:
+    """Return a count, or raise what says that it is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value

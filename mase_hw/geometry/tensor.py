@@ -224,6 +224,9 @@ class TensorSpec:
     def from_dict(cls, description: dict[str, Any]) -> TensorSpec:
         """Read what `to_dict` wrote."""
         dim_1, dim_0 = description["parallelism"]
+        for number in (*description["shape"], dim_1, dim_0):
+            if isinstance(number, bool) or not isinstance(number, int):
+                raise ValueError(f"{number!r} in a shape or a parallelism is no whole number")
         return cls(
             tuple(description["shape"]),
             description["dtype"],

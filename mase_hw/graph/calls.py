@@ -177,6 +177,10 @@ def bind(model: GraphModule, node: Node, results: Mapping[str, TensorSpec]) -> C
             "`mase_hw.ops.operators()` lists those that are covered"
         )
     specs, constants = operands(model, node)
+    if not specs:
+        raise UnsupportedError(
+            f"{node.name} ({metadata(node).source}): {node.target} is given no tensor"
+        )
     scalars = dict(tensor_arguments(node, {name: name for name in operator.operand_names}))
     given = {item for item in scalars.values() if isinstance(item, Node)}
     attributes = {

@@ -58,7 +58,7 @@ def main() -> int:
         sources=[project / line for line in (project / "files.f").read_text().split()],
         hdl_toplevel="top",
         parameters={"MEM_DIR": f'"{project / "mem"}"'},
-        build_args=["-Wno-fatal"],
+        build_args=["-Wno-fatal", "-Werror-USERERROR"],
         build_dir=build,
         waves=options.waves,
     )

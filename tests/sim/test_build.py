@@ -112,6 +112,15 @@ def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [path.name for path in (tmp_path / "kind").iterdir()] == ["key.lock"]
 
 
+def test_a_module_that_refuses_its_parameters_is_no_warning(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project")
+    path = next(project.rglob("scale.sv"))
+    check = '  if (1) begin : gen_check\n    $error("never so");\n  end\nendmodule'
+    path.write_text(path.read_text().replace("endmodule", check))
+    with pytest.raises(SimulationError, match="never so"):
+        build.build_model(project, DesignSummary.load(project))
+
+
 def test_harness_compiles_without_warnings(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warnings = (*build.HARNESS_WARNINGS, "-Wpedantic", "-Werror")
     monkeypatch.setattr(build, "HARNESS_WARNINGS", warnings)
