@@ -12,6 +12,7 @@ follows, `m` being the leading `M = fraction + 1` bits of `n` below its leading 
 
     d = ((2 << (M + W)) - m * r) >> W,    u = (r * d) >> (W + M - fraction + k).
 
+`d - (1 << M)` takes `M - T + 1` bits with its sign, so that hardware keeps no more of the product.
 The step doubles the number of correct bits (Flynn, "On Division by Functional Iteration", IEEE
 Transactions on Computers C-19(8), 1970); that of the table is from Das Sarma and Matula, "Measuring
 the Accuracy of ROM Reciprocal Tables", IEEE Transactions on Computers 43(8), 1994.

@@ -12,6 +12,7 @@ from mase_hw.cells._parts import (
     Gates,
     Memory,
     Mux,
+    Negation,
     Offset,
     Parts,
     Product,
@@ -23,6 +24,9 @@ from mase_hw.cells._parts import (
 )
 from mase_hw.cells._pipeline import credits, growing_turn, index_bits, level, turn
 from mase_hw.geometry.growth import Growth
+
+# Words of fewer bits are multiplied in logic, in so many groups of their bits.
+LEAST_MULTIPLIED_BITS, LOGIC_GROUPS = 10, 3
 
 
 def row_store(
@@ -115,18 +119,32 @@ def reciprocal(
     )
     if not step:
         return parts + Parts.of(Shifter(word + 1, growth + 1), Register(fraction + 1))
-    product = mantissa + word + 2
-    return parts + Parts.of(
-        Register(mantissa + word + 1, 2),
-        Product(mantissa + 2, word + 2),
-        Register(product),
-        Offset(mantissa + 2),
-        Register(mantissa + 2),
-        Product(word + 2, mantissa + 3),
-        Register(product + 1),
-        Shifter(fraction + growth + 1, growth + 1),
+    logic = word < LEAST_MULTIPLIED_BITS
+    groups = LOGIC_GROUPS if logic else 1
+    error, scaled = mantissa - index + 1, word + 1 + growth * logic
+    kept, product = word + error, mantissa + 1 + scaled
+    parts += Parts.of(
+        Negation(kept, chosen=False),
+        Register(kept, 2),
+        Register(word + 1),
+        Register(scaled),
+        (Register(kept), groups),
+        Register(error),
+        (Register(product), groups),
+        Shifter(scaled if logic else fraction + growth + 1, growth + 1),
         Register(fraction + 1),
     )
+    if logic:
+        return parts + _rows(word + 1, kept) + _rows(error + 1, product)
+    return parts + Parts.of(
+        Product(mantissa + 2, word + 2), Product(word + 2, error), Adder(product, full=True)
+    )
+
+
+def _rows(count: int, width: int) -> Parts:
+    """Return the sum of so many shifted numbers, each or zero, in groups and then of these."""
+    gates = (count - LOGIC_GROUPS + 1) * width
+    return Parts.of(Gates(gates), (Adder(width, full=True), LOGIC_GROUPS + 1))
 
 
 def reciprocal_root(width: int, fraction: int, index: int, words: Words, *, step: bool) -> Parts:

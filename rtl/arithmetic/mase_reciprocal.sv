@@ -13,9 +13,9 @@ module mase_reciprocal
     parameter bit STEP = 0,
     parameter string TABLE_FILE = ""
 ) (
-    input  logic                    clk,
-    input  logic [POINT+GROWTH:0]   data_in,
-    output logic [      FRACTION:0] data_out
+    input  logic                  clk,
+    input  logic [POINT+GROWTH:0] data_in,
+    output logic [    FRACTION:0] data_out
 );
 
   localparam int unsigned Width = POINT + GROWTH + 1;
@@ -58,29 +58,68 @@ module mase_reciprocal
   if (!STEP) begin : gen_table
     always_ff @(posedge clk) data_out <= word_2_q >> place_q[Stages-1];
   end else begin : gen_step
-    localparam int unsigned ProductWidth = Mantissa + WordFraction + 2;
-    logic [1:0][Mantissa-1:0] mantissas_q;
-    logic [1:0][WordFraction:0] words_q;
-    logic [ProductWidth-1:0] product_q;
-    logic [ProductWidth-1:0] rest;
-    logic [Mantissa+1:0] rest_q;
-    logic [ProductWidth:0] result_q;
-    logic [ProductWidth:0] shifted;
+    // Seeds are so near that of the rest only its difference from one is computed.
+    localparam int unsigned ErrorWidth = Mantissa - INDEX_BITS + 1;
+    localparam int unsigned KeptWidth = WordFraction + ErrorWidth;
+    // Products of so few bits are sums of shifted operands, three at a time, and take no multiplier;
+    // words are shifted before, so that nothing but a sum is in front of the result.
+    localparam bit InLogic = WordFraction < 10;
+    localparam int unsigned Groups = InLogic ? 3 : 1;
+    localparam int unsigned WordRows = ceil_div(WordFraction + 1, Groups);
+    localparam int unsigned ErrorRows = ceil_div(ErrorWidth + 1, Groups);
+    localparam int unsigned Early = InLogic ? GROWTH : 0;
+    localparam int unsigned ScaledWidth = WordFraction + 1 + Early;
+    localparam int unsigned ResultWidth = Mantissa + 1 + ScaledWidth;
 
-    assign rest = (ProductWidth'(2) << (Mantissa + WordFraction)) - product_q;
-    assign shifted = result_q >> (WordFraction + 1) >> place_q[Stages-1];
+    logic [1:0][KeptWidth-1:0] negated_q;
+    logic [WordFraction:0] word_3_q;
+    logic [ScaledWidth-1:0] scaled_q;
+    logic [Groups-1:0][KeptWidth-1:0] product;
+    logic [Groups-1:0][KeptWidth-1:0] product_q;
+    logic [KeptWidth-1:0] rest;
+    logic signed [ErrorWidth-1:0] error_q;
+    logic [Groups-1:0][ResultWidth-1:0] part;
+    logic [Groups-1:0][ResultWidth-1:0] part_q;
+    logic [ResultWidth-1:0] result;
+    logic [ResultWidth-1:0] shifted;
+
+    always_comb begin
+      product = '0;
+      part = '0;
+      part[0] = ResultWidth'(scaled_q) << Mantissa;
+      if (InLogic) begin
+        for (int unsigned i = 0; i <= WordFraction; i++)
+        product[i/WordRows] += {KeptWidth{word_2_q[i]}} & (negated_q[1] << i);
+        for (int unsigned i = 0; i < ErrorWidth - 1; i++)
+        part[(i+1)/ErrorRows] += {ResultWidth{error_q[i]}} & (ResultWidth'(scaled_q) << i);
+        part[Groups-1] -= {ResultWidth{error_q[ErrorWidth-1]}}
+            & (ResultWidth'(scaled_q) << (ErrorWidth - 1));
+      end else begin
+        product[0] = negated_q[1] * KeptWidth'(word_2_q);
+        part[0] += ResultWidth'(error_q) * ResultWidth'(scaled_q);
+      end
+      rest   = '0;
+      result = '0;
+      for (int unsigned g = 0; g < Groups; g++) begin
+        rest += product_q[g];
+        result += part_q[g];
+      end
+    end
+
+    assign shifted = result >> (WordFraction + 1 + Early) >> (InLogic ? '0 : place_q[Stages-1]);
 
     always_ff @(posedge clk) begin
-      mantissas_q <= {mantissas_q[0], mantissa_q};
-      words_q <= {words_q[0], word_2_q};
-      product_q <= ProductWidth'({1'b1, mantissas_q[1]}) * ProductWidth'(word_2_q);
-      rest_q <= rest[ProductWidth-1:WordFraction];
-      result_q <= (ProductWidth + 1)'(words_q[1]) * (ProductWidth + 1)'(rest_q);
+      negated_q <= {negated_q[0], -KeptWidth'({1'b1, mantissa_q})};
+      word_3_q <= word_2_q;
+      scaled_q <= ScaledWidth'(word_3_q) << (InLogic ? PlaceWidth'(GROWTH) - place_q[4] : '0);
+      product_q <= product;
+      error_q <= rest[KeptWidth-1:WordFraction];
+      part_q <= part;
       data_out <= shifted[FRACTION:0];
     end
 
     logic unused_bits;
-    assign unused_bits = (^rest[WordFraction-1:0]) ^ (^shifted[ProductWidth:FRACTION+1]);
+    assign unused_bits = (^rest[WordFraction-1:0]) ^ (^shifted[ResultWidth-1:FRACTION+1]);
   end
 
 endmodule

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+from torch import nn
 
+import mase_hw
 from mase_hw.approximation.reciprocal import Reciprocal
 from mase_hw.approximation.softmax import Softmax
 from mase_hw.formats.fixed import Fixed
@@ -55,3 +57,28 @@ def test_a_reciprocal_is_two_of_its_last_place_off_at_most(fraction):
     exact = 2.0**24 / numbers.double()
     assert ((found - exact).abs() * 2.0**fraction).max() <= 2
     assert torch.equal(found[-4:], exact[-4:])
+
+
+@pytest.mark.parametrize("fraction", range(12, 19))
+def test_what_a_seed_misses_takes_the_bits_that_hardware_keeps(fraction):
+    """For every number that a step is told apart from others."""
+    reciprocal = Reciprocal(fraction + 2, 2, fraction)
+    word, mantissa, index = reciprocal.word_fraction, fraction + 1, reciprocal.index_bits
+    leading = torch.arange(1 << mantissa, 2 << mantissa)
+    seeds = torch.tensor(reciprocal.words)[(leading >> (mantissa - index)) - (1 << index)]
+    missed = (((2 << (mantissa + word)) - leading * seeds) >> word) - (1 << mantissa)
+    most = 1 << (mantissa - index)
+    assert -most <= int(missed.min()) and int(missed.max()) < most
+
+
+@pytest.mark.parametrize(("width", "fraction"), [(8, 9), (16, 15)])
+def test_a_step_without_multipliers_and_with_them_is_exact(width, fraction, tmp_path):
+    entry = {"name": "fixed", "data_in_width": width, "data_out_width": width}
+    config = {"by": "type", "softmax": {"config": {**entry, "data_out_frac_width": fraction}}}
+    graph = mase_hw.trace(nn.Softmax(-1), torch.randn(200, 3, 7))
+    project = mase_hw.emit_verilog(
+        mase_hw.quantize(graph, config), output=tmp_path / "project", parallelism=2
+    )
+    report = mase_hw.simulate(project, samples=200)
+    assert report.bit_exact, report
+    assert report.latency_cycles == report.predicted_latency_cycles
