@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
-from mase_hw.graph.fixed_batch import fixed_batch
+from mase_hw.graph.fixed_batch import fixed_batch, has_batch_behind
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
 from mase_hw.graph.streams import stream_operands
@@ -142,25 +142,13 @@ def _input_reasons(mg: MaseGraph, node: Node) -> list[str]:
         return ["this input is not used; remove it from the model"]
     if _format(node) is None and not _is_refused_below(mg, node):
         return ["no number format is configured for what takes this input: give a default"]
-    if all(map(_takes_layer, node.users)) and _is_batch_behind(mg, node):
+    if has_batch_behind(mg, node):
         return [
             "its dimension 0 is cut, and its batch is dimension 1, as that of states of torch's "
             "recurrent layers is: take it with the batch first and transpose(0, 1) it in forward, "
             "and what comes of it back"
         ]
     return []
-
-
-def _takes_layer(node: Node) -> bool:
-    """Return whether a node takes one of dimension 0."""
-    return node.target is torch.ops.aten.select.int and not node.args[1]
-
-
-def _is_batch_behind(mg: MaseGraph, node: Node) -> bool:
-    """Return whether other inputs have as many rows as this one has in dimension 1."""
-    given = dict(zip(mg.inputs, mg.example_inputs, strict=True))
-    own = given.pop(node)
-    return own.dim() > 2 and any(own.shape[1] in value.shape[:2] for value in given.values())
 
 
 def _output_reasons(mg: MaseGraph) -> list[str]:

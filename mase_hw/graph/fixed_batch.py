@@ -16,7 +16,7 @@ from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
 
-_SQUEEZE = torch.ops.aten.squeeze.default
+_SELECT, _SQUEEZE = torch.ops.aten.select.int, torch.ops.aten.squeeze.default
 
 
 def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
@@ -52,6 +52,15 @@ def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
         if not _is_first(node, size):
             return
         rows.add(node)
+
+
+def has_batch_behind(mg: MaseGraph, node: Node) -> bool:
+    """Return whether an input is cut along dimension 0, and its dimension 1 is others' batch."""
+    if not all(user.target is _SELECT and not user.args[1] for user in node.users):
+        return False
+    given = dict(zip(mg.inputs, mg.example_inputs, strict=True))
+    own = given.pop(node)
+    return own.dim() > 2 and any(own.shape[1] in value.shape[:2] for value in given.values())
 
 
 def _numbers(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
