@@ -40,7 +40,7 @@ def _instead(original: Any, unroll: Callable[..., Any]) -> Any:
     @functools.wraps(original)
     def forward(self: Any, input: Any, hx: Any = None) -> Any:
         batched = 3 if isinstance(self, nn.RNNBase) else 2
-        if not isinstance(input, Tensor) or input.dim() != batched:
+        if not isinstance(input, Tensor) or input.dim() not in (batched - 1, batched):
             return original(self, input, hx)
         return unroll(self, input, hx)
 
@@ -49,8 +49,13 @@ def _instead(original: Any, unroll: Callable[..., Any]) -> Any:
 
 def _layer(module: nn.RNNBase, values: Tensor, given: Any) -> Any:
     """Return the results of all steps, and the last states, as the layer does."""
-    values = values if module.batch_first else values.transpose(0, 1)
+    alone = values.dim() == 2
+    if alone:
+        values = values.unsqueeze(0)
+    elif not module.batch_first:
+        values = values.transpose(0, 1)
     states = () if given is None else given if isinstance(given, tuple) else (given,)
+    states = tuple(state.unsqueeze(1) for state in states) if alone else states
     directions = 2 if module.bidirectional else 1
     last: list[tuple[Tensor, ...]] = []
     for layer in range(module.num_layers):
@@ -64,8 +69,12 @@ def _layer(module: nn.RNNBase, values: Tensor, given: Any) -> Any:
         values = results[0] if directions == 1 else torch.cat(results, -1)
         if module.dropout and layer + 1 < module.num_layers:
             values = nn.functional.dropout(values, module.dropout, module.training)
-    ends = tuple(torch.stack(states, 0) for states in zip(*last, strict=True))
-    values = values if module.batch_first else values.transpose(0, 1)
+    join = torch.cat if alone else torch.stack
+    ends = tuple(join(states, 0) for states in zip(*last, strict=True))
+    if alone:
+        values = values.squeeze(0)
+    elif not module.batch_first:
+        values = values.transpose(0, 1)
     return values, (ends if isinstance(module, nn.LSTM) else ends[0])
 
 

@@ -16,8 +16,7 @@ from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
 
-_SQUEEZE = torch.ops.aten.squeeze.default
-_SELECT = torch.ops.aten.select.int
+_SELECT, _SQUEEZE = torch.ops.aten.select.int, torch.ops.aten.squeeze.default
 
 
 def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
@@ -55,6 +54,15 @@ def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
         rows.add(node)
 
 
+def has_batch_behind(mg: MaseGraph, node: Node) -> bool:
+    """Return whether an input is cut along dimension 0, and its dimension 1 is others' batch."""
+    if not all(user.target is _SELECT and not user.args[1] for user in node.users):
+        return False
+    given = dict(zip(mg.inputs, mg.example_inputs, strict=True))
+    own = given.pop(node)
+    return own.dim() > 2 and any(own.shape[1] in value.shape[:2] for value in given.values())
+
+
 def _numbers(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
     """Yield an input of ids whose only dimension may be meant as a batch."""
     for node, value in zip(mg.inputs, mg.example_inputs, strict=True):
@@ -71,15 +79,3 @@ def _is_first(node: Node, size: int) -> bool:
     """Return whether the first dimension of a result may be that of the batch."""
     result = common(node).results.get("data_out_0")
     return result is not None and result.shape[:1] == (size,)
-
-
-def has_batch_behind(mg: MaseGraph, node: Node) -> bool:
-    """Return whether an input's layers come first and its batch behind them.
-
-    Each user takes one of dimension 0, and another input has as many rows as dimension 1.
-    """
-    given = dict(zip(mg.inputs, mg.example_inputs, strict=True))
-    own = given.pop(node)
-    takes_layers = all(user.target is _SELECT and not user.args[1] for user in node.users)
-    rows = {size for value in given.values() for size in value.shape[:2]}
-    return takes_layers and own.dim() > 2 and own.shape[1] in rows

@@ -27,7 +27,7 @@ from mase_hw.geometry import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window
 from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._fixed_product import FixedProduct
-from mase_hw.ops._images import image_orders
+from mase_hw.ops._images import image_orders, no_batch
 from mase_hw.ops._product import OPTIONS, Feed, Product
 from mase_hw.ops._products import product_of
 from mase_hw.ops._scaled_product import ScaledProduct
@@ -64,7 +64,7 @@ class Convolution(Operator):
         """Also refuse weights that stream, a missing batch dimension, and what cannot be summed."""
         found = super().problems(call)
         if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
-            found.append(f"its input has no batch dimension; give it {self.dimensions + 2} of them")
+            found.append(no_batch(self.dimensions + 2))
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; only constant weights are legal"]
         return found or self._illegal(call) or self._product(call).refusals()

@@ -12,3 +12,11 @@ def image_orders(call: Call) -> dict[str, Order | None]:
         "data_in_0": Order.channels_last(call.operands["data_in_0"].shape),
         "data_out_0": Order.channels_last(call.result.shape),
     }
+
+
+def no_batch(dimensions: int) -> str:
+    """Return what is wrong with an input that has fewer dimensions than an operator takes."""
+    return (
+        f"its input has no batch dimension: give it {dimensions} dimensions, the batch first, such "
+        "as unsqueeze(0) makes"
+    )

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mase_hw.ops._base import Call
 from mase_hw.ops._composite import Composite
+from mase_hw.ops._images import no_batch
 
 _aten = torch.ops.aten
 
@@ -33,7 +34,7 @@ class Interpolation(Composite):
         """Refuse a missing batch dimension."""
         rank = len(call.operands["data_in_0"].shape)
         if rank != self.dimensions + 2:
-            return [f"its input has no batch dimension; give it {self.dimensions + 2} of them"]
+            return [no_batch(self.dimensions + 2)]
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:

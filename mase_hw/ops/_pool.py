@@ -25,7 +25,7 @@ from mase_hw.geometry.runs import Run
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, pair
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._images import image_orders
+from mase_hw.ops._images import image_orders, no_batch
 from mase_hw.ops._reduce import reduce_cell
 
 
@@ -49,7 +49,7 @@ class Pool(Operator):
         """Also refuse a missing batch dimension, and sums beyond 62 bits."""
         found = super().problems(call)
         if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
-            found.append(f"its input has no batch dimension; give it {self.dimensions + 2} of them")
+            found.append(no_batch(self.dimensions + 2))
         if found:
             return found
         factor = int(self._factors(call).max())

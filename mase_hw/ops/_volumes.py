@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from mase_hw.ops._base import Call
+from mase_hw.ops._images import no_batch
 
 _aten = torch.ops.aten
 
@@ -30,7 +31,7 @@ def triple(given: Any, default: int) -> tuple[int, int, int]:
 def volume_problems(shape: Sequence[int]) -> list[str]:
     """Return what is wrong with the shape of a volume."""
     if len(shape) != 5:
-        return [f"its input {list(shape)} has no batch dimension; give it 5 of them"]
+        return [no_batch(5)]
     return []
 
 

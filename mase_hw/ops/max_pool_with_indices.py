@@ -12,6 +12,7 @@ from torch.nn.functional import max_pool1d, max_pool2d, max_pool3d
 from mase_hw.geometry.window import Axis
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
+from mase_hw.ops._images import no_batch
 from mase_hw.ops._windows import indices
 
 
@@ -29,7 +30,7 @@ class MaxPoolWithIndices(Composite):
         """Refuse a missing batch dimension."""
         rank = len(call.operands["data_in_0"].shape)
         if rank < 3 or rank - 2 != self._dimensions(call):
-            return [f"its input has no batch dimension; give it {self._dimensions(call) + 2}"]
+            return [no_batch(self._dimensions(call) + 2)]
         return super().problems(call)
 
     @staticmethod

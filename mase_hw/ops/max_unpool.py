@@ -16,6 +16,7 @@ from torch.nn.functional import max_pool1d, max_pool2d, max_unpool1d, max_unpool
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
+from mase_hw.ops._images import no_batch
 
 _aten = torch.ops.aten
 
@@ -36,7 +37,7 @@ class MaxUnpool(Composite):
         given, made = call.operands["data_in_0"].shape, call.result.shape
         rank = 2 + len(call.attributes["output_size"])
         if len(given) != rank:
-            return [f"its input has no batch dimension; give it {rank} of them"]
+            return [no_batch(rank)]
         if any(size < count for size, count in zip(made[2:], given[2:], strict=True)):
             return [f"{list(given[2:])} elements do not fit into {list(made[2:])}"]
         return []

@@ -11,6 +11,7 @@ from torch import nn
 from mase_hw.geometry.window import pair
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
+from mase_hw.ops._images import no_batch
 
 _aten = torch.ops.aten
 
@@ -24,7 +25,7 @@ class Unfold(Composite):
     def problems(self, call: Call) -> list[str]:
         """Refuse a missing batch dimension."""
         if len(call.operands["data_in_0"].shape) != 4:
-            return ["its input has no batch dimension; give it 4 of them"]
+            return [no_batch(4)]
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 import mase_hw
 from mase_hw.emit.flow import quantize
@@ -34,6 +35,17 @@ class Model(nn.Module):
         return found, *(state.transpose(0, 1) for state in last)
 
 
+class Results(nn.Module):
+    """A layer, of which its results alone are returned."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, values):
+        return self.layer(values)[0]
+
+
 def close(model, inputs):
     mg = mase_hw.trace(model.eval(), inputs)
     assert mg.batched
@@ -59,6 +71,18 @@ def test_a_layer_is_its_steps(kind, bias, bidirectional, layers, batch_first):
     count = 2 if kind == "LSTM" else 1
     states = [torch.randn(3, layers * (2 if bidirectional else 1), 4) for _ in range(count)]
     close(Model(layer), (values, *states))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_a_sequence_without_a_batch_is_one_inference(kind, batch_first):
+    torch.manual_seed(0)
+    layer = KINDS[kind](3, 4, num_layers=2, batch_first=batch_first).eval()
+    values = torch.randn(5, 3)
+    mg = mase_hw.trace(layer, values)
+    for found, expected in zip(tree_leaves(mg(values)), tree_leaves(layer(values)), strict=True):
+        torch.testing.assert_close(found, expected)
+    assert not preflight(quantize(mase_hw.trace(Results(layer), values)))
 
 
 def test_projections_and_dropout():
