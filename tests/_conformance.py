@@ -25,6 +25,7 @@ from mase_hw.graph.reference import output_nodes
 from mase_hw.hardware.pressure import Network
 from mase_hw.hardware.timing import predict
 from mase_hw.ops import operators
+from mase_hw.passes._whole_numbers import whole_formats
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
 
@@ -190,8 +191,11 @@ def part_of(example: Example, name: str, turn: int) -> Part | list[str]:
         found = [problem.reason for problem in preflight(quantized)]
         reasons += found
         # Other operators may stand for it, or nothing.
-        if not found and (part.uses(name) or not _nodes(quantized, example.operator)):
+        nodes = _nodes(quantized, example.operator)
+        if not found and (part.uses(name) or not nodes):
             return part
+        if set(nodes) & whole_formats(quantized).keys():
+            reasons.append("it computes with whole numbers")
     return list(dict.fromkeys(reasons))
 
 
