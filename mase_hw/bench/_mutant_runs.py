@@ -44,7 +44,7 @@ Ending = Literal[
 ]
 KILLED: tuple[Ending, ...] = ("mismatch", "stall", "protocol", "cycles", "stopped", "proof")
 # Searches of an equivalence; of a property of a cell, and of all cells.
-EQUIVALENCE_SECONDS = 6.0
+EQUIVALENCE_SECONDS = 20.0
 SEARCH_SECONDS = 3.0
 PROOF_SECONDS = 30.0
 

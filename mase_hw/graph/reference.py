@@ -100,7 +100,7 @@ class IntegerReference:
                 if last.get(item, node) is node and item.name not in wanted:
                     values.pop(item, None)
         return {
-            node.name: codes.reshape(-1, *spec(node).shape)
+            node.name: codes.long().reshape(-1, *spec(node).shape)
             for node, codes in values.items()
             if node.name in wanted
         }
@@ -108,6 +108,8 @@ class IntegerReference:
 
 class _Once:
     """The reference of one call, which is made when it is called and then forgotten.
+
+    Its results take the least bytes that hold them.
 
     Args:
         call: the call.
@@ -123,10 +125,19 @@ class _Once:
         # A tensor in which inferences and something else are one dimension is not cut.
         specs = (*self._call.streams.values(), self._call.result)
         whole = any(item.shape[:1] != (1,) for item in specs)
-        if whole or len(codes[0]) <= self._size:
-            return compute(*codes)
-        parts = zip(*(torch.split(item, self._size) for item in codes), strict=True)
-        return torch.cat([compute(*part) for part in parts])
+        size = len(codes[0]) if whole else self._size
+        parts = zip(*(torch.split(item, max(1, size)) for item in codes), strict=True)
+        return torch.cat([_packed(compute(*(item.long() for item in part))) for part in parts])
+
+
+def _packed(codes: Tensor) -> Tensor:
+    """Return codes in the least bytes that hold them."""
+    low, high = (int(bound) for bound in torch.aminmax(codes)) if codes.numel() else (0, 0)
+    for dtype in (torch.int8, torch.int16, torch.int32):
+        held = torch.iinfo(dtype)
+        if held.min <= low and high <= held.max:
+            return codes.to(dtype)
+    return codes
 
 
 class _WithState:
@@ -143,9 +154,10 @@ class _WithState:
 
     def __call__(self, first: Tensor, *others: Tensor) -> Tensor:
         """Return the codes of one inference's result."""
+        given = [item.long() for item in (first, *others)]
         if self._state is None:
-            self._state = self._call.operator.empty(self._call.attributes, first)
-        return self._compute(first, *others, self._state)
+            self._state = self._call.operator.empty(self._call.attributes, given[0])
+        return self._compute(*given, self._state)
 
 
 def spec(node: Node) -> TensorSpec:
