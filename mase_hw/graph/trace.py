@@ -30,6 +30,7 @@ from mase_hw.graph.exported import from_exported, outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error
+from mase_hw.graph.untrusted import is_path
 
 _logger = logging.getLogger(__name__)
 _CAPTURE_BATCH = 2  # torch.export specialises sizes of 0 and 1
@@ -102,6 +103,12 @@ def _arguments(model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[s
         raise CaptureError(f"{model.name} is a captured graph already; call it, or quantize it")
     if not isinstance(model, nn.Module):
         raise CaptureError(f"a model is a torch.nn.Module, not {type(model).__name__}")
+    for path, _ in (*model.named_parameters(), *model.named_buffers()):
+        if not is_path(path):
+            raise CaptureError(
+                f"{path!r} of the model: names of modules, parameters and buffers are printable, "
+                "without quotation marks and backslashes, and do not begin with two underscores"
+            )
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     if isinstance(example_inputs, Mapping):

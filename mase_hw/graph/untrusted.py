@@ -33,6 +33,7 @@ _ARITHMETIC = frozenset(
 _MATHEMATICS = frozenset(["trunc", "ceil", "floor", "sqrt"])
 # How torch.export prints a size, and the functions that occur in one.
 _SYMBOL = re.compile(r"Symbol\('[a-z]+\d+'(?:, [a-z]+=(?:True|False))*\)")
+_PATH = re.compile(r"""(?!__)[^."\\]+(?:\.(?!__)[^."\\]+)*""")
 _SIZE_CHARACTERS = re.compile(r"(?:[A-Za-z_]\w*|\d+(?:\.\d+)?(?:e[+-]?\d+)?|[\s+\-*/%(),<>=!&|~])*")
 _SIZE_WORDS = re.compile(
     r"[a-z]+\d+|True|False|oo|int_oo|Integer|Float|Rational|Add|Mul|Pow|Max|Min|Mod|PythonMod|Abs|"
@@ -58,15 +59,23 @@ def check_identifier(value: Any, what: str) -> str:
     raise DataError(f"{what} is {_shown(value)}, which is no identifier")
 
 
+def is_path(value: Any) -> bool:
+    """Return whether this is a dotted path of a parameter or buffer, such as `blocks.0.weight`.
+
+    Modules may have names that are no identifiers, such as `block-0`. Code that is generated of a
+    graph quotes them: nothing that ends a quotation is allowed.
+    """
+    return isinstance(value, str) and value.isprintable() and bool(_PATH.fullmatch(value))
+
+
 def check_path(value: Any, what: str) -> str:
-    """Return a dotted path of a parameter or buffer, such as `blocks.0.weight`.
+    """Return a dotted path of a parameter or buffer.
 
     Raises:
         DataError: for anything else.
     """
-    words = r"(?!__)\w+"
-    if isinstance(value, str) and re.fullmatch(rf"(?:{words}\.)*{words}", value):
-        return value
+    if is_path(value):
+        return str(value)
     raise DataError(f"{what} is {_shown(value)}, which is no path of a parameter")
 
 

@@ -181,3 +181,31 @@ def test_files_that_are_no_pt2_are_refused(tmp_path):
     ):
         with pytest.raises(CaptureError, match=message):
             load_pt2(path)
+
+
+class Named(nn.Module):
+    """A layer under a name that is given."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.layers = nn.ModuleDict({name: nn.Linear(SIZE, 2)})
+
+    def forward(self, data):
+        return next(iter(self.layers.values()))(data)
+
+
+@pytest.mark.parametrize("name", ["block1-0", "a b", "a'b", "a{b}", "ü", "a;import os"])
+def test_names_that_are_no_identifiers_survive(name, tmp_path):
+    mg = trace(Named(name), torch.randn(2, SIZE))
+    mg.save(tmp_path / "named.mase")
+    loaded = MaseGraph.load(tmp_path / "named.mase")
+    data = torch.randn(3, SIZE)
+    assert torch.equal(loaded(data), mg(data))
+    assert f"layers.{name}.weight" in dict(loaded.named_parameters())
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb"])
+def test_names_that_end_a_quotation_are_refused(name):
+    with pytest.raises(CaptureError, match="without quotation marks") as caught:
+        trace(Named(name), torch.randn(2, SIZE))
+    assert "\n" not in str(caught.value)
