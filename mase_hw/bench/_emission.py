@@ -63,13 +63,22 @@ class Coverage:
         return f"{text}; left: {', '.join(self.left)}" if self.left else text
 
 
-def reason_against(model: nn.Module, inputs: Sequence[Tensor], *, checks: str = "emission") -> str:
+def reason_against(
+    model: nn.Module,
+    inputs: Sequence[Tensor],
+    *,
+    checks: str = "emission",
+    samples: int = SAMPLES,
+    multipliers: int = 0,
+) -> str:
     """Return what stands between a model and hardware in 8-bit fixed point; empty for nothing.
 
     Args:
         model: any module.
         inputs: positional tensors of two inferences or more.
         checks: `preflight`, `emission` or `simulation`: how far it must come.
+        samples: inferences of a simulation.
+        multipliers: that it has; one for each product where none are given.
     """
     from mase_hw.emit.flow import quantize
     from mase_hw.emit.preflight import batch_notes, preflight
@@ -83,19 +92,25 @@ def reason_against(model: nn.Module, inputs: Sequence[Tensor], *, checks: str = 
             return "; ".join(dict.fromkeys(map(str, problems)))
         if not mg.batched:
             return "its batch is not free"
-        return _emitted(quantized, simulated=checks == "simulation")
+        return _emitted(quantized, samples if checks == "simulation" else 0, multipliers)
     except MaseError as error:
         return str(error).splitlines()[0]
     except Exception as error:
         return f"{CRASH}{type(error).__name__}: {str(error).splitlines()[:1]}"
 
 
-def _emitted(quantized: MaseGraph, *, simulated: bool) -> str:
+def _emitted(quantized: MaseGraph, samples: int, multipliers: int) -> str:
     from mase_hw.api import emit_verilog, simulate
 
     with tempfile.TemporaryDirectory() as folder:
-        project = emit_verilog(quantized, output=Path(folder) / "model")
-        if not simulated:
+        output = Path(folder) / "model"
+        if multipliers:
+            project = emit_verilog(
+                quantized, output=output, parallelism="auto", multipliers=multipliers
+            )
+        else:
+            project = emit_verilog(quantized, output=output)
+        if not samples:
             return ""
-        report = simulate(project, samples=SAMPLES, stall=STALL)
+        report = simulate(project, samples=samples, stall=STALL)
         return "" if report.bit_exact else f"{report.mismatches} elements differ"

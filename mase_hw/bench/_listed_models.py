@@ -19,6 +19,7 @@ _BOXES = ("nms", "qnms")
 # Masks of queries and keys, which modules take beside those of an inference's padding.
 _SHARED = ("attn_mask", "mask", "src_mask", "tgt_mask", "memory_mask")
 IMAGE, SMALL_IMAGE = 224, 64
+SIDES = (32, SMALL_IMAGE, 96, IMAGE)
 
 
 def module_samples() -> Iterator[tuple[str, list[Sample]]]:
@@ -172,6 +173,45 @@ def vision_builders() -> dict[str, Callable[[], Sample]]:
 
     vision = _torchvision()
     return {name: builder(name) for name in vision.list_models(vision)}
+
+
+def vision_families() -> dict[str, Callable[[], Sample]]:
+    """Return the smallest classifier of each of torchvision's families, and two small images.
+
+    A family is a module of torchvision. Images are as small as the classifier takes.
+
+    Raises:
+        MaseError: where torchvision is not installed.
+    """
+
+    def builder(name: str) -> Callable[[], Sample]:
+        def build() -> Sample:
+            import torch
+
+            model = vision_model(name)
+            side = next(side for side in SIDES if _takes(model, side))
+            return model, [torch.randn(2, 3, side, side)]
+
+        return build
+
+    vision, families = _torchvision(), dict[str, tuple[int, str]]()
+    for name in vision.list_models(vision):
+        family = vision.get_model_builder(name).__module__
+        # It says so beside the weights that it offers.
+        size = vision.get_model_weights(name).DEFAULT.meta["num_params"]
+        families[family] = min(families.get(family, (size, name)), (size, name))
+    return {name: builder(name) for _, name in families.values()}
+
+
+def _takes(model: nn.Module, side: int) -> bool:
+    import torch
+
+    try:
+        with torch.no_grad():
+            model(torch.zeros(2, 3, side, side))
+    except (AssertionError, RuntimeError, ValueError):
+        return False
+    return True
 
 
 def vision_model(name: str) -> nn.Module:

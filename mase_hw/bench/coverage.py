@@ -12,7 +12,7 @@ from mase_hw.bench._base import Benchmark, Row
 from mase_hw.bench._emission import SAMPLES, Coverage, reason_against
 from mase_hw.bench._few_bits import few_bits_networks
 from mase_hw.bench._format_networks import format_networks
-from mase_hw.bench._listed_models import module_samples, vision_builders
+from mase_hw.bench._listed_models import module_samples, vision_builders, vision_families
 from mase_hw.bench._size import size_rows
 from mase_hw.bench._small_models import small_models
 from mase_hw.bench._together import reasons_against
@@ -20,10 +20,11 @@ from mase_hw.errors import ConfigError, MaseError
 
 T = TypeVar("T")
 MODULES_BAR, VISION_BAR = 90, 80
+VISION_SAMPLES, VISION_MULTIPLIERS = 3, 1024
 # Every so many layers of a quick run.
 QUICK_STEP = 6
 # What only a run measures that names it.
-LONG = ("modules-exact", "small", "vision", "size", "formats", "few-bits")
+LONG = ("modules-exact", "small", "vision", "vision-exact", "size", "formats", "few-bits")
 
 
 class ModelCoverage(Benchmark):
@@ -86,6 +87,23 @@ def vision(quick: bool) -> Iterator[Row]:
     yield from _counted("torchvision's classifiers without a problem", found, VISION_BAR, quick)
 
 
+def exact_vision(quick: bool) -> Iterator[Row]:
+    """Simulate a classifier of each of torchvision's families."""
+    found = Coverage()
+    families = dict(_chosen(vision_families().items(), quick))
+    for name, build in families.items():
+        with within(f"{len(found.reasons)} of {len(families)} classifiers simulated"):
+            reason = reason_against(
+                *build(),
+                checks="simulation",
+                samples=VISION_SAMPLES,
+                multipliers=VISION_MULTIPLIERS,
+            )
+            found.add(name, [reason])
+    words = f"torchvision's families, the smallest of each exact ({VISION_SAMPLES} inferences, "
+    yield from _counted(f"{words}stalls)", found, len(families), quick)
+
+
 def small(quick: bool) -> Iterator[Row]:
     """Simulate small models, some in one design at a time; alone where that is not exact."""
     listed = dict(_chosen(small_models().items(), quick))
@@ -117,6 +135,7 @@ PARTS: dict[str, Callable[[bool], Iterable[Row]]] = {
     "modules-exact": exact_modules,
     "small": small,
     "vision": vision,
+    "vision-exact": exact_vision,
     "size": size,
     "formats": format_networks,
     "few-bits": few_bits_networks,

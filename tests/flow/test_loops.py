@@ -1,12 +1,14 @@
 """Loops over time on one step's hardware: exact, in the predicted cycles, with weights once."""
 
+import shutil
+
 import pytest
 import torch
 from torch import nn
 
 import mase_hw
 from mase_hw.emit.flow import to_hardware
-from mase_hw.errors import EmissionError
+from mase_hw.errors import EmissionError, SimulationError
 from mase_hw.graph.laps import laps_of
 from mase_hw.graph.physical import physical
 from mase_hw.graph.reference import IntegerReference
@@ -242,3 +244,42 @@ def test_a_step_that_is_another_one_is_named(tmp_path):
     what = r"are not alike: .*test_loops.py:\d+.* differ in the constants of that line"
     with pytest.raises(EmissionError, match=what):
         mase_hw.emit_verilog(Fading().eval(), inputs, output=tmp_path / "p", reuse=True)
+
+
+@pytest.fixture(scope="module")
+def looped(tmp_path_factory):
+    """A small loop, emitted."""
+    model = Recurrent(nn.RNN(INPUTS, HIDDEN, batch_first=True))
+    graph = mase_hw.quantize(traced(model), reuse=True)
+    return mase_hw.emit_verilog(graph, output=tmp_path_factory.mktemp("loop") / "p")
+
+
+# What `mase_lap_return` says, what it is made to say, and whether nothing comes any more.
+FAULTS = {
+    "a round too few": (".COUNT(ROUNDS),", ".COUNT(ROUNDS - 1),", True),
+    "a dropped beat": ("&& ready && !last;", "&& ready && !last && unused_beat != 1;", True),
+    "a beat late": (
+        "assign feedback = data_in;",
+        "always_ff @(posedge clk) feedback <= data_in;",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_what_goes_back_is_found(fault, looped, tmp_path):
+    copy, (old, new, hangs) = shutil.copytree(looped.folder, tmp_path / "p"), FAULTS[fault]
+    file = copy / "rtl" / "mase_lap_return.sv"
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
+    if hangs:
+        with pytest.raises(SimulationError, match="layer_tanh"):
+            mase_hw.simulate(copy, samples=6, stall=0.3)
+    else:
+        assert mase_hw.simulate(copy, samples=6, stall=0.3).mismatches > 0
+
+
+def test_a_loop_begins_again_after_resets(looped):
+    assert mase_hw.simulate(looped, samples=6, resets=8).followed > 0
+    check(looped, samples=6, resets=8, stall=0.3)
