@@ -124,7 +124,7 @@ def _narrow() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 10), nn.Sigmoid(), nn.Linear(10, 4), nn.Linear(4, 3))
 
 
-def _floats() -> nn.Module:
+def _sum() -> nn.Module:
     from torch import nn
 
     class Sum(nn.Module):
@@ -141,10 +141,24 @@ def _floats() -> nn.Module:
     return Sum()
 
 
+def _loud() -> nn.Module:
+    """Results that leave the range of their format, and small and large biases in turn."""
+    import torch
+    from torch import nn
+
+    module = nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 8))
+    with torch.no_grad():
+        for layer in (module[0], module[2]):
+            layer.weight.mul_(16)
+            layer.bias.copy_(2.0 ** (6 * (torch.arange(len(layer.bias)) // 4 % 2) - 2))
+    return module
+
+
 UNSIGNED = {**NARROW, "data_in_signed": False, "data_in_rounding": "floor"}
 # A library module that is mutated in a design above goes through these, too: tiles that end
 # unevenly, several tiles of channels, results that are bounded, numbers without a sign, several
-# bursts, rows of several blocks, blocks and sums of one beat, sums of floats.
+# bursts, rows of several blocks, blocks and sums of one beat, sums of floats, results too large
+# for their scale, blocks of floats.
 COMPANIONS = (
     Source("pictures", _pictures, (3, 5, 6), _by_type(NARROW), 2),
     Source("bounded", _bounded, (20,), _by_type(UNSIGNED), 3, "external"),
@@ -162,5 +176,20 @@ COMPANIONS = (
         _by_type({"name": "mxint", "data_in_width": 6, "data_in_block_size": 4}),
         4,
     ),
-    Source("floats", _floats, (6,), _by_type({"name": "fp8_e4m3"}), 2),
+    Source("floats", _sum, (6,), _by_type({"name": "fp8_e4m3"}), 2),
+    Source(
+        "short scales",
+        _loud,
+        (4,),
+        _by_type(
+            {
+                "name": "mxint",
+                "data_in_width": 5,
+                "data_in_exponent_width": 3,
+                "data_in_block_size": 4,
+            }
+        ),
+        4,
+    ),
+    Source("blocks of floats", _narrow, (8,), _by_type({"name": "block_minifloat"}), 2),
 )
