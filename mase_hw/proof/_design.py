@@ -6,8 +6,9 @@ The argument is in README.md beside the package.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from mase_hw.cells import Cell
@@ -24,7 +25,6 @@ from mase_hw.passes.progress import verify_progress_analysis_pass
 from mase_hw.proof._parts import Fork
 from mase_hw.proof._prove import (
     LIMIT_SECONDS,
-    Advance,
     described,
     is_subject,
     prove_cell,
@@ -33,6 +33,7 @@ from mase_hw.proof._prove import (
 )
 from mase_hw.proof._report import ProofReport, ProofRow
 from mase_hw.proof._solver import Verdict, solver
+from mase_hw.proof._together import Advance, together
 
 # The claim about what the cells are together, and that about what has no proof of its own.
 NO_DEADLOCK, OTHERS = "no deadlock, no queue too short", "stream properties"
@@ -71,23 +72,23 @@ def prove_design(
     given = [cell for cell in found if isinstance(cell, StreamFork) or is_subject(cell)]
     others = [cell for cell in found if cell not in given]
     loops = any(isinstance(cell, LapEntry) for cell in found)
-    rows = [_composition(mg, loops)]
-    for done, cell in enumerate(given[:samples]):
-        if progress:
-            progress(done, len(given[:samples]))
+
+    def proved(cell: Cell) -> Iterator[ProofRow]:
         texts = _texts(folder, [cell])
         nodes = ", ".join(found[cell])
-        proofs = (
+        rows = (
             prove_part(Fork(cell.count), limit_seconds=limit_seconds, texts=texts)
             if isinstance(cell, StreamFork)
             else prove_cell(shortest(cell), limit_seconds=limit_seconds, texts=texts)
         )
-        rows += [replace(row, parameters=f"{nodes}: {row.parameters}") for row in proofs]
+        for row in rows:
+            yield replace(row, parameters=f"{nodes}: {row.parameters}")
+
+    proofs = [partial(proved, cell) for cell in given[:samples]]
+    rows = [_composition(mg, loops), *together(proofs, progress)]
     for cell in [*others, *given[len(given[:samples]) :]]:
         label = f"{', '.join(found[cell])}: {described(cell)}"
         rows.append(ProofRow(type(cell).__name__, label, OTHERS, Verdict("simulated", 0), 0.0))
-    if progress:
-        progress(len(given[:samples]), len(given[:samples]))
     return ProofReport(tuple(rows), edited)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from math import gcd
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,7 @@ from mase_hw.proof._harness import INFERENCES, TOP, Proof, streams
 from mase_hw.proof._parts import Part, parts
 from mase_hw.proof._report import ProofReport, ProofRow
 from mase_hw.proof._solver import INNER, REACH, Circuit, Verdict, solver
+from mase_hw.proof._together import Advance, together
 
 LIMIT_SECONDS = 60.0
 DATA = "right data"
@@ -30,8 +32,6 @@ DATA = "right data"
 DATA_CLAIMS = ("stable", "right_")
 # Two copies are equal after one cycle, or it takes clauses; they are run for less long.
 START_CYCLES, START_RUN = (1,), 120
-
-Advance = Callable[[int, int], None]
 
 
 def prove(
@@ -64,19 +64,18 @@ def prove(
             given += subjects(cls)[:samples]
         elif not start:
             given += cls.proofs()[:samples]
-    rows: list[ProofRow] = []
-    for done, item in enumerate(given):
-        if progress:
-            progress(done, len(given))
-        if isinstance(item, Part):
-            rows += prove_part(item, limit_seconds=limit_seconds)
-        elif start:
-            rows += prove_start(item, limit_seconds=limit_seconds)
-        else:
-            rows += prove_cell(item, limit_seconds=limit_seconds)
-    if progress:
-        progress(len(given), len(given))
-    return ProofReport(tuple(rows))
+    kinds = [_prover(item, start) for item in given]
+    proofs = [
+        partial(kind, item, limit_seconds=limit_seconds)
+        for kind, item in zip(kinds, given, strict=True)
+    ]
+    return ProofReport(tuple(together(proofs, progress)))
+
+
+def _prover(item: Cell | Part, start: bool) -> Callable[..., Iterator[ProofRow]]:
+    if isinstance(item, Part):
+        return prove_part
+    return prove_start if start else prove_cell
 
 
 def _chosen(name: str | None) -> Iterable[type[Cell] | type[Part]]:
