@@ -8,6 +8,7 @@ a batch, or be a slip, such as a `squeeze` that takes a batch of one with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -52,6 +53,19 @@ def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
         if not _is_first(node, size):
             return
         rows.add(node)
+    for node in mg.nodes:
+        if node in rows and any(_is_literal(value, size) for value in node.args):
+            yield (
+                node,
+                f"its code says {size} for dimension 0, as len(x) does, so that {whole} together: "
+                "if they are a batch, say x.shape[0]",
+            )
+            return
+
+
+def _is_literal(value: Any, size: int) -> bool:
+    """Return whether an argument is a shape whose first dimension is that of the batch."""
+    return isinstance(value, list | tuple) and len(value) > 1 and value[0] == size
 
 
 def has_batch_behind(mg: MaseGraph, node: Node) -> bool:
