@@ -16,8 +16,11 @@ from mase_hw.bench._transformer_models import SUBJECTS, Subject, deit_tiny, publ
 from mase_hw.errors import ConfigError, MaseError
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from mase_hw.cells import Port
     from mase_hw.emit.design import Design
+    from mase_hw.emit.project import Project
     from mase_hw.graph import MaseGraph
 
 QUICK = ("gpt2-2", "llama-2")
@@ -107,15 +110,7 @@ def cycles(name: str, subject: Subject) -> Iterator[Row]:
     _import_all()
     with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
         with timed() as emission:
-            given = steps[0] if steps else inputs
-            traced = mase_hw.trace(module, given, name=name.replace("-", "_"))
-            mg = mase_hw.quantize(traced, data=steps, reuse=subject.reuse)
-            project = mase_hw.emit_verilog(
-                mg,
-                output=folder,
-                parallelism=subject.parallelism or "auto",
-                multipliers=subject.multipliers,
-            )
+            mg, project = _emitted(name, subject, module, inputs, folder)
         seconds, limited = emission.cpu, name == "bert-tiny"
         yield Row(
             f"{name}: trace, passes and emission, after import, processor time",
@@ -167,6 +162,23 @@ def cycles(name: str, subject: Subject) -> Iterator[Row]:
         yield _buffers(name, subject, design)
     rate = report.cycles_per_second
     yield Row(f"{name}: build and simulation", f"{whole.cpu:.0f} CPU s, {rate:,.0f} cycles/s")
+
+
+def _emitted(
+    name: str, subject: Subject, module: nn.Module, inputs: Sequence[Tensor], folder: str
+) -> tuple[MaseGraph, Project]:
+    import mase_hw
+
+    steps = list(zip(*inputs, strict=True)) if subject.keeps_state else None
+    traced = mase_hw.trace(module, steps[0] if steps else inputs, name=name.replace("-", "_"))
+    mg = mase_hw.quantize(traced, data=steps, reuse=subject.reuse)
+    project = mase_hw.emit_verilog(
+        mg,
+        output=folder,
+        parallelism=subject.parallelism or "auto",
+        multipliers=subject.multipliers,
+    )
+    return mg, project
 
 
 def _import_all() -> None:
@@ -250,18 +262,13 @@ def _queues(name: str, subject: Subject, mg: MaseGraph) -> Row:
 
 def resources() -> Iterator[Row]:
     """Synthesise the models whose synthesis takes minutes."""
-    import mase_hw
     from mase_hw.hardware.synth import synthesize
 
     for name in SYNTHESISED:
         subject = SUBJECTS[name]
         module, inputs = subject.prepare()
-        steps = list(zip(*inputs, strict=True)) if subject.keeps_state else None
-        mg = mase_hw.quantize(mase_hw.trace(module, steps[0] if steps else inputs), data=steps)
         with tempfile.TemporaryDirectory(prefix="mase-hw-bench-") as folder:
-            project = mase_hw.emit_verilog(
-                mg, output=folder, parallelism="auto", multipliers=subject.multipliers
-            )
+            _, project = _emitted(name, subject, module, inputs, folder)
             with timed() as elapsed:
                 total = synthesize(project.folder, "xcup").total
         yield Row(

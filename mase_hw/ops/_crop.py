@@ -34,7 +34,10 @@ class Crop(GatherRows):
         """Also refuse to cut the batch, and to leave nothing."""
         found = super().problems(call)
         if self.dim(call) == 0 and len(call.operands["data_in_0"].shape) > 1:
-            found.append("it cuts dimension 0, the batch")
+            found.append(
+                "it cuts dimension 0, the batch: cut another one, and give a sample that has no "
+                "batch one in front, as unsqueeze(0) does"
+            )
         if not self.indices(call):
             found.append("it leaves no element; check its bounds")
         return found
