@@ -9,7 +9,7 @@ import mase_hw
 from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.flow import quantize
 from mase_hw.emit.preflight import preflight
-from mase_hw.errors import CaptureError, ConfigError
+from mase_hw.errors import CaptureError, ConfigError, EmissionError
 from mase_hw.graph import common
 
 
@@ -68,7 +68,22 @@ def rotated(x):
     return torch.cat([-right, left], -1) + x
 
 
+def crossed(x, y):
+    """Two results, each of which takes the beats of both, in the other order."""
+    first, second = x * 0.5, y + 1
+    return torch.cat([first, second], -1), torch.cat([second, first], -1)
+
+
+def met_later(x, first, second):
+    """Rows that meet in one order, and their ends in the other, as a recurrent layer's states."""
+    one, two = torch.tanh(first(x)), torch.tanh(second(x))
+    ends = torch.cat([one[:, -1], two[:, 0]], -1)
+    return torch.cat([one, two.flip(1)], -1), ends
+
+
 CASES = {
+    "crossed": (Function(crossed), [(3, 2, 9), (3, 2, 10)]),
+    "met later": (Function(met_later, nn.Linear(5, 7), nn.Linear(5, 7)), [(3, 3, 5)]),
     "gate": (Function(gate, nn.Conv2d(6, 3, 1), nn.Conv2d(3, 6, 1)), [(3, 6, 4, 3)]),
     "dense": (
         Function(dense, nn.Conv2d(3, 2, 3, padding=1), nn.Conv2d(5, 6, 1)),
@@ -101,8 +116,8 @@ CASES = {
         [(2, 4, 5, 3)],
     ),
 }
-DEFAULT = {("gate", 4), ("dense", 4)}
-SINGLE = ("gate", "rotated", "class token")
+DEFAULT = {("gate", 4), ("dense", 4), ("crossed", 4)}
+SINGLE = ("crossed", "met later", "gate", "rotated", "class token")
 
 
 def _parameters():
@@ -133,6 +148,14 @@ def emit(name, folder, **options):
 @pytest.mark.parametrize(("name", "parallelism"), list(_parameters()))
 def test_joins(name, parallelism, tmp_path):
     check(emit(name, tmp_path, parallelism=parallelism))
+
+
+def test_without_their_queues_streams_that_cross_are_refused(tmp_path):
+    project = emit("crossed", tmp_path / "computed", parallelism=1)
+    queues = {queue.node: 1 for queue in project.design.queues}
+    assert queues
+    with pytest.raises(EmissionError, match="would deadlock at .*cat.* holds 1 and needs"):
+        emit("crossed", tmp_path / "short", parallelism=1, queues=queues)
 
 
 @pytest.mark.slow

@@ -123,6 +123,20 @@ class Motion(ABC):
         """Return the results with which beats are taken; None where all inputs move together."""
         return None
 
+    def turns(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles] | None:
+        """Return which beats of another input are taken before and with each beat of an input.
+
+        Args:
+            port: the input.
+            other: another one.
+            beats: of the input, in an inference.
+
+        Returns:
+            The last beat before it, and the one that is taken in the same cycle, negative for none;
+            None where neither input waits for its turn.
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class Steps(Motion):
@@ -599,6 +613,10 @@ class Chain(Motion):
     def lag(self) -> int:
         """Of all."""
         return sum(motion.lag for motion in self.motions)
+
+    def turns(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles] | None:
+        """Of the first one."""
+        return self.motions[0].turns(port, other, beats)
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """Each stage as the one behind it lets it, until all agree."""

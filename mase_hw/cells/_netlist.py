@@ -383,6 +383,22 @@ class Netlist:
             room = np.where(room < 0, -1, found)
         return room
 
+    def turns(self, name: str) -> dict[str, tuple[Cycles, Cycles]]:
+        """Return, of each input that takes turns with one, what is taken before and with its beats.
+
+        Those are the last beat of the other one that is taken before, and the one that is taken in
+        the same cycle, negative for none. Where a cell stands before the one that takes turns,
+        beats wait in it, and the inputs do not take turns themselves.
+        """
+        (cell, port), *_ = self.path(name)
+        turns = {}
+        for other in self.inputs.keys() - {name} - self.constants.keys():
+            (second, entrance), *_ = self.path(other)
+            found = cell.motion.turns(port, entrance, self.inputs[name].beats)
+            if second is cell and found is not None:
+                turns[other] = found
+        return turns
+
     def _stages(self, name: str) -> list[tuple[Motion, str, int]]:
         """Return the motions from an input to the first output, with their ports and beats."""
         beats, found = self.inputs[name].beats, []

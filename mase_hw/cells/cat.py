@@ -88,6 +88,14 @@ class Merge(Motion):
         takers: Cycles = rounds * self.beats + own[place]
         return takers
 
+    def turns(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles]:
+        """The last one that went into a result before, and the one that goes into the same."""
+        rounds, place = np.divmod(self._takers(port, beats), self.beats)
+        own = np.array(self.places[other])
+        before, behind = (np.searchsorted(own, place, side=side) for side in ("left", "right"))
+        first = rounds * own.size
+        return first + before - 1, np.where(behind > before, first + before, -1)
+
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A beat of the result is made when there is room to store it."""
         made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone, 3) + 1))

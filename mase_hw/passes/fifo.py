@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import torch
 from torch.fx import Node
@@ -450,28 +451,27 @@ SKETCHED = _Ways(sampled, _even_sketched, _send_sketched, _most_waiting_between)
 
 
 def _rejoining(mg: MaseGraph) -> dict[Node, list[Edge]]:
-    """Return, by what forks, the operands that lead to where another one of them leads."""
-    below: dict[Node, set[Node]] = {}
-    for node in reversed(list(mg.nodes)):
-        if node.op != "output":
-            users = [user for user in node.users if user.op == "call_function"]
-            below[node] = {*users}.union(*(below[user] for user in users))
-    found = {}
-    for node in mg.nodes:
-        edges = _edges(node) if node.op in ("placeholder", "call_function") else []
-        meet = [
-            edge
-            for edge in edges
-            if any(_meet(below, edge[0], other[0]) for other in edges if other != edge)
-        ]
+    """Return, by what forks, the operands that may hold each other up.
+
+    Those are joined by a way that does not pass the fork, in whatever direction streams go on it:
+    through a node that waits for both, or through other forks, each of which goes to two nodes that
+    wait. Such operands lie in one block of the graph (Hopcroft and Tarjan 1973).
+    """
+    ways: nx.Graph[Node] = nx.Graph()
+    edges = {node: _edges(node) for node in mg.nodes if node.op in ("placeholder", "call_function")}
+    ways.add_edges_from((node, user) for node in edges for user, _ in edges[node])
+    block = {
+        frozenset(way): number
+        for number, found in enumerate(nx.biconnected_component_edges(ways))
+        for way in found
+    }
+    rejoining = {}
+    for node, own in edges.items():
+        blocks = [block[frozenset((node, user))] for user, _ in own]
+        meet = [edge for edge, number in zip(own, blocks, strict=True) if blocks.count(number) > 1]
         if meet:
-            found[node] = meet
-    return found
-
-
-def _meet(below: Mapping[Node, set[Node]], first: Node, second: Node) -> bool:
-    """Return whether two nodes are one, lead to each other or to the same one."""
-    return not {first, *below[first]}.isdisjoint({second, *below[second]})
+            rejoining[node] = meet
+    return rejoining
 
 
 def _origins(node: Node) -> set[Node]:

@@ -111,6 +111,9 @@ class _Unit:
         needs: for each operand, its last beat that each result takes.
         together: for each operand, the first one whose beats it is taken with.
         room: for each operand, the result that must have gone before each beat is taken.
+        turns: for each operand, the operands that it takes turns with, and the last of their beats
+            that is taken before each of its own.
+        beside: likewise, the beat of theirs that is taken in the same cycle, negative for none.
         netlist: its cells.
         sampled: whether only some beats are known.
         rounds: how often the cells compute: layers that run on the same hardware.
@@ -128,6 +131,19 @@ class _Unit:
     needs: dict[str, Cycles] = field(default_factory=dict)
     together: dict[str, str] = field(default_factory=dict)
     room: dict[str, Cycles] = field(default_factory=dict)
+    turns: dict[str, dict[str, Cycles]] = field(default_factory=dict)
+    beside: dict[str, dict[str, Cycles]] = field(default_factory=dict)
+
+    def turns_of(self, name: str) -> dict[str, tuple[Cycles, Cycles]]:
+        """Return what is taken before each beat of an operand, of all rounds, and what with it."""
+        assert self.netlist is not None
+        found = {}
+        for other, (before, beside) in self.netlist.turns(name).items():
+            if other in self.producers:
+                layers = np.arange(self.rounds)[:, None] * self.netlist.inputs[other].beats
+                with_it = np.where(beside < 0, -1, layers + beside)
+                found[other] = (layers + before).reshape(-1), with_it.reshape(-1)
+        return found
 
     @property
     def beats(self) -> int:
@@ -227,6 +243,9 @@ def _add_waits(unit: _Unit) -> None:
             beats = netlist.inputs[name].beats * unit.rounds
             unit.needs[name] = unit.needed(name, np.arange(unit.beats))
             unit.room[name] = unit.freed(name, np.arange(beats))
+        turns = unit.turns_of(name)
+        unit.turns[name] = {other: before for other, (before, _) in turns.items()}
+        unit.beside[name] = {other: beside for other, (_, beside) in turns.items()}
         unit.together[name] = next(
             other for other in unit.producers if np.array_equal(taken[other], taken[name])
         )
@@ -260,6 +279,11 @@ def _sketched(unit: _Unit) -> _Unit:
             needs, room = unit.needed(name, results), unit.freed(name, places)
         found.needs[name] = np.searchsorted(places, needs, side="right") - 1
         found.room[name] = np.searchsorted(results, room, side="right") - 1
+        for other, (before, _) in unit.turns_of(name).items():
+            known = _some(netlist.inputs[other].beats * unit.rounds)
+            found.turns.setdefault(name, {})[other] = (
+                np.searchsorted(known, before[places], side="right") - 1
+            )
         found.together[name] = next(
             other
             for other in unit.producers
@@ -325,16 +349,30 @@ def _waits(units: Mapping[Node, _Unit]) -> _Waits:
         gone[unit.node] = runs.pop() if len(runs) == 1 else waits.add(unit.node, unit.results)
         for run in runs:
             waits.order(gone[unit.node], run, np.arange(unit.results))
+    awaited: dict[Use, list[tuple[int, Cycles]]] = {}
     for unit in units.values():
         for use in unit.uses:
-            waits.order(taken[use], gone[unit.node], np.arange(unit.results) - 1)
+            awaited[use] = [(gone[unit.node], np.arange(unit.results) - 1)]
             for name, needs in unit.needs.items():
-                waits.order(taken[use], taken[unit.node, name], needs)
+                awaited[use].append((taken[unit.node, name], needs))
             if unit.returns is not None and not unit.sampled:
                 each = spec(unit.node).beats
-                waits.order(taken[use], taken[unit.returns], np.arange(unit.results) - each)
+                awaited[use].append((taken[unit.returns], np.arange(unit.results) - each))
         for name, room in unit.room.items():
             waits.order(taken[unit.node, name], gone[unit.node], room)
+            for other, turn in unit.turns.get(name, {}).items():
+                waits.order(taken[unit.node, name], taken[unit.node, other], turn)
+    for use, found in awaited.items():
+        for first, places in found:
+            waits.order(taken[use], first, places)
+    # What is taken in one cycle waits for all that any of it waits for.
+    for unit in units.values():
+        for name, others in unit.beside.items():
+            for other, beside in others.items():
+                for first, places in awaited[unit.node, other]:
+                    waits.order(
+                        taken[unit.node, name], first, np.where(beside < 0, -1, places[beside])
+                    )
     return waits
 
 
