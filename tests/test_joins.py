@@ -81,9 +81,19 @@ def met_later(x, first, second):
     return torch.cat([one, two.flip(1)], -1), ends
 
 
+def in_part(x, y):
+    """A sum that goes out whole and whose rows meet their own mean, twice over."""
+    sums = x + y
+    row = torch.cat([sums, sums], -1)[:, 1:2] + sums[:, :1].mean(-1, keepdim=True)
+    pair = torch.cat([row, row], -1)
+    turned = torch.cat([pair * 0.75, pair.flip(1)], -1)
+    return turned[..., 3:9], torch.cat([sums, x * 0.5], -1), pair * 0.75, sums
+
+
 CASES = {
     "crossed": (Function(crossed), [(3, 2, 9), (3, 2, 10)]),
     "met later": (Function(met_later, nn.Linear(5, 7), nn.Linear(5, 7)), [(3, 3, 5)]),
+    "in part": (Function(in_part), [(2, 3, 5), (2, 3, 5)]),
     "gate": (Function(gate, nn.Conv2d(6, 3, 1), nn.Conv2d(3, 6, 1)), [(3, 6, 4, 3)]),
     "dense": (
         Function(dense, nn.Conv2d(3, 2, 3, padding=1), nn.Conv2d(5, 6, 1)),
@@ -117,7 +127,7 @@ CASES = {
     ),
 }
 DEFAULT = {("gate", 4), ("dense", 4), ("crossed", 4)}
-SINGLE = ("crossed", "met later", "gate", "rotated", "class token")
+SINGLE = ("crossed", "met later", "in part", "gate", "rotated", "class token")
 
 
 def _parameters():
@@ -154,7 +164,7 @@ def test_without_their_queues_streams_that_cross_are_refused(tmp_path):
     project = emit("crossed", tmp_path / "computed", parallelism=1)
     queues = {queue.node: 1 for queue in project.design.queues}
     assert queues
-    with pytest.raises(EmissionError, match="would deadlock at .*cat.* holds 1 and needs"):
+    with pytest.raises(EmissionError, match=r"would deadlock at .*cat.* holds 1 and needs"):
         emit("crossed", tmp_path / "short", parallelism=1, queues=queues)
 
 

@@ -188,7 +188,8 @@ def _behind(
         gone = [left]
         for edge in sorted(edges, key=lambda edge: int(taken[edge].sum())):
             earlier = (place for place, times in enumerate(gone) if (times <= taken[edge]).all())
-            behind = max(earlier)
+            # What takes some before they have gone to what gets no queue takes them at the fork.
+            behind = max(earlier, default=0)
             depth = most_waiting(producer, gone[behind], taken[edge])
             if depth > 1 or behind:
                 found.setdefault(producer, []).append((edge, behind, depth))
