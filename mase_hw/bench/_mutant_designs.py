@@ -146,12 +146,12 @@ def _loud() -> nn.Module:
     import torch
     from torch import nn
 
-    module = nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 8))
+    layers = nn.Linear(4, 12), nn.Linear(12, 8)
     with torch.no_grad():
-        for layer in (module[0], module[2]):
+        for layer in layers:
             layer.weight.mul_(16)
             layer.bias.copy_(2.0 ** (6 * (torch.arange(len(layer.bias)) // 4 % 2) - 2))
-    return module
+    return nn.Sequential(layers[0], nn.ReLU(), layers[1])
 
 
 UNSIGNED = {**NARROW, "data_in_signed": False, "data_in_rounding": "floor"}

@@ -23,7 +23,7 @@ def together(
     if progress:
         progress(0, len(proofs))
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        found = [pool.submit(lambda proof=proof: list(proof())) for proof in proofs]
+        found = [pool.submit(_rows, proof) for proof in proofs]
         try:
             for done, future in enumerate(as_completed(found), 1):
                 future.result()
@@ -33,3 +33,7 @@ def together(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [row for future in found for row in future.result()]
+
+
+def _rows(proof: Callable[[], Iterable[ProofRow]]) -> list[ProofRow]:
+    return list(proof())
