@@ -178,3 +178,12 @@ def test_a_size_that_depends_on_the_data_is_said(function):
     mg = quantize(trace(Apply(function), torch.randn(2, 3)))
     problems = [str(item) for item in preflight(mg)]
     assert any("the size of its result depends on the data" in item for item in problems)
+
+
+@pytest.mark.parametrize("kind", ["AvgPool", "MaxPool", "AdaptiveAvgPool", "AdaptiveMaxPool"])
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("config", [None, {"default": {"config": {"name": "minifloat_ieee"}}}])
+def test_a_pool_of_one_sample_is_told_about_the_batch(kind, dimensions, config):
+    model = getattr(nn, f"{kind}{dimensions}d")(2)
+    found = reasons(model, torch.randn(4, *[6] * dimensions), config=config)
+    assert "no batch dimension" in found[-1]

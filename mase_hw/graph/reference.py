@@ -124,9 +124,9 @@ class _Once:
         compute = self._call.operator.reference(self._call)
         # A tensor in which inferences and something else are one dimension is not cut.
         specs = (*self._call.streams.values(), self._call.result)
-        whole = any(item.shape[:1] != (1,) for item in specs)
-        size = len(codes[0]) if whole else self._size
-        parts = zip(*(torch.split(item, max(1, size)) for item in codes), strict=True)
+        if any(item.shape[:1] != (1,) for item in specs):
+            return _packed(compute(*(item.long() for item in codes)))
+        parts = zip(*(torch.split(item, max(1, self._size)) for item in codes), strict=True)
         return torch.cat([_packed(compute(*(item.long() for item in part))) for part in parts])
 
 

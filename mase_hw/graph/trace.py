@@ -136,7 +136,22 @@ def _arguments(model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[s
                 f"an example input of shape {list(leaf.shape)} holds no element; "
                 "give at least one inference"
             )
-    return args, kwargs
+    return _distinct(args, kwargs)
+
+
+def _distinct(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments of which no two are one tensor: export would take them for one input."""
+    seen: set[int] = set()
+
+    def other(leaf: Tensor) -> Tensor:
+        kept = id(leaf) not in seen
+        seen.add(id(leaf))
+        return leaf if kept else leaf.clone()
+
+    found: tuple[tuple[Any, ...], dict[str, Any]] = tree_map(other, (args, kwargs))
+    return found
 
 
 @contextlib.contextmanager

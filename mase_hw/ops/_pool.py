@@ -116,6 +116,8 @@ class Pool(Operator):
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
         """Return that of the pixels, or of their means."""
+        if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
+            return None
         return exact_quotient(
             fixed(call.operands["data_in_0"]), 1, self._divisors(call)[1], fraction
         )

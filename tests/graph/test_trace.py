@@ -555,3 +555,16 @@ def test_constants_like_another_tensor_are_constants():
     folded = fold_constants_transform_pass(mg)[0]
     names = [str(node.target) for node in folded.nodes if node.op == "call_function"]
     assert names == ["aten.add.Tensor", "aten.add.Tensor"]
+
+
+class Products(nn.Module):
+    def forward(self, a, b):
+        return a @ b.T
+
+
+def test_one_tensor_that_is_given_twice_is_two_inputs():
+    x = torch.randn(3, 5)
+    model = Products()
+    graph = trace(model, (x, x), batched=False)
+    assert len([node for node in graph.nodes if node.op == "placeholder"]) == 2
+    assert torch.equal(graph(x, 2 * x), x @ (2 * x).T)
