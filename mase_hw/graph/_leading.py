@@ -3,7 +3,8 @@
 Layers that take time before the batch stand between two transpositions, and the last states of
 recurrent layers are stacked before it. What is computed does not change; in the order in which the
 batch stays first, inferences follow each other. Layers between two transpositions that do not care
-for the order are moved before the first one, so that both meet.
+for the order are moved before the first one, so that both meet. A dimension of one that is put
+before the batch is put behind it, and transposed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ _PICKS = (_aten.select.int, _aten.unbind.int, _aten.squeeze.dim)
 
 def keep_batch_first(module: GraphModule) -> None:
     """Take transpositions of the first two dimensions together, in place."""
+    for node in list(module.graph.nodes):
+        if _puts_before(node):
+            _put_behind(module, node)
     while [node for node in list(module.graph.nodes) if _simplify(module, node)]:
         module.graph.eliminate_dead_code()
 
@@ -36,6 +40,23 @@ def _dim(node: Node, position: int) -> int:
     rank = _rank(node.args[0])
     assert isinstance(given, int)
     return given % rank if rank else given
+
+
+def _puts_before(node: Node) -> bool:
+    """Return whether a node makes a dimension of one before the batch."""
+    if node.target is not _aten.unsqueeze.default or not _rank(node.args[0]):
+        return False
+    source: Any = node.args[0]
+    given: Any = node.args[1]
+    return given % _rank(node) == 0 and isinstance(source.meta["val"].shape[0], torch.SymInt)
+
+
+def _put_behind(module: GraphModule, node: Node) -> None:
+    source: Any = node.args[0]
+    behind = _new(module, node, node.target, (source, 1))
+    behind.meta["val"] = source.meta["val"].unsqueeze(1)
+    node.replace_all_uses_with(_new(module, node, _aten.transpose.int, (behind, 0, 1)))
+    module.graph.erase_node(node)
 
 
 def _swaps(node: Any) -> bool:
@@ -72,7 +93,7 @@ def _simplify(module: GraphModule, node: Node) -> bool:
             dim = 1 - (_stacks(source) or 0)
             made = _new(module, node, _aten.stack.default, (source.args[0], dim))
     elif node.target in _PICKS and _rank(source) and _dim(node, 1) == 0:
-        if _swaps(source) and node.target is not _aten.squeeze.dim:
+        if _swaps(source) and (node.target is not _aten.squeeze.dim or _is_one(source)):
             made = _new(module, node, node.target, (source.args[0], 1, *node.args[2:]))
         elif _stacks(source) == 0:
             made = _picked(node, source)
@@ -85,6 +106,12 @@ def _simplify(module: GraphModule, node: Node) -> bool:
     node.replace_all_uses_with(made)
     module.graph.erase_node(node)
     return True
+
+
+def _is_one(node: Node) -> bool:
+    """Return whether the first dimension is known to be one."""
+    size = node.meta["val"].shape[0]
+    return isinstance(size, int) and size == 1
 
 
 def _moves_batch(node: Any) -> list[int]:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 import mase_hw
+from mase_hw.emit.flow import canonicalize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, MaseError
 from mase_hw.graph import MaseGraph, check_finite, metadata, trace
@@ -568,3 +570,17 @@ def test_one_tensor_that_is_given_twice_is_two_inputs():
     graph = trace(model, (x, x), batched=False)
     assert len([node for node in graph.nodes if node.op == "placeholder"]) == 2
     assert torch.equal(graph(x, 2 * x), x @ (2 * x).T)
+
+
+class OneBefore(nn.Module):
+    """A dimension of one before the batch, as layers make for a sample without a batch."""
+
+    def forward(self, x):
+        rows = functional.normalize(functional.instance_norm(x[None]), dim=-1)
+        return rows.repeat_interleave(2, -1)[0]
+
+
+def test_a_dimension_before_the_batch_is_put_behind_it():
+    graph = canonicalize(trace(OneBefore(), (torch.randn(3, 4),)), {})
+    x = torch.randn(7, 4)
+    assert torch.allclose(graph(x), OneBefore()(x), atol=1e-5)
