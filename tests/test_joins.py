@@ -90,7 +90,13 @@ def in_part(x, y):
     return turned[..., 3:9], torch.cat([sums, x * 0.5], -1), pair * 0.75, sums
 
 
+def attended(x, y):
+    """One input that goes three ways, each of them through a queue."""
+    return functional.scaled_dot_product_attention(x, y, x) + x[:, :1]
+
+
 CASES = {
+    "attended": (Function(attended), [(2, 3, 6), (2, 3, 6)]),
     "crossed": (Function(crossed), [(3, 2, 9), (3, 2, 10)]),
     "met later": (Function(met_later, nn.Linear(5, 7), nn.Linear(5, 7)), [(3, 3, 5)]),
     "in part": (Function(in_part), [(2, 3, 5), (2, 3, 5)]),
@@ -126,12 +132,16 @@ CASES = {
         [(2, 4, 5, 3)],
     ),
 }
-DEFAULT = {("gate", 4), ("dense", 4), ("crossed", 4)}
+DEFAULT = {("attended", 3), ("gate", 4), ("dense", 4), ("crossed", 4)}
 SINGLE = ("crossed", "met later", "in part", "gate", "rotated", "class token")
 
 
 def _parameters():
-    for name, parallelism in [*((name, 4) for name in CASES), *((name, 1) for name in SINGLE)]:
+    for name, parallelism in [
+        *((name, 4) for name in CASES),
+        *((name, 1) for name in SINGLE),
+        ("attended", 3),
+    ]:
         marks = [] if (name, parallelism) in DEFAULT else [pytest.mark.slow]
         yield pytest.param(name, parallelism, marks=marks, id=f"{name}-{parallelism}")
 

@@ -134,7 +134,7 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
     for _ in range(SCHEDULES):
         offered = _offered(mg, netlists, turns, ways, delays, interval, inferences, layers)
         taken, free = _taken(netlists, turns, forks, offered, delays, run)
-        found = _behind(forks, netlists, taken, offered, free, ways.most_waiting)
+        found = _behind(forks, netlists, taken, offered, delays, free, ways.most_waiting)
         known, delays = delays, _delays(found)
         if delays == known:
             break
@@ -168,6 +168,7 @@ def _behind(
     netlists: Mapping[Node, Netlist],
     taken: Mapping[Edge, Cycles],
     offered: Mapping[Node, Cycles],
+    delays: Mapping[Edge, int],
     free: Mapping[Node, Cycles],
     most_waiting: Callable[[Node, Cycles, Cycles], int],
 ) -> dict[Node, list[tuple[Edge, int, int]]]:
@@ -178,13 +179,16 @@ def _behind(
         netlists: of the nodes.
         taken: when they take beats.
         offered: when beats are offered.
+        delays: of the queues before operands.
         free: when results of what computes before it is wanted leave it, into queues.
         most_waiting: returns the most beats of a result that have gone and are not yet taken.
     """
     found: dict[Node, list[tuple[Edge, int, int]]] = {}
     edges_of = {node: [edge for edge in _edges(node) if edge in taken] for node in free}
     for producer, edges in {**forks, **edges_of}.items():
-        left = free[producer] if producer in free else _gone(producer, edges, taken, offered)
+        left = (
+            free[producer] if producer in free else _gone(producer, edges, taken, offered, delays)
+        )
         gone = [left]
         for edge in sorted(edges, key=lambda edge: int(taken[edge].sum())):
             earlier = (place for place, times in enumerate(gone) if (times <= taken[edge]).all())
@@ -270,7 +274,7 @@ def _taken(
         if node in ends:
             taken |= {(node, name): times for name, times in arrivals.items()}
             continue
-        gone = _gone(node, forks.get(node, []), taken, offered)
+        gone = _gone(node, forks.get(node, []), taken, offered, delays)
         if node in sources:
             taken[node, "data_in_0"] = sources[node].taken(node, gone)
             continue
@@ -323,17 +327,22 @@ def _sketch(
 
 
 def _gone(
-    node: Node, queued: list[Edge], taken: Mapping[Edge, Cycles], offered: Mapping[Node, Cycles]
+    node: Node,
+    queued: list[Edge],
+    taken: Mapping[Edge, Cycles],
+    offered: Mapping[Node, Cycles],
+    delays: Mapping[Edge, int],
 ) -> Cycles:
     """Return when each beat of a result has gone: what gets a queue waits there for it.
 
-    That is when the first takes it of those that may get queues, and when all others have.
+    That is when the first takes it of those that may get queues, or its queue does, and when all
+    others have.
     """
     edges = _edges(node)
     others = [taken[edge] for edge in edges if edge in taken and edge not in queued]
     if any(edge not in taken for edge in edges) or any(user.op == "output" for user in node.users):
         others.append(offered[node])
-    first = [taken[edge] for edge in queued if edge in taken]
+    first = [taken[edge] - delays.get(edge, 0) for edge in queued if edge in taken]
     times = [np.minimum.reduce(first), *others] if first else others
     return np.maximum.reduce(times) if times else offered[node]
 
