@@ -279,6 +279,7 @@ def test_no_operator_claims_a_format_in_vain(name):
     assert vain_claims(name) == []
 
 
+@pytest.mark.slow
 def test_a_claim_in_vain_is_found(monkeypatch):
     name, operator = "mxint", operators()["linear"]
     assert name in operator.formats

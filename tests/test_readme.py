@@ -25,7 +25,7 @@ README = (ROOT / "README.md").read_text()
 LEFT_OUT = ("mase-hw bench", "mnist-lenet", "python -m tests", "python -m pytest")
 # Commands that take long, of which the slow tests run all.
 HEAVY = re.compile(
-    r"mase-hw (simulate|synth|search|compress|sweep|experiment \w)|digits-mlp|python "
+    r"mase-hw (simulate|synth|search|compress|sweep|prove|explore|experiment \w)|digits-|python "
 )
 # Pages whose blocks are run by tests of their own, or are fragments.
 OWN_TESTS = (".", "mase_hw/ops", "mase_hw/formats", "kernels")
@@ -225,6 +225,7 @@ def test_the_life_of_a_format(tmp_path: Path) -> None:
     assert "lanes=2, width_bits=8" in lines[-1]
 
 
+@pytest.mark.slow
 def test_an_operator_from_another_distribution(tmp_path: Path) -> None:
     """A file and an entry point, as a distribution on the path."""
     assert len(block("mase_hw/ops", "python", "# cubic.py").splitlines()) < 30
@@ -233,6 +234,7 @@ def test_an_operator_from_another_distribution(tmp_path: Path) -> None:
     run([sys.executable, "-c", USES_CUBIC], tmp_path)
 
 
+@pytest.mark.slow
 def test_an_operator_with_a_module_of_its_own(tmp_path: Path) -> None:
     """The two files, added to a copy of the tree, are all that a new operator takes."""
     package = tmp_path / "mase_hw"
@@ -252,6 +254,7 @@ def test_an_operator_with_a_module_of_its_own(tmp_path: Path) -> None:
     run([sys.executable, "-c", USES_FMAX], tmp_path)
 
 
+@pytest.mark.slow
 def test_the_same_operator_and_its_module_from_another_distribution(tmp_path: Path) -> None:
     """Operator, cell and module lie together; what does not fit is refused before it is written."""
     folder = tmp_path / "largest"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor, nn
+from torch import SymBool, SymFloat, SymInt, Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 _MAX_DEPTH = 8
+# What is left as it is, whatever it is made of.
+_WHOLE = (Tensor, SymBool, SymFloat, SymInt, nn.Module, type)
 
 
 def plain(outputs: Any) -> Any:
@@ -22,7 +24,7 @@ def plain(outputs: Any) -> Any:
 
 def _opened(leaf: Any, depth: int) -> Any:
     """Return the attributes of an object that hold tensors, None among them left out."""
-    if isinstance(leaf, Tensor | nn.Module | type) or not hasattr(leaf, "__dict__") or not depth:
+    if isinstance(leaf, _WHOLE) or not hasattr(leaf, "__dict__") or not depth:
         return leaf
     found = {}
     for name, value in vars(leaf).items():

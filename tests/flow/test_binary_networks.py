@@ -10,7 +10,11 @@ from mase_hw.graph.metadata import common
 from mase_hw.models import models
 
 PERCEPTRONS = ("mnist-sfc", "mnist-sfc-w2a2")
-IMAGES = ("fashion-cnv", "fashion-cnv-w2a2", "fashion-mobilenet")
+IMAGES = (
+    "fashion-cnv",
+    "fashion-cnv-w2a2",
+    pytest.param("fashion-mobilenet", marks=pytest.mark.slow),
+)
 
 
 def network(name: str, size: int) -> nn.Module:

@@ -9,7 +9,7 @@ import pytest
 import mase_hw
 from mase_hw.emit.project import Project
 from mase_hw.sim.checker import Mismatch
-from tests.engines import both, each
+from tests.engines import each
 from tests.flow.perceptrons import quantized
 
 SIZES = (8, 12, 8, 5)
@@ -78,7 +78,7 @@ def found_in(folder: Path, engine: str, stall: float = 0.0) -> Mismatch:
     return first
 
 
-@both
+@each
 def test_the_sound_design_passes(sound: Project, engine: str) -> None:
     assert mase_hw.simulate(sound, samples=40, engine=engine, stall=0.3, seed=3).bit_exact
 
@@ -114,7 +114,7 @@ def test_swapped_lanes(sound: Project, engine: str, tmp_path: Path) -> None:
     assert first.stream == "relu_1_data_out_0"
 
 
-@both
+@each
 def test_a_dropped_beat(sound: Project, engine: str, tmp_path: Path) -> None:
     """Beat 20 of the first rectifier is beat 2 of inference 3; all that follows moves up."""
     first = found_in(broken(sound, tmp_path, DROPPED, COUNTER), engine)

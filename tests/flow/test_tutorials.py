@@ -13,6 +13,7 @@ def test_perceptron(tmp_path):
     assert found["interval"] == 64 * 24 / 64
 
 
+@pytest.mark.slow
 def test_pruning(tmp_path):
     found = pruning.main(tmp_path, epochs=3)
     assert found["bit-exact"] == 1

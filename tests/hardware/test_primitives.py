@@ -160,6 +160,7 @@ endmodule
 """
 
 
+@pytest.mark.slow
 def test_products_in_a_block_are_the_products(tmp_path: Path) -> None:
     cycles = 20_000
     seen = [int(line) for line in run(groups(cycles), tmp_path).split() if line.isdigit()]
@@ -189,12 +190,14 @@ def test_a_design_for_a_device_is_simulated_without_it(project: Project) -> None
     assert report.is_right and report.elements == 72
 
 
+@pytest.mark.slow
 def test_a_block_makes_two_products_of_three(project: Project) -> None:
     """Three lanes of three results: three blocks of two, and three of one."""
     counted = synthesize(project.folder, "xcup").total
     assert counted.dsp == estimate_nodes(project.mg).total.dsp == 6
 
 
+@pytest.mark.slow
 def test_a_block_makes_four_products_of_four_bits(tmp_path: Path) -> None:
     """Two lanes of five results: two blocks of four, and one result in look-up tables."""
     torch.manual_seed(0)
@@ -211,6 +214,7 @@ def test_a_block_makes_four_products_of_four_bits(tmp_path: Path) -> None:
     assert counted.dsp == estimate_nodes(project.mg).total.dsp == 2
 
 
+@pytest.mark.slow
 def test_without_dsp_blocks_nothing_names_them(project: Project) -> None:
     assert synthesize(project.folder, "xcup", dsp=False).total.dsp == 0
 

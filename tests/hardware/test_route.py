@@ -354,6 +354,7 @@ def test_tables_show_the_figures_and_the_path(routed: RouteReport) -> None:
         assert word in text
 
 
+@pytest.mark.slow
 def test_a_bitstream_has_every_port_on_a_pin_of_the_package(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,6 +396,7 @@ def test_a_top_with_more_ports_than_pins_fits_behind_shift_registers(
     assert done.median.used["pins"][0] == 3
 
 
+@pytest.mark.slow
 def test_the_router_is_told_to_route_anew_what_is_late(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_formats_lists_every_format(model: str, tmp_path: Path) -> None:
     report.save(tmp_path)
 
 
+@pytest.mark.slow
 def test_torch_compile_counts_breaks_and_recompilations(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text(FACTORY.replace("BREAK", "torch._dynamo.graph_break()"))

@@ -267,6 +267,7 @@ UNROLLED = {
 }
 
 
+@pytest.mark.slow
 def test_sums_take_several_elements_of_a_window_per_cycle(tmp_path):
     """Padded, whole, pointwise on a narrow stream, and in groups."""
     torch.manual_seed(0)

@@ -97,7 +97,15 @@ CASES = {
 }
 cases = pytest.mark.parametrize("model", list(CASES))
 few = pytest.mark.parametrize(
-    "model", ["residual", "centred", "residual mxint", "residual minifloat", "residual scaled"]
+    "model",
+    [
+        "residual",
+        "centred",
+        *(
+            pytest.param(f"residual {name}", marks=pytest.mark.slow)
+            for name in ("mxint", "minifloat", "scaled")
+        ),
+    ],
 )
 
 

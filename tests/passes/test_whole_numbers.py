@@ -7,7 +7,7 @@ from torch import nn
 import mase_hw
 from mase_hw.graph import common
 from mase_hw.ops import Apply, example_values
-from mase_hw.sim.simulate import ENGINES
+from tests.engines import each
 
 NARROW = {"by": "type", "default": {"config": {"name": "fixed", "data_in_width": 4}}}
 
@@ -44,7 +44,7 @@ def formats(graph):
     return {node.name: common(node).results["data_out_0"].format for node in graph.inputs}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@each
 def test_positions_counted_from_ids_are_exact(engine, tmp_path):
     torch.manual_seed(0)
     inputs = ids(4, 5, 19)
@@ -83,7 +83,7 @@ def test_a_mask_has_two_bits_and_other_numbers_at_least_sixteen(inputs, expected
     assert torch.equal(graph(inputs), inputs.cumsum(1) * inputs - 3)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@each
 def test_the_row_that_an_index_picks_is_exact(engine, tmp_path):
     """By the place of the largest, and by an input that may count from the end."""
 

@@ -95,7 +95,10 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("fault", BROKEN)
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(name, marks=[pytest.mark.slow] * (n > 2)) for n, name in enumerate(BROKEN)],
+)
 def test_a_queue_that_is_broken_on_purpose_fails(fault):
     breach, *changes = BROKEN[fault]
     rows = verdicts(fifo(3), [(QUEUE, *change) for change in changes])
@@ -105,6 +108,7 @@ def test_a_queue_that_is_broken_on_purpose_fails(fault):
     assert len(fault) == rows[breach].verdict.depth
 
 
+@pytest.mark.slow
 def test_a_row_that_is_cut_in_the_wrong_place_fails():
     cell = subjects(Crop)[0]
     assert failed(verdicts(cell)) == set()
@@ -112,6 +116,7 @@ def test_a_row_that_is_cut_in_the_wrong_place_fails():
     assert "right data" in failed(verdicts(cell, wrong))
 
 
+@pytest.mark.slow
 def test_a_block_that_is_replayed_too_often_fails():
     cell = StreamReplay(Port((StreamField("", 1, 1),), 2), 2, 2)
     wrong = [("mase_stream_replay", ".COUNT(REPEATS)", ".COUNT(REPEATS + 1)")]
@@ -178,6 +183,7 @@ def test_a_sum_of_rounds_is_proved_whole():
     }
 
 
+@pytest.mark.slow
 def test_constants_ahead_of_the_results_are_no_fault():
     """As many as there are sums under way: the counts of the environment are wide enough."""
     rows = verdicts(subjects(MultiplyAccumulate)[0], limit_seconds=20)
@@ -185,6 +191,7 @@ def test_constants_ahead_of_the_results_are_no_fault():
     assert rows["not invented"].verdict.status == "proved"
 
 
+@pytest.mark.slow
 def test_a_replay_keeps_the_bound_of_its_motion_while_nobody_takes():
     """The third block waits until the first was sent: for so long a consumer may wait."""
     rows = verdicts(subjects(StreamReplay)[0], limit_seconds=10)

@@ -235,6 +235,7 @@ def test_a_locked_storage_is_refused(tmp_path):
     assert run(tmp_path, {"trials": 4}).trials == 4
 
 
+@pytest.mark.slow
 def test_killing_a_worker_loses_no_finished_trial(tmp_path):
     before = {}
     killed = []

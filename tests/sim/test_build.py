@@ -128,6 +128,7 @@ def test_harness_compiles_without_warnings(project: Path, monkeypatch: pytest.Mo
     assert build.build_model(project, summary).executable("native").is_file()
 
 
+@pytest.mark.slow
 def test_headers_are_compiled_ahead_from_the_fifth_build_on(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

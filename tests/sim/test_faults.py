@@ -9,7 +9,7 @@ import pytest
 
 from mase_hw.errors import SimulationError
 from mase_hw.sim import SimulationReport, simulate
-from tests.engines import both
+from tests.engines import both, each
 from tests.sim.project import SCALE1, SCALE2, Layer, make_reference, write_project
 
 SAMPLES = 50
@@ -23,7 +23,7 @@ def run(folder: Path, engine: str, stall: float, *chain: Layer) -> SimulationRep
     )
 
 
-@both
+@each
 @pytest.mark.parametrize(
     ("fault", "inference", "layer"),
     [
@@ -53,7 +53,7 @@ def test_wrong_elements_name_the_first_layer(
         assert part in message
 
 
-@both
+@each
 def test_last_beat_missing_or_too_many(tmp_path: Path, engine: str) -> None:
     """Eleven beats are swallowed or doubled where there are only twelve: no other beat hides it."""
     for fault, got in (("drop_beat", "no beat"), ("duplicate_beat", None)):
@@ -66,7 +66,7 @@ def test_last_beat_missing_or_too_many(tmp_path: Path, engine: str) -> None:
             assert (report.outputs["data_out_0"][-1, 4:] == 0).all()
 
 
-@both
+@each
 def test_floor_instead_of_nearest(tmp_path: Path, engine: str) -> None:
     report = run(tmp_path / "project", engine, 0.0, replace(SCALE1, floors=True), SCALE2)
     first = report.first_mismatch
@@ -76,7 +76,7 @@ def test_floor_instead_of_nearest(tmp_path: Path, engine: str) -> None:
     assert first.got == first.expected - 1
 
 
-@both
+@each
 def test_wrong_weight(tmp_path: Path, engine: str) -> None:
     weights = (*SCALE1.weights[:4], SCALE1.weights[4] + 8, SCALE1.weights[5])
     report = run(tmp_path / "project", engine, 0.0, replace(SCALE1, weights=weights), SCALE2)
@@ -112,7 +112,7 @@ def test_valid_that_waits_for_ready(tmp_path: Path) -> None:
         run(tmp_path / "cocotb", "cocotb", 0.4, SCALE1, faulty)
 
 
-@both
+@each
 @stalls
 def test_hang_names_the_ports_and_streams(tmp_path: Path, engine: str, stall: float) -> None:
     with pytest.raises(SimulationError) as error:
@@ -124,7 +124,7 @@ def test_hang_names_the_ports_and_streams(tmp_path: Path, engine: str, stall: fl
     assert "scale1_data_out_0 of scale1 is valid but not accepted" in message
 
 
-@both
+@each
 def test_mismatch_names_the_waveform(tmp_path: Path, engine: str) -> None:
     folder = write_project(tmp_path / "p", ((SCALE1, replace(SCALE2, fault="one_too_high")),))
     report = simulate(folder, samples=2, engine=engine, waves=True, reference=make_reference())

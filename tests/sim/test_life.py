@@ -8,7 +8,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.errors import SimulationError
-from tests.engines import both
+from tests.engines import each
 
 SMALL = {"by": "type", "default": {"config": {"name": "fixed", "data_in_width": 6}}}
 
@@ -31,7 +31,7 @@ def outside(tmp_path_factory):
     )
 
 
-@both
+@each
 @pytest.mark.parametrize("stall", [0.0, 0.3])
 def test_a_reset_in_any_cycle_leaves_nothing_behind(layers, engine, stall):
     report = mase_hw.simulate(layers, samples=6, engine=engine, resets=25, stall=stall)
@@ -40,7 +40,7 @@ def test_a_reset_in_any_cycle_leaves_nothing_behind(layers, engine, stall):
     assert report.followed >= 5
 
 
-@both
+@each
 def test_a_register_that_a_reset_forgets_is_found(layers, engine, tmp_path):
     """At the start it may hold what it should: only a later reset shows it."""
     folder = tmp_path / "copy"
@@ -57,7 +57,7 @@ def test_a_register_that_a_reset_forgets_is_found(layers, engine, tmp_path):
     assert not report.is_right
 
 
-@both
+@each
 def test_the_memory_is_reset_with_the_design(outside, engine):
     report = mase_hw.simulate(outside, samples=6, engine=engine, resets=20, stall=0.2)
     assert report.is_right, report.violations or report.first_mismatch
@@ -68,13 +68,13 @@ def test_the_memory_is_reset_with_the_design(outside, engine):
     assert "the design was reset while bursts were on their way" in rules
 
 
-@both
+@each
 def test_a_memory_that_never_answers_is_named(outside, engine):
     with pytest.raises(SimulationError, match="the memory behind m_axi does not answer"):
         mase_hw.simulate(outside, samples=2, engine=engine, memory={"answered_beats": 0})
 
 
-@both
+@each
 def test_a_memory_that_is_late_changes_no_bit(outside, engine):
     late = {"latency_cycles": 150, "cycles_per_beat": 5}
     assert mase_hw.simulate(outside, samples=3, engine=engine, memory=late).bit_exact

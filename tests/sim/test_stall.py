@@ -33,7 +33,9 @@ def shrunk(tmp_path_factory):
     return project
 
 
-@pytest.mark.parametrize(("engine", "stall"), [("native", 0.3), ("cocotb", 0.0)])
+@pytest.mark.parametrize(
+    ("engine", "stall"), [("native", 0.3), pytest.param("cocotb", 0.0, marks=pytest.mark.slow)]
+)
 def test_a_stall_names_the_queue_and_its_ends(shrunk, engine, stall):
     with pytest.raises(SimulationError) as error:
         mase_hw.simulate(shrunk, samples=20, engine=engine, stall=stall)
