@@ -95,7 +95,21 @@ def attended(x, y):
     return functional.scaled_dot_product_attention(x, y, x) + x[:, :1]
 
 
+def met_elsewhere(x, y):
+    """What meets another input late holds up, at the fork, what goes round to itself."""
+    return x * y.mean(-1, keepdim=True), x * x[:, 1:].mean(-1, keepdim=True)
+
+
+def met_above(x, y):
+    """What forks meets its own input early, and itself late."""
+    product = x * y
+    scaled = product * y.mean(-1, keepdim=True)
+    return torch.cat([x, product], -1), functional.gelu(product) + scaled
+
+
 CASES = {
+    "met elsewhere": (Function(met_elsewhere), [(2, 5), (2, 5)]),
+    "met above": (Function(met_above), [(2, 2, 4, 5), (2, 2, 4, 5)]),
     "attended": (Function(attended), [(2, 3, 6), (2, 3, 6)]),
     "crossed": (Function(crossed), [(3, 2, 9), (3, 2, 10)]),
     "met later": (Function(met_later, nn.Linear(5, 7), nn.Linear(5, 7)), [(3, 3, 5)]),
@@ -132,8 +146,17 @@ CASES = {
         [(2, 4, 5, 3)],
     ),
 }
-DEFAULT = {("attended", 3), ("gate", 4), ("dense", 4), ("crossed", 4)}
-SINGLE = ("crossed", "met later", "in part", "gate", "rotated", "class token")
+DEFAULT = {("attended", 3), ("met above", 4), ("gate", 4), ("dense", 4), ("crossed", 4)}
+SINGLE = (
+    "met elsewhere",
+    "met above",
+    "crossed",
+    "met later",
+    "in part",
+    "gate",
+    "rotated",
+    "class token",
+)
 
 
 def _parameters():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -123,22 +124,75 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
     run: Run = partial(_sketch, step=interval // SAMPLES) if is_large else _run
     found: dict[Node, list[tuple[Edge, int, int]]] = {}
     delays: dict[Edge, int] = {}
+    held: dict[Node, Cycles] = {}
     layers, once = 1, _inside(mg, netlists, turns, ways, delays, 1)
+    inner = set[Node]().union(*(item.inside for item in turns))
     for item in turns:
         interval = max(interval, item.count * item.pace(once))
         layers = max(
             layers, max(int(once[node][-1]) for node in item.inside) // item.busy + SETTLING
         )
-    times = _offered(mg, netlists, turns, ways, delays, interval, 1, 1)
-    inferences = max(int(item[-1]) for item in times.values()) // interval + SETTLING
     for _ in range(SCHEDULES):
-        offered = _offered(mg, netlists, turns, ways, delays, interval, inferences, layers)
+        times = _offered(mg, netlists, turns, ways, delays, held, interval, 1, 1)
+        inferences = max(int(item[-1]) for item in times.values()) // interval + SETTLING
+        kept = {
+            node: _repeated(item, times[node].size, interval, inferences)
+            for node, item in held.items()
+        }
+        offered = _offered(mg, netlists, turns, ways, delays, kept, interval, inferences, layers)
         taken, free = _taken(netlists, turns, forks, offered, delays, run)
         found = _behind(forks, netlists, taken, offered, delays, free, ways.most_waiting)
-        known, delays = delays, _delays(found)
-        if delays == known:
+        known, waiting, delays = delays, held, _delays(found)
+        held = _held(forks, taken, offered, delays, held)
+        held = {node: times for node, times in held.items() if node not in inner}
+        if delays == known and _same(held, waiting):
             break
     return found
+
+
+def _held(
+    forks: Mapping[Node, list[Edge]],
+    taken: Mapping[Edge, Cycles],
+    offered: Mapping[Node, Cycles],
+    delays: Mapping[Edge, int],
+    before: Mapping[Node, Cycles],
+) -> dict[Node, Cycles]:
+    """Return when results leave forks of which an operand never gets a queue, where that is late.
+
+    Such an operand meets what comes from elsewhere; until all go, those that need not wait do, too.
+
+    Args:
+        forks: operands that may get queues, by what forks.
+        taken: when operands are taken.
+        offered: when results are.
+        delays: of the queues before operands.
+        before: the same of the schedule before.
+    """
+    found = {}
+    for node, times in offered.items():
+        edges = [edge for edge in _edges(node) if edge in taken]
+        if len(edges) > 1 and any(edge not in forks.get(node, []) for edge in edges):
+            gone = _gone(node, forks.get(node, []), taken, offered, delays)
+            if node in before or (gone > times).any():
+                found[node] = gone
+    return found
+
+
+def _repeated(times: Cycles, size: int, interval: int, inferences: int) -> Cycles:
+    """Return times of so many inferences, of which the last ones come at the interval."""
+    known = times.reshape(-1, size)
+    more = inferences - len(known)
+    if more <= 0:
+        return times[: inferences * size]
+    later = known[-1] + interval * np.arange(1, more + 1)[:, None]
+    return np.concatenate([known, later]).reshape(-1)
+
+
+def _same(one: Mapping[Node, Cycles], other: Mapping[Node, Cycles]) -> bool:
+    """Return whether both hold the same results up until the same cycles."""
+    return one.keys() == other.keys() and all(
+        np.array_equal(times, other[node]) for node, times in one.items()
+    )
 
 
 def _delays(late: Mapping[Node, list[tuple[Edge, int, int]]]) -> dict[Edge, int]:
@@ -359,6 +413,7 @@ def _offered(
     turns: Sequence[Turns],
     ways: _Ways,
     delays: Mapping[Edge, int],
+    held: Mapping[Node, Cycles],
     interval: int,
     inferences: int,
     layers: int,
@@ -371,6 +426,7 @@ def _offered(
         turns: layers that run on the same hardware.
         ways: whether all beats count, or some.
         delays: of the queues before operands.
+        held: until when results wait that leave all at once.
         interval: cycles between inferences.
         inferences: how many come.
         layers: how many come, by the clock of a layer.
@@ -392,6 +448,8 @@ def _offered(
             offered[node] = item.leaves(node, offered)
         elif node in netlists and node not in offered:
             offered[node] = ways.send(netlists[node], _arrivals(node, offered, delays))
+        if node in held:
+            offered[node] = np.maximum(offered[node], held[node][: offered[node].size])
     return offered
 
 
@@ -465,7 +523,8 @@ def _rejoining(mg: MaseGraph) -> dict[Node, list[Edge]]:
 
     Those are joined by a way that does not pass the fork, in whatever direction streams go on it:
     through a node that waits for both, or through other forks, each of which goes to two nodes that
-    wait. Such operands lie in one block of the graph (Hopcroft and Tarjan 1973).
+    wait. Such operands lie in one block of the graph (Hopcroft and Tarjan 1973). So does one that
+    meets what comes from before the fork, by another way.
     """
     ways: nx.Graph[Node] = nx.Graph()
     edges = {node: _edges(node) for node in mg.nodes if node.op in ("placeholder", "call_function")}
@@ -477,9 +536,11 @@ def _rejoining(mg: MaseGraph) -> dict[Node, list[Edge]]:
     }
     rejoining = {}
     for node, own in edges.items():
-        blocks = [block[frozenset((node, user))] for user, _ in own]
-        meet = [edge for edge, number in zip(own, blocks, strict=True) if blocks.count(number) > 1]
-        if meet:
+        users = [user for user, _ in own]
+        beside = [*users, *(other for other in ways.adj.get(node, ()) if other not in users)]
+        count = Counter(block[frozenset((node, other))] for other in beside)
+        meet = [edge for edge in own if count[block[frozenset((node, edge[0]))]] > 1]
+        if meet and len(own) > 1:
             rejoining[node] = meet
     return rejoining
 

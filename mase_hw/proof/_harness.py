@@ -365,7 +365,7 @@ def bounds(cell: Cell, inferences: int) -> tuple[int, dict[str, int]]:
     for seed, pace in enumerate(PACES * RUNS):
         chance = np.random.default_rng(seed)
         come = {
-            port: np.cumsum(chance.integers(1, pace + 1, beats * inferences))
+            port: np.cumsum(chance.integers(1, pace + 1, beats * inferences)) - 1
             for port, beats in given.items()
         }
         offered, taken = cell.motion.offered(come), cell.motion.taken(come)
