@@ -15,6 +15,7 @@ import numpy as np
 from torch.fx import Node
 
 from mase_hw.cells import MOVES, Cell, Motion, Netlist, RomSource, Steps, Wire
+from mase_hw.cells.cat import Merge
 from mase_hw.cells.rom_source import FIRST_CYCLE
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
@@ -169,12 +170,12 @@ class Network:
         if not {id(stream) for stream in given.values()} & self._inputs:
             return {}
         return {
-            port: _Stream(np.full(beats, FIRST_CYCLE))
+            port: _Stream(np.full(cell.inputs[port].beats, FIRST_CYCLE))
             for (owner, port), wire in netlist.links.items()
             if owner == name
             and port not in given
             and isinstance(netlist.cells.get(wire.cell), RomSource)
-            and cell.inputs[port].beats == beats
+            and (cell.inputs[port].beats == beats or isinstance(cell.motion, Merge))
         }
 
     def _add(self, motion: Motion, inputs: Mapping[str, _Stream]) -> _Stream:
