@@ -50,8 +50,10 @@ def _handshake(stream: Recording) -> str:
 
 
 def queue_streams(summary: DesignSummary) -> list[str]:
-    """Return the names of the streams that enter and leave the queues."""
-    return [name for queue in summary.queues for name in (queue.entering, queue.leaving)]
+    """Return the names of the streams inside that enter and leave the queues."""
+    ports = {stream.name for stream in (*summary.inputs, *summary.outputs)}
+    ends = [name for queue in summary.queues for name in (queue.entering, queue.leaving)]
+    return [name for name in ends if name not in ports]
 
 
 def queue_marks(summary: DesignSummary, result: RunResult) -> tuple[QueueMark, ...]:

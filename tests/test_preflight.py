@@ -187,3 +187,8 @@ def test_a_pool_of_one_sample_is_told_about_the_batch(kind, dimensions, config):
     model = getattr(nn, f"{kind}{dimensions}d")(2)
     found = reasons(model, torch.randn(4, *[6] * dimensions), config=config)
     assert "no batch dimension" in found[-1]
+
+
+def test_attention_without_a_batch_is_told_about_it():
+    model = Apply(lambda x: nn.functional.scaled_dot_product_attention(x, x, x))
+    assert "not of 2 dimensions" in reasons(model, torch.randn(4, 6))[-1]

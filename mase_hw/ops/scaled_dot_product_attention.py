@@ -124,6 +124,13 @@ class ScaledDotProductAttention(Composite):
     def refusals(self, call: Call) -> list[str]:
         """Return why it is no product, softmax and product, with the fix; empty when it is."""
         found = []
+        ranks = {len(call.operands[f"data_in_{number}"].shape) for number in range(3)}
+        if min(ranks) < 3:
+            found.append(
+                "queries, keys and values are [batch, tokens, features] or [batch, heads, tokens, "
+                f"features], not of {min(ranks)} dimensions: give them a batch in front, such as "
+                "unsqueeze(0) makes"
+            )
         if call.attributes.get("dropout_p", 0.0):
             found.append(
                 f"it drops {call.attributes['dropout_p']} of its weights: pass dropout_p=0.0 when "
