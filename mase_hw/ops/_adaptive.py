@@ -28,8 +28,9 @@ class AdaptivePool(Pool):
         """Return a window and a reduction, or the reduction alone."""
         if any(size > 1 for size in call.result.shape[2:]):
             return super().hardware(call)
-        beats, tiles = call.operands["data_in_0"].beats, call.result.tiles[1]
-        return Netlist.single(call.ports, self.reduction(call, Run(beats // tiles, tiles)))
+        _, rows, columns = image_size(call.operands["data_in_0"])
+        pixels = Run(rows * columns, call.result.tiles[1])
+        return Netlist.single(call.ports, self.reduction(call, pixels))
 
 
 def shared(size: int, positions: int) -> Axis:

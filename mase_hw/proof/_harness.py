@@ -22,6 +22,8 @@ TOP = "proof"
 INFERENCES, MOST_INFERENCES, FILLED = 6, 1 << 12, 3
 # Until what is due of two inputs that take turns is taken, where both are there.
 TURN_CYCLES = 3
+# Results that are stored before one must go.
+STORED = 3
 # Cycles in which whatever is held moves as far as it can.
 LONG = 1000
 # Most cycles between the beats of an input.
@@ -166,6 +168,8 @@ class Proof:
         self.whole = self.output_lanes == 1
         # Constants that are always on offer, and that nothing waits for.
         self.steady = list(cell.inputs)[1:] if getattr(cell, "steady", False) else []
+        if isinstance(motion, Merge) and motion.awaited:
+            self.steady = [port for port in cell.inputs if port != motion.awaited]
         # Those whose beats are the same for all of an inference.
         self.lasting = getattr(cell, "lasting", ())
         self.inputs = [
@@ -202,7 +206,11 @@ class Proof:
     def _room(self, port: str, item: Port) -> tuple[int, ...]:
         if self._leader(port) or port not in streams(self.cell):
             return ()
-        return tuple(self.cell.motion.room(port, item.beats).tolist())
+        motion = self.cell.motion
+        if isinstance(motion, Merge) and port == motion.awaited:
+            # It is offered when its round begins, and taken later.
+            return tuple((motion.taker_of(port, np.arange(item.beats)) - STORED).tolist())
+        return tuple(motion.room(port, item.beats).tolist())
 
     @property
     def connections(self) -> list[tuple[str, str]]:
@@ -362,6 +370,7 @@ def bounds(cell: Cell, inferences: int) -> tuple[int, dict[str, int]]:
     ((_, result),) = cell.outputs.items()
     starts = np.arange(inferences)[:, None]
     late, waits = 0, dict.fromkeys(given, 0)
+    awaited = cell.motion.awaited if isinstance(cell.motion, Merge) else ""
     for seed, pace in enumerate(PACES * RUNS):
         chance = np.random.default_rng(seed)
         come = {
@@ -372,7 +381,9 @@ def bounds(cell: Cell, inferences: int) -> tuple[int, dict[str, int]]:
         due = np.append(-1, offered[:-1])
         for port, beats in given.items():
             needs = (starts * beats + cell.motion.needs(port, beats)).reshape(-1)
-            due = np.maximum(due, np.where(needs >= 0, taken[port][needs], -1))
+            # What is awaited counts when it is offered, the cycle before.
+            came = come[port] - 1 if port == awaited else taken[port]
+            due = np.maximum(due, np.where(needs >= 0, came[needs], -1))
         # To a consumer that is always ready, and to one that takes nothing for long.
         for gone in (offered, offered + come[next(iter(given))].max() + LONG):
             moved = cell.motion.moves(come, gone).taken

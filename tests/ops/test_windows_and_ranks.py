@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional
 
 import mase_hw
 from mase_hw.emit.preflight import preflight
@@ -98,3 +99,21 @@ def test_a_constant_that_is_infinite_is_named():
     mg = mase_hw.trace(model, torch.randn(2, 3))
     with pytest.raises(FormatError, match=r"where \(.*no finite number"):
         mase_hw.quantize(mg)
+
+
+class PooledTogether(nn.Module):
+    """Two images that are one inference, as code that fixes their number makes them."""
+
+    def forward(self, x):
+        pooled = functional.adaptive_avg_pool2d(x, 1)
+        return (pooled * 1.5).view(2, -1) + pooled.view(2, -1)
+
+
+@pytest.mark.parametrize("parallelism", [3, 4])
+def test_each_of_several_images_is_pooled_by_itself(parallelism, tmp_path):
+    images = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))
+    project = mase_hw.emit_verilog(
+        PooledTogether(), images, output=tmp_path / "project", parallelism=parallelism
+    )
+    report = mase_hw.simulate(project, samples=8)
+    assert report.bit_exact and report.as_predicted, report.first_mismatch

@@ -224,3 +224,10 @@ def test_a_bound_of_time_is_measured_in_a_full_cell():
 def test_rows_are_neither_invented_nor_late_as_far_as_the_search_comes(cls):
     rows = verdicts(subjects(cls)[0], limit_seconds=2)
     assert failed(rows) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Cat", "Reorder", "SlidingWindow"])
+def test_nothing_is_claimed_that_fails(name):
+    """Memories that begin after a reset, and what is awaited, are in the bounds of time."""
+    assert not prove(name, limit_seconds=1.0).refuted
