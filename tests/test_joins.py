@@ -107,7 +107,14 @@ def met_above(x, y):
     return torch.cat([x, product], -1), functional.gelu(product) + scaled
 
 
+def renamed(x):
+    """An input that goes both ways into a product, behind nothing but wires."""
+    rows = x.reshape(x.shape[0], -1, 1)
+    return rows.transpose(1, 2) @ rows, rows.cumsum(-1) * 0.5 + rows
+
+
 CASES = {
+    "renamed": (Function(renamed), [(2, 5, 3)]),
     "met elsewhere": (Function(met_elsewhere), [(2, 5), (2, 5)]),
     "met above": (Function(met_above), [(2, 2, 4, 5), (2, 2, 4, 5)]),
     "attended": (Function(attended), [(2, 3, 6), (2, 3, 6)]),
@@ -148,6 +155,7 @@ CASES = {
 }
 DEFAULT = {("attended", 3), ("met above", 4), ("gate", 4), ("dense", 4), ("crossed", 4)}
 SINGLE = (
+    "renamed",
     "met elsewhere",
     "met above",
     "crossed",

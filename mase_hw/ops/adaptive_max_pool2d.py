@@ -31,7 +31,8 @@ class AdaptiveMaxPool2d(AdaptivePool):
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         """Return the maxima, and where they are, each by itself."""
-        if len(call.results) == 1 or len(call.operands["data_in_0"].shape) != 4:
+        rank = len(call.operands["data_in_0"].shape)
+        if len(call.results) == 1 or rank != self.dimensions + 2:
             return None
         return with_places(torch_target(self.targets[0]), call, operands["data_in_0"])
 

@@ -256,7 +256,7 @@ def _behind(
     for producer, edges in forks.items():
         late = found.get(producer, [])
         alone = [edge for edge in edges if edge not in [queued for queued, _, _ in late]]
-        meeting = _met_at_once(alone, netlists) if producer.op == "placeholder" else []
+        meeting = _met_at_once(alone, netlists) if _is_port(producer, netlists) else []
         # What waits for them waits for their queue, too.
         more = QUEUE_CYCLES if meeting else 0
         late = [(edge, behind, depth + more * (depth > 1)) for edge, behind, depth in late]
@@ -266,6 +266,13 @@ def _behind(
             late += [(edge, place, 1) for edge in met[1:]]
         found |= {producer: late} if late else {}
     return found
+
+
+def _is_port(node: Node, netlists: Mapping[Node, Netlist]) -> bool:
+    """Return whether a result is an input of the design, with nothing but wires between."""
+    while node in netlists and netlists[node].is_wire:
+        ((_, node),) = stream_operands(node)
+    return node.op == "placeholder"
 
 
 def _met_at_once(edges: list[Edge], netlists: Mapping[Node, Netlist]) -> list[list[Edge]]:
