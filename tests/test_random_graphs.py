@@ -222,3 +222,13 @@ def test_what_preflight_lets_pass_is_bit_exact(case, config, parallelism):
         assume(project is not None)
         report = mase_hw.simulate(project, samples=3, stall=0.2)
         assert report.bit_exact, report.first_mismatch or report.violations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(500, 512))
+def test_random_designs_are_exact_in_the_predicted_cycles(seed):
+    # What draws the designs takes steps from here.
+    from tests.random_designs import fate
+
+    found = fate(seed)
+    assert found is None or found.what in ("exact", "refused"), found.why
