@@ -132,9 +132,11 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
         layers = max(
             layers, max(int(once[node][-1]) for node in item.inside) // item.busy + SETTLING
         )
+    waiting: dict[Node, Cycles] | None = None
     for _ in range(SCHEDULES):
-        times = _offered(mg, netlists, turns, ways, delays, held, interval, 1, 1)
-        inferences = max(int(item[-1]) for item in times.values()) // interval + SETTLING
+        if waiting is None or not _same(held, waiting):
+            times = _offered(mg, netlists, turns, ways, delays, held, interval, 1, 1)
+            inferences = max(int(item[-1]) for item in times.values()) // interval + SETTLING
         kept = {
             node: _repeated(item, times[node].size, interval, inferences)
             for node, item in held.items()
