@@ -26,6 +26,7 @@ from mase_hw.formats import (
     family_of,
     format_class,
 )
+from mase_hw.geometry.blocks import block_axis, is_block
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
@@ -49,6 +50,7 @@ def bridge_formats_transform_pass(
 
     - what only moves elements, such as a `flatten` behind a convolution in blocks, moves them as
       floats that hold an element and its scale; results of several in a row are encoded at the end;
+    - so does what joins tensors, and blocks that are cast to blocks along another dimension;
     - what depends on the order of elements alone, such as a largest one, compares the places of
       such floats in the order of all floats;
     - what is so many times as large for integers with a real scale that is so many times as large
@@ -69,13 +71,20 @@ def bridge_formats_transform_pass(
     """
     moved = any(_takes(node) and not _moves(node, _operator(node)) for node in mg.nodes)
     plans = {node.name: plan for node in mg.nodes if (plan := _plan(mg, node)) is not None}
-    if not moved and not plans:
+    turned = {node.name: number for node in mg.nodes if (number := _turned(node)) is not None}
+    if not moved and not plans and not turned:
         return mg, {"bridged": []}
     mg = mg.copy()
     bridged = []
     for node in mg.nodes:
         if node.name in plans:
             plans[node.name].carry(mg, node)
+            bridged.append(node.name)
+        elif node.name in turned:
+            asked_for = common(node).results["data_out_0"]
+            between = asked_for.with_format(turned[node.name])
+            update(node, common=replace(common(node), results={"data_out_0": between}))
+            _behind(mg, node, ROLE, between, asked_for, ())
             bridged.append(node.name)
         elif moved and _takes(node):
             asked = {name: spec.format for name, spec in common(node).results.items()}
@@ -87,6 +96,18 @@ def bridge_formats_transform_pass(
             _return_as(mg, node, asked["data_out_0"])
     mg, _ = insert_casts_transform_pass(mg, {})
     return mg, {"bridged": bridged}
+
+
+def _turned(node: Node) -> Format | None:
+    """Return the floats through which blocks are cast to blocks along another dimension."""
+    if node.op != "call_function" or common(node).operator != ROLE:
+        return None
+    (data,), (result,) = common(node).operands.values(), common(node).results.values()
+    if data.format is None or result.format is None:
+        return None
+    if not (is_block(data) and is_block(result)) or block_axis(data) == block_axis(result):
+        return None
+    return exact_float(data.quantized)
 
 
 Arguments = tuple[float | list[int], ...]
@@ -192,7 +213,7 @@ def _plan(mg: MaseGraph, node: Node) -> _Plan | None:
     call = mg.call(node)
     if not operator.problems(call):
         return None
-    for find in (_ordered, _in_steps, _exact):
+    for find in (_ordered, _as_floats, _in_steps, _exact):
         found = find(operator, call)
         if found is not None and not operator.problems(_with(call, found)):
             return found
@@ -219,6 +240,18 @@ def _ordered(operator: Operator, call: Call) -> _Plan | None:
         (*shape, False),
         (*shape, True),
     )
+
+
+def _as_floats(operator: Operator, call: Call) -> _Plan | None:
+    """Return how an operator joins elements as floats that hold each with its scale."""
+    floats = {exact_float(spec.quantized) for spec in call.operands.values()}
+    number = floats.pop()
+    if not operator.keeps_format or number is None or floats:
+        return None
+    if any(not _fits(call.operands[name].quantized, item) for name, item in call.constants.items()):
+        return None
+    rounded = {name: call.operands[name].quantized for name in call.constants}
+    return _Plan(dict.fromkeys(call.operands, number), number, rounded=rounded)
 
 
 def _in_steps(operator: Operator, call: Call) -> _Plan | None:
