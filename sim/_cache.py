@@ -70,12 +70,15 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
 
 
 def _contents(folder: Path) -> dict[str, list[int]]:
-    """Return size and check sum of every file of a folder."""
-    found = {}
+    """Return size and check sum of every file of a folder; nothing, of a folder in it."""
+    found = dict[str, list[int]]()
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != CONTENTS:
+        name = path.relative_to(folder).as_posix()
+        if not path.is_file():
+            found[name] = []
+        elif path.name != CONTENTS:
             data = path.read_bytes()
-            found[path.relative_to(folder).as_posix()] = [len(data), zlib.crc32(data)]
+            found[name] = [len(data), zlib.crc32(data)]
     return found
 
 

@@ -155,7 +155,7 @@ def load_reference(folder: Path) -> IntegerReference:
     mg, summary = MaseGraph.load(path), DesignSummary.load(folder)
     names = {node.name for node in mg.nodes}
     missing = [item.node for item in summary.streams if item.node not in names]
-    if missing or mg.name != summary.name:
+    if missing or mg.name != summary.name or len(mg.inputs) != len(summary.inputs):
         raise EmissionError(
             f"{path} is the graph of another design than {DESIGN_FILE}; emit the project again"
         )

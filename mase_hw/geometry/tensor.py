@@ -59,6 +59,10 @@ class Order:
         return None if self.stream == shape and moved == sorted(moved) else self
 
 
+# Elements of a dimension in a beat, at most.
+_MOST_LANES = 1 << 24
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """Shape, dtype, number format and parallelism of one tensor of one inference.
@@ -227,6 +231,8 @@ class TensorSpec:
         for number in (*description["shape"], dim_1, dim_0):
             if isinstance(number, bool) or not isinstance(number, int):
                 raise ValueError(f"{number!r} in a shape or a parallelism is no whole number")
+        if not 1 <= min(dim_1, dim_0) <= max(dim_1, dim_0) <= _MOST_LANES:
+            raise ValueError(f"parallelism is {dim_1} x {dim_0}; each is 1 to {_MOST_LANES}")
         return cls(
             tuple(description["shape"]),
             description["dtype"],

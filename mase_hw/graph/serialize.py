@@ -136,6 +136,9 @@ def _restore(description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> M
         _example(tensors.get(f"example/{index}"), dtype, shape)
         for index, (dtype, shape) in enumerate(description["inputs"])
     ]
+    inputs = sum(node.op == "placeholder" for node in nodes.values())
+    if inputs != len(examples):
+        raise DataError(f"its graph has {inputs} inputs, and {len(examples)} are described")
     return MaseGraph(
         model,
         name=check_identifier(description["name"], "the name"),
