@@ -187,7 +187,8 @@ def graph(seed: int) -> tuple[Graph, tuple[Tensor, ...]] | None:
 def configured(model: Graph, inputs: tuple[Tensor, ...], seed: int) -> MaseGraph:
     """Return the graph with random formats by node, where those have hardware."""
     chance = random.Random(seed)
-    names = [node.name for node in quantize(trace(model, inputs)).nodes if node.op != "output"]
+    nodes = quantize(trace(model, inputs)).nodes
+    names = [node.name for node in nodes if node.op == "call_function"]
     kinds = chance.choice((["fixed"], [chance.choice(list(FORMATS))], chance.sample([*FORMATS], 3)))
     chosen = {name: chance.choice(kinds) for name in names}
     while True:

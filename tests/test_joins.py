@@ -153,6 +153,8 @@ CASES = {
         [(2, 4, 5, 3)],
     ),
 }
+# Inferences end a cycle earlier and later in turn.
+IN_TURN = {("met above", 4)}
 DEFAULT = {("attended", 3), ("met above", 4), ("gate", 4), ("dense", 4), ("crossed", 4)}
 SINGLE = (
     "renamed",
@@ -177,12 +179,14 @@ def _parameters():
         yield pytest.param(name, parallelism, marks=marks, id=f"{name}-{parallelism}")
 
 
-def check(project):
+def check(project, in_turn=False):
     stalled = mase_hw.simulate(project, samples=60, stall=0.4, seed=3)
     assert stalled.bit_exact, stalled.first_mismatch or stalled.violations
     report = mase_hw.simulate(project, samples=40, queues=True)
     assert report.bit_exact
     assert report.as_predicted
+    assert in_turn or report.interval_cycles == report.predicted_interval_cycles
+    assert report.latency_cycles == report.predicted_latency_cycles
     assert len(report.queues) == len(DesignSummary.load(project.folder).queues)
     for mark in report.queues:
         assert mark.high_water <= mark.depth <= max(2 * mark.high_water, 2), mark
@@ -197,7 +201,8 @@ def emit(name, folder, **options):
 
 @pytest.mark.parametrize(("name", "parallelism"), list(_parameters()))
 def test_joins(name, parallelism, tmp_path):
-    check(emit(name, tmp_path, parallelism=parallelism))
+    project = emit(name, tmp_path, parallelism=parallelism)
+    check(project, in_turn=(name, parallelism) in IN_TURN)
 
 
 def test_without_their_queues_streams_that_cross_are_refused(tmp_path):

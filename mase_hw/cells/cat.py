@@ -14,6 +14,9 @@ from mase_hw.cells._pipeline import stream_register
 from mase_hw.formats import Encoding
 from mase_hw.geometry.beats import Cycles, one_per_cycle
 
+# The result that must have gone before one is made is so many before it: those between are stored.
+STORED = 3
+
 
 @dataclass(frozen=True)
 class Merge(Motion):
@@ -55,7 +58,7 @@ class Merge(Motion):
 
         A beat that is awaited counts as taken when its round begins: its results wait for it.
         """
-        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - 3
+        room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - STORED
         return room
 
     @property
@@ -78,7 +81,7 @@ class Merge(Motion):
         if port == self.awaited:
             rounds, place = np.divmod(places, len(self.places[port]))
             takers = np.where(place == 0, rounds * self.beats, takers)
-        room: Cycles = takers - 3
+        room: Cycles = takers - STORED
         return room
 
     def taker_of(self, port: str, places: Cycles) -> Cycles:
@@ -98,7 +101,7 @@ class Merge(Motion):
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A beat of the result is made when there is room to store it."""
-        made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone, 3) + 1))
+        made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone, STORED) + 1))
         taken = {name: made[self._takers(name, times.size)] for name, times in arrivals.items()}
         return Moves(taken, np.maximum(made + 2, behind(gone) + 1))
 

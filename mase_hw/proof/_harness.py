@@ -13,7 +13,7 @@ import numpy as np
 
 from mase_hw._resources import template_environment
 from mase_hw.cells import Cell, Origin, Port, Steps, Value, met
-from mase_hw.cells.cat import Merge
+from mase_hw.cells.cat import STORED, Merge
 from mase_hw.formats import Encoding
 
 TOP = "proof"
@@ -22,8 +22,6 @@ TOP = "proof"
 INFERENCES, MOST_INFERENCES, FILLED = 6, 1 << 12, 3
 # Until what is due of two inputs that take turns is taken, where both are there.
 TURN_CYCLES = 3
-# Results that are stored before one must go.
-STORED = 3
 # Cycles in which whatever is held moves as far as it can.
 LONG = 1000
 # Most cycles between the beats of an input.
