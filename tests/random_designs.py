@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import mase_hw
-from mase_hw.emit.flow import quantize
+from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import MaseError
 from mase_hw.graph import MaseGraph, trace
@@ -187,25 +187,25 @@ def graph(seed: int) -> tuple[Graph, tuple[Tensor, ...]] | None:
 def configured(model: Graph, inputs: tuple[Tensor, ...], seed: int) -> MaseGraph:
     """Return the graph with random formats by node, where those have hardware."""
     chance = random.Random(seed)
-    nodes = quantize(trace(model, inputs)).nodes
+    nodes = canonicalize(trace(model, inputs), {"default": {"config": FIXED}}).nodes
     names = [node.name for node in nodes if node.op == "call_function"]
     kinds = chance.choice((["fixed"], [chance.choice(list(FORMATS))], chance.sample([*FORMATS], 3)))
     chosen = {name: chance.choice(kinds) for name in names}
-    while True:
+    while chosen:
         config: dict[str, object] = {"by": "name", "default": {"config": FIXED}}
         config |= {name: {"config": FORMATS[kind]} for name, kind in chosen.items()}
         try:
             found = quantize(trace(model, inputs), config)
             refused = {problem.node for problem in preflight(found)}
+            if not refused:
+                return found
         except MaseError:
-            refused = set(names)
-        changed = [
-            name for name in chosen if any(item.startswith(name) for item in refused)
-        ] or list(chosen) * bool(refused)
-        if not changed:
-            return found if not refused else quantize(trace(model, inputs))
-        for name in changed:
+            refused = set()
+        # Where no name tells what is not taken, some of them become fixed point.
+        named = [name for name in chosen if any(item.startswith(name) for item in refused)]
+        for name in named or chance.sample(list(chosen), -(-len(chosen) // 2)):
             del chosen[name]
+    return quantize(trace(model, inputs))
 
 
 @dataclass(frozen=True)
@@ -226,26 +226,30 @@ def fate(seed: int) -> Fate | None:
     options: dict[str, object] = {"parallelism": PARALLELISMS[seed % len(PARALLELISMS)]}
     if options["parallelism"] == "auto":
         options["multipliers"] = random.Random(seed).choice(MULTIPLIERS)
-    try:
-        mg = configured(model, inputs, seed)
-        with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            mg = configured(model, inputs, seed)
             project = mase_hw.emit_verilog(mg, output=f"{folder}/project", **options)
-            for stall, resets in ((0.0, 0), (0.4, 0), (0.2, 5 * (seed % 4 == 1))):
+        except MaseError as error:
+            return Fate(seed, "wrong" if "deadlock" in str(error) else "refused", str(error))
+        except Exception as error:
+            return Fate(seed, "crash", f"{type(error).__name__}: {error}")
+        for stall, resets in ((0.0, 0), (0.4, 0), (0.2, 5 * (seed % 4 == 1))):
+            try:
                 report = mase_hw.simulate(
                     project, samples=SAMPLES, stall=stall, seed=seed, resets=resets,
                     checks=seed % 2 == 0,
                 )  # fmt: skip
-                if not report.is_right:
-                    cycles = (
-                        f"interval {report.interval_cycles} for {report.predicted_interval_cycles}"
-                        f", latency {report.latency_cycles} for {report.predicted_latency_cycles}"
-                    )
-                    found = str(report.first_mismatch or report.violations or cycles)
-                    return Fate(seed, "wrong", f"stall {stall}, {resets} resets: {found}")
-    except MaseError as error:
-        return Fate(seed, "wrong" if "deadlock" in str(error) else "refused", str(error))
-    except Exception as error:
-        return Fate(seed, "crash", f"{type(error).__name__}: {error}")
+            # A design that is emitted is built, and ends.
+            except MaseError as error:
+                return Fate(seed, "wrong", str(error))
+            if not report.is_right:
+                cycles = (
+                    f"interval {report.interval_cycles} for {report.predicted_interval_cycles}"
+                    f", latency {report.latency_cycles} for {report.predicted_latency_cycles}"
+                )
+                found = str(report.first_mismatch or report.violations or cycles)
+                return Fate(seed, "wrong", f"stall {stall}, {resets} resets: {found}")
     return Fate(seed, "exact")
 
 

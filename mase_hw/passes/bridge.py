@@ -150,7 +150,8 @@ class _Plan:
         for name, number in self.rounded.items():
             _round_constant(mg, node, name, number)
         if self.role is not None:
-            for name, producer in stream_operands(node):
+            # One stream may be several operands.
+            for producer, name in {item: name for name, item in stream_operands(node)}.items():
                 taken = operands[name].with_format(self.taken[name])
                 made = insert_after(mg, producer, self.role, taken, operands[name], self.there)
                 node.replace_input_with(producer, made)
