@@ -118,6 +118,10 @@ CASES = {
     "met elsewhere": (Function(met_elsewhere), [(2, 5), (2, 5)]),
     "met above": (Function(met_above), [(2, 2, 4, 5), (2, 2, 4, 5)]),
     "attended": (Function(attended), [(2, 3, 6), (2, 3, 6)]),
+    "one head of queries": (
+        Function(lambda x, y: functional.scaled_dot_product_attention(x, y, y)),
+        [(2, 1, 3, 4), (2, 2, 3, 4)],
+    ),
     "crossed": (Function(crossed), [(3, 2, 9), (3, 2, 10)]),
     "met later": (Function(met_later, nn.Linear(5, 7), nn.Linear(5, 7)), [(3, 3, 5)]),
     "in part": (Function(in_part), [(2, 3, 5), (2, 3, 5)]),

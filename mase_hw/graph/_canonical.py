@@ -57,7 +57,7 @@ def canonicalize(module: GraphModule) -> None:
     free_batch(module)
     _remove_shape_arithmetic(module)
     _remove_mutation(module)
-    module.graph.eliminate_dead_code()
+    module.graph.eliminate_dead_code(is_impure_node=_keeps)
     _refuse_leftovers(module)
 
 
@@ -153,8 +153,10 @@ def _share(node: Node) -> None:
 
 
 def _keeps(node: Node) -> bool:
+    """Return whether a node that nobody uses does something: to draw at random is nothing."""
     return node.op in {"placeholder", "output"} or (
-        not isinstance(_value(node), torch.SymInt | torch.SymBool) and node.is_impure()
+        not isinstance(_value(node), torch.SymInt | torch.SymBool)
+        and node.is_impure(impure_random=False)
     )
 
 

@@ -76,7 +76,9 @@ class ScaledDotProductAttention(Composite):
             return None
         query, key, value = (operands[f"data_in_{number}"] for number in range(3))
         heads, shared = (call.operands[f"data_in_{number}"].shape[-3] for number in (0, 1))
-        grouped = heads != shared
+        grouped = heads > shared
+        if heads < shared:
+            query = _aten.expand.default(query, [-1, shared, -1, -1])
         if grouped:
             # Heads that share keys come together: [batch, groups, heads of a group, tokens, size].
             query = _aten.unflatten.int(query, -3, [shared, heads // shared])

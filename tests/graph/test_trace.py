@@ -317,6 +317,17 @@ class Dropped(nn.Module):
         return nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
 
 
+class Unused(nn.Module):
+    def forward(self, x):
+        nn.functional.dropout(-x, training=False)
+        return x * 2
+
+
+def test_a_result_that_nobody_takes_is_left_out():
+    graph = trace(Unused(), torch.randn(2, 16))
+    assert [node.name for node in graph.nodes if node.op == "call_function"] == ["mul"]
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "message"),
     [
