@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mase_hw._registry import nearest
@@ -65,7 +66,8 @@ class SimulationReport:
         stalled: which ports paused.
         seed: seed of the inputs, the pauses and the initial register bits.
         as_predicted: whether latency, and with enough inferences the interval, are as predicted:
-            all of the second half ends in the predicted cycle, or the one before or behind it;
+            all of the second half ends in the predicted cycle, or the one before or behind it, or
+            no inference later than predicted and all of that half within an interval of it;
             None where ports pause, the memory is another than was predicted with, or the design
             is so large that its latency was not computed beat by beat.
         first_mismatch: the first layer, in topological order, that differs, and where.
@@ -227,7 +229,7 @@ def simulate(
         followed = sum(all(map(len, _came(summary, run))) for run in runs)
         report = replace(report, resets=resets, followed=followed)
     if not (stall or memory or request.summary.sketched):
-        report = replace(report, as_predicted=_as_predicted(report))
+        report = replace(report, as_predicted=_as_predicted(report, _ended(request, result)))
     if outputs is not None:
         report.save_outputs(Path(outputs))
     return report
@@ -515,17 +517,25 @@ def _explain_memory(state: MemoryState | None) -> list[str]:
     ]
 
 
-def _as_predicted(report: SimulationReport) -> bool | None:
-    """Return whether the cycles are as predicted; None where no inference came out."""
+def _as_predicted(report: SimulationReport, ended: NDArray[np.int64]) -> bool | None:
+    """Return whether the cycles are as predicted; None where no inference came out.
+
+    While the buffers inside fill, inferences may end early, some of them more than others.
+
+    Args:
+        report: of the run.
+        ended: the cycle in which each inference ended.
+    """
     if report.latency_cycles is None:
         return None
     latency = report.latency_cycles == report.predicted_latency_cycles
     if report.interval_cycles is None or report.inferences < STEADY_INFERENCES:
         return latency
-    # Inferences may end a cycle earlier and later in turn.
-    count = report.inferences - 1 - report.inferences // 2
-    late = round(count * (report.interval_cycles - report.predicted_interval_cycles))
-    return latency and abs(late) <= 1
+    interval = report.predicted_interval_cycles
+    # Cycles behind the first inference and its intervals.
+    late = ended - ended[0] - interval * np.arange(len(ended))
+    drift = int(late[-1] - late[len(ended) // 2])
+    return latency and (abs(drift) <= 1 or (int(late.max()) <= 0 and abs(drift) < interval))
 
 
 def _report(
@@ -566,19 +576,26 @@ def _report(
     )
 
 
-def measured_cycles(
-    request: RunRequest, result: RunResult
-) -> tuple[int | None, int | float | None]:
-    """Return (latency, interval) of what `request.summary` names, from the cycles of its beats."""
-    starts = [result.streams[stream.name].cycles[:1] for stream in request.summary.inputs]
+def _ended(request: RunRequest, result: RunResult) -> NDArray[np.int64]:
+    """Return the cycle in which each complete inference ended."""
     ends = []
     for stream in request.summary.outputs:
         last = result.streams[stream.name].cycles[stream.spec.beats - 1 :: stream.spec.beats]
         ends.append(last[: request.inferences])
     complete = min(map(len, ends))
+    ended: NDArray[np.int64] = np.max(np.stack([item[:complete] for item in ends]), axis=0)
+    return ended
+
+
+def measured_cycles(
+    request: RunRequest, result: RunResult
+) -> tuple[int | None, int | float | None]:
+    """Return (latency, interval) of what `request.summary` names, from the cycles of its beats."""
+    starts = [result.streams[stream.name].cycles[:1] for stream in request.summary.inputs]
+    ended = _ended(request, result)
+    complete = len(ended)
     if complete == 0 or any(len(start) == 0 for start in starts):
         return None, None
-    ended = np.max(np.stack([item[:complete] for item in ends]), axis=0)
     latency = int(ended[0]) - min(int(start[0]) for start in starts)
     if complete == 1:
         return latency, None

@@ -482,11 +482,11 @@ class Reorder(Motion):
 
     def needs(self, port: str, beats: int) -> Cycles:
         """The last of its elements, and of those before."""
-        return np.maximum.accumulate(self._last)
+        return self.needs_of(port, beats, np.arange(self.results(beats)))
 
     def room(self, port: str, beats: int) -> Cycles:
-        """Two whole tensors."""
-        return np.full(beats, -1)
+        """Two whole tensors; the last beats of the one before may be on their way."""
+        return self.room_of(port, beats, np.arange(beats))
 
     @property
     def lag(self) -> int:
@@ -505,17 +505,21 @@ class Reorder(Motion):
         return needs
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """Two whole tensors."""
-        return np.full(places.size, -1)
+        """Two whole tensors; the last beats of the one before may be on their way."""
+        return self._replayed(places) - Steps(self.latency).depth
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
         """A third tensor enters when the first has left."""
-        beats, last = met(arrivals).size, self._last
-        tensor = np.arange(beats) // self.inputs
+        beats = met(arrivals).size
         starts = np.arange(0, beats, self.inputs)[:, None]
-        needs = (starts + last).reshape(-1)
-        room = (tensor - 1) * last.size - 1
-        return stored(arrivals, gone, needs, room, self.latency, self.start)
+        needs = (starts + self._last).reshape(-1)
+        replayed = self._replayed(np.arange(beats))
+        return stored(arrivals, gone, needs, replayed, self.latency, self.start)
+
+    def _replayed(self, places: Cycles) -> Cycles:
+        """Return the last result of the tensor two before that of beats; negative for none."""
+        replayed: Cycles = (places // self.inputs - 1) * len(self.last) * self.repeats - 1
+        return replayed
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.passes._copies import Copies
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._queue_tree import Edge, Late, queues_behind
 from mase_hw.passes._turns import Turns
 
 ROLE = "fifo"
@@ -39,7 +40,6 @@ SCHEDULES = 4
 # Times that a node is begun earlier, by as much as it is late.
 EARLIER = 3
 
-Edge = tuple[Node, str]
 Run = Callable[[Netlist, Arrivals, Cycles | None], tuple[Mapping[str, Cycles], Cycles]]
 
 
@@ -74,7 +74,7 @@ def insert_fifos_transform_pass(
     copies = Copies(mg)
     for producer, late in _late(part).items():
         queues = [[item] for item in copies.producers(producer)]
-        for (node, name), behind, computed in late:
+        for edge, behind, computed in late:
             given = spec(producer)
             depth = computed
             for copy, row in enumerate(queues):
@@ -85,7 +85,7 @@ def insert_fifos_transform_pass(
                         fifos[queue.name] = depth = asked.get(queue.name, computed)
                     queue.args = (queue.args[0], depth)
                     row.append(queue)
-                for user, operand in copies.edges(producer, node, name, copy):
+                for user, operand in copies.edges(producer, *edge, copy) if edge else ():
                     _replace_one(user, operand, row[0], queue)
     _check_depths(asked, fifos)
     refresh_output(mg)
@@ -102,7 +102,7 @@ def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
             raise ConfigError(f"queues: {name} is {depth!r}; allowed: a number of beats from 1")
 
 
-def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
+def _late(mg: MaseGraph) -> dict[Node, list[Late]]:
     """Return, by what forks, what takes its beats later than another: operand, place, depth.
 
     The place is the number of the queue that its queue follows, from 1, or 0 for the fork itself;
@@ -122,7 +122,7 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
     ways = SKETCHED if is_large else EXACT
     turns = Turns.all_of(mg, netlists, ways.places)
     run: Run = partial(_sketch, step=interval // SAMPLES) if is_large else _run
-    found: dict[Node, list[tuple[Edge, int, int]]] = {}
+    found: dict[Node, list[Late]] = {}
     delays: dict[Edge, int] = {}
     held: dict[Node, Cycles] = {}
     layers, once = 1, _inside(mg, netlists, turns, ways, delays, 1)
@@ -143,7 +143,7 @@ def _late(mg: MaseGraph) -> dict[Node, list[tuple[Edge, int, int]]]:
         }
         offered = _offered(mg, netlists, turns, ways, delays, kept, interval, inferences, layers)
         taken, free = _taken(netlists, turns, forks, offered, delays, run)
-        found = _behind(forks, netlists, taken, offered, delays, free, ways.most_waiting)
+        found = _behind(forks, netlists, taken, offered, delays, free, ways)
         known, waiting, delays = delays, held, _delays(found)
         held = _held(forks, taken, offered, delays, held)
         held = {node: times for node, times in held.items() if node not in inner}
@@ -197,7 +197,7 @@ def _same(one: Mapping[Node, Cycles], other: Mapping[Node, Cycles]) -> bool:
     )
 
 
-def _delays(late: Mapping[Node, list[tuple[Edge, int, int]]]) -> dict[Edge, int]:
+def _delays(late: Mapping[Node, list[Late]]) -> dict[Edge, int]:
     """Return the cycles that queues take on the way to operands: one each."""
     delays: dict[Edge, int] = {}
     for edges in late.values():
@@ -205,7 +205,8 @@ def _delays(late: Mapping[Node, list[tuple[Edge, int, int]]]) -> dict[Edge, int]
         for edge, behind, depth in edges:
             if depth > 1:
                 passed.append(passed[behind] + 1)
-            delays[edge] = passed[-1] if depth > 1 else passed[behind]
+            if edge:
+                delays[edge] = passed[-1] if depth > 1 else passed[behind]
     return delays
 
 
@@ -226,8 +227,8 @@ def _behind(
     offered: Mapping[Node, Cycles],
     delays: Mapping[Edge, int],
     free: Mapping[Node, Cycles],
-    most_waiting: Callable[[Node, Cycles, Cycles], int],
-) -> dict[Node, list[tuple[Edge, int, int]]]:
+    ways: _Ways,
+) -> dict[Node, list[Late]]:
     """Return what takes its beats later than another, from when it does.
 
     Args:
@@ -237,24 +238,21 @@ def _behind(
         offered: when beats are offered.
         delays: of the queues before operands.
         free: when results of what computes before it is wanted leave it, into queues.
-        most_waiting: returns the most beats of a result that have gone and are not yet taken.
+        ways: how times of beats are known.
     """
-    found: dict[Node, list[tuple[Edge, int, int]]] = {}
+    found: dict[Node, list[Late]] = {}
     edges_of = {node: [edge for edge in _edges(node) if edge in taken] for node in free}
     for producer, edges in {**forks, **edges_of}.items():
         left = (
             free[producer] if producer in free else _gone(producer, edges, taken, offered, delays)
         )
-        gone = [left]
-        for edge in sorted(edges, key=lambda edge: int(taken[edge].sum())):
-            earlier = (place for place, times in enumerate(gone) if (times <= taken[edge]).all())
-            # What takes some before they have gone to what gets no queue takes them at the fork.
-            behind = max(earlier, default=0)
-            depth = most_waiting(producer, gone[behind], taken[edge])
-            if depth > 1 or behind:
-                found.setdefault(producer, []).append((edge, behind, depth))
-            if depth > 1:
-                gone.append(taken[edge])
+        late = queues_behind(
+            {edge: taken[edge] for edge in edges},
+            left,
+            partial(ways.most_waiting, producer),
+            ways.passing,
+        )
+        found |= {producer: late} if late else {}
     for producer, edges in forks.items():
         late = found.get(producer, [])
         alone = [edge for edge in edges if edge not in [queued for queued, _, _ in late]]
@@ -492,12 +490,14 @@ class _Ways:
         even: returns when beats come evenly, given beats, cycles between inferences, and how many.
         send: returns when results are offered, given when operands are.
         most_waiting: returns the most beats of a result that have gone and are not yet taken.
+        passing: cycles from one queue to the next; 0 where times are not known to the cycle.
     """
 
     places: Callable[[int], Cycles]
     even: Callable[[int, int, int], Cycles]
     send: Callable[[Netlist, Mapping[str, Cycles]], Cycles]
     most_waiting: Callable[[Node, Cycles, Cycles], int]
+    passing: int
 
 
 def _even(beats: int, interval: int, inferences: int) -> Cycles:
@@ -523,8 +523,8 @@ def _most_waiting_between(producer: Node, gone: Cycles, taken: Cycles) -> int:
     return max(1, int((came.come_by(taken) - went.places).max()))
 
 
-EXACT = _Ways(np.arange, _even, _send, _most_waiting)
-SKETCHED = _Ways(sampled, _even_sketched, _send_sketched, _most_waiting_between)
+EXACT = _Ways(np.arange, _even, _send, _most_waiting, 1)
+SKETCHED = _Ways(sampled, _even_sketched, _send_sketched, _most_waiting_between, 0)
 
 
 def _rejoining(mg: MaseGraph) -> dict[Node, list[Edge]]:

@@ -64,6 +64,20 @@ def test_what_some_beats_wait_for(cell: Cell) -> None:
         assert np.array_equal(np.maximum(found, -1), np.maximum(room, -1))
 
 
+@pytest.mark.parametrize("cell", SINGLE, ids=lambda cell: type(cell).__name__)
+def test_every_inference_needs_what_the_first_does(cell: Cell) -> None:
+    netlist = _netlist(cell)
+    if netlist is None:
+        pytest.skip("no streams of its own")
+    for port in netlist.inputs.keys() - {"weight"}:
+        beats = netlist.inputs[port].beats
+        one, three = (cell.motion.needs(port, count * beats) for count in (1, 3))
+        later = [np.where(one < 0, -1, one + number * beats) for number in range(3)]
+        expected = np.maximum.accumulate(np.concatenate(later))
+        assert np.array_equal(np.maximum.accumulate(three), expected), port
+        assert cell.motion.room(port, 3 * beats).size == 3 * beats, port
+
+
 def test_samples() -> None:
     assert sampled(5).tolist() == [0, 1, 2, 3, 4]
     places = sampled(1_000_003)
