@@ -10,7 +10,7 @@ from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.flow import quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, ConfigError, EmissionError
-from mase_hw.graph import common
+from mase_hw.graph import common, trace
 
 
 class Function(nn.Module):
@@ -107,6 +107,12 @@ def met_above(x, y):
     return torch.cat([x, product], -1), functional.gelu(product) + scaled
 
 
+def chosen_beside_blocks(x):
+    """What is late is added to what waits for it, beside a comparison of that."""
+    y = torch.relu(x)
+    return torch.where(y > 0.1, y * -2 + y, y)
+
+
 def renamed(x):
     """An input that goes both ways into a product, behind nothing but wires."""
     rows = x.reshape(x.shape[0], -1, 1)
@@ -157,6 +163,21 @@ CASES = {
         [(2, 4, 5, 3)],
     ),
 }
+BLOCKS = {f"{part}_block_size": 2 for part in ("data_in", "weight", "bias")}
+IN_FORMATS = {
+    # A comparison is as late as it can be, and what is added to late blocks as it may be.
+    "chosen beside blocks": (
+        Function(chosen_beside_blocks),
+        [(2, 3, 6)],
+        {"mul": {"name": "block_log", **BLOCKS}},
+    ),
+    # Rows and their elements are repeated, and wait for each other behind wires.
+    "sorted floats": (
+        Function(lambda x: (x * 0.5).topk(2, -1)[0]),
+        [(2, 4, 3, 6)],
+        {"default": {"name": "minifloat_denorm"}},
+    ),
+}
 # Inferences end a cycle earlier and later in turn.
 IN_TURN = {("met above", 4)}
 DEFAULT = {("attended", 3), ("met above", 4), ("gate", 4), ("dense", 4), ("crossed", 4)}
@@ -194,6 +215,18 @@ def check(project, in_turn=False):
     assert len(report.queues) == len(DesignSummary.load(project.folder).queues)
     for mark in report.queues:
         assert mark.high_water <= mark.depth <= max(2 * mark.high_water, 2), mark
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IN_FORMATS)
+def test_joins_in_formats(name, tmp_path):
+    model, shapes, formats = IN_FORMATS[name]
+    generator = torch.Generator().manual_seed(0)
+    inputs = tuple(torch.randn(shape, generator=generator) for shape in shapes)
+    given = {"default": {"name": "fixed"}, **formats}
+    config = {"by": "name", **{name: {"config": entry} for name, entry in given.items()}}
+    mg = quantize(trace(model.eval(), inputs), config)
+    check(mase_hw.emit_verilog(mg, output=tmp_path / "project", parallelism=1))
 
 
 def emit(name, folder, **options):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import networkx as nx
@@ -133,6 +134,7 @@ def _late(mg: MaseGraph) -> dict[Node, list[Late]]:
             layers, max(int(once[node][-1]) for node in item.inside) // item.busy + SETTLING
         )
     waiting: dict[Node, Cycles] | None = None
+    direct: set[Edge] = set()
     for _ in range(SCHEDULES):
         if waiting is None or not _same(held, waiting):
             times = _offered(mg, netlists, turns, ways, delays, held, interval, 1, 1)
@@ -142,12 +144,13 @@ def _late(mg: MaseGraph) -> dict[Node, list[Late]]:
             for node, item in held.items()
         }
         offered = _offered(mg, netlists, turns, ways, delays, kept, interval, inferences, layers)
-        taken, free = _taken(netlists, turns, forks, offered, delays, run)
+        taken, free = _taken(netlists, turns, forks, direct, offered, delays, run)
         found = _behind(forks, netlists, taken, offered, delays, free, ways)
         known, waiting, delays = delays, held, _delays(found)
+        assumed, direct = direct, set(chain(*forks.values())) - set(delays)
         held = _held(forks, taken, offered, delays, held)
         held = {node: times for node, times in held.items() if node not in inner}
-        if delays == known and _same(held, waiting):
+        if delays == known and direct == assumed and _same(held, waiting):
             break
     return found
 
@@ -305,6 +308,7 @@ def _taken(
     netlists: Mapping[Node, Netlist],
     turns: Sequence[Turns],
     forks: Mapping[Node, list[Edge]],
+    direct: Collection[Edge],
     offered: Mapping[Node, Cycles],
     delays: Mapping[Edge, int],
     run: Run,
@@ -321,6 +325,7 @@ def _taken(
         turns: layers that run on the same hardware: what is at their ends is taken at once, and
             runs free from there on, because nothing may hold up what goes round.
         forks: operands that may get queues, by what forks.
+        direct: those of them that need none.
         offered: when results are offered to consumers that are always ready.
         delays: of the queues before operands.
         run: returns when a node takes its operands, given when its results shall leave, and when
@@ -336,6 +341,8 @@ def _taken(
             taken |= {(node, name): times for name, times in arrivals.items()}
             continue
         gone = _gone(node, forks.get(node, []), taken, offered, delays)
+        held = [taken[edge] for edge in forks.get(node, []) if edge in direct]
+        gone = np.maximum.reduce([gone, *held])
         if node in sources:
             taken[node, "data_in_0"] = sources[node].taken(node, gone)
             continue
