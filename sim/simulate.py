@@ -67,7 +67,7 @@ class SimulationReport:
         seed: seed of the inputs, the pauses and the initial register bits.
         as_predicted: whether latency, and with enough inferences the interval, are as predicted:
             all of the second half ends in the predicted cycle, or the one before or behind it, or
-            no inference later than predicted and all of that half within an interval of it;
+            no inference later than that and all of that half within an interval of it;
             None where ports pause, the memory is another than was predicted with, or the design
             is so large that its latency was not computed beat by beat.
         first_mismatch: the first layer, in topological order, that differs, and where.
@@ -535,7 +535,7 @@ def _as_predicted(report: SimulationReport, ended: NDArray[np.int64]) -> bool | 
     # Cycles behind the first inference and its intervals.
     late = ended - ended[0] - interval * np.arange(len(ended))
     drift = int(late[-1] - late[len(ended) // 2])
-    return latency and (abs(drift) <= 1 or (int(late.max()) <= 0 and abs(drift) < interval))
+    return latency and (abs(drift) <= 1 or (int(late.max()) <= 1 and abs(drift) < interval))
 
 
 def _report(
