@@ -178,7 +178,8 @@ def vision_builders() -> dict[str, Callable[[], Sample]]:
 def vision_families() -> dict[str, Callable[[], Sample]]:
     """Return the smallest classifier of each of torchvision's families, and two small images.
 
-    A family is a module of torchvision. Images are as small as the classifier takes.
+    A family is a module of torchvision. Images are as small as the classifier takes, or can be
+    built for.
 
     Raises:
         MaseError: where torchvision is not installed.
@@ -214,8 +215,8 @@ def _takes(model: nn.Module, side: int) -> bool:
     return True
 
 
-def vision_model(name: str) -> nn.Module:
-    """Return a classifier of torchvision, untrained.
+def vision_model(name: str, **options: Any) -> nn.Module:
+    """Return a classifier of torchvision, untrained, built with these options.
 
     Raises:
         MaseError: where torchvision is not installed.
@@ -223,7 +224,8 @@ def vision_model(name: str) -> nn.Module:
     import torch
 
     torch.manual_seed(0)
-    options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    if name in ("googlenet", "inception_v3"):
+        options["init_weights"] = False
     model: nn.Module = _torchvision().get_model(name, weights=None, **options)
     return model.eval()
 
