@@ -27,6 +27,7 @@ LEFT_OUT = ("mase-hw bench", "mnist-lenet", "python -m tests", "python -m pytest
 HEAVY = re.compile(
     r"mase-hw (simulate|synth|search|compress|sweep|prove|experiment \w)|digits-|python "
 )
+HEAVY_CALLS = ("simulate(", "route(")
 # Pages whose blocks are run by tests of their own, or are fragments.
 OWN_TESTS = (".", "mase_hw/ops", "mase_hw/formats", "kernels")
 USES_CUBIC = """
@@ -103,7 +104,8 @@ def steps(page: str, *, light: bool) -> list[Block]:
     found = []
     for item in blocks(page):
         if item.language == "python" and item.file is None:
-            found += [] if light and (item.continued or "simulate(" in item.text) else [item]
+            long = item.continued or any(call in item.text for call in HEAVY_CALLS)
+            found += [] if light and long else [item]
         elif item.language == "sh":
             for line in item.text.splitlines():
                 if any(words in line for words in LEFT_OUT) or (light and HEAVY.search(line)):
