@@ -1,9 +1,8 @@
 """When the beats of long streams move: at some of them, and evenly in between.
 
 A large design moves more beats than fit a memory. What lies between two beats of a stream a
-thousandth of a tensor apart then is a straight line: times follow the motions of the cells at these
-beats alone, and a beat in between is as late as its neighbours. Where every beat is one of them,
-times are those of the motions.
+thousandth of a tensor apart then goes on as before, up to a straight line: times follow the motions
+of the cells at these beats alone. Where every beat is one of them, times are those of the motions.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from mase_hw.geometry.beats import Cycles
 MOVES = 20_000_000
 # Beats of a tensor whose times are then known.
 SAMPLES = 1024
+# Cycles that floats may be above a whole number.
+ROUNDED = 1e-6
 
 
 @lru_cache(maxsize=4096)
@@ -62,10 +63,21 @@ class Curve:
         return cls(beats, curve.places * interval // beats)
 
     def at(self, beats: Cycles) -> Cycles:
-        """Return when beats of an inference move, for every inference; -1 for what is before it."""
+        """Return when beats of an inference move, for every inference; -1 for what is before it.
+
+        Between two known ones they go on at the pace of those before, and wait, if at all, behind
+        what is asked for: that is what the last beat of a row or a token is.
+        """
+        places, times = self.places, self.times
         starts = np.arange(self.inferences)[:, None] * self.beats
-        times = np.interp((starts + beats).reshape(-1), self.places, self.times)
-        found = np.ceil(times).astype(np.int64).reshape(self.inferences, -1)
+        asked = (starts + beats).reshape(-1)
+        moves = np.interp(asked, places, times)
+        if places.size > 1:
+            pace = np.diff(times) / np.diff(places)
+            known = np.maximum(np.searchsorted(places, asked, side="right") - 1, 0)
+            steady = times[known] + pace[np.maximum(known - 1, 0)] * (asked - places[known])
+            moves = np.minimum(moves, steady)
+        found = np.ceil(moves - ROUNDED).astype(np.int64).reshape(self.inferences, -1)
         return np.where(beats < 0, -1, found).reshape(-1)
 
     def come_by(self, times: Cycles) -> Cycles:

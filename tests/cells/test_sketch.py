@@ -93,6 +93,17 @@ def test_even_curve() -> None:
     assert curve.at(np.array([-1, 3])).tolist() == [-1, 30, -1, 70]
 
 
+def test_the_last_beat_before_a_pause_is_not_late() -> None:
+    """Rows of 1,003 beats, one a cycle, every 3,000 cycles: ends are between known beats."""
+    beats, row, period = 7 * 1003, 1003, 3000
+    places = sampled(beats)
+    curve = Curve(beats, places // row * period + places % row)
+    ends = np.arange(row - 1, beats, row)
+    assert not np.isin(ends[:-1], places).all()
+    assert curve.at(ends).tolist() == [number * period + row - 1 for number in range(7)]
+    assert np.array_equal(curve.at(places), curve.times)
+
+
 class Residual(nn.Module):
     """A block whose two branches take different times."""
 
