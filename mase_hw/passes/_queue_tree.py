@@ -55,13 +55,16 @@ def _tree(
     found, gone = list[Late](), [left]
     queued: list[Edge | None] = [None]
 
-    def follow(edge: Edge | None, times: Cycles, place: int) -> None:
+    def follow(edge: Edge | None, times: Cycles, place: int) -> int:
+        """Return the place behind it: that of its queue, or the same where none is needed."""
         depth = waiting(gone[place], times)
-        if depth > 1 or place:
+        if depth > 1 or (place and edge):
             found.append((edge, place, depth))
-        if depth > 1:
-            gone.append(times)
-            queued.append(edge)
+        if depth <= 1:
+            return place
+        gone.append(times)
+        queued.append(edge)
+        return len(gone) - 1
 
     for edge in sorted(taken, key=lambda edge: int(taken[edge].sum())):
         times = taken[edge]
@@ -79,8 +82,7 @@ def _tree(
             # The first ones, which it need not take yet, may come as late as they do.
             soonest, steady = gone[place] + passing, slice(times.size // 2, None)
             if (soonest[steady] <= times[steady] - passing).all():
-                follow(None, np.maximum(times - passing, soonest), place)
-                place = len(gone) - 1
+                place = follow(None, np.maximum(times - passing, soonest), place)
         follow(edge, times, place)
     return found, None
 

@@ -45,3 +45,13 @@ def test_where_nothing_can_be_sent_earlier_each_has_its_own_queue():
     found = queues({FIRST: first, SECOND: second})
     assert found == [(FIRST, 0, 2), (SECOND, 0, 2)]
     assert queues({**dict.fromkeys((FIRST, SECOND), second), THIRD: second + 5})[2] == (THIRD, 1, 6)
+
+
+def test_one_that_needs_no_queue_before_its_own_stays_at_the_fork():
+    """Its beats are sparse; the queue of one that is late now and then is not for it."""
+    left = 6 * STEADY
+    other = np.where((STEADY > 1) & (STEADY < 5), STEADY + 28, left + 1)
+    first = np.where(STEADY < 2, 3 * STEADY + 6, left + 3)
+    second = np.where(STEADY < 2, STEADY + 9, left + 3)
+    found = queues({FIRST: other, SECOND: first, THIRD: second}, left)
+    assert found == [(FIRST, 0, 4), (SECOND, 0, 2), (THIRD, 0, 2)]
