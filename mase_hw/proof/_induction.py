@@ -143,7 +143,7 @@ class Induction:
         cycles: int,
         limit_seconds: float,
         *,
-        guess: bool = True,
+        guess: Collection[int] = (),
         near: Sequence[int] = (),
     ) -> set[int]:
         """Return which of the assertions `cycles`-induction proves, together with guesses.
@@ -152,13 +152,12 @@ class Induction:
             wanted: the assertions.
             cycles: in which claims hold before the last one.
             limit_seconds: for all searches.
-            guess: whether to prove relations, too.
+            guess: numbers of relations to be proved, too.
             near: further assertions, for which registers that they do not see hold anything.
         """
         end = monotonic() + limit_seconds
         claims = {(ASSERT, number) for number in (*wanted, *near)}
-        if guess:
-            claims |= {(RELATION, number) for number in range(len(self._relations))}
+        claims |= {(RELATION, number) for number in guess}
         claims -= self._granted
         kept, needed = self._looked_at(wanted, near)
         begins, later = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from math import gcd
@@ -23,7 +23,7 @@ from mase_hw.proof._copies import COPIES
 from mase_hw.proof._harness import INFERENCES, TOP, Proof, streams
 from mase_hw.proof._parts import Part, parts
 from mase_hw.proof._report import ProofReport, ProofRow
-from mase_hw.proof._solver import INNER, REACH, Circuit, Verdict, solver
+from mase_hw.proof._solver import INDUCTION_CYCLES, INNER, REACH, Circuit, Verdict, solver
 from mase_hw.proof._together import Advance, together
 
 LIMIT_SECONDS = 60.0
@@ -32,6 +32,10 @@ DATA = "right data"
 DATA_CLAIMS = ("stable", "right_")
 # Two copies are equal after one cycle, or it takes clauses; they are run for less long.
 START_CYCLES, START_RUN = (1,), 120
+# All assertions at once are worth as many searches as this.
+INDUCTION_SEARCHES = 3
+# Most cycles of an induction: a bound of time that is not longer holds after so many.
+LONGEST_INDUCTION = 80
 
 
 def prove(
@@ -47,7 +51,8 @@ def prove(
     Args:
         name: of the cell's class or of its module, or of a part (`Fork`, `RomSource`, ...); None
             for all.
-        limit_seconds: for each search of a proof, and again of a fault where there is no proof.
+        limit_seconds: for each search of a proof, and again of a fault where there is no proof;
+            three times that for what induction proves of all properties at once.
         samples: how many sets of parameters of a cell are proved; None for all.
         start: prove of cells, in place of all else, that a reset is right in any state.
         progress: called with how many sets of parameters are done, and how many there are.
@@ -122,7 +127,11 @@ def prove_cell(
         folder = Path(scratch)
         proof = Proof(cell, _images(cell, folder))
         sources = {**module_texts([cell]), **(texts or {}), TOP: proof.text}
-        yield from _solved(type(cell).__name__, label, sources, folder, limit_seconds)
+        waits = {proof.late, *(port.wait for port in proof.inputs)}
+        longer = sorted({wait + 2 for wait in waits if wait + 2 <= LONGEST_INDUCTION})
+        first, *others = INDUCTION_CYCLES
+        cycles = (first, *longer, *others, *longer)
+        yield from _solved(type(cell).__name__, label, sources, folder, limit_seconds, cycles)
         if not proof.spots:
             yield ProofRow(type(cell).__name__, label, DATA, Verdict("simulated", 0), 0.0)
 
@@ -171,6 +180,7 @@ def _solved(
     sources: Mapping[str, str],
     folder: Path,
     limit_seconds: float,
+    cycles: Sequence[int] = INDUCTION_CYCLES,
     *,
     start: bool = False,
 ) -> Iterator[ProofRow]:
@@ -182,7 +192,8 @@ def _solved(
     control = [name for name in claims if not name.startswith(DATA_CLAIMS)]
     circuit.run(control, *((START_RUN,) if start else ()))
     data = [name for name in claims if name not in control]
-    circuit.induce(control, data, limit_seconds, *((START_CYCLES,) if start else ()))
+    seconds = INDUCTION_SEARCHES * limit_seconds
+    circuit.induce(control, data, seconds, START_CYCLES if start else cycles)
     for name in _ordered(circuit.assertions):
         began = time.monotonic()
         verdict = circuit.solve(name, limit_seconds)

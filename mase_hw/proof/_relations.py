@@ -310,7 +310,7 @@ def _sums(states: States, groups: Mapping[str, Sequence[int]]) -> list[Sum]:
     found = []
     for vector in basis:
         small = _small(vector)
-        if small is not None and 1 < np.count_nonzero(small[1:]) <= MOST_BITS:
+        if small is not None and 0 < np.count_nonzero(small[1:]) <= MOST_BITS:
             factors = tuple((terms[p], int(small[p + 1])) for p in np.flatnonzero(small[1:]))
             found.append(Sum(int(small[0]), factors))
     return found

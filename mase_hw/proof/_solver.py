@@ -34,6 +34,8 @@ INNER = ("dut.", *COPIES)
 CIRCUIT, FAULT = "property.aig", "fault.txt"
 INDUCTION_CYCLES = (1, 2, 4, 12, 28)
 SHORT_CYCLES = 4
+# Registers in a relation that is tried first: proofs with long sums take long.
+FEW_REGISTERS = 22
 # Cycles that a search without a proof looks at.
 MOST_CYCLES = 1000
 
@@ -111,6 +113,8 @@ class Circuit:
             ".".join(part.removeprefix("\\") for part in path): number
             for number, path in enumerate(listed)
         }
+        self._guessed: list[Relation] = []
+        self._short: list[int] = []
         self._induction = Induction(self._step, (), self._solver, folder)
         self._induced: dict[int, int] = {}
         self._reached: dict[int, int] = {}
@@ -155,6 +159,9 @@ class Circuit:
         # What is always equal in both copies is tied to the rest in one of them.
         tied = relations(runs.states, copies.control or groups)
         found += [item.moved(shown) for item in tied]
+        self._guessed = found
+        few = FEW_REGISTERS
+        self._short = [n for n, item in enumerate(found) if len(item.registers) <= few]
         self._induction = Induction(self._step, found, self._solver, self._folder)
 
     def induce(
@@ -176,27 +183,28 @@ class Circuit:
         open_ = {self._numbers[name]: name for name in control}
         open_ = {number: name for number, name in open_.items() if number not in self._reached}
         near = [self._numbers[name] for name in data]
-        for count in cycles:
-            short = count <= SHORT_CYCLES
-            # What is said inside first: it holds by itself, and helps. Then the rest, with guesses;
-            # long runs serve bounds of time.
-            inner = [number for number, name in open_.items() if name.startswith(INNER)]
-            rest = [number for number in open_ if number not in inner]
-            rounds: list[tuple[list[int], Sequence[int], bool]] = [
-                (inner, (), False),
-                (rest, (), True),
-                (inner, near, False),
-            ]
-            if not short:
-                rest = [number for number in rest if "_in_time" in open_[number]]
-                rounds = [(rest, (), False)]
-            for wanted, beside, guess in rounds:
-                left = {*wanted, *beside} - self._induced.keys()
-                seconds = end - time.monotonic()
-                if left and seconds > 0:
-                    found = self._induction.proved(wanted, count, seconds, guess=guess, near=beside)
-                    for number in found:
-                        self._induced.setdefault(number, count)
+        for guess in (self._short, range(len(self._guessed))):
+            for count in cycles:
+                # What is said inside first: it holds by itself, and helps. Then the rest, with
+                # guesses; long runs serve bounds of time.
+                inner = [number for number, name in open_.items() if name.startswith(INNER)]
+                rest = [number for number in open_ if number not in inner]
+                rounds: list[tuple[list[int], Sequence[int], Sequence[int]]] = [
+                    (inner, (), ()),
+                    (rest, (), guess),
+                    (inner, near, ()),
+                ]
+                if count > SHORT_CYCLES:
+                    rest = [number for number in rest if "_in_time" in open_[number]]
+                    rounds = [(rest, (), ())]
+                for wanted, beside, guessed in rounds:
+                    left = {*wanted, *beside} - self._induced.keys()
+                    seconds = end - time.monotonic()
+                    if left and seconds > 0:
+                        for number in self._induction.proved(
+                            wanted, count, seconds, guess=guessed, near=beside
+                        ):
+                            self._induced.setdefault(number, count)
 
     def solve(self, name: str, limit_seconds: float) -> Verdict:
         """Prove an assertion, or find a fault, or say how far there is none.

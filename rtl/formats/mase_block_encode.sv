@@ -355,4 +355,92 @@ module mase_block_encode
       .data_out_ready
   );
 
+`ifdef MASE_CHECKS
+  // The tile of a row that is the next of a complete block, how many rows more have come so far than
+  // were read, and of the tiles between both, which wait to be read.
+  localparam int unsigned RowBlocks = ceil_div(Tiles, BlockTiles);
+  localparam int unsigned CheckWidth = $clog2(8 * (Depth + Tiles + BlockTiles));
+  typedef logic [CheckWidth-1:0] check_t;
+  logic [TileWidth-1:0] whole_beat_q;
+  logic [2:0] rows_q;
+  // The tile of a row that may be taken now.
+  logic [TileWidth-1:0] next_beat_q;
+  check_t whole;
+  check_t whole_begin;
+  check_t out_begin;
+  check_t held;
+  check_t walk;
+  logic in_order;
+  localparam int unsigned ComingWidth = (STAGES > 0) ? STAGES : 1;
+  logic [ComingWidth-1:0] coming;
+
+  function automatic logic is_last(check_t tile);
+    return tile == check_t'(Tiles - 1) || tile % check_t'(BlockTiles) == check_t'(BlockTiles - 1);
+  endfunction
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      whole_beat_q <= '0;
+      rows_q <= '0;
+      next_beat_q <= '0;
+    end else begin
+      if (take) begin
+        next_beat_q <= (next_beat_q == TileWidth'(Tiles - 1)) ? '0 : next_beat_q + 1'b1;
+      end
+      if (valid_q[ScaleStages-1]) begin
+        whole_beat_q <= (whole_beat_q == TileWidth'(Tiles - 1)) ? '0 : whole_beat_q + 1'b1;
+      end
+      rows_q <= rows_q - 3'(read && row_out)
+          + 3'(valid_q[ScaleStages-1] && whole_beat_q == TileWidth'(Tiles - 1));
+    end
+  end
+
+  if (STAGES == 0) begin : gen_none_before
+    assign coming = '0;
+  end else begin : gen_before
+    assign coming = ComingWidth'(gen_later.here_q);
+  end
+
+  // Tiles follow each other from the scale's last stage back to the one that comes.
+  always_comb begin
+    check_t under_way;
+    whole = check_t'(whole_beat_q) - check_t'(tile_out_q) + check_t'(Tiles) * check_t'(rows_q);
+    whole_begin = check_t'(whole_beat_q) - check_t'(whole_beat_q) % check_t'(BlockTiles);
+    out_begin = check_t'(tile_out_q) - check_t'(part_out_q);
+    walk = check_t'(whole_beat_q);
+    in_order = check_t'(part_in_q) == check_t'(tile_in_q) % check_t'(BlockTiles)
+        && check_t'(part_out_q) == check_t'(tile_out_q) % check_t'(BlockTiles)
+        && check_t'(tile_in_q) < check_t'(Tiles) && check_t'(tile_out_q) < check_t'(Tiles)
+        && check_t'(whole_beat_q) < check_t'(Tiles);
+    under_way = '0;
+    for (int i = ScaleStages - 1; i >= 0; i--) begin
+      if (valid_q[i]) begin
+        in_order &= last_q[i] == is_last(walk);
+        walk = (walk == check_t'(Tiles - 1)) ? '0 : walk + 1'b1;
+        under_way += 1'b1;
+      end
+    end
+    in_order &= check_t'(tile_in_q) == walk;
+    for (int i = 0; i < int'(ComingWidth); i++) begin
+      if (coming[i]) begin
+        walk = (walk == check_t'(Tiles - 1)) ? '0 : walk + 1'b1;
+        under_way += 1'b1;
+      end
+    end
+    in_order &= check_t'(next_beat_q) == walk;
+    held = check_t'(u_queue.u_level.level_q) + check_t'(data_out_valid);
+    for (int i = 0; i <= ResultStages; i++) under_way += check_t'(result_valid_q[i]);
+    if (!rst) begin
+      tiles_in_order : assert (in_order);
+      blocks_match :
+      assert (read == (waiting_q != '0) && (read || part_out_q == '0)
+          && whole <= check_t'(BlockTiles)
+          && check_t'(waiting_q) * check_t'(BlockTiles)
+          == whole_begin - out_begin + check_t'(RowBlocks * BlockTiles) * check_t'(rows_q));
+      credits_match :
+      assert (check_t'(u_credits.u_left.level_q) + held + under_way + whole == check_t'(Depth));
+    end
+  end
+`endif  // MASE_CHECKS
+
 endmodule
