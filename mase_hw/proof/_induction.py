@@ -22,7 +22,8 @@ from mase_hw.proof._transition import Transition, cone, cone_registers
 # Kinds of claims.
 ASSERT, RELATION = "assert", "relation"
 FILE, MODEL = "induction.aig", "induction.txt"
-SEARCH = "strash; bmc3 -g -F 1"
+SEARCH = "strash; bmc3 -a -x -g -F 1"
+ASSERTED = re.compile(r"Output +(\d+) was asserted in frame")
 
 
 Claim = tuple[str, int]
@@ -225,22 +226,17 @@ class Induction:
                 told.append(found)
             else:
                 held += [literal ^ 1 for literal in found.values()]
-        breaches = network.any([literal for found in told for literal in found.values()])
-        output = network.all([*held, breaches])
-        if output == FALSE:
+        always = network.all(held)
+        outputs = []
+        for claim in claims:
+            breach = network.any([found[claim] for found in told if claim in found])
+            output = network.both(always, breach)
+            if output != FALSE:
+                outputs.append((claim, output))
+        if not outputs:
             return set()
-        model = self._model(network, output, end - monotonic())
-        if model is None:
-            return None
-        if not model:
-            return set()
-        values = network.values(model)
-        return {
-            claim
-            for found in told
-            for claim, literal in found.items()
-            if values[literal >> 1] ^ bool(literal & 1)
-        }
+        happens = self._happening(network, [output for _, output in outputs], end - monotonic())
+        return None if happens is None else {outputs[number][0] for number in happens}
 
     def grant(self, number: int) -> None:
         """Take an assertion for granted."""
@@ -294,28 +290,21 @@ class Induction:
         fails = network.all([at(cycle, circuit.bad[number]), kept, broken ^ 1])
         return network.text(fails, following), len(free) + 1
 
-    def _model(self, network: Network, output: int, limit_seconds: float) -> dict[int, bool] | None:
-        """Return inputs that make an output true; none where it never is, None out of time."""
+    def _happening(
+        self, network: Network, outputs: Sequence[int], limit_seconds: float
+    ) -> list[int] | None:
+        """Return which outputs can be true; None where time ran out."""
         if limit_seconds <= 0:
             return None
-        inputs = network.needed_inputs(output)
         # A bounded search of one cycle; it wants a register.
-        circuit = network.text(output, {network.idle: FALSE}, inputs)
+        circuit = network.text(outputs, {network.idle: FALSE}, network.needed_inputs(outputs))
         (self._folder / FILE).write_bytes(circuit)
-        (self._folder / MODEL).unlink(missing_ok=True)
-        script = f"read_aiger {FILE}; {SEARCH}; write_cex -s {MODEL}"
         try:
             done = subprocess.run(
-                [str(self._solver), "-c", script], cwd=self._folder, capture_output=True,
-                text=True, errors="replace", check=False, timeout=limit_seconds,
+                [str(self._solver), "-c", f"read_aiger {FILE}; {SEARCH}"], cwd=self._folder,
+                capture_output=True, text=True, errors="replace", check=False,
+                timeout=limit_seconds,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return None
-        if re.search("No output asserted", done.stdout):
-            return {}
-        text = (self._folder / MODEL).read_text() if (self._folder / MODEL).is_file() else ""
-        bits = re.sub("[^01]", "", text.partition("#")[0])
-        # The register comes first.
-        if len(bits) != len(inputs) + 1:
-            return None
-        return {place: bit == "1" for place, bit in zip(inputs, bits[1:], strict=True)}
+        return [int(found) for found in ASSERTED.findall(done.stdout)]

@@ -7,6 +7,7 @@ not take all values. `_induction.py` keeps those that are invariants.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,7 @@ from mase_hw.proof._network import FALSE, TRUE, Network
 States = npt.NDArray[np.uint8]
 PRIME = (1 << 31) - 1
 # Largest factor of a bit, and most bits in a sum.
-MOST_FACTOR, MOST_BITS = 64, 40
+MOST_FACTOR, MOST_BITS = 64, 80
 # Bits of a register that is looked at as a whole, and of two.
 REGISTER_BITS, PAIR_BITS = 7, 9
 # Bits of a register that is looked at beside a single bit.
@@ -61,10 +62,13 @@ class Sum:
     Attributes:
         constant: what is added.
         factors: of each term.
+        stages: most bits of one register that have the same factor, such as those that tell the
+            stages of a pipeline.
     """
 
     constant: int
     factors: tuple[tuple[Term, int], ...]
+    stages: int = 1
 
     @cached_property
     def registers(self) -> frozenset[int]:
@@ -79,6 +83,7 @@ class Sum:
                 (Term(tuple(numbers[bit] for bit in term.bits), term.value), factor)
                 for term, factor in self.factors
             ),
+            self.stages,
         )
 
     def holds(self, network: Network, literals: Sequence[int]) -> int:
@@ -285,15 +290,18 @@ def _expected(
 def _sums(states: States, groups: Mapping[str, Sequence[int]]) -> list[Sum]:
     """Return a basis of the sums that are 0 in all states, if its factors are small."""
     terms: list[Term] = []
+    owners: list[str] = []
     columns = [np.ones(len(states), np.int64)]
     for name, bits in groups.items():
         if not name.endswith(PLACES) or len(bits) > PLACE_BITS:
             terms += [Term((bit,)) for bit in bits]
+            owners += [name] * len(bits)
             columns += [states[:, bit].astype(np.int64) for bit in bits]
             continue
         codes = states[:, list(bits)].astype(np.int64) @ (1 << np.arange(len(bits)))
         for value in np.unique(codes)[1:].tolist():
             terms.append(Term(tuple(bits), value))
+            owners.append("")
             columns.append((codes == value).astype(np.int64))
     matrix = np.stack(columns, axis=1)
     chance = np.random.default_rng(0)
@@ -311,8 +319,10 @@ def _sums(states: States, groups: Mapping[str, Sequence[int]]) -> list[Sum]:
     for vector in basis:
         small = _small(vector)
         if small is not None and 0 < np.count_nonzero(small[1:]) <= MOST_BITS:
-            factors = tuple((terms[p], int(small[p + 1])) for p in np.flatnonzero(small[1:]))
-            found.append(Sum(int(small[0]), factors))
+            places = np.flatnonzero(small[1:]).tolist()
+            alike = Counter((owners[p], int(small[p + 1])) for p in places if owners[p])
+            factors = tuple((terms[p], int(small[p + 1])) for p in places)
+            found.append(Sum(int(small[0]), factors, max(alike.values(), default=1)))
     return found
 
 

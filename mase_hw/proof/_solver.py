@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Literal
 from mase_hw.errors import ProofError, ToolError
 from mase_hw.proof._copies import COPIES, Copies
 from mase_hw.proof._induction import Induction, Relation
-from mase_hw.proof._relations import relations
+from mase_hw.proof._relations import Sum, relations
 from mase_hw.proof._simulation import CYCLES, Simulation
 from mase_hw.proof._transition import Transition, cone_registers
 
@@ -34,8 +34,8 @@ INNER = ("dut.", *COPIES)
 CIRCUIT, FAULT = "property.aig", "fault.txt"
 INDUCTION_CYCLES = (1, 2, 4, 12, 28)
 SHORT_CYCLES = 4
-# Registers in a relation that is tried first: proofs with long sums take long.
-FEW_REGISTERS = 22
+# Stages of a pipeline in a sum that is tried first: proofs with long sums take long.
+FEW_STAGES = 2
 # Cycles that a search without a proof looks at.
 MOST_CYCLES = 1000
 
@@ -160,8 +160,11 @@ class Circuit:
         tied = relations(runs.states, copies.control or groups)
         found += [item.moved(shown) for item in tied]
         self._guessed = found
-        few = FEW_REGISTERS
-        self._short = [n for n, item in enumerate(found) if len(item.registers) <= few]
+        self._short = [
+            number
+            for number, item in enumerate(found)
+            if not isinstance(item, Sum) or item.stages <= FEW_STAGES
+        ]
         self._induction = Induction(self._step, found, self._solver, self._folder)
 
     def induce(
@@ -183,28 +186,43 @@ class Circuit:
         open_ = {self._numbers[name]: name for name in control}
         open_ = {number: name for number, name in open_.items() if number not in self._reached}
         near = [self._numbers[name] for name in data]
+        inner = [number for number, name in open_.items() if name.startswith(INNER)]
+        rest = [number for number in open_ if number not in inner]
+        timed = [number for number in rest if "_in_time" in open_[number]]
+
+        def found(
+            wanted: Sequence[int],
+            counts: Sequence[int],
+            guess: Collection[int] = (),
+            near: Sequence[int] = (),
+        ) -> bool:
+            """Try each count while a claim is open; return whether a wanted one was proved."""
+            before = self._induced.keys() & wanted
+            for count in counts:
+                seconds = end - time.monotonic()
+                if {*wanted, *near} - self._induced.keys() and seconds > 0:
+                    for number in self._induction.proved(
+                        wanted, count, seconds, guess=guess, near=near
+                    ):
+                        self._induced.setdefault(number, count)
+            return self._induced.keys() & wanted != before
+
+        short = [count for count in cycles if count <= SHORT_CYCLES]
+        long = [count for count in cycles if count > SHORT_CYCLES]
+        # What is said inside holds by itself, or with guesses, and helps; long runs serve bounds of
+        # time, once it is known what is due.
+        found(inner, short[:1])
         for guess in (self._short, range(len(self._guessed))):
-            for count in cycles:
-                # What is said inside first: it holds by itself, and helps. Then the rest, with
-                # guesses; long runs serve bounds of time.
-                inner = [number for number, name in open_.items() if name.startswith(INNER)]
-                rest = [number for number in open_ if number not in inner]
-                rounds: list[tuple[list[int], Sequence[int], Sequence[int]]] = [
-                    (inner, (), ()),
-                    (rest, (), guess),
-                    (inner, near, ()),
-                ]
-                if count > SHORT_CYCLES:
-                    rest = [number for number in rest if "_in_time" in open_[number]]
-                    rounds = [(rest, (), ())]
-                for wanted, beside, guessed in rounds:
-                    left = {*wanted, *beside} - self._induced.keys()
-                    seconds = end - time.monotonic()
-                    if left and seconds > 0:
-                        for number in self._induction.proved(
-                            wanted, count, seconds, guess=guessed, near=beside
-                        ):
-                            self._induced.setdefault(number, count)
+            for count in short:
+                if {*inner, *rest} <= self._induced.keys():
+                    break
+                found(rest, [count], guess)
+                if found(inner, short):
+                    found(rest, [count], guess)
+                if {*rest} - {*timed} <= self._induced.keys():
+                    found(timed, long)
+        # Whatever is computed, what control says may suffice.
+        found(inner, short, near=near)
 
     def solve(self, name: str, limit_seconds: float) -> Verdict:
         """Prove an assertion, or find a fault, or say how far there is none.

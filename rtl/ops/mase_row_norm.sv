@@ -383,4 +383,16 @@ module mase_row_norm
       .data_out_ready(data_out_0_ready)
   );
 
+`ifdef MASE_CHECKS
+  // The ends of rows go through the sums and the root.
+  always_comb begin
+    if (!rst) begin
+      ends_match :
+      assert (u_elements.ends_q == {
+        value_valid_q, u_squares.lasts_q, take_q & last_q
+      });
+    end
+  end
+`endif  // MASE_CHECKS
+
 endmodule

@@ -337,4 +337,14 @@ module mase_softmax
       .data_out_ready(data_out_0_ready)
   );
 
+`ifdef MASE_CHECKS
+  // The ends of rows go through the maximum, and then through the sum and its reciprocal.
+  always_comb begin
+    if (!rst) begin
+      maxima_match : assert (u_elements.ends_q == u_maximum.lasts_q);
+      sums_match : assert (u_terms.ends_q == {sum_valid_q, u_sum.lasts_q});
+    end
+  end
+`endif  // MASE_CHECKS
+
 endmodule

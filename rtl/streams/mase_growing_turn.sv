@@ -85,6 +85,24 @@ module mase_growing_turn #(
         if (last) stop_q <= stop;
       end
     end
+
+`ifdef MASE_CHECKS
+    // How many units the counts of this turn are, less one.
+    localparam int unsigned CheckWidth = TurnsWidth + EveryWidth + WIDTH + 1;
+    typedef logic [CheckWidth-1:0] check_t;
+    check_t grown;
+    check_t final_count;
+    always_comb begin
+      grown = check_t'(unused_turns) / check_t'(EVERY);
+      final_count = check_t'(UNIT) * (grown + 1'b1) - 1'b1;
+      if (!rst) begin
+        in_growing_turn :
+        assert (check_t'(unused_every) == check_t'(unused_turns) % check_t'(EVERY)
+            && stop_q == WIDTH'(final_count - 1'b1) && check_t'(count) <= final_count
+            && last == (check_t'(count) == final_count));
+      end
+    end
+`endif  // MASE_CHECKS
   end
 
 endmodule

@@ -323,4 +323,55 @@ module mase_reorder
       .data_out_ready(data_out_0_ready)
   );
 
+`ifdef MASE_CHECKS
+  if (!Grows) begin : gen_checks
+    // The beat out that is next, over all repeats of a tensor; the step that is read ahead is the one
+    // after the next two. What is stored and not read, and what the next beat out needs of it.
+    localparam int unsigned Beats = BEATS_OUT * REPEATS;
+    localparam int unsigned CheckWidth = $clog2(8 * (BEATS_IN + Beats)) + CountBits;
+    typedef logic [CheckWidth-1:0] check_t;
+    check_t place;
+    check_t need;
+    check_t stored;
+    logic steps_follow;
+
+    function automatic check_t after(check_t from, int unsigned count);
+      return (from + check_t'(count)) % check_t'(Beats);
+    endfunction
+
+    function automatic logic [StepBits-1:0] entry(check_t from);
+      return (from % check_t'(BEATS_OUT) == check_t'(BEATS_OUT - 1) && from != check_t'(Beats - 1))
+          ? StepBits'(Steps - 1) : StepBits'(from % check_t'(BEATS_OUT));
+    endfunction
+
+    always_comb begin
+      place = check_t'(read_beat) + check_t'(BEATS_OUT) * check_t'(unused_read_repeat);
+      need = check_t'(FIRST_NEED);
+      for (int unsigned i = 0; i < BEATS_OUT; i++) begin
+        if (check_t'(i) < check_t'(read_beat)) need -= check_t'(signed'(step_table[i]));
+      end
+      stored = check_t'(BEATS_IN) * check_t'(full_q) + check_t'(write_beat);
+      steps_follow = 1'b1;
+      if (ahead_q[0]) begin
+        steps_follow &= step_1_q
+            == step_table[entry(after(place, ahead_q[1] ? 1 : 0))];
+      end
+      if (ahead_q[1]) steps_follow &= step_2_q == step_table[entry(place)];
+      steps_follow &= step_place
+          == entry(after(place, ahead_q[1] ? 2 : ahead_q[0] ? 1 : 0));
+      if (!rst) begin
+        steps_match :
+        assert (steps_follow && (ahead_q[1] || place == '0) && ahead_q != 2'd2
+            && check_t'(gen_step.step_beat)
+            + check_t'(BEATS_OUT) * check_t'(gen_step.unused_step_repeat)
+            == after(place, ahead_q[1] ? 2 : ahead_q[0] ? 1 : 0));
+        tensors_match :
+        assert (full_q != 2'd3 && data_in_0_ready == (full_q != 2'd2)
+            && (write_half_q ^ read_half_q) == full_q[0]
+            && check_t'(beyond_q) == stored - need - 1'b1);
+      end
+    end
+  end
+`endif  // MASE_CHECKS
+
 endmodule

@@ -187,6 +187,51 @@ module mase_stream_replay
         .data_out_valid,
         .data_out_ready
     );
+
+`ifdef MASE_CHECKS
+    // The block that is read, as blocks grow, and how many beats it and the next one have; blocks that
+    // are full and not wholly sent.
+    localparam int unsigned Turns = (BLOCK_EVERY > 0) ? BLOCKS : 1;
+    localparam int unsigned Step = (BLOCK_EVERY > 0) ? BLOCK_EVERY : 1;
+    localparam int unsigned CheckWidth = $clog2(8 * (Depth + Turns * REPEATS));
+    typedef logic [CheckWidth-1:0] check_t;
+    check_t full;
+    check_t turn;
+    check_t this_block;
+    check_t next_block;
+    check_t unread;
+    logic   in_turn;
+
+    function automatic check_t size(check_t block);
+      return (BLOCK_EVERY > 0) ? block / check_t'(Step) + 1'b1 : check_t'(BLOCK);
+    endfunction
+
+    if (BLOCK_EVERY > 0) begin : gen_turns
+      assign turn = check_t'(u_read.gen_growing.unused_turns) / check_t'(REPEATS);
+      assign in_turn = check_t'(u_write.gen_growing.unused_turns)
+          == (turn + full) % check_t'(Turns)
+          && check_t'(unused_repeat)
+          == check_t'(u_read.gen_growing.unused_turns) % check_t'(REPEATS);
+    end else begin : gen_no_turns
+      assign turn = '0;
+      assign in_turn = 1'b1;
+    end
+
+    always_comb begin
+      full = check_t'(2) - check_t'(u_blocks.u_left.level_q);
+      this_block = size(turn);
+      next_block = size((turn == check_t'(Turns - 1)) ? '0 : turn + 1'b1);
+      unread = check_t'(write_beat) - (first_q ? check_t'(read_beat) : this_block);
+      if (full != '0) unread += this_block;
+      if (full == check_t'(2)) unread += next_block;
+      if (!rst) begin
+        beats_match :
+        assert (check_t'(u_waiting.level_q) == unread && there_q == (!first_q || waiting)
+            && first_q == (unused_repeat == '0) && (first_q || full != '0) && in_turn
+            && (write_second_q ^ read_second_q) == full[0]);
+      end
+    end
+`endif  // MASE_CHECKS
   end
 
 endmodule

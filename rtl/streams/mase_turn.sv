@@ -30,6 +30,16 @@ module mase_turn #(
         last  <= count == WIDTH'((COUNT - 2) * STEP);
       end
     end
+
+`ifdef MASE_CHECKS
+    always_comb begin
+      if (!rst) begin
+        in_turn :
+        assert (count <= WIDTH'((COUNT - 1) * STEP) && count % WIDTH'(STEP) == '0
+            && last == (count == WIDTH'((COUNT - 1) * STEP)));
+      end
+    end
+`endif  // MASE_CHECKS
   end
 
 endmodule

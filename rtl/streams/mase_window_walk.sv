@@ -437,4 +437,18 @@ module mase_window_walk #(
   assign need_step = offered.need_step;
   assign free_step = offered.free_step;
 
+`ifdef MASE_CHECKS
+  // Whatever has a credit is on its way, waits for the beat after it, is in the queue, or is offered.
+  localparam int unsigned HeldWidth = $clog2(8 * Depth);
+  logic [HeldWidth-1:0] held;
+  always_comb begin
+    held = HeldWidth'(u_queue.u_level.level_q) + HeldWidth'(valid) + HeldWidth'(known_valid_q)
+        + HeldWidth'(waiting_q);
+    for (int i = 0; i < int'(MaxStages); i++) held += HeldWidth'(valid_q[i]);
+    if (!rst) begin
+      credits_match : assert (HeldWidth'(u_credits.u_left.level_q) + held == HeldWidth'(Depth));
+    end
+  end
+`endif  // MASE_CHECKS
+
 endmodule
