@@ -199,7 +199,8 @@ def build_model(
     watching = ""
     if checks:
         flags += CHECK_FLAGS
-        watching = check_text([(project / name).read_text(errors="replace") for name in sources])
+        texts = [(project / name).read_text(errors="replace") for name in sources]
+        watching = check_text(texts, summary.watched)
     digests = [(name, file_digest(project / name)) for name in sources]
     key = content_key(
         digests,

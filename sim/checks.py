@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mase_hw._resources import sim_folder
 from mase_hw.cells import cells
-from mase_hw.emit.design import TOP, DesignSummary
+from mase_hw.emit.design import TOP, DesignSummary, Watched
 from mase_hw.emit.library import declared_names, library
 from mase_hw.sim.engine import Violation
 
 CHECK = "mase_stream_check"
+PROGRESS = "mase_progress_check"
 # The name of an instance of it: this, and the stream's.
 INSTANCE = "check_"
 FLAGS = ("--assert", "-DMASE_CHECKS")
@@ -26,6 +27,7 @@ ERROR_LIMIT = 10_000
 PERIOD_PICOSECONDS = 10_000
 
 _RULE = re.compile(rf"{CHECK}: (?:\w+\.)?{TOP}\.(\S+?)\.{INSTANCE}(\w+)\.?\w* (\d+) (.*)")
+_PROGRESS = re.compile(rf"{PROGRESS}: (?:\w+\.)?{TOP}\.{INSTANCE}(\w+)\.?\w* (\d+) (.*)")
 _ASSERTION = re.compile(
     rf"\[(\d+)\] %Error: \S+: Assertion failed in (?:\w+\.)?{TOP}\.(\S+)\.(\w+):"
 )
@@ -43,6 +45,9 @@ def _failed(line: str) -> tuple[str, str, str, int] | None:
     if rule := _RULE.search(line):
         path, stream, time, what = rule.groups()
         where = f"{stream} of {path}"
+    elif progress := _PROGRESS.search(line):
+        path, time, what = progress.groups()
+        where = path
     elif assertion := _ASSERTION.search(line):
         time, path, name = assertion.groups()
         where, what = path, f"{name} does not hold"
@@ -53,11 +58,12 @@ def _failed(line: str) -> tuple[str, str, str, int] | None:
     return None if cycle < 0 else (where, what, path, cycle)
 
 
-def check_text(texts: Iterable[str]) -> str:
-    """Return SystemVerilog that watches the streams of a design, `mase_stream_check` included.
+def check_text(texts: Iterable[str], watched: Iterable[Watched] = ()) -> str:
+    """Return SystemVerilog that watches the streams of a design, the modules that do so included.
 
     Args:
         texts: the sources of the design.
+        watched: instances of the top that must make progress.
     """
     own = {f"mase_{cls.__module__.rpartition('.')[2]}" for cls in cells()}
     inner = library().keys() - own
@@ -66,7 +72,19 @@ def check_text(texts: Iterable[str]) -> str:
         for module in _MODULE.findall(text):
             if module != TOP and module not in inner:
                 binds += _binds(module, declared_names(module, text))
-    return "\n".join([(sim_folder() / f"{CHECK}.sv").read_text(), *sorted(set(binds))])
+    modules = [(sim_folder() / f"{name}.sv").read_text() for name in (CHECK, PROGRESS)]
+    return "\n".join([*modules, *sorted(set(binds)), *(_progress(item) for item in watched)])
+
+
+def _progress(item: Watched) -> str:
+    """Return a check that an instance of the top makes progress."""
+    beats = ", ".join(f"32'd{count}" for count in reversed(item.inputs.values()))
+    taken = ", ".join(f"{net}_valid && {net}_ready" for net in reversed(item.inputs))
+    return (
+        f"bind {TOP} {PROGRESS} #(.INPUTS({len(item.inputs)}), .BEATS_IN({{{beats}}}),\n"
+        f"    .BEATS_OUT({item.beats}), .CYCLES({item.cycles})) {INSTANCE}{item.name} (.clk, .rst,\n"
+        f"    .taken({{{taken}}}), .valid({item.output}_valid), .ready({item.output}_ready));\n"
+    )
 
 
 def _binds(module: str, names: Mapping[str, frozenset[str]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mase_hw.cells import Cell, RomSource
+from mase_hw.cells import Cell, RomSource, progress_cycles
 from mase_hw.emit.library import library_ports
 from mase_hw.errors import EmissionError
 from mase_hw.formats import Encoding, StreamField
@@ -362,6 +362,7 @@ class Design:
                     "module": item.module,
                     "parameters": self.parameters(item),
                     "streams": dict(item.streams),
+                    **_progress(item.cell),
                 }
                 for item in self.instances
             ],
@@ -406,11 +407,38 @@ def _plain(encoding: Encoding) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Watched:
+    """An instance of the top that must offer results.
+
+    Attributes:
+        name: instance name.
+        inputs: beats of an inference of each stream that enters, by net.
+        output: net of the stream that leaves.
+        beats: of an inference of that.
+        cycles: within which a result is offered once all inputs have brought an inference.
+    """
+
+    name: str
+    inputs: Mapping[str, int]
+    output: str
+    beats: int
+    cycles: int
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any]) -> Watched:
+        """Read it from an instance of `design.json`."""
+        *inputs, output = ((entry["streams"][port], n) for port, n in entry["beats"].items())
+        counts = {net: _whole(beats) for net, beats in inputs}
+        return cls(entry["name"], counts, *output, _whole(entry["progress_cycles"]))
+
+
+@dataclass(frozen=True)
 class DesignSummary:
     """What a reader of `design.json` gets: the ports, the probes and the predictions.
 
     Attributes:
         owners: graph node by instance of the top.
+        watched: instances that must make progress.
         memories: words of each memory image.
         sketched: whether the predicted latency is nearly that of the design, and no more.
         keeps_state: whether a result depends on inferences before.
@@ -427,6 +455,7 @@ class DesignSummary:
     external: ExternalMemory | None = None
     repeated: tuple[Repeated, ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict)
+    watched: tuple[Watched, ...] = ()
     memories: Mapping[str, int] = field(default_factory=dict)
     sketched: bool = False
     keeps_state: bool = False
@@ -479,10 +508,19 @@ class DesignSummary:
             ExternalMemory.from_dict(external) if external else None,
             tuple(Repeated(item["module"], tuple(item["ports"])) for item in entry["repeated"]),
             {item["name"]: item["node"] for item in entry["instances"]},
+            tuple(Watched.read(item) for item in entry["instances"] if "progress_cycles" in item),
             {item["file"]: _whole(item["depth"]) for item in entry["memories"]},
             bool(predicted.get("sketched", False)),
             bool(entry.get("keeps_state", False)),
         )
+
+
+def _progress(cell: Cell) -> dict[str, Any]:
+    """Return the beats of an inference on each port, and the bound of a result, if there is one."""
+    cycles = progress_cycles(cell)
+    ports = {**cell.inputs, **cell.outputs}
+    beats = {name: port.beats for name, port in ports.items() if port.beats}
+    return {} if cycles is None else {"beats": beats, "progress_cycles": cycles}
 
 
 def _whole(value: Any) -> int:

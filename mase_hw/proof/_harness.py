@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from mase_hw._resources import template_environment
-from mase_hw.cells import Cell, Origin, Port, Steps, Value, met
+from mase_hw.cells import Cell, Origin, Port, Steps, Value, met, streams
 from mase_hw.cells.cat import STORED, Merge
 from mase_hw.formats import Encoding
 
@@ -334,14 +334,6 @@ def expression(value: Value) -> str:
 def index_bits(count: int) -> int:
     """Return the bits of an index below `count`, at least one."""
     return max(1, (count - 1).bit_length())
-
-
-def streams(cell: Cell) -> list[str]:
-    """Return the inputs whose motion is known: those that move with the first, or in turn."""
-    given = {port: item.beats for port, item in cell.inputs.items() if item.beats}
-    first = next(iter(given.values()))
-    turns = isinstance(cell.motion, Merge)
-    return [port for port, beats in given.items() if beats == first or turns]
 
 
 def held(cell: Cell) -> int:

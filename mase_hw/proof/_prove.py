@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from mase_hw._registry import nearest
-from mase_hw.cells import PARAMETER, Cell, cells
+from mase_hw.cells import PARAMETER, Cell, cells, streams
 from mase_hw.emit.library import library
 from mase_hw.emit.modules import module_texts
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Encoding
 from mase_hw.proof._copies import COPIES
-from mase_hw.proof._harness import INFERENCES, TOP, Proof, streams
+from mase_hw.proof._harness import INFERENCES, TOP, Proof
 from mase_hw.proof._parts import Part, parts
 from mase_hw.proof._report import ProofReport, ProofRow
 from mase_hw.proof._solver import INDUCTION_CYCLES, INNER, REACH, Circuit, Verdict, solver

@@ -20,6 +20,13 @@ from tests.sim.project import SCALE1, SCALE2, Layer, make_reference, write_proje
 
 # A file of a project, what it says, what it is made to say.
 ONE_CREDIT_LESS = ("rtl/mase_credits.sv", ".START(DEPTH)", ".START(DEPTH - 1)")
+# An activation keeps its results for itself.
+STUCK = (
+    "rtl/mase_clamp_fixed.sv",
+    ".data_out_valid(data_out_0_valid),\n      .data_out_ready(data_out_0_ready)\n  );",
+    ".data_out_valid(kept),\n      .data_out_ready(data_out_0_ready)\n  );\n"
+    "  assign data_out_0_valid = kept & 1'b0;",
+)
 UNRESET = ("rtl/mase_result_queue.sv", "      data_out_valid <= 1'b0;\n", "")
 
 
@@ -96,6 +103,19 @@ def test_a_credit_too_few_is_named_with_its_node(sound: Project, tmp_path: Path)
     assert report.mismatches == 0
     assert re.fullmatch(
         r"linear_0_\S+, node linear_0: credits_match does not hold \(cycle 0\)",
+        str(report.violations[0]),
+    )
+
+
+@both
+def test_a_cell_that_makes_no_progress_is_named(
+    sound: Project, tmp_path: Path, engine: str
+) -> None:
+    folder = broken(sound, tmp_path, STUCK)
+    report = mase_hw.simulate(folder, samples=20, engine=engine, checks=True)
+    assert not report.bit_exact
+    assert re.fullmatch(
+        r"relu_1_inst, node relu_1: no result within \d+ cycles of all inputs \(cycle \d+\)",
         str(report.violations[0]),
     )
 
