@@ -82,7 +82,8 @@ def _progress(item: Watched) -> str:
     taken = ", ".join(f"{net}_valid && {net}_ready" for net in reversed(item.inputs))
     return (
         f"bind {TOP} {PROGRESS} #(.INPUTS({len(item.inputs)}), .BEATS_IN({{{beats}}}),\n"
-        f"    .BEATS_OUT({item.beats}), .CYCLES({item.cycles})) {INSTANCE}{item.name} (.clk, .rst,\n"
+        f"    .BEATS_OUT({item.beats}), .CYCLES({item.cycles}))\n"
+        f"    {INSTANCE}{item.name} (.clk, .rst,\n"
         f"    .taken({{{taken}}}), .valid({item.output}_valid), .ready({item.output}_ready));\n"
     )
 
