@@ -25,6 +25,7 @@ class Subject:
         layers: layers with attention.
         keeps_state: whether the module is one step, and the inputs are those of a sequence of them.
         reuse: whether its layers run on the hardware of one.
+        config: its formats; 8 bits of fixed point unless given.
     """
 
     prepare: Callable[[], Prepared]
@@ -35,6 +36,24 @@ class Subject:
     keeps_state: bool = False
     parallelism: Mapping[str, Any] | None = None
     reuse: bool = False
+    config: Mapping[str, Any] | None = None
+
+
+def _mxint8(exponent_bits: int) -> dict[str, Any]:
+    """Return MXINT8 with blocks of 8, scales of so many bits."""
+    fields = {"width": 8, "block_size": 8, "exponent_width": exponent_bits}
+    operands = ("data_in", "weight", "bias")
+    named = {f"{name}_{key}": value for name in operands for key, value in fields.items()}
+    return {"config": {"name": "mxint", **named}}
+
+
+# Rows of scores, and what norms take, have fewer exponents: they are summed exactly.
+_MXINT8 = {
+    "by": "type",
+    "default": _mxint8(4),
+    "softmax": _mxint8(3),
+    "layer_norm": _mxint8(3),
+}
 
 
 def _bert_tiny() -> Prepared:
@@ -276,6 +295,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "llama-2": Subject(_of_config("LlamaModel", _LLAMA, 8), 128),
     "llama-step": Subject(_llama_step, 128, keeps_state=True),
     "bert-tiny": Subject(_bert_tiny, 512, 32, 128, 2),
+    "bert-tiny-mxint8": Subject(_bert_tiny, 512, config=_MXINT8),
     "minilm-layer": Subject(_minilm_layer, 512, 16, 384),
     "minilm-reuse": Subject(_minilm_layers, 512, reuse=True),
     "smollm2-layer": Subject(_smollm2_layer, 512),

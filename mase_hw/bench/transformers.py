@@ -171,7 +171,7 @@ def _emitted(
 
     steps = list(zip(*inputs, strict=True)) if subject.keeps_state else None
     traced = mase_hw.trace(module, steps[0] if steps else inputs, name=name.replace("-", "_"))
-    mg = mase_hw.quantize(traced, data=steps, reuse=subject.reuse)
+    mg = mase_hw.quantize(traced, subject.config, data=steps, reuse=subject.reuse)
     project = mase_hw.emit_verilog(
         mg,
         output=folder,
