@@ -78,8 +78,8 @@ def check_text(texts: Iterable[str], watched: Iterable[Watched] = ()) -> str:
 
 def _progress(item: Watched) -> str:
     """Return a check that an instance of the top makes progress."""
-    beats = ", ".join(f"32'd{count}" for count in reversed(item.inputs.values()))
-    taken = ", ".join(f"{net}_valid && {net}_ready" for net in reversed(item.inputs))
+    beats = ", ".join(f"32'd{count}" for count in reversed(list(item.inputs.values())))
+    taken = ", ".join(f"{net}_valid && {net}_ready" for net in reversed(list(item.inputs)))
     return (
         f"bind {TOP} {PROGRESS} #(.INPUTS({len(item.inputs)}), .BEATS_IN({{{beats}}}),\n"
         f"    .BEATS_OUT({item.beats}), .CYCLES({item.cycles}))\n"
