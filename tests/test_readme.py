@@ -25,7 +25,7 @@ README = (ROOT / "README.md").read_text()
 LEFT_OUT = ("mase-hw bench", "mnist-lenet", "python -m tests", "python -m pytest")
 # Commands that take long, of which the slow tests run all.
 HEAVY = re.compile(
-    r"mase-hw (simulate|synth|search|compress|sweep|prove|explore|experiment \w)|digits-|python "
+    r"mase-hw (simulate|synth|search|compress|sweep|prove|experiment \w)|digits-|python "
 )
 HEAVY_CALLS = ("simulate(", "route(")
 # Pages whose blocks are run by tests of their own, or are fragments.
