@@ -6,23 +6,25 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from mase_hw.cells import Port
+from mase_hw.cells import Port, streams
 from mase_hw.cells.argmax import Argmax
 from mase_hw.cells.block_accumulate import BlockAccumulate
 from mase_hw.cells.crop import Crop
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.cells.reduce import Reduce
+from mase_hw.cells.reorder import Reorder
 from mase_hw.cells.row_norm import RowNorm
 from mase_hw.cells.softmax import Softmax
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_replay import StreamReplay
+from mase_hw.cells.unary_blocks import UnaryBlocks
 from mase_hw.cli import build_app
 from mase_hw.emit.library import library
 from mase_hw.errors import ConfigError, ProofError, ToolError
 from mase_hw.formats import StreamField
 from mase_hw.proof import ProofRow, prove, prove_cell, subjects
 from mase_hw.proof import _solver as solver
-from mase_hw.proof._harness import Proof, streams
+from mase_hw.proof._harness import Proof
 
 LIMIT_SECONDS = 8.0
 
@@ -181,6 +183,45 @@ def test_a_sum_of_rounds_is_proved_whole():
     assert {rows[name].verdict.status for name in claims} == {"proved"}, {
         name: rows[name].said for name in claims
     }
+
+
+# What modules say of themselves, and a change that it does not survive.
+SAID_INSIDE = {
+    "a tile is read before its block is whole": (
+        subjects(UnaryBlocks)[2],
+        ("mase_block_encode", "read <= waiting != '0;", "read <= 1'b1;"),
+        "blocks match",
+    ),
+    "a row's value comes late": (
+        subjects(RowNorm)[1],
+        ("mase_row_norm", ".DELAY(6 +", ".DELAY(5 +"),
+        "ends match",
+    ),
+    "a block is read before it is there": (
+        subjects(StreamReplay)[2],
+        ("mase_stream_replay", "there_q <= !first || waiting_next;", "there_q <= 1'b1;"),
+        "beats match",
+    ),
+    "a third tensor enters": (
+        subjects(Reorder)[1],
+        ("mase_reorder", "data_in_0_ready <= full != 2'd2;", "data_in_0_ready <= 1'b1;"),
+        "tensors match",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", SAID_INSIDE)
+def test_what_a_module_counts_of_itself_is_proved_and_fails(fault):
+    cell, change, claim = SAID_INSIDE[fault]
+    sound = verdicts(cell, limit_seconds=15)
+    inside = [row for name, row in sound.items() if name.endswith(claim)]
+    assert inside
+    assert all(row.verdict.status == "proved" for row in inside)
+    assert sound["not invented"].verdict.status == "proved"
+    assert sound["offered in time"].verdict.status == "proved"
+    rows = verdicts(cell, [change])
+    assert any(name.endswith(claim) for name in failed(rows))
 
 
 @pytest.mark.slow

@@ -38,6 +38,27 @@ def test_a_sum_of_counters_is_found():
     assert not all(holds(item, wrong) for item in sums)
 
 
+def test_a_sum_knows_how_many_stages_it_counts():
+    """Three bits of one register weigh the same, those of the number that they add up to do not."""
+    lines = range(8)
+    found, groups = states(
+        ("line", list(lines), 3), ("count", [line.bit_count() for line in lines], 2)
+    )
+    (found_sum,) = (item for item in relations(found, groups) if isinstance(item, Sum))
+    assert found_sum.stages == 3
+    assert found_sum.moved(range(5)).stages == 3
+
+
+def test_bits_of_a_wide_register_that_never_change_are_said():
+    found, groups = states(("wide", [0, 1, 5, 100], 9))
+    guesses = [item for item in relations(found, groups) if isinstance(item, Sum)]
+    assert all(holds(item, row) for item in guesses for row in found)
+    for bit in (7, 8):
+        wrong = found[0].copy()
+        wrong[bit] = 1
+        assert not all(holds(item, wrong) for item in guesses)
+
+
 def test_registers_that_do_not_take_all_pairs_are_found():
     found, groups = states(("turn", [0, 1, 2, 3], 2), ("last", [0, 0, 0, 1], 1))
     guesses = relations(found, groups)
