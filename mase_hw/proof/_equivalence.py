@@ -250,7 +250,7 @@ def _both(left: Machine, right: Machine) -> bytes:
             }
         )
     differs = network.any([network.differ(shown[0][name], shown[1][name]) for name in shown[0]])
-    return network.text(differs, following)
+    return network.text([differs], following)
 
 
 def _closed(summary: DesignSummary) -> str:

@@ -21,7 +21,7 @@ from mase_hw.proof._transition import Transition, cone, cone_registers
 
 # Kinds of claims.
 ASSERT, RELATION = "assert", "relation"
-FILE, MODEL = "induction.aig", "induction.txt"
+FILE = "induction.aig"
 SEARCH = "strash; bmc3 -a -x -g -F 1"
 ASSERTED = re.compile(r"Output +(\d+) was asserted in frame")
 
@@ -288,7 +288,7 @@ class Induction:
         kept = network.all(rules)
         following[broken] = network.any([broken, kept ^ 1])
         fails = network.all([at(cycle, circuit.bad[number]), kept, broken ^ 1])
-        return network.text(fails, following), len(free) + 1
+        return network.text([fails], following), len(free) + 1
 
     def _happening(
         self, network: Network, outputs: Sequence[int], limit_seconds: float
@@ -307,4 +307,7 @@ class Induction:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return None
-        return [int(found) for found in ASSERTED.findall(done.stdout)]
+        found = [int(number) for number in ASSERTED.findall(done.stdout)]
+        # A solver that says nothing has not shown that nothing happens.
+        settled = not done.returncode and "No output asserted" in done.stdout
+        return found if found or settled else None

@@ -65,39 +65,25 @@ class Network:
         """Return the places of the inputs that literals depend on, in order."""
         return sorted(p for p in self._cone(outputs) if self._gates[p - 1][0] == INPUT)
 
-    def values(self, given: Mapping[int, bool]) -> list[bool]:
-        """Return the value of every literal's variable, for inputs by place; others are false."""
-        found = [False]
-        for place, gate in enumerate(self._gates, 1):
-            if gate[0] == INPUT:
-                found.append(given.get(place, False))
-            else:
-                left, right = gate
-                found.append(
-                    found[left >> 1] ^ bool(left & 1) and found[right >> 1] ^ bool(right & 1)
-                )
-        return found
-
     def text(
         self,
-        outputs: int | Sequence[int],
+        outputs: Sequence[int],
         registers: Mapping[int, int] | None = None,
         inputs: Sequence[int] | None = None,
     ) -> bytes:
         """Return the network with some outputs in the binary format AIGER.
 
         Args:
-            outputs: their literals, or the only one's.
+            outputs: their literals.
             registers: the next value of each input that is a register, which starts with 0.
             inputs: places of the inputs that are written, all unless given.
         """
         following = {literal >> 1: value for literal, value in (registers or {}).items()}
-        shown = [outputs] if isinstance(outputs, int) else outputs
         places = range(1, len(self._gates) + 1)
         if inputs is None:
             inputs = [place for place in places if self._gates[place - 1][0] == INPUT]
         free = [place for place in inputs if place not in following]
-        needed = self._cone([*shown, *following.values()])
+        needed = self._cone([*outputs, *following.values()])
         gates = [place for place in sorted(needed) if self._gates[place - 1][0] != INPUT]
         order = {0: 0}
         for number, place in enumerate((*free, *following, *gates), 1):
@@ -115,8 +101,8 @@ class Network:
                     data.append(rest & 127 | 128)
                     rest >>= 7
                 data.append(rest)
-        header = f"aig {len(order) - 1} {len(free)} {len(following)} {len(shown)} {len(gates)}\n"
-        lines = [renamed(value) for value in (*following.values(), *shown)]
+        header = f"aig {len(order) - 1} {len(free)} {len(following)} {len(outputs)} {len(gates)}\n"
+        lines = [renamed(value) for value in (*following.values(), *outputs)]
         return (header + "".join(f"{line}\n" for line in lines)).encode() + bytes(data)
 
     def _cone(self, literals: Sequence[int]) -> set[int]:

@@ -113,8 +113,8 @@ class Circuit:
             ".".join(part.removeprefix("\\") for part in path): number
             for number, path in enumerate(listed)
         }
-        self._guessed: list[Relation] = []
-        self._short: list[int] = []
+        # Numbers of the relations that are tried together: the short ones, then all.
+        self._guesses: tuple[Sequence[int], ...] = ((),)
         self._induction = Induction(self._step, (), self._solver, folder)
         self._induced: dict[int, int] = {}
         self._reached: dict[int, int] = {}
@@ -159,12 +159,12 @@ class Circuit:
         # What is always equal in both copies is tied to the rest in one of them.
         tied = relations(runs.states, copies.control or groups)
         found += [item.moved(shown) for item in tied]
-        self._guessed = found
-        self._short = [
+        short = [
             number
             for number, item in enumerate(found)
             if not isinstance(item, Sum) or item.stages <= FEW_STAGES
         ]
+        self._guesses = (short, range(len(found)))
         self._induction = Induction(self._step, found, self._solver, self._folder)
 
     def induce(
@@ -212,7 +212,7 @@ class Circuit:
         # What is said inside holds by itself, or with guesses, and helps; long runs serve bounds of
         # time, once it is known what is due.
         found(inner, short[:1])
-        for guess in (self._short, range(len(self._guessed))):
+        for guess in self._guesses:
             for count in short:
                 if {*inner, *rest} <= self._induced.keys():
                     break
