@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mase_hw.cells import Cell, Composite
 from mase_hw.emit.design import Design, Instance
@@ -21,14 +21,25 @@ def module_texts(cells: Iterable[Cell]) -> dict[str, str]:
     given: dict[str, tuple[Cell, str]] = {}
     for cell in cells:
         _add(cell, given)
+    return with_inner_texts(given, {name: text for name, (_, text) in given.items()})
+
+
+def with_inner_texts(modules: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return the text of modules and of all they name, packages first.
+
+    Args:
+        modules: their names.
+        own: texts that are not those of the library.
+    """
+    texts = {**library(), **own}
     found = dict[str, str]()
-    open_ = [*given]
+    open_ = [*modules]
     while open_:
         module = open_.pop()
         if module not in found:
-            found[module] = text = given[module][1] if module in given else library()[module]
-            words = set(re.findall(r"\b[A-Za-z_]\w*", text))
-            open_ += [word for word in words if word in given or word in library()]
+            found[module] = texts[module]
+            words = set(re.findall(r"\b[A-Za-z_]\w*", texts[module]))
+            open_ += [word for word in words if word in texts]
     order = sorted(found, key=lambda name: (not _is_package(name), name))
     return {name: found[name] for name in order}
 

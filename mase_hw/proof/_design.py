@@ -13,7 +13,6 @@ from pathlib import Path
 
 from mase_hw.cells import Cell
 from mase_hw.cells.lap_entry import LapEntry
-from mase_hw.cells.stream_fork import StreamFork
 from mase_hw.emit.build import build_design
 from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.manifest import Manifest
@@ -22,7 +21,7 @@ from mase_hw.emit.project import GRAPH_FILE
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph
 from mase_hw.passes.progress import verify_progress_analysis_pass
-from mase_hw.proof._parts import Fork
+from mase_hw.proof._parts import part_of
 from mase_hw.proof._prove import (
     LIMIT_SECONDS,
     described,
@@ -69,16 +68,17 @@ def prove_design(
     manifest = Manifest.load(folder)
     edited = tuple(manifest.changed(folder)) if manifest else ()
     found = _cells(mg)
-    given = [cell for cell in found if isinstance(cell, StreamFork) or is_subject(cell)]
+    given = [cell for cell in found if part_of(cell) or is_subject(cell)]
     others = [cell for cell in found if cell not in given]
     loops = any(isinstance(cell, LapEntry) for cell in found)
 
     def proved(cell: Cell) -> Iterator[ProofRow]:
         texts = _texts(folder, [cell])
         nodes = ", ".join(found[cell])
+        part = part_of(cell)
         rows = (
-            prove_part(Fork(cell.count), limit_seconds=limit_seconds, texts=texts)
-            if isinstance(cell, StreamFork)
+            prove_part(part, limit_seconds=limit_seconds, texts=texts)
+            if part
             else prove_cell(shortest(cell), limit_seconds=limit_seconds, texts=texts)
         )
         for row in rows:

@@ -15,8 +15,7 @@ import numpy as np
 
 from mase_hw._registry import nearest
 from mase_hw.cells import PARAMETER, Cell, cells, streams
-from mase_hw.emit.library import library
-from mase_hw.emit.modules import module_texts
+from mase_hw.emit.modules import module_texts, with_inner_texts
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Encoding
 from mase_hw.proof._copies import COPIES
@@ -168,7 +167,7 @@ def prove_part(
     with TemporaryDirectory(prefix="mase_hw_proof_") as scratch:
         for file, words in part.images.items():
             Path(scratch, file).write_text(words)
-        sources = {part.module: library()[part.module], **(texts or {}), TOP: part.text}
+        sources = {**with_inner_texts([part.module], texts or {}), TOP: part.text}
         name = type(part).__name__
         yield from _solved(name, part.described, sources, Path(scratch), limit_seconds)
 

@@ -62,4 +62,14 @@ module mase_layer_walk
     end
   end
 
+`ifdef MASE_CHECKS
+  always_comb begin
+    if (!rst) begin
+      in_layer :
+      assert (32'(address) == 32'(begin_q) + 32'(unused_place)
+          && {1'b0, begin_q} % (ADDRESS_WIDTH + 1)'(DEPTH) == '0 && 32'(begin_q) < Words);
+    end
+  end
+`endif  // MASE_CHECKS
+
 endmodule

@@ -35,6 +35,11 @@ module mase_rom_source #(
       if (rst) hold_q <= '0;
       else if (advance) hold_q <= last_hold ? '0 : hold_q + 1'b1;
     end
+`ifdef MASE_CHECKS
+    always_comb begin
+      if (!rst) in_range : assert (32'(hold_q) < HOLD);
+    end
+`endif  // MASE_CHECKS
   end else begin : gen_no_hold
     assign last_hold = 1'b1;
   end
@@ -77,5 +82,11 @@ module mase_rom_source #(
       data_out <= word_q;
     end
   end
+
+`ifdef MASE_CHECKS
+  always_comb begin
+    if (!rst) in_range : assert (32'(address_q) < DEPTH);
+  end
+`endif  // MASE_CHECKS
 
 endmodule

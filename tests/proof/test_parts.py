@@ -1,10 +1,17 @@
 """Forks, joins, gearboxes and sources are proved unbounded, and fail when they are broken."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from mase_hw.cells import Image, Port
+from mase_hw.cells import layer_source as cells
+from mase_hw.cells.stream_fork import StreamFork
 from mase_hw.emit.library import library
+from mase_hw.formats import StreamField
 from mase_hw.proof import prove, prove_part
-from mase_hw.proof._parts import Fork, Gearbox, Join, RomSource, parts
+from mase_hw.proof._parts import Fork, Gearbox, Join, LayerSource, RomSource, part_of, parts
 
 LIMIT_SECONDS = 8.0
 BROKEN = {
@@ -45,12 +52,26 @@ BROKEN = {
     "words from before the reset": (
         RomSource(3, 1), "right data", "      address_q <= '0;\n", "",
     ),
+    "a layer that is held too long": (
+        LayerSource(2, 2, layers=2, walks=2), "right data", ".COUNT(HOLD)", ".COUNT(HOLD + 1)",
+    ),
+    "a word that passes a stall": (
+        LayerSource(2, 1, layers=3), "right data", "step(advance && last_hold)", "step(last_hold)",
+    ),
+    "a walk too few": (
+        LayerSource(1, 2, layers=3, walks=3), "right data", ".WALKS(WALKS)", ".WALKS(WALKS - 1)",
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "part", [Fork(2), Join(3), Gearbox(4, 3, 3), Gearbox(2, 3, 2), *RomSource.proofs()], ids=str
-)
+    "part",
+    [
+        Fork(2), Join(3), Gearbox(4, 3, 3), Gearbox(2, 3, 2), *RomSource.proofs(),
+        *LayerSource.proofs(),
+    ],
+    ids=str,
+)  # fmt: skip
 def test_a_part_is_proved_whole(part):
     rows = list(prove_part(part, limit_seconds=LIMIT_SECONDS))
     assert {row.claim for row in rows} >= {"stable", "not invented", "offered in time"}
@@ -73,4 +94,16 @@ def test_parts_are_found_by_name_and_by_module():
     report = prove("mase_stream_join", limit_seconds=LIMIT_SECONDS, samples=1)
     assert {row.cell for row in report.rows} == {"Join"}
     assert not report.refuted
-    assert {cls.__name__ for cls in parts()} == {"Fork", "Join", "Gearbox", "RomSource"}
+    assert {cls.__name__ for cls in parts()} == {
+        "Fork", "Join", "Gearbox", "RomSource", "LayerSource",
+    }  # fmt: skip
+
+
+def test_a_cell_of_a_design_is_the_part_with_its_parameters():
+    port = Port((StreamField("", 1, 4),), 12)
+    image = Image.of_octets(4, lambda: np.zeros((12, 1), np.uint8))
+    source = cells.LayerSource(port, image, 3, 2, layers=2, walks=4)
+    assert part_of(source) == LayerSource(3, 2, layers=2, walks=4)
+    assert part_of(StreamFork(3)) == Fork(3)
+    # Too many beats to be proved in minutes.
+    assert part_of(replace(source, walks=1000)) is None

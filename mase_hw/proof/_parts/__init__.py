@@ -1,0 +1,34 @@
+"""What no cell describes as a stream with inputs and one output.
+
+The properties of each are a template of their own, `templates/proof_PART.sv.j2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mase_hw.cells import Cell
+from mase_hw.proof._parts._base import Part
+from mase_hw.proof._parts._sources import LayerSource, RomSource
+from mase_hw.proof._parts._streams import Fork, Gearbox, Join
+
+__all__ = [
+    "Fork",
+    "Gearbox",
+    "Join",
+    "LayerSource",
+    "Part",
+    "RomSource",
+    "part_of",
+    "parts",
+]
+
+
+def parts() -> Iterator[type[Part]]:
+    """Yield all parts."""
+    yield from (Fork, Join, Gearbox, RomSource, LayerSource)
+
+
+def part_of(cell: Cell) -> Part | None:
+    """Return what is proved of a cell as a part, if anything is."""
+    return next((found for cls in parts() if (found := cls.of(cell))), None)
