@@ -11,7 +11,17 @@ from mase_hw.cells.stream_fork import StreamFork
 from mase_hw.emit.library import library
 from mase_hw.formats import StreamField
 from mase_hw.proof import prove, prove_part
-from mase_hw.proof._parts import Fork, Gearbox, Join, LayerSource, RomSource, part_of, parts
+from mase_hw.proof._parts import (
+    Fork,
+    Gearbox,
+    Join,
+    LapExit,
+    LapReturn,
+    LayerSource,
+    RomSource,
+    part_of,
+    parts,
+)
 
 LIMIT_SECONDS = 8.0
 BROKEN = {
@@ -61,6 +71,25 @@ BROKEN = {
     "a walk too few": (
         LayerSource(1, 2, layers=3, walks=3), "right data", ".WALKS(WALKS)", ".WALKS(WALKS - 1)",
     ),
+    "a last round that goes back, too": (
+        LapExit(1, 2, 3), "feedback offered in time", "data_in_valid && !last", "data_in_valid",
+    ),
+    "a beat that goes back to nobody": (
+        LapExit(1, 2, 3), "moves along", "last ? ready : feedback_ready", "last ? ready : 1'b1",
+    ),
+    "a round that ends too early": (
+        LapExit(1, 3, 4), "taken in time", ".COUNT(BEATS)", ".COUNT(BEATS - 1)",
+    ),
+    "a beat that goes on twice": (
+        LapReturn(1, 2, 3), "not invented", "data_in_valid && returns)", "data_in_valid)",
+    ),
+    "a beat that goes back twice": (
+        LapReturn(1, 2, 3), "moves along", "data_in_valid && ready && !last",
+        "data_in_valid && !last",
+    ),
+    "a last round that waits for what goes back": (
+        LapReturn(1, 2, 3), "taken in time", "last || feedback_ready", "feedback_ready",
+    ),
 }  # fmt: skip
 
 
@@ -68,7 +97,7 @@ BROKEN = {
     "part",
     [
         Fork(2), Join(3), Gearbox(4, 3, 3), Gearbox(2, 3, 2), *RomSource.proofs(),
-        *LayerSource.proofs(),
+        *LayerSource.proofs(), *LapExit.proofs()[:3], *LapReturn.proofs()[:3],
     ],
     ids=str,
 )  # fmt: skip
@@ -95,7 +124,7 @@ def test_parts_are_found_by_name_and_by_module():
     assert {row.cell for row in report.rows} == {"Join"}
     assert not report.refuted
     assert {cls.__name__ for cls in parts()} == {
-        "Fork", "Join", "Gearbox", "RomSource", "LayerSource",
+        "Fork", "Join", "Gearbox", "RomSource", "LayerSource", "LapExit", "LapReturn",
     }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from mase_hw.cells import Cell
 from mase_hw.proof._parts._base import Part
+from mase_hw.proof._parts._laps import LapExit, LapReturn
 from mase_hw.proof._parts._sources import LayerSource, RomSource
 from mase_hw.proof._parts._streams import Fork, Gearbox, Join
 
@@ -16,6 +17,8 @@ __all__ = [
     "Fork",
     "Gearbox",
     "Join",
+    "LapExit",
+    "LapReturn",
     "LayerSource",
     "Part",
     "RomSource",
@@ -26,7 +29,7 @@ __all__ = [
 
 def parts() -> Iterator[type[Part]]:
     """Yield all parts."""
-    yield from (Fork, Join, Gearbox, RomSource, LayerSource)
+    yield from (Fork, Join, Gearbox, RomSource, LayerSource, LapExit, LapReturn)
 
 
 def part_of(cell: Cell) -> Part | None:
