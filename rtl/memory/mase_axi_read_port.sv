@@ -4,7 +4,7 @@
 //
 // A request is on the address channel the cycle after it was made, one request per cycle. Beats are
 // handed on in the cycle in which they come and always have a place (see mase_axi_source).
-// `m_axi_error` stays high after an error response, or a beat that nobody asked for. What answers is
+// `m_axi_error` stays high after an error response, or a beat while no burst is due. What answers is
 // reset with `rst`, or `rst` waits until all bursts are answered: beats of bursts from before a reset
 // would be taken for those that are asked for behind it.
 module mase_axi_read_port #(

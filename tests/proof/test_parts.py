@@ -12,6 +12,7 @@ from mase_hw.emit.library import library
 from mase_hw.formats import StreamField
 from mase_hw.proof import prove, prove_part
 from mase_hw.proof._parts import (
+    AxiReadPort,
     Fork,
     Gearbox,
     Join,
@@ -24,6 +25,7 @@ from mase_hw.proof._parts import (
 )
 
 LIMIT_SECONDS = 8.0
+PORT = AxiReadPort(2, 13, 8, 1, 2)
 BROKEN = {
     "a consumer that is not waited for": (
         Fork(2), "not lost", "&(data_out_ready | done_q)", "|(data_out_ready | done_q)",
@@ -90,6 +92,21 @@ BROKEN = {
     "a last round that waits for what goes back": (
         LapReturn(1, 2, 3), "taken in time", "last || feedback_ready", "feedback_ready",
     ),
+    "a burst too many": (PORT, "not too many", "CountWidth'(OUTSTANDING - 1)", "'1"),
+    "beats for another requester": (
+        PORT, "right source", "number = ID_WIDTH'(i)", "number = ID_WIDTH'(0)",
+    ),
+    "the length of another request": (
+        PORT, "right burst", "request_length[i]", "request_length[0]",
+    ),
+    "a burst that changes while it waits": (
+        PORT, "stable", "accept = (!m_axi_arvalid || m_axi_arready) && !full_q",
+        "accept = !full_q",
+    ),
+    "a requester that is always first": (
+        PORT, "granted in turn", "next_q <= after", "next_q <= '0",
+    ),
+    "an error that is not told": (PORT, "error told", " || outstanding_q == '0", ""),
 }  # fmt: skip
 
 
@@ -97,7 +114,7 @@ BROKEN = {
     "part",
     [
         Fork(2), Join(3), Gearbox(4, 3, 3), Gearbox(2, 3, 2), *RomSource.proofs(),
-        *LayerSource.proofs(), *LapExit.proofs()[:3], *LapReturn.proofs()[:3],
+        *LayerSource.proofs(), *LapExit.proofs()[:3], *LapReturn.proofs()[:3], PORT,
     ],
     ids=str,
 )  # fmt: skip
@@ -125,6 +142,7 @@ def test_parts_are_found_by_name_and_by_module():
     assert not report.refuted
     assert {cls.__name__ for cls in parts()} == {
         "Fork", "Join", "Gearbox", "RomSource", "LayerSource", "LapExit", "LapReturn",
+        "AxiReadPort",
     }  # fmt: skip
 
 
