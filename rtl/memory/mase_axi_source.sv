@@ -6,7 +6,7 @@
 // that a beat that arrives always has a place. With REPEATS beyond 1 two rounds of words stay on
 // chip, and each is streamed REPEATS times before the memory is read again. Bursts start at
 // multiples of their size: they cross no boundary of 4 KiB when OFFSET and the base lie on one.
-// A word is offered 5 cycles after its last beat arrived, 10 with REPEATS.
+// A word is offered 4 cycles after its last beat arrived, 9 with REPEATS.
 module mase_axi_source #(
     parameter int unsigned WIDTH = 24,
     parameter int unsigned WORDS = 5,
@@ -129,5 +129,37 @@ module mase_axi_source #(
       .data_out_valid,
       .data_out_ready
   );
+
+`ifdef MASE_CHECKS
+  // Beats that were asked for and have not come; those that have, since the first of the round that
+  // is cut into words; and those of them in the buffer.
+  localparam int unsigned CheckWidth = $clog2(4 * (Places + Beats));
+  typedef logic [CheckWidth-1:0] check_t;
+  check_t due_q;
+  check_t come_q;
+  check_t held;
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      due_q  <= '0;
+      come_q <= '0;
+    end else begin
+      due_q <= due_q + (ask ? check_t'(wanted) : '0) - check_t'(beat_valid);
+      come_q <= come_q + check_t'(beat_valid)
+          - ((u_gearbox.read && u_gearbox.last) ? check_t'(Beats) : '0);
+    end
+  end
+
+  always_comb begin
+    held = check_t'(u_buffer.u_level.level_q) + check_t'(u_buffer.gen_registers.word_valid)
+        + check_t'(queued_valid);
+    if (!rst) begin
+      asked_for : assert (!beat_valid || due_q != '0);
+      credits_match : assert (check_t'(credit_q) + due_q + held == check_t'(Places));
+      beats_match : assert (come_q == check_t'(u_gearbox.taken_q) + held);
+      in_range : assert (check_t'(burst_q) < check_t'(Bursts));
+    end
+  end
+`endif  // MASE_CHECKS
 
 endmodule

@@ -83,4 +83,26 @@ module mase_stream_gearbox #(
     held_q <= held_d;
   end
 
+`ifdef MASE_CHECKS
+  // Beats of this period that were taken.
+  localparam int unsigned Beats = (WORDS * OutUnits + RestUnits) / InUnits;
+  localparam int unsigned CheckWidth = $clog2(4 * ((Beats + 1) * InUnits + OutUnits));
+  typedef logic [CheckWidth-1:0] check_t;
+  check_t taken_q;
+
+  always_ff @(posedge clk) begin
+    if (rst) taken_q <= '0;
+    else taken_q <= taken_q + check_t'(write) - ((read && last) ? check_t'(Beats) : '0);
+  end
+
+  always_comb begin
+    if (!rst) begin
+      beats_match :
+      assert (taken_q <= check_t'(Beats) && check_t'(word_q) < check_t'(WORDS)
+          && check_t'(level_q) <= check_t'(Capacity) && taken_q * check_t'(InUnits)
+          == check_t'(word_q) * check_t'(OutUnits) + check_t'(level_q));
+    end
+  end
+`endif  // MASE_CHECKS
+
 endmodule

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 from mase_hw.cells import Cell
 from mase_hw.proof._parts._base import Part
-from mase_hw.proof._parts._external import AxiReadPort
+from mase_hw.proof._parts._external import AxiReadPort, AxiSource
 from mase_hw.proof._parts._laps import LapExit, LapReturn
 from mase_hw.proof._parts._sources import LayerSource, RomSource
 from mase_hw.proof._parts._streams import Fork, Gearbox, Join
 
 __all__ = [
     "AxiReadPort",
+    "AxiSource",
     "Fork",
     "Gearbox",
     "Join",
@@ -31,7 +32,8 @@ __all__ = [
 
 def parts() -> Iterator[type[Part]]:
     """Yield all parts."""
-    yield from (Fork, Join, Gearbox, RomSource, LayerSource, LapExit, LapReturn, AxiReadPort)
+    yield from (Fork, Join, Gearbox, RomSource, LayerSource)
+    yield from (LapExit, LapReturn, AxiReadPort, AxiSource)
 
 
 def part_of(cell: Cell) -> Part | None:
