@@ -16,6 +16,7 @@ from mase_hw.formats.fixed import OVERFLOW_MODES, ROUNDING_MODES, Fixed
 from tests.cells.rational import (
     HALF,
     Claim,
+    Simulated,
     bits_of,
     check,
     fixed_pattern,
@@ -24,7 +25,7 @@ from tests.cells.rational import (
     simulated,
     values_of,
 )
-from tests.formats.block_rule import Numbers, encoded, float_scaled, floats, integers
+from tests.formats.block_rule import Numbers, encoded, float_scaled, floats, integers, packed
 
 
 def cast(source: Format, result: Format, negate: bool = False) -> Claim:
@@ -98,11 +99,8 @@ def scaled(block: list[Fraction]) -> tuple[int, list[int]]:
 def blocks(source: Fixed, result: Format, rule: Rule) -> Claim:
     """Every block of two codes, in one beat: the scale lies above the elements."""
     values = list(itertools.product(values_of(source).items(), repeat=2))
-    width = result.encoding.width
-    wanted = []
-    for block in values:
-        shared, bits = rule([value for _, value in block])
-        wanted.append((shared << width | bits[1]) << width | bits[0])
+    rounded = [rule([value for _, value in block]) for block in values]
+    wanted = [packed(result.encoding.width, *block) for block in rounded]
     inputs = [pair[1][0] << source.width | pair[0][0] for pair in values]
     cell = CastMixed(source.encoding, result.encoding, 2, 1, 2, beats=len(values))
     return Claim(cell, {"data_in_0": inputs}, wanted)
@@ -161,10 +159,8 @@ CLAIMS = dict(claims())
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory) -> dict[str, tuple[Claim, list[int]]]:
-    made = {name: claim() for name, claim in CLAIMS.items()}
-    beats = simulated(made, tmp_path_factory.mktemp("exhaustive"))
-    return {name: (claim, beats[name]) for name, claim in made.items()}
+def found(tmp_path_factory) -> Simulated:
+    return simulated(CLAIMS, tmp_path_factory.mktemp("exhaustive"))
 
 
 @pytest.mark.parametrize("name", CLAIMS)
