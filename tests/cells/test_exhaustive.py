@@ -9,9 +9,11 @@ import torch
 
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
+from mase_hw.cells.centre import Centre
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.cells.requantize import Requantize
-from mase_hw.formats import Encoding, Format, make_format
+from mase_hw.cells.running_sum import RunningSum
+from mase_hw.formats import Encoding, Format, Kind, make_format
 from mase_hw.formats.fixed import OVERFLOW_MODES, ROUNDING_MODES, Fixed
 from tests.cells.rational import (
     HALF,
@@ -75,6 +77,26 @@ def requantized(width: int, multiplier_bits: int, shift: int, result: Fixed) -> 
         whole.encoding, word, result.encoding, 1, 1, multiplier_bits, beats=len(wanted)
     )
     return Claim(cell, inputs, wanted)
+
+
+def centred(signed: bool, zero: int) -> Claim:
+    """Every code of four bits."""
+    data = Encoding(4, Kind.OFFSET, signed=signed, zero_point=zero)
+    values = [code - 16 * (signed and code > 7) for code in range(16)]
+    cell = Centre(data, 1, beats=len(values))
+    return Claim(cell, {"data_in_0": list(range(16))}, [(value - zero) % 32 for value in values])
+
+
+def running(data: Fixed, row: int) -> Claim:
+    """Every row of numbers, one a beat."""
+    values = values_of(data)
+    whole = Fixed(data.width + (row - 1).bit_length(), data.frac_width, data.signed)
+    inputs, wanted = [], []
+    for codes in itertools.product(values, repeat=row):
+        inputs += codes
+        sums = itertools.accumulate(values[code] for code in codes)
+        wanted += [fixed_pattern(whole, value) for value in sums]
+    return Claim(RunningSum(data.encoding, row, whole.width, row), {"data_in_0": inputs}, wanted)
 
 
 Rule = Callable[[list[Fraction]], tuple[int, list[int]]]
@@ -153,6 +175,10 @@ def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
         )
         whole = Fixed(4, 0, True, rounding, overflow)
         yield f"requantized {rounding} {overflow}", lambda b=whole: requantized(6, 4, 5, b)
+    for signed, zero in ((True, -8), (True, -3), (True, 7), (False, 0), (False, 5), (False, 15)):
+        yield f"centred {signed} {zero}", lambda a=signed, b=zero: centred(a, b)
+    for data, row in ((Fixed(4, 2), 3), (Fixed(3, 0, False), 4), (Fixed(3, 1), 1)):
+        yield f"running sums {data} {row}", lambda a=data, b=row: running(a, b)
 
 
 CLAIMS = dict(claims())
