@@ -1,14 +1,15 @@
 """Reciprocals of whole numbers, by a table and at most one step of Newton's iteration.
 
-For `s` from `2**point` on, in integers, with `k = floor(log2 s) - point` and `T = index_bits`:
+For `s` from `2**point` on, in integers, with `k = floor(log2 s) - point` and `T = fraction - 1`:
 
     n = s << (growth - k),    i = the T bits of n below its leading one,    r = table[i],
     u = r >> k,
 
 so that `u * 2**-fraction` is about `2**point / s`. `table[i]` is `2**T / (2**T + i + 1/2)` of
 `fraction` bits, rounded; `table[0]` is exactly one, so that powers of two have exact reciprocals.
-From `MAX_INDEX_BITS` on the table is half as deep, in `W = index_bits + 2` bits, and one step
-follows, `m` being the leading `M = fraction + 1` bits of `n` below its leading one, with that one:
+Where `T` exceeds `MAX_INDEX_BITS` it is `ceil(fraction / 2)` instead, words have `W = T + 2`
+fraction bits, and one step follows, `m` being the leading `M = fraction + 1` bits of `n` below its
+leading one, with that one:
 
     d = ((2 << (M + W)) - m * r) >> W,    u = (r * d) >> (W + M - fraction + k).
 

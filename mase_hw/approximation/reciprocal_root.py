@@ -1,14 +1,14 @@
 """Reciprocals of square roots of whole numbers, by a table and at most one step of Newton's.
 
-For `w` of at most `width` bits, an even number, from 1 on, in integers:
+For `w` from 1 on, in integers, with `T = fraction - 1`:
 
     p = floor(log2 w),    k = p >> 1,    b = the bits of w below its leading one,
-    r = table[(p & 1) << T | the leading T = index_bits bits of b],
+    r = table[(p & 1) << T | the leading T bits of b],
 
 so that `r * 2**(-fraction - k)` is about `1 / sqrt(w)`. With `m = 2**(p & 1) * (1 + j / 2**T)` the
-table is `1 / sqrt(m + 2**(p & 1) / 2**(T + 1))`, rounded, of `fraction` bits. From
-`MAX_INDEX_BITS` on it has half of them, of `W = index_bits + 2` bits, and one step follows,
-`M = fraction + 1` bits of `b` being in `m`:
+table is `1 / sqrt(m + 2**(p & 1) / 2**(T + 1))`, rounded, of `fraction` bits. Where `T` exceeds
+`MAX_INDEX_BITS` it is `ceil(fraction / 2)` instead, words have `W = T + 2` bits, and one step
+follows, `M = fraction + 1` bits of `b` being in `m`:
 
     q = (r * r * m) >> 2 W,    r' = (r * ((3 << M) - q)) >> (W + M + 1 - fraction).
 

@@ -1,7 +1,8 @@
 """Root mean square normalisation, `y = x / sqrt(mean x^2 + eps) * weight` (arXiv:1910.07467).
 
 Sums are exact, and the result is rounded once: see `mase_hw/approximation/row_norm.py` for the
-integers. The result is less than one step from the exact one.
+integers. The result is less than one step from the exact one, or one and a half where it is rounded
+down or towards zero.
 """
 
 from __future__ import annotations

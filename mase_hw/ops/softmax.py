@@ -3,7 +3,7 @@
 The maximum of a row is subtracted from its elements, exactly; exponentials come from a table, their
 sum is exact, and each is multiplied with its reciprocal and rounded once: see
 `mase_hw/approximation/softmax.py` for the integers. The result is less than one step from the exact
-one.
+one, or one and a half where it is rounded down or towards zero.
 
 `mase.masked_softmax` is what attention is made of. It leaves out the elements where a constant mask
 is false, as if they were minus infinity, and those where what streams beside them is zero, such as

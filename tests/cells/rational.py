@@ -5,9 +5,10 @@ choose, out of a list of all of them. Nothing of `mase_hw.arithmetic` is used.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -15,7 +16,7 @@ import torch
 from mase_hw.cells import Cell
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
-from tests.rtl_bench import Bench, Case, cell_case
+from tests.rtl_bench import Bench, cell_case
 
 HALF = Fraction(1, 2)
 
@@ -24,6 +25,7 @@ def bits_of(number: Format, codes: torch.Tensor) -> list[int]:
     return number.to_fields(codes.reshape(-1, 1), 1)[""].reshape(-1).tolist()
 
 
+@cache
 def values_of(number: Format) -> dict[int, Fraction]:
     """Return the value of every pattern of bits that is a number."""
     width = number.encoding.width
@@ -49,6 +51,16 @@ def rounded(value: Fraction, mode: str) -> int:
     if rest == HALF:
         return below + 1 if mode == "nearest_up" else below + below % 2
     return below + (rest > HALF)
+
+
+def down(value: Fraction, bits: int) -> Fraction:
+    """Return a number rounded down to so many fraction bits."""
+    return Fraction(math.floor(value * 2**bits), 2**bits)
+
+
+def nearest(value: Fraction, bits: int) -> Fraction:
+    """Return the nearest number of so many fraction bits, the larger one of two."""
+    return Fraction(rounded(value * 2**bits, "nearest_up"), 2**bits)
 
 
 def fixed_pattern(number: Fixed, value: Fraction) -> int:
@@ -92,14 +104,22 @@ class Claim:
         return len(self.wanted)
 
 
-def simulated(claims: Mapping[str, Claim], folder: Path) -> dict[str, list[int]]:
-    """Return the results of cells by the names of the claims, in one build without pauses."""
-    short = {name: f"c{number}" for number, name in enumerate(claims)}
-    cases: list[Case] = [
-        cell_case(short[name], claim.cell, claim.inputs) for name, claim in claims.items()
+Simulated = Mapping[str, tuple[Claim, list[int]]]
+
+
+def simulated(claims: Mapping[str, Callable[[], Claim]], folder: Path) -> Simulated:
+    """Return claims and the results of their cells by name, in one build without pauses."""
+    made = {name: claim() for name, claim in claims.items()}
+    cases = [
+        cell_case(f"c{number}", claim.cell, claim.inputs)
+        for number, claim in enumerate(made.values())
     ]
-    outputs = Bench(cases, folder).run("none")
-    return {name: outputs[short[name]].beats for name in claims}
+    longest = max(len(beats) for case in cases for _, beats in case.inputs.values())
+    outputs = Bench(cases, folder).run("none", timeout_cycles=longest + 1000)
+    return {
+        name: (claim, outputs[case.name].beats)
+        for (name, claim), case in zip(made.items(), cases, strict=True)
+    }
 
 
 def check(claim: Claim, beats: list[int]) -> None:

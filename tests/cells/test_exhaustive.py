@@ -9,13 +9,16 @@ import torch
 
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
+from mase_hw.cells.centre import Centre
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.cells.requantize import Requantize
-from mase_hw.formats import Encoding, Format, make_format
+from mase_hw.cells.running_sum import RunningSum
+from mase_hw.formats import Encoding, Format, Kind, make_format
 from mase_hw.formats.fixed import OVERFLOW_MODES, ROUNDING_MODES, Fixed
 from tests.cells.rational import (
     HALF,
     Claim,
+    Simulated,
     bits_of,
     check,
     fixed_pattern,
@@ -24,7 +27,7 @@ from tests.cells.rational import (
     simulated,
     values_of,
 )
-from tests.formats.block_rule import Numbers, encoded, float_scaled, floats, integers
+from tests.formats.block_rule import Numbers, encoded, float_scaled, floats, integers, packed
 
 
 def cast(source: Format, result: Format, negate: bool = False) -> Claim:
@@ -76,6 +79,26 @@ def requantized(width: int, multiplier_bits: int, shift: int, result: Fixed) -> 
     return Claim(cell, inputs, wanted)
 
 
+def centred(signed: bool, zero: int) -> Claim:
+    """Every code of four bits."""
+    data = Encoding(4, Kind.OFFSET, signed=signed, zero_point=zero)
+    values = [code - 16 * (signed and code > 7) for code in range(16)]
+    cell = Centre(data, 1, beats=len(values))
+    return Claim(cell, {"data_in_0": list(range(16))}, [(value - zero) % 32 for value in values])
+
+
+def running(data: Fixed, row: int) -> Claim:
+    """Every row of numbers, one a beat."""
+    values = values_of(data)
+    whole = Fixed(data.width + (row - 1).bit_length(), data.frac_width, data.signed)
+    inputs, wanted = [], []
+    for codes in itertools.product(values, repeat=row):
+        inputs += codes
+        sums = itertools.accumulate(values[code] for code in codes)
+        wanted += [fixed_pattern(whole, value) for value in sums]
+    return Claim(RunningSum(data.encoding, row, whole.width, row), {"data_in_0": inputs}, wanted)
+
+
 Rule = Callable[[list[Fraction]], tuple[int, list[int]]]
 
 
@@ -98,11 +121,8 @@ def scaled(block: list[Fraction]) -> tuple[int, list[int]]:
 def blocks(source: Fixed, result: Format, rule: Rule) -> Claim:
     """Every block of two codes, in one beat: the scale lies above the elements."""
     values = list(itertools.product(values_of(source).items(), repeat=2))
-    width = result.encoding.width
-    wanted = []
-    for block in values:
-        shared, bits = rule([value for _, value in block])
-        wanted.append((shared << width | bits[1]) << width | bits[0])
+    rounded = [rule([value for _, value in block]) for block in values]
+    wanted = [packed(result.encoding.width, *block) for block in rounded]
     inputs = [pair[1][0] << source.width | pair[0][0] for pair in values]
     cell = CastMixed(source.encoding, result.encoding, 2, 1, 2, beats=len(values))
     return Claim(cell, {"data_in_0": inputs}, wanted)
@@ -155,16 +175,18 @@ def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
         )
         whole = Fixed(4, 0, True, rounding, overflow)
         yield f"requantized {rounding} {overflow}", lambda b=whole: requantized(6, 4, 5, b)
+    for signed, zero in ((True, -8), (True, -3), (True, 7), (False, 0), (False, 5), (False, 15)):
+        yield f"centred {signed} {zero}", lambda a=signed, b=zero: centred(a, b)
+    for data, row in ((Fixed(4, 2), 3), (Fixed(3, 0, False), 4), (Fixed(3, 1), 1)):
+        yield f"running sums {data} {row}", lambda a=data, b=row: running(a, b)
 
 
 CLAIMS = dict(claims())
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory) -> dict[str, tuple[Claim, list[int]]]:
-    made = {name: claim() for name, claim in CLAIMS.items()}
-    beats = simulated(made, tmp_path_factory.mktemp("exhaustive"))
-    return {name: (claim, beats[name]) for name, claim in made.items()}
+def found(tmp_path_factory) -> Simulated:
+    return simulated(CLAIMS, tmp_path_factory.mktemp("exhaustive"))
 
 
 @pytest.mark.parametrize("name", CLAIMS)

@@ -1,14 +1,11 @@
 """Small cells that compute functions equal a definition written apart from them, for all inputs.
 
-Real functions are evaluated in decimal arithmetic of 60 digits, all others in rational numbers.
+Real functions are those of `real`, all others are evaluated in rational numbers.
 """
 
-import decimal
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
@@ -41,6 +38,7 @@ from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from mase_hw.ops._fixed_elements import _piecewise_cell
 from tests.cells.rational import (
     Claim,
+    Simulated,
     check,
     fixed_pattern,
     float_pattern,
@@ -48,33 +46,7 @@ from tests.cells.rational import (
     simulated,
     values_of,
 )
-
-DIGITS = 60
-Exact = Callable[[Fraction], Fraction]
-
-
-def decimals(function: Callable[[Decimal], Decimal]) -> Exact:
-    """Return a function of rational numbers that is evaluated to 60 digits."""
-
-    def exact(value: Fraction) -> Fraction:
-        with decimal.localcontext() as context:
-            context.prec = DIGITS
-            return Fraction(function(Decimal(value.numerator) / Decimal(value.denominator)))
-
-    return exact
-
-
-def _tanh(x: Decimal) -> Decimal:
-    return ((2 * x).exp() - 1) / ((2 * x).exp() + 1)
-
-
-# Each as the library has it, and exactly.
-REALS: dict[str, tuple[Any, Exact]] = {
-    "sigmoid": (lambda x, m: m.sigmoid(x), decimals(lambda x: 1 / (1 + (-x).exp()))),
-    "exp": (lambda x, m: m.exp(x), decimals(lambda x: x.exp())),
-    "tanh": (lambda x, m: m.tanh(x), decimals(_tanh)),
-    "square": (lambda x, m: x * x, lambda value: value * value),
-}
+from tests.cells.real import REALS
 
 
 def table(name: str, operand: Fixed, result: Fixed) -> Claim:
@@ -370,10 +342,8 @@ CLAIMS = dict(claims())
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory) -> dict[str, tuple[Claim, list[int]]]:
-    made = {name: claim() for name, claim in CLAIMS.items()}
-    beats = simulated(made, tmp_path_factory.mktemp("exhaustive"))
-    return {name: (claim, beats[name]) for name, claim in made.items()}
+def found(tmp_path_factory) -> Simulated:
+    return simulated(CLAIMS, tmp_path_factory.mktemp("exhaustive"))
 
 
 @pytest.mark.parametrize("name", CLAIMS)

@@ -6,6 +6,7 @@ of two the one with an even pattern. Nothing of `mase_hw.formats` is used but th
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 
 Numbers = dict[int, Fraction]
 
@@ -16,6 +17,7 @@ def integers(width: int) -> Numbers:
     return {code % 2**width: Fraction(code, 2 ** (width - 2)) for code in range(-most, most + 1)}
 
 
+@cache
 def floats(exponent_width: int, mantissa_width: int) -> Numbers:
     """Return all floats by their bits: denormals, both zeros, and neither infinities nor NaN."""
     bias, found = 2 ** (exponent_width - 1) - 1, {}
@@ -66,10 +68,29 @@ def encoded(
     return shared, [nearest(elements, value / Fraction(2) ** shared) for value in block]
 
 
+@cache
+def float_scale(largest: Fraction) -> Fraction:
+    """Return the scale of a block of NVFP4, without a tensor's scale, with such a magnitude."""
+    scales = {code: item for code, item in floats(4, 3).items() if item > 0 and code != 127}
+    wanted = largest / max(floats(2, 1).values())
+    return max(scales[nearest(scales, wanted)], Fraction(1, 64))
+
+
 def float_scaled(block: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
     """Return the scale of a block of NVFP4 without a tensor's scale, and its elements' bits."""
-    elements = floats(2, 1)
-    scales = {code: item for code, item in floats(4, 3).items() if item > 0 and code != 127}
-    wanted = max(map(abs, block)) / max(elements.values())
-    scale = max(scales[nearest(scales, wanted)], Fraction(1, 64))
-    return scale, [nearest(elements, value / scale) for value in block]
+    scale = float_scale(max(map(abs, block)))
+    return scale, [nearest(floats(2, 1), value / scale) for value in block]
+
+
+def packed(width: int, scale: int, bits: Sequence[int]) -> int:
+    """Return a block as hardware streams it: its first element in the low bits, above all a scale.
+
+    Args:
+        width: bits of an element.
+        scale: the bits of the scale.
+        bits: those of the elements.
+    """
+    word = scale
+    for element in reversed(bits):
+        word = word << width | element
+    return word

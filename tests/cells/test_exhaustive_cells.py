@@ -1,0 +1,37 @@
+"""Every cell moves codes, or is compared with a definition written apart from it."""
+
+from mase_hw.cells import Cell, cells
+from mase_hw.cells.axi_read_port import AxiReadPort
+from mase_hw.cells.axi_source import AxiSource
+from mase_hw.cells.cache import Cache
+from mase_hw.cells.composite import Composite
+from mase_hw.cells.lap_exit import LapExit
+from mase_hw.cells.layer_source import LayerSource
+from mase_hw.cells.rom_source import RomSource
+from mase_hw.cells.stream_fork import StreamFork
+from tests.cells import (
+    test_exhaustive,
+    test_exhaustive_block_sums,
+    test_exhaustive_blocks,
+    test_exhaustive_functions,
+    test_exhaustive_norms,
+    test_exhaustive_softmax,
+)
+
+COMPARED = (
+    test_exhaustive,
+    test_exhaustive_block_sums,
+    test_exhaustive_blocks,
+    test_exhaustive_functions,
+    test_exhaustive_norms,
+    test_exhaustive_softmax,
+)
+# Constants, memories, ports and what is made of cells; others say where their codes come from.
+MOVES = {AxiReadPort, AxiSource, Cache, Composite, LapExit, LayerSource, RomSource, StreamFork}
+
+
+def test_every_cell_that_computes_is_compared_for_all_inputs():
+    moves = MOVES | {cell for cell in cells() if cell.origins is not Cell.origins}
+    names = [item for module in COMPARED for item in vars(module).values()]
+    compared = {item for item in names if isinstance(item, type) and issubclass(item, Cell)}
+    assert compared == set(cells()) - moves
