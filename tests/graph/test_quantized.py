@@ -89,10 +89,9 @@ def test_what_comes_from_a_float_layer_is_rounded_by_its_consumer():
 def test_chance_is_for_training():
     torch.manual_seed(0)
     x = torch.randn(64, 6)
-    config = {"name": "binary", "data_in_stochastic": True, "weight_stochastic": True}
-    mg = quantize(
-        trace(nn.Sequential(nn.Linear(6, 3)).eval(), x), {"by": "type", "linear": {"config": config}}
-    )
+    entry = {"name": "binary", "data_in_stochastic": True, "weight_stochastic": True}
+    model = nn.Sequential(nn.Linear(6, 3)).eval()
+    mg = quantize(trace(model, x), {"by": "type", "linear": {"config": entry}})
     assert torch.equal(mg(x), mg(x))
     mg.train()
     assert not torch.equal(mg(x), mg(x))
