@@ -212,6 +212,13 @@ def test_fitted_scales_follow_the_data():
     assert float(nvfp4.round_values(torch.tensor([-3.0, 0, 0]))[0]) == pytest.approx(-3.0)
 
 
+def test_a_ternary_scale_is_given_or_the_larger_end_of_the_range():
+    cls = formats()["ternary"]
+    assert cls.fit(-3.0, 2.0).scale == 3.0
+    assert cls.fit(-3.0, 2.0, scale=0.5).scale == 0.5
+    assert cls.fit(0.0, 0.0) == cls()
+
+
 @pytest.mark.parametrize("name", ["ternary", "binary_scaling", "binary_residual"])
 def test_scales_taken_from_the_data_have_no_codes(name):
     number = make(name, scale=None)
