@@ -4,7 +4,7 @@
 is an operator, a comparison, a condition, a constant, or a statement that is left out, in
 `mase_hw/ops`, `passes`, `formats` or `graph`; messages, types and what runs before tests is left
 alone. Each runs, in a copy of the tree with a cache of its own, the tests that name its module or a
-class of it, those of its own folder first, until one fails. What became of each is printed at once:
+class of it, then the others of its folder, until one fails. What became of each is printed at once:
 `seen` by a test; `LEFT` by all of them; `time`, where the seconds ended before; `void`, where that
 test fails without the mutation too. Those that none saw are printed again at the end.
 """
@@ -185,7 +185,10 @@ def sample(count: int, seed: int) -> list[Mutation]:
 
 
 def tests_of(path: Path) -> list[list[str]]:
-    """Return calls of pytest for the tests that name a module, the most fitting first."""
+    """Return calls of pytest for the tests that name a module, the most fitting first, and others.
+
+    The others are those of its folder, and the conformance of operators.
+    """
     stem, folder = path.stem.lstrip("_"), path.parent.name
     names = [stem, *re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)]
     names += re.findall(r"^def ([a-z]\w+)", path.read_text(), re.MULTILINE)
@@ -198,16 +201,16 @@ def tests_of(path: Path) -> list[list[str]]:
         if count or test.stem == f"test_{stem}":
             own = test.parent.name == folder
             found.append((test.stem != f"test_{stem}", not own, -count, str(test)))
-    # One call: most of a short file's time is the start of Python and torch.
+    # Few calls: most of a short file's time is the start of Python and torch.
     files = [str(Path(name).relative_to(ROOT)) for *_, name in sorted(found)[:MOST_FILES]]
-    calls = [files or [f"tests/{folder}"]]
-    if folder == "formats":
-        calls.append(["tests/formats/test_conformance.py", "-k", stem])
+    own_folder = sorted((ROOT / "tests" / folder).glob("test_*.py"))
+    others = [str(test.relative_to(ROOT)) for test in own_folder]
+    calls = [files, [test for test in others if test not in files]]
     if folder == "ops":
         # Those that build nothing: they take all operators together.
         chosen = "example or expression or reference"
         calls.append(["tests/test_conformance.py", "-k", chosen])
-    return calls
+    return [call for call in calls if call]
 
 
 def failure(call: Sequence[str], copy: Path, seconds: float) -> str:
