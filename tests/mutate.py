@@ -3,8 +3,10 @@
 `python -m tests.mutate [--count 60] [--seed 0] [--seconds 240]`, in the checkout's root. A mutation
 is an operator, a comparison, a condition, a constant, or a statement that is left out, in
 `mase_hw/ops`, `passes`, `formats` or `graph`; messages, types and what runs before tests is left
-alone. Each runs, in a copy of the tree, the tests that name its module or a class of it, those of
-its own folder first, until one fails. Those that none saw are printed at the end.
+alone. Each runs, in a copy of the tree with a cache of its own, the tests that name its module or a
+class of it, then the others of its folder, until one fails. What became of each is printed at once:
+`seen` by a test; `LEFT` by all of them; `time`, where the seconds ended before; `void`, where that
+test fails without the mutation too. Those that none saw are printed again at the end.
 """
 
 from __future__ import annotations
@@ -183,7 +185,10 @@ def sample(count: int, seed: int) -> list[Mutation]:
 
 
 def tests_of(path: Path) -> list[list[str]]:
-    """Return calls of pytest for the tests that name a module, the most fitting first."""
+    """Return calls of pytest for the tests that name a module, the most fitting first, and others.
+
+    The others are those of its folder, and the conformance of operators.
+    """
     stem, folder = path.stem.lstrip("_"), path.parent.name
     names = [stem, *re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)]
     names += re.findall(r"^def ([a-z]\w+)", path.read_text(), re.MULTILINE)
@@ -196,42 +201,58 @@ def tests_of(path: Path) -> list[list[str]]:
         if count or test.stem == f"test_{stem}":
             own = test.parent.name == folder
             found.append((test.stem != f"test_{stem}", not own, -count, str(test)))
-    calls = [[str(Path(name).relative_to(ROOT))] for *_, name in sorted(found)[:MOST_FILES]]
-    conformance = {"formats": "tests/formats/", "ops": "tests/"}.get(folder)
-    if conformance is not None:
-        calls.append([f"{conformance}test_conformance.py", "-k", stem])
-    return calls or [[f"tests/{folder}"]]
+    # Few calls: most of a short file's time is the start of Python and torch.
+    files = [str(Path(name).relative_to(ROOT)) for *_, name in sorted(found)[:MOST_FILES]]
+    own_folder = sorted((ROOT / "tests" / folder).glob("test_*.py"))
+    others = [str(test.relative_to(ROOT)) for test in own_folder]
+    calls = [files, [test for test in others if test not in files]]
+    if folder == "ops":
+        # Those that build nothing: they take all operators together.
+        chosen = "example or expression or reference"
+        calls.append(["tests/test_conformance.py", "-k", chosen])
+    return [call for call in calls if call]
 
 
-def seen(item: Mutation, copy: Path, seconds: float) -> str:
-    """Return what sees a mutation; nothing where no test does."""
+def failure(call: Sequence[str], copy: Path, seconds: float) -> str:
+    """Return the line of the first test that fails; nothing where all pass.
+
+    Raises:
+        subprocess.TimeoutExpired: where they take longer.
+    """
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *call]
+    variables = {
+        "MASE_HW_CACHE": str(copy / ".cache"), **os.environ,
+        "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1",
+    }  # fmt: skip
+    done = subprocess.run(
+        [*command, "-p", "no:xdist", "-m", "not slow"], cwd=copy, env=variables,
+        capture_output=True, text=True, check=False, timeout=max(seconds, 0),
+    )  # fmt: skip
+    # 5: no test has the name.
+    if done.returncode in (0, 5):
+        return ""
+    lines = [line for line in done.stdout.splitlines() if line[:5] in ("FAILE", "ERROR")]
+    return (lines or [done.stdout[-200:]])[0]
+
+
+def outcome(item: Mutation, copy: Path, seconds: float) -> tuple[str, str]:
+    """Return what becomes of a mutation, and the test that sees it."""
     path = copy / item.path.relative_to(ROOT)
     text = path.read_text()
     path.write_text(text[: item.start] + item.text + text[item.end :])
     end = time.monotonic() + seconds
-    variables = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    by = ""
     try:
         for call in tests_of(item.path):
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *call]
-            left = end - time.monotonic()
-            if left <= 0:
-                break
-            try:
-                done = subprocess.run(
-                    [*command, "-p", "no:xdist", "-m", "not slow"], cwd=copy, env=variables,
-                    capture_output=True, text=True, check=False, timeout=left,
-                )  # fmt: skip
-            except subprocess.TimeoutExpired:
-                break
-            # 5: no test has the name.
-            if done.returncode not in (0, 5):
-                lines = [
-                    line for line in done.stdout.splitlines() if line[:5] in ("FAILE", "ERROR")
-                ]
-                return (lines or [done.stdout[-200:]])[0][:150]
+            by = by or failure(call, copy, end - time.monotonic())
+    except subprocess.TimeoutExpired:
+        return "time", ""
     finally:
         path.write_text(text)
-    return ""
+    test = by.partition(" ")[2].partition(" - ")[0]
+    if test and failure([test], copy, seconds):
+        return "void", by[:150]
+    return "seen" if by else "LEFT", by[:150]
 
 
 def copied(folder: Path) -> Path:
@@ -243,12 +264,12 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def results(items: Sequence[Mutation], seconds: float) -> Iterator[tuple[Mutation, str]]:
-    """Yield each mutation with what sees it."""
+def results(items: Sequence[Mutation], seconds: float) -> Iterator[tuple[Mutation, str, str]]:
+    """Yield each mutation with what becomes of it, and by which test."""
     with tempfile.TemporaryDirectory(prefix="mase-hw-mutate-") as name:
         copy = copied(Path(name))
         for item in items:
-            yield item, seen(item, copy, seconds)
+            yield item, *outcome(item, copy, seconds)
 
 
 def main() -> None:
@@ -259,12 +280,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=240)
     options = parser.parse_args()
     left = []
-    for item, by in results(sample(options.count, options.seed), options.seconds):
-        sys.stdout.write(f"{'seen' if by else 'LEFT'} {item} {by}\n")
+    for item, became, by in results(sample(options.count, options.seed), options.seconds):
+        sys.stdout.write(f"{became} {item} {by}\n")
         sys.stdout.flush()
-        left += [] if by else [item]
+        left += [] if became == "seen" else [f"{became} {item}\n"]
     sys.stdout.write(f"{options.count - len(left)} of {options.count} seen\n")
-    sys.stdout.writelines(f"{item}\n" for item in left)
+    sys.stdout.writelines(left)
 
 
 if __name__ == "__main__":

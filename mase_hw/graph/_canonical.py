@@ -15,7 +15,6 @@ from mase_hw.graph._batch import REPETITIONS, free_batch, join_once
 from mase_hw.graph._leading import keep_batch_first
 from mase_hw.graph._written_state import raise_written_state
 from mase_hw.graph.source import location_of_trace
-from mase_hw.ops import operators
 
 _aten = torch.ops.aten
 _ASSERTIONS = (
@@ -145,7 +144,6 @@ def _is_constant(node: Node) -> bool:
 
 def _share(node: Node) -> None:
     """Make a constant once for all inferences, and join it with each of them where it is joined."""
-    operators()  # registers our own torch operators
     position = int(node.target in REPETITIONS)
     sizes: Any = node.args[position]
     node.update_arg(position, [1, *sizes[1:]])

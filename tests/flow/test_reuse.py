@@ -113,6 +113,12 @@ def test_layers_go_round_no_faster_than_activations_return(graph):
         assert found.latency_cycles > found.interval_cycles
 
 
+def test_layers_that_take_one_beat_wait_for_no_other_beat():
+    graph = mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 6)), reuse=True)
+    shared = to_hardware(graph, parallelism=8)
+    assert {shared.call(node).result.beats for node in laps_of(shared)[0].layers[0]} == {1, 2}
+
+
 def test_formats_are_the_same_in_all_layers(graph):
     (laps,) = laps_of(graph)
     weights = {

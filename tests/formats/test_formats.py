@@ -212,6 +212,19 @@ def test_fitted_scales_follow_the_data():
     assert float(nvfp4.round_values(torch.tensor([-3.0, 0, 0]))[0]) == pytest.approx(-3.0)
 
 
+def test_residuals_have_two_signs_unless_others_are_asked():
+    assert str(make("binary_residual")) == "binary_residual<2,1.0>"
+    assert make("binary_residual").bits_per_element == 2
+    assert make("binary_residual", levels=3).bits_per_element == 3
+
+
+def test_a_ternary_scale_is_given_or_the_larger_end_of_the_range():
+    cls = formats()["ternary"]
+    assert cls.fit(-3.0, 2.0).scale == 3.0
+    assert cls.fit(-3.0, 2.0, scale=0.5).scale == 0.5
+    assert cls.fit(0.0, 0.0) == cls()
+
+
 @pytest.mark.parametrize("name", ["ternary", "binary_scaling", "binary_residual"])
 def test_scales_taken_from_the_data_have_no_codes(name):
     number = make(name, scale=None)

@@ -86,6 +86,17 @@ def test_what_comes_from_a_float_layer_is_rounded_by_its_consumer():
         assert torch.equal(mg(x), layer(last, model[2], hidden))
 
 
+def test_chance_is_for_training():
+    torch.manual_seed(0)
+    x = torch.randn(64, 6)
+    entry = {"name": "binary", "data_in_stochastic": True, "weight_stochastic": True}
+    model = nn.Sequential(nn.Linear(6, 3)).eval()
+    mg = quantize(trace(model, x), {"by": "type", "linear": {"config": entry}})
+    assert torch.equal(mg(x), mg(x))
+    mg.train()
+    assert not torch.equal(mg(x), mg(x))
+
+
 def test_quantizing_a_graph_again_leaves_it_as_it_was():
     model, x = nn.Sequential(nn.Linear(6, 3)).eval(), torch.randn(8, 6)
     mg = quantize(

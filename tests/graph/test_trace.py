@@ -1,5 +1,6 @@
 """Capture: what is captured, what it is called, where it comes from, what is refused."""
 
+import gc
 import importlib.util
 import re
 from pathlib import Path
@@ -595,3 +596,14 @@ def test_a_dimension_before_the_batch_is_put_behind_it():
     graph = canonicalize(trace(OneBefore(), (torch.randn(3, 4),)), {})
     x = torch.randn(7, 4)
     assert torch.allclose(graph(x), OneBefore()(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_capture_leaves_the_garbage_collection_as_it_was(enabled):
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        trace(nn.ReLU(), torch.randn(2, 3))
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()

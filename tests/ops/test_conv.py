@@ -43,6 +43,18 @@ def codes(*shape, seed=0):
     return FORMAT.random_codes(shape, torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.parametrize(("frac_width", "problems"), [(50, 0), (51, 1)])
+def test_the_fraction_bits_of_a_bias_widen_sums_up_to_62_bits(frac_width, problems):
+    options = {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1], "groups": 1}
+    operands = codes(1, 1, 3, 3), codes(1, 1, 2, 2), codes(1)
+    call = conv_call("conv2d", *operands, (1, 1, 2, 2), **options)
+    bias = replace(call.operands["bias"], format=Fixed(8, frac_width))
+    call = replace(call, operands={**call.operands, "bias": bias})
+    # 16 bits of a product, 3 for four of them, 1 for the bias.
+    assert 16 + 3 + (frac_width - 8) + 1 == 62 + problems
+    assert len(call.operator.problems(call)) == problems
+
+
 SHORT = settings(max_examples=40, deadline=None)
 
 

@@ -96,6 +96,7 @@ def test_the_natural_sparsity_of_activations_is_reported():
     assert info["activations"]["relu_1"] == pytest.approx(expected)
     assert 0.2 < expected < 0.8
     assert info["activations"]["linear_0"] == 0
+    assert set(info["activations"]) == {mg.inputs[0].name, "linear_0", "relu_1", "linear_2"}
     with pytest.raises(DataError, match="empty"):
         report_sparsity_analysis_pass(mg, {"data": []})
     with pytest.raises(ConfigError, match="has no 'dta'"):

@@ -103,9 +103,21 @@ class Returned(nn.Module):
         return self.head(h), h
 
 
-def test_what_others_read_is_left_alone():
+class Shared(nn.Module):
+    """A constant that somebody else reads, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.head = nn.Parameter(torch.rand(8) + 0.5), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(x * self.scale), torch.tanh(x) * self.scale
+
+
+@pytest.mark.parametrize("cls", [Returned, Shared])
+def test_what_others_read_is_left_alone(cls):
     x = torch.randn(16, 8) * torch.tensor([50.0] + [1.0] * 7)
-    model = Returned().eval()
+    model = cls().eval()
     found, info = scale_channels_transform_pass(
         canonicalize(trace(model, x)), {"data": [x], "strength": 0.5}
     )
