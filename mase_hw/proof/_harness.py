@@ -256,6 +256,11 @@ class Proof:
         return max(port.held for port in self.inputs).bit_length() + 1
 
     @property
+    def earlier_bits(self) -> int:
+        """Bits of how many results are earlier than one that is followed, with a sign."""
+        return (max(port.held for port in self.inputs) * self.output.beats).bit_length() + 1
+
+    @property
     def late_bits(self) -> int:
         """Bits of a count of cycles beyond the bound."""
         return (self.late + 1).bit_length()

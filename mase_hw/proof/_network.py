@@ -14,7 +14,7 @@ class Network:
 
     def __init__(self) -> None:
         self.inputs = 0
-        self._gates: list[tuple[int, int]] = []
+        self.gates: list[tuple[int, int]] = []
         self._known: dict[tuple[int, int], int] = {}
         # An input that nothing depends on.
         self.idle = self.input()
@@ -25,8 +25,8 @@ class Network:
         return self._node((INPUT, self.inputs))
 
     def _node(self, gate: tuple[int, int]) -> int:
-        self._gates.append(gate)
-        return 2 * len(self._gates)
+        self.gates.append(gate)
+        return 2 * len(self.gates)
 
     def both(self, left: int, right: int) -> int:
         """Return the literal of a conjunction."""
@@ -63,7 +63,7 @@ class Network:
 
     def needed_inputs(self, outputs: Sequence[int]) -> list[int]:
         """Return the places of the inputs that literals depend on, in order."""
-        return sorted(p for p in self._cone(outputs) if self._gates[p - 1][0] == INPUT)
+        return sorted(p for p in self.cone(outputs) if self.gates[p - 1][0] == INPUT)
 
     def text(
         self,
@@ -79,12 +79,12 @@ class Network:
             inputs: places of the inputs that are written, all unless given.
         """
         following = {literal >> 1: value for literal, value in (registers or {}).items()}
-        places = range(1, len(self._gates) + 1)
+        places = range(1, len(self.gates) + 1)
         if inputs is None:
-            inputs = [place for place in places if self._gates[place - 1][0] == INPUT]
+            inputs = [place for place in places if self.gates[place - 1][0] == INPUT]
         free = [place for place in inputs if place not in following]
-        needed = self._cone([*outputs, *following.values()])
-        gates = [place for place in sorted(needed) if self._gates[place - 1][0] != INPUT]
+        needed = self.cone([*outputs, *following.values()])
+        gates = [place for place in sorted(needed) if self.gates[place - 1][0] != INPUT]
         order = {0: 0}
         for number, place in enumerate((*free, *following, *gates), 1):
             order[place] = number
@@ -94,7 +94,7 @@ class Network:
 
         data = bytearray()
         for place in gates:
-            right, left = sorted(renamed(literal) for literal in self._gates[place - 1])
+            right, left = sorted(renamed(literal) for literal in self.gates[place - 1])
             for value in (2 * order[place] - left, left - right):
                 rest = value
                 while rest >= 128:
@@ -105,7 +105,7 @@ class Network:
         lines = [renamed(value) for value in (*following.values(), *outputs)]
         return (header + "".join(f"{line}\n" for line in lines)).encode() + bytes(data)
 
-    def _cone(self, literals: Sequence[int]) -> set[int]:
+    def cone(self, literals: Sequence[int]) -> set[int]:
         """Return the places of the gates and inputs that literals depend on."""
         found: set[int] = {0}
         waiting = [literal >> 1 for literal in literals]
@@ -113,7 +113,7 @@ class Network:
             place = waiting.pop()
             if place not in found:
                 found.add(place)
-                gate = self._gates[place - 1]
+                gate = self.gates[place - 1]
                 if gate[0] != INPUT:
                     waiting += [gate[0] >> 1, gate[1] >> 1]
         found.discard(0)

@@ -21,7 +21,9 @@ from typing import Literal
 
 from mase_hw.errors import ProofError, ToolError
 from mase_hw.proof._copies import COPIES, Copies
+from mase_hw.proof._features import EARLIER, KEPT, data_registers, features
 from mase_hw.proof._induction import Induction, Relation
+from mase_hw.proof._refinement import Refinement, Seen
 from mase_hw.proof._relations import Sum, relations
 from mase_hw.proof._simulation import CYCLES, Simulation
 from mase_hw.proof._transition import Transition, cone_registers
@@ -36,6 +38,8 @@ INDUCTION_CYCLES = (1, 2, 4, 12, 28)
 SHORT_CYCLES = 4
 # Stages of a pipeline in a sum that is tried first: proofs with long sums take long.
 FEW_STAGES = 2
+# A first search takes so much less time: many proofs are found soon.
+SHORT_SEARCH = 5
 # Cycles that a search without a proof looks at.
 MOST_CYCLES = 1000
 
@@ -118,6 +122,8 @@ class Circuit:
         self._induction = Induction(self._step, (), self._solver, folder)
         self._induced: dict[int, int] = {}
         self._reached: dict[int, int] = {}
+        # What the assertions of control depend on.
+        self._control: set[int] = set()
 
     @property
     def assertions(self) -> list[str]:
@@ -139,16 +145,9 @@ class Circuit:
             if name in names or name.startswith(REACH)
         }
         wanted = [self._step.bad[self._numbers[name]] for name in names]
-        groups: dict[str, list[int]] = {}
-        for place, (name, _) in sorted(self._inputs.items(), key=lambda item: item[1]):
-            groups.setdefault(name, []).append(2 * (1 + place))
-        simulation = Simulation(self._step, list(groups.values()), watched)
-        inside = set(cone_registers(self._step, wanted))
-        named = {
-            name: places
-            for name, bits in self._registers.items()
-            if (places := [place for place in bits if place in inside])
-        }
+        simulation = Simulation(self._step, self._inputs_together(), watched)
+        self._control = set(cone_registers(self._step, wanted))
+        named = self._named(self._control)
         shown = [place for places in named.values() for place in places]
         number = {place: order for order, place in enumerate(shown)}
         runs = simulation.run(shown, watched, cycles)
@@ -166,6 +165,21 @@ class Circuit:
         ]
         self._guesses = (short, range(len(found)))
         self._induction = Induction(self._step, found, self._solver, self._folder)
+
+    def _named(self, inside: Collection[int]) -> dict[str, list[int]]:
+        """Return the bits of each register that are among some registers."""
+        return {
+            name: places
+            for name, bits in self._registers.items()
+            if (places := [place for place in bits if place in inside])
+        }
+
+    def _inputs_together(self) -> list[list[int]]:
+        """Return the literals of the bits of each input."""
+        groups: dict[str, list[int]] = {}
+        for place, (name, _) in sorted(self._inputs.items(), key=lambda item: item[1]):
+            groups.setdefault(name, []).append(2 * (1 + place))
+        return list(groups.values())
 
     def induce(
         self,
@@ -240,7 +254,12 @@ class Circuit:
             if verdict.status == "bounded":
                 verdict = Verdict("refuted", self._reached[number])
         else:
-            verdict = self._prove(name, limit_seconds)
+            verdict = self._prove(name, limit_seconds / SHORT_SEARCH)
+            if verdict.status == "bounded":
+                verdict = self._refine(number, limit_seconds)
+            if verdict.status == "bounded":
+                (self._folder / CIRCUIT).write_bytes(text)
+                verdict = self._prove(name, limit_seconds)
         if verdict.status == "bounded":
             verdict = self._search(limit_seconds)
         if verdict.status == "proved":
@@ -254,6 +273,38 @@ class Circuit:
             raise ProofError(f"the solver could not check its invariant of {name}")
         verdict = outcome(text) or Verdict("bounded", 0)
         return replace(verdict, fault=self._trace()) if verdict.status == "refuted" else verdict
+
+    def _refine(self, number: int, limit_seconds: float) -> Verdict:
+        """Prove what is said of data that is followed, by saying where it lies."""
+        step = self._step
+        inside = set(cone_registers(step, [step.bad[number]]))
+        kept = self._registers.get(KEPT, ())
+        if not kept or not inside.issuperset(kept):
+            return Verdict("bounded", 0)
+        named = self._named(inside | self._control)
+        control = self._control.union(named[EARLIER])
+        told = data_registers(step, inside - control, kept, control)
+        data = [name for name, bits in named.items() if name != KEPT and told.issuperset(bits)]
+        shown = [place for places in named.values() for place in places]
+        order = {place: number for number, place in enumerate(shown)}
+        groups = {name: [order[place] for place in places] for name, places in named.items()}
+        literals = [2 * (1 + step.inputs + place) for place in shown]
+        simulation = Simulation(step, self._inputs_together(), literals)
+        states = simulation.run(shown, ()).states
+        # A lane, or what is below a bit that marks it.
+        lanes = {len(kept), max(1, len(kept) - 1)}
+        whole, single = features(states, groups, data, lanes)
+        looked = [item.moved(shown) for item in (*whole, *single)]
+        refinement = Refinement(
+            step, self._induction.granted, self._induction.relations, [number], looked, len(whole),
+            Seen(states, [*whole, *single]), told, self._solver, self._folder,
+        )  # fmt: skip
+        claims = refinement.found(limit_seconds)
+        if claims is None:
+            return Verdict("bounded", 0)
+        guess = self._induction.guess(claims)
+        proved = self._induction.proved([number], 1, limit_seconds, guess=guess)
+        return Verdict("proved", 1) if number in proved else Verdict("bounded", 0)
 
     def _search(self, limit_seconds: float, most_cycles: int = 0) -> Verdict:
         limit = max(1, round(limit_seconds))
