@@ -156,9 +156,11 @@ def features(
         data: names of the registers of data.
         lanes: bits of a lane.
     """
-    kept, control = groups[KEPT], {n: b for n, b in groups.items() if n not in {*data, KEPT}}
+    control = {name: bits for name, bits in groups.items() if name not in {*data, KEPT}}
     shortened = {name: _shortened(states, bits) for name, bits in control.items()}
-    whole: list[Feature] = [*_sums(control, shortened[EARLIER])]
+    whole: list[Feature] = []
+    if EARLIER in control:
+        whole += [*_sums(control, shortened[EARLIER]), _number([groups[EARLIER][-1]])]
     single: list[Feature] = []
     for name, bits in control.items():
         short = shortened[name]
@@ -166,14 +168,14 @@ def features(
             whole.append(_number(short))
         (whole if name.endswith(LINES) else single).extend(_number([bit]) for bit in bits)
         whole += [Alike((bit,), (short[-1],)) for bit in bits[len(short) :]]
-    whole.append(_number([groups[EARLIER][-1]]))
     for name in data:
         for lane in lanes:
             bits = groups[name] if len(groups[name]) % lane == 0 else ()
             for low in range(0, len(bits), lane):
                 part = tuple(bits[low : low + lane])
-                whole.append(Alike(part, tuple(kept[:lane])))
-                whole += [Alike((one,), (two,)) for one, two in zip(part, kept, strict=False)]
+                whole.append(Alike(part, tuple(groups[KEPT][:lane])))
+                pairs = zip(part, groups[KEPT], strict=False)
+                whole += [Alike((one,), (two,)) for one, two in pairs]
     return list(dict.fromkeys(whole)), list(dict.fromkeys(single))
 
 

@@ -31,8 +31,10 @@ CIRCUIT, FAULT = "refinement.aig", "refinement.txt"
 CERTAIN, LIKELY = 15, 30
 # Claims that are made of one counterexample, of so many that it allows; bits of their features.
 AT_ONCE, TRIED, MOST_BITS = 3, 24, 20
-# Pairs, and triples, that are looked at beside one feature more.
-PAIRS, TRIPLES, RARE = 1500, 400, 0.2
+# Pairs that are looked at beside one feature more, and beside two; of these, triples that are rarer
+# than this share of their pair.
+PAIRS, SEEDS, TRIPLES, RARE = 1500, 300, 400, 0.2
+# Times that registers are left out of a state.
 ROUNDS = 8
 
 Vectors = npt.NDArray[np.uint8]
@@ -78,7 +80,7 @@ class Seen:
         for more in (self._pairs_and_one, self._triples_and_one, None):
             best = sorted(set(found), reverse=True)[:TRIED]
             if best and best[0][0] >= LIKELY:
-                likely = (rows for expected, rows in best if expected >= LIKELY)
+                likely = [chosen for expected, chosen in best if expected >= LIKELY]
                 yield from (self._named(places, chosen) for chosen in likely)
                 return
             found = list(more(rows, counts, pairs, common)) if more else []
@@ -119,7 +121,7 @@ class Seen:
     ) -> Iterator[tuple[float, Chosen]]:
         """Yield four rows, likewise."""
         triples = []
-        for left, right in common[: TRIPLES - 100]:
+        for left, right in common[:SEEDS]:
             together = _ones(rows & (rows[left] & rows[right]))
             rare = (together > 0) & (together < RARE * pairs[left, right])
             triples += [

@@ -275,15 +275,13 @@ class Circuit:
         return replace(verdict, fault=self._trace()) if verdict.status == "refuted" else verdict
 
     def _refine(self, number: int, limit_seconds: float) -> Verdict:
-        """Prove what is said of data that is followed, by saying where it lies."""
+        """Prove an assertion by saying what it lacks: of data that is followed, where it lies."""
         step = self._step
         inside = set(cone_registers(step, [step.bad[number]]))
-        kept = self._registers.get(KEPT, ())
-        if not kept or not inside.issuperset(kept):
-            return Verdict("bounded", 0)
         named = self._named(inside | self._control)
-        control = self._control.union(named[EARLIER])
-        told = data_registers(step, inside - control, kept, control)
+        kept = named.get(KEPT, [])
+        control = self._control.union(named.get(EARLIER, ()))
+        told = data_registers(step, inside - control, kept, control) if kept else set()
         data = [name for name, bits in named.items() if name != KEPT and told.issuperset(bits)]
         shown = [place for places in named.values() for place in places]
         order = {place: number for number, place in enumerate(shown)}
