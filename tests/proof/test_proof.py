@@ -138,7 +138,8 @@ def test_a_module_that_never_does_what_is_claimed_is_no_success():
 
 
 def test_a_search_without_an_end_is_inconclusive(monkeypatch):
-    monkeypatch.setattr(solver.Circuit, "_prove", lambda *_: solver.Verdict("bounded", 0))
+    for search in ("_prove", "_refine"):
+        monkeypatch.setattr(solver.Circuit, search, lambda *_: solver.Verdict("bounded", 0))
     monkeypatch.setattr(solver.Circuit, "induce", lambda *_: None)
     monkeypatch.setattr(solver, "MOST_CYCLES", 5)
     row = verdicts(fifo(1))["stable"]
