@@ -14,7 +14,7 @@ COMMANDS = (
     "proc",
     "flatten",
     "opt_clean",
-    "memory -nordff -nomap",
+    "memory -nomap",
     "memory_map -rom-only",
     "memory_map -formal",
     "opt_clean",

@@ -111,7 +111,7 @@ class Circuit:
         if done.returncode or not (folder / "names.json").is_file():
             raise ProofError(f"Yosys cannot read the module: {failure(done.stdout + done.stderr)}")
         self._step = Transition.read(folder / "step.aig")
-        self._inputs, self._registers = _names(folder / "step.map")
+        self._inputs, self._registers = _names(folder / "step.map", len(self._step.latches))
         listed = json.loads((folder / "names.json").read_text())["asserts"]
         self._numbers = {
             ".".join(part.removeprefix("\\") for part in path): number
@@ -347,12 +347,16 @@ class Circuit:
         return tuple(lines)
 
 
-def _names(
-    path: Path,
-) -> tuple[dict[int, tuple[str, int]], dict[str, list[int]]]:
+def _names(path: Path, count: int) -> tuple[dict[int, tuple[str, int]], dict[str, list[int]]]:
     """Return name and bit of each input, and the numbers of each register's bits.
 
-    A register that has several names goes by the widest, and of those by the shortest.
+    A register that has several names goes by the widest, and of those by the shortest. Those that
+    have none, such as an address that a memory reads at, are one register where they follow each
+    other.
+
+    Args:
+        path: the file that names them.
+        count: how many bits of registers there are.
     """
     given: dict[int, tuple[str, int]] = {}
     bits: dict[str, dict[int, int]] = {}
@@ -369,6 +373,12 @@ def _names(
         if left:
             registers[name] = left
             taken.update(left)
+    group = ""
+    for number in sorted(set(range(count)) - taken):
+        if not group or number != registers[group][-1] + 1:
+            group = f"unnamed {number}"
+            registers[group] = []
+        registers[group].append(number)
     return given, registers
 
 

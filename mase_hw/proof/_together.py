@@ -1,14 +1,23 @@
-"""Proofs beside each other, one on each processor: they wait for solvers, which are processes."""
+"""Proofs beside each other, one on each processor, each in a process of its own."""
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import islice
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from types import FrameType
 
+from mase_hw.errors import ProofError
 from mase_hw.proof._report import ProofRow
 
 Advance = Callable[[int, int], None]
+# A process that ends early removes its files first.
+ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def together(
@@ -19,21 +28,65 @@ def together(
     Args:
         proofs: each yields its rows.
         progress: called with how many are done, and how many there are.
+
+    Raises:
+        ProofError: where a proof is ended from outside; else what the first one raises that fails.
     """
+    # What a proof is given need not be written and read again.
+    context = get_context("fork")
+    waiting = iter(enumerate(proofs))
+    running: dict[Connection, tuple[int, ForkProcess]] = {}
+    found: dict[int, list[ProofRow]] = {}
     if progress:
         progress(0, len(proofs))
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        found = [pool.submit(_rows, proof) for proof in proofs]
-        try:
-            for done, future in enumerate(as_completed(found), 1):
-                future.result()
+    try:
+        while len(found) < len(proofs):
+            for number, proof in islice(waiting, (os.cpu_count() or 1) - len(running)):
+                here, there = context.Pipe(duplex=False)
+                process = context.Process(target=_prove, args=(proof, there))
+                running[here] = number, process
+                process.start()
+                there.close()
+            ready = wait(list(running))
+            for here in [item for item in running if item in ready]:
+                number, process = running[here]
+                found[number] = _rows(here)
+                process.join()
+                del running[here]
                 if progress:
-                    progress(done, len(proofs))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return [row for future in found for row in future.result()]
+                    progress(len(found), len(proofs))
+    finally:
+        for _, process in running.values():
+            process.terminate()
+        for here, (_, process) in running.items():
+            process.join()
+            here.close()
+    return [row for number in range(len(proofs)) for row in found[number]]
 
 
-def _rows(proof: Callable[[], Iterable[ProofRow]]) -> list[ProofRow]:
-    return list(proof())
+def _prove(proof: Callable[[], Iterable[ProofRow]], there: Connection) -> None:
+    for number in ENDS:
+        signal.signal(number, _end)
+    try:
+        rows: list[ProofRow] | Exception = list(proof())
+    except Exception as error:
+        rows = error
+    there.send(rows)
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    sys.exit(1)
+
+
+def _rows(here: Connection) -> list[ProofRow]:
+    try:
+        rows: list[ProofRow] | Exception = here.recv()
+    except EOFError:
+        raise ProofError(
+            "a proof was ended before it was done, for lack of memory perhaps"
+        ) from None
+    finally:
+        here.close()
+    if isinstance(rows, Exception):
+        raise rows
+    return rows

@@ -1,6 +1,9 @@
 """Proofs beside each other: rows in the order of the proofs, and the first error ends them."""
 
-import threading
+import os
+import signal
+import time
+from multiprocessing import get_context
 
 import pytest
 
@@ -16,7 +19,7 @@ def row(name):
 
 def test_rows_keep_the_order_of_proofs_that_end_in_another(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    second_is_done, seen = threading.Event(), []
+    second_is_done, seen = get_context("fork").Event(), []
 
     def first():
         assert second_is_done.wait(60)
@@ -32,19 +35,50 @@ def test_rows_keep_the_order_of_proofs_that_end_in_another(monkeypatch):
     assert seen == [(0, 2), (1, 2), (2, 2)]
 
 
-def test_an_error_ends_what_has_not_begun(monkeypatch):
+def test_an_error_ends_what_has_not_begun(monkeypatch, tmp_path):
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    begun = []
 
     def refused():
-        begun.append("refused")
         raise ProofError("Yosys cannot read the module")
         yield
 
     def later():
-        begun.append("later")
+        (tmp_path / "later").touch()
         yield row("later")
 
     with pytest.raises(ProofError, match="cannot read"):
         together([refused, *[later] * 50])
-    assert len(begun) < 51
+    assert not (tmp_path / "later").exists()
+
+
+def test_an_error_ends_what_runs_beside_it_and_lets_it_clean_up(monkeypatch, tmp_path):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    began = get_context("fork").Event()
+
+    def refused():
+        assert began.wait(60)
+        raise ProofError("Yosys cannot read the module")
+        yield
+
+    def endless():
+        try:
+            began.set()
+            time.sleep(600)
+        finally:
+            (tmp_path / "cleaned").touch()
+        yield row("endless")
+
+    start = time.monotonic()
+    with pytest.raises(ProofError, match="cannot read"):
+        together([refused, endless])
+    assert (tmp_path / "cleaned").exists()
+    assert time.monotonic() - start < 60
+
+
+def test_a_proof_that_is_killed_is_an_error():
+    def killed():
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield row("killed")
+
+    with pytest.raises(ProofError, match="ended before it was done"):
+        together([killed])
