@@ -33,7 +33,7 @@ class Proofs(Benchmark):
 
     def rows(self, *, quick: bool = False) -> Iterator[Row]:
         """Yield a row for each cell of which something is not settled, and sums."""
-        from mase_hw.proof import prove
+        from mase_hw.proof import ProofReport, prove
 
         seconds = QUICK_SECONDS if quick else LIMIT_SECONDS
         samples = self._samples or (1 if quick else None)
@@ -50,8 +50,8 @@ class Proofs(Benchmark):
             if left:
                 yield Row(f"{rows[0].cell}: claims proved", f"{len(rows) - left} of {len(rows)}")
         whole = sum(all(row.verdict.status == "proved" for row in rows) for rows in cells)
-        proved = sum(row.verdict.status == "proved" for row in found)
-        failed = sum(row.verdict.status in ("refuted", "vacuous") for row in found)
+        report = ProofReport(tuple(found))
+        proved, failed = report.count("proved"), len(report.refuted)
         sets = len({(row.cell, row.parameters) for row in found})
         yield Row(
             f"claims proved for all times, sets of parameters: {sets}",
