@@ -446,7 +446,7 @@ def test_folders_that_cannot_be_made(run: Run, here: Path, name: str, word: str)
         ("files.f", b"", "lists no source"),
         ("design.json", b'{"inputs": []}', "is damaged (ValueError: no inputs)"),
         ("design.json", b'{"outputs": []}', "is damaged (ValueError: no outputs)"),
-        ("design.json", b'{"name": "other"}', "is the graph of another design"),
+        ("design.json", b'{"name": "other"}', "it is sequential, not other"),
         ("mem/linear_0_weight_source_0.mem", b"", "has 0 words in place of"),
         ("mem/linear_0_weight_source_0.mem", None, "is no file"),
         ("top.sv", b"module other; endmodule", "top.sv changed since emission"),
@@ -465,6 +465,21 @@ def test_projects_that_were_damaged(
     else:
         path.write_bytes(content)
     assert_refused(run("simulate", "project", "--samples", "2"), 1, word)
+
+
+@pytest.mark.parametrize("listed", ["inputs", "streams", "outputs"])
+def test_streams_that_are_not_as_their_graph_says(run: Run, project: Path, listed: str) -> None:
+    path = project / "design.json"
+    design = json.loads(path.read_text())
+    node = design[listed][-1]["node"]
+    design[listed][-1]["format"]["frac_width"] = 1
+    path.write_text(json.dumps(design))
+    ended = run("simulate", "project", "--samples", "2")
+    assert_refused(ended, 1, f"than design.json (the format of {node} is fixed<8,")
+    design[listed][-1]["node"] = "nowhere"
+    path.write_text(json.dumps(design))
+    for command in (["simulate", "project"], ["prove", "--design", "project"]):
+        assert_refused(run(*command), 1, "it has no nowhere")
 
 
 def test_too_many_samples_and_numbers_that_are_none(run: Run, project: Path) -> None:

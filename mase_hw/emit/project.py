@@ -5,22 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.fx import Node
 
 from mase_hw._cache import abandoned, scratch_folder
 from mase_hw._stages import stage
 from mase_hw.emit.build import build_design
-from mase_hw.emit.design import Design, DesignSummary
+from mase_hw.emit.design import Design, DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest, keep_foreign
 from mase_hw.emit.modules import check_instances, module_texts
 from mase_hw.emit.render import render_top
 from mase_hw.errors import CacheError, EmissionError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.reference import IntegerReference
+from mase_hw.graph.reference import IntegerReference, spec
 
 GRAPH_FILE = "model.mase"
 DESIGN_FILE = "design.json"
@@ -147,19 +148,46 @@ def _check_writable(folder: Path) -> None:
         )
 
 
-def load_reference(folder: Path) -> IntegerReference:
-    """Return the integer reference of the graph that a project was emitted from."""
+def load_graph(folder: Path) -> tuple[MaseGraph, DesignSummary]:
+    """Return the graph that a project was emitted from, and the summary of its design.
+
+    Raises:
+        EmissionError: where one is missing or damaged, or they are not of the same design.
+    """
     path = folder / GRAPH_FILE
     if not path.is_file():
         raise EmissionError(f"{folder} is not a mase-hw project: {GRAPH_FILE} is missing")
     mg, summary = MaseGraph.load(path), DesignSummary.load(folder)
-    names = {node.name for node in mg.nodes}
-    missing = [item.node for item in summary.streams if item.node not in names]
-    if missing or mg.name != summary.name or len(mg.inputs) != len(summary.inputs):
+    nodes = {node.name: node for node in mg.nodes if node.op != "output"}
+    wrong = ""
+    if mg.name != summary.name:
+        wrong = f"it is {mg.name}, not {summary.name}"
+    elif len(mg.inputs) != len(summary.inputs):
+        wrong = f"it has {len(mg.inputs)} inputs, not {len(summary.inputs)}"
+    for stream in (*summary.inputs, *summary.streams, *summary.outputs):
+        wrong = wrong or _difference(nodes.get(stream.node), stream)
+    if wrong:
         raise EmissionError(
-            f"{path} is the graph of another design than {DESIGN_FILE}; emit the project again"
+            f"{path} is the graph of another design than {DESIGN_FILE} ({wrong}); "
+            "emit the project again"
         )
-    return IntegerReference(mg)
+    return mg, summary
+
+
+def _difference(node: Node | None, stream: Stream) -> str:
+    """Return in what a stream of a design is not the result of its node; empty for nothing."""
+    if node is None:
+        return f"it has no {stream.node}"
+    for item in fields(stream.spec):
+        told, found = (getattr(of, item.name) for of in (stream.spec, spec(node)))
+        if told != found:
+            return f"the {item.name} of {node.name} is {found}, not {told}"
+    return ""
+
+
+def load_reference(folder: Path) -> IntegerReference:
+    """Return the integer reference of the graph that a project was emitted from."""
+    return IntegerReference(load_graph(folder)[0])
 
 
 def _write(mg: MaseGraph, design: Design, folder: Path) -> None:

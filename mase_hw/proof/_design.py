@@ -14,10 +14,9 @@ from pathlib import Path
 from mase_hw.cells import Cell
 from mase_hw.cells.lap_entry import LapEntry
 from mase_hw.emit.build import build_design
-from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.manifest import Manifest
 from mase_hw.emit.modules import module_texts
-from mase_hw.emit.project import GRAPH_FILE
+from mase_hw.emit.project import load_graph
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph
 from mase_hw.passes.progress import verify_progress_analysis_pass
@@ -59,12 +58,7 @@ def prove_design(
         ToolError: when the solver is missing, with the command that installs it.
     """
     solver()
-    summary = DesignSummary.load(folder)
-    if not (folder / GRAPH_FILE).is_file():
-        raise EmissionError(f"{folder} is not a mase-hw project: {GRAPH_FILE} is missing")
-    mg = MaseGraph.load(folder / GRAPH_FILE)
-    if mg.name != summary.name:
-        raise EmissionError(f"{folder / GRAPH_FILE} is the graph of another design")
+    mg = load_graph(folder)[0]
     manifest = Manifest.load(folder)
     edited = tuple(manifest.changed(folder)) if manifest else ()
     found = _cells(mg)
