@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_registry",
         "_stages",
         "_resources",
+        "_native",
         "rtl",
         "templates",
     ),

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from mase_hw._native import build_cpp, cpp_compiler, load_library
 from mase_hw.errors import ToolError
-from mase_hw.kernels._build import build_cpp, cpp_compiler, load_library
 from mase_hw.kernels.mxint._checks import block_count
 
 SOURCE = Path(__file__).with_name("cpu.cpp")

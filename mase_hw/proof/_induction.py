@@ -238,22 +238,6 @@ class Induction:
         happens = self._happening(network, [output for _, output in outputs], end - monotonic())
         return None if happens is None else {outputs[number][0] for number in happens}
 
-    @property
-    def granted(self) -> set[Claim]:
-        """What is proved."""
-        return set(self._granted)
-
-    @property
-    def relations(self) -> Sequence[Relation]:
-        """All guesses."""
-        return self._relations
-
-    def guess(self, relations: Sequence[Relation]) -> range:
-        """Return the numbers of further guesses."""
-        first = len(self._relations)
-        self._relations += relations
-        return range(first, len(self._relations))
-
     def grant(self, number: int) -> None:
         """Take an assertion for granted."""
         self._granted.add((ASSERT, number))

@@ -37,9 +37,7 @@ class ProofRow:
         found = self.verdict
         cycles = f"{found.depth} cycle{'s' if found.depth != 1 else ''}"
         words: dict[Status, str] = {
-            "proved": f"proved by induction, {found.clauses} clauses"
-            if found.clauses
-            else f"proved by induction, k = {found.depth}",
+            "proved": f"proved by induction, k = {found.depth}",
             "bounded": f"inconclusive: no fault in {cycles}",
             "refuted": f"fails after {cycles}",
             "reached": f"happens after {cycles}",
@@ -47,6 +45,10 @@ class ProofRow:
             "simulated": "simulated only",
             "ordered": "follows from the cells: an order of all moves exists",
         }
+        if found.status == "proved" and found.states:
+            return f"proved in all {found.states:,} states"
+        if found.status == "proved" and found.clauses:
+            return f"proved by induction, {found.clauses} clauses"
         return words[found.status]
 
 
@@ -105,6 +107,7 @@ class ProofReport:
                     "status": row.verdict.status,
                     "depth": row.verdict.depth,
                     "clauses": row.verdict.clauses,
+                    "states": row.verdict.states,
                     "seconds": round(row.seconds, 2),
                     "fault": list(row.verdict.fault),
                 }

@@ -3,7 +3,8 @@
 Both come with pyosys. A proof is by induction: ABC searches clauses over the registers that hold
 after reset, that every cycle keeps, and that imply the assertion (property directed reachability:
 Bradley, VMCAI 2011; Een, Mishchenko and Brayton, FMCAD 2011), and checks them once it has found
-them. Registers start with any content; the reset is in the first cycle.
+them. Where that takes long, all states are looked at (`_reach.py`). Registers start with any
+content; the reset is in the first cycle.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ from typing import Literal
 
 from mase_hw.errors import ProofError, ToolError
 from mase_hw.proof._copies import COPIES, Copies
-from mase_hw.proof._features import EARLIER, KEPT, data_registers, features
 from mase_hw.proof._induction import Induction, Relation
-from mase_hw.proof._refinement import Refinement, Seen
+from mase_hw.proof._reach import Reach
 from mase_hw.proof._relations import Sum, relations
 from mase_hw.proof._simulation import CYCLES, Simulation
 from mase_hw.proof._transition import Transition, cone_registers
@@ -40,6 +40,8 @@ SHORT_CYCLES = 4
 FEW_STAGES = 2
 # A first search takes so much less time: many proofs are found soon.
 SHORT_SEARCH = 5
+# A search in all states may take so much longer, up to as many seconds: it ends, or finds no end.
+LONG_SEARCH, LONG_SECONDS = 8, 120
 # Cycles that a search without a proof looks at.
 MOST_CYCLES = 1000
 
@@ -62,6 +64,7 @@ class Verdict:
             `ordered`: all moves of an inference were put in an order.
         depth: cycles, the reset's included; of a proof, those that the search looked at.
         clauses: clauses of the invariant that proves it.
+        states: all states that there are, which were looked at.
         seconds: time taken.
         fault: of a fault, the inputs in each cycle.
     """
@@ -69,6 +72,7 @@ class Verdict:
     status: Status
     depth: int
     clauses: int = 0
+    states: int = 0
     seconds: float = 0.0
     fault: tuple[str, ...] = ()
 
@@ -256,7 +260,7 @@ class Circuit:
         else:
             verdict = self._prove(name, limit_seconds / SHORT_SEARCH)
             if verdict.status == "bounded":
-                verdict = self._refine(number, limit_seconds)
+                verdict = self._look(number, limit_seconds)
             if verdict.status == "bounded":
                 (self._folder / CIRCUIT).write_bytes(text)
                 verdict = self._prove(name, limit_seconds)
@@ -274,35 +278,15 @@ class Circuit:
         verdict = outcome(text) or Verdict("bounded", 0)
         return replace(verdict, fault=self._trace()) if verdict.status == "refuted" else verdict
 
-    def _refine(self, number: int, limit_seconds: float) -> Verdict:
-        """Prove an assertion by saying what it lacks: of data that is followed, where it lies."""
-        step = self._step
-        inside = set(cone_registers(step, [step.bad[number]]))
-        named = self._named(inside | self._control)
-        kept = named.get(KEPT, [])
-        control = self._control.union(named.get(EARLIER, ()))
-        told = data_registers(step, inside - control, kept, control) if kept else set()
-        data = [name for name, bits in named.items() if name != KEPT and told.issuperset(bits)]
-        shown = [place for places in named.values() for place in places]
-        order = {place: number for number, place in enumerate(shown)}
-        groups = {name: [order[place] for place in places] for name, places in named.items()}
-        literals = [2 * (1 + step.inputs + place) for place in shown]
-        simulation = Simulation(step, self._inputs_together(), literals)
-        states = simulation.run(shown, ()).states
-        # A lane, or what is below a bit that marks it.
-        lanes = {len(kept), max(1, len(kept) - 1)}
-        whole, single = features(states, groups, data, lanes)
-        looked = [item.moved(shown) for item in (*whole, *single)]
-        refinement = Refinement(
-            step, self._induction.granted, self._induction.relations, [number], looked, len(whole),
-            Seen(states, [*whole, *single]), told, self._solver, self._folder,
-        )  # fmt: skip
-        claims = refinement.found(limit_seconds)
-        if claims is None:
+    def _look(self, number: int, limit_seconds: float) -> Verdict:
+        """Prove an assertion by looking at all states; of data at what is followed."""
+        literal = self._step.bad[number]
+        named = self._named(range(len(self._step.latches)))
+        reach = Reach(self._step, [literal], self._inputs, named, self._control)
+        found = reach.found(max(limit_seconds, min(LONG_SEARCH * limit_seconds, LONG_SECONDS)))
+        if found is None or not found.claims:
             return Verdict("bounded", 0)
-        guess = self._induction.guess(claims)
-        proved = self._induction.proved([number], 1, limit_seconds, guess=guess)
-        return Verdict("proved", 1) if number in proved else Verdict("bounded", 0)
+        return Verdict("proved", found.cycles, states=found.states)
 
     def _search(self, limit_seconds: float, most_cycles: int = 0) -> Verdict:
         limit = max(1, round(limit_seconds))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mase_hw import _native as build
 from mase_hw.errors import ToolError
-from mase_hw.kernels import _build, implementations
+from mase_hw.kernels import implementations
 from mase_hw.kernels.mxint import cpu
 
 SOURCE = 'extern "C" int answer() { return 42; }\n'
@@ -24,20 +25,20 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_built_once_by_content(source: Path) -> None:
-    library = _build.build_cpp(source)
+    library = build.build_cpp(source)
     stamp = library.stat().st_mtime_ns
     assert ctypes.CDLL(str(library)).answer() == 42
-    assert _build.build_cpp(source) == library
+    assert build.build_cpp(source) == library
     assert library.stat().st_mtime_ns == stamp
     source.write_text(SOURCE.replace("42", "43"))
-    assert _build.build_cpp(source) != library
-    assert _build.build_cpp(source, ("-O0", "-shared", "-fPIC")) != library
+    assert build.build_cpp(source) != library
+    assert build.build_cpp(source, ("-O0", "-shared", "-fPIC")) != library
 
 
 def test_concurrent_builds_make_one_library(source: Path) -> None:
     found: list[Path] = []
     workers = [
-        threading.Thread(target=lambda: found.append(_build.build_cpp(source))) for _ in range(4)
+        threading.Thread(target=lambda: found.append(build.build_cpp(source))) for _ in range(4)
     ]
     for worker in workers:
         worker.start()
@@ -51,7 +52,7 @@ def test_concurrent_builds_make_one_library(source: Path) -> None:
 def test_failing_source_names_the_error_and_leaves_nothing(source: Path) -> None:
     source.write_text("int broken(")
     with pytest.raises(ToolError, match="error"):
-        _build.build_cpp(source)
+        build.build_cpp(source)
     assert not list((source.parent / "cache" / "kernels").glob("*.so"))
 
 
@@ -59,10 +60,10 @@ def test_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(ToolError, match="install g\\+\\+ or set CXX"):
-        _build.build_cpp(cpu.SOURCE)
+        build.build_cpp(cpu.SOURCE)
     assert cpu.unavailable() == "no C++ compiler; install g++ or set CXX"
     with pytest.raises(ToolError, match="nvcc was not found"):
-        _build.build_cuda(cpu.SOURCE, (), "sm_90")
+        build.build_cuda(cpu.SOURCE, (), "sm_90")
 
 
 def test_listing_tells_names_and_reasons() -> None:

@@ -12,14 +12,14 @@ import torch
 from mxint_data import BITS, KINDS, assert_same_bits, values_of_kind
 from torch import Tensor
 
+from mase_hw import _native as build
 from mase_hw.errors import ToolError
-from mase_hw.kernels import _build
 from mase_hw.kernels.mxint import cuda, reference
 
 EMULATOR = Path(__file__).with_name("emulate_cuda.cu")
 SANITIZER = Path(__file__).with_name("sanitize_cuda.cu")
 SANITIZE = "-fsanitize=address,-fno-sanitize-recover=all,-g"
-BUILDABLE = _build.cuda_compiler() is not None and _build.cute_include() is not None
+BUILDABLE = build.cuda_compiler() is not None and build.cute_include() is not None
 
 
 def build(
@@ -30,11 +30,11 @@ def build(
 ) -> Path | None:
     """Compile, or check that what is missing is named and return None."""
     include = f"-I{cuda.SOURCE.parent}"
-    monkeypatch.setattr(_build, "CUDA_FLAGS", (*_build.CUDA_FLAGS, include))
+    monkeypatch.setattr(build, "CUDA_FLAGS", (*build.CUDA_FLAGS, include))
     if BUILDABLE:
-        return _build.build_cuda(source, headers, architecture)
+        return build.build_cuda(source, headers, architecture)
     with pytest.raises(ToolError, match=r"nvcc was not found|CuTe headers were not found"):
-        _build.build_cuda(source, headers, architecture)
+        build.build_cuda(source, headers, architecture)
     return None
 
 
@@ -191,8 +191,8 @@ def check_linear_error(emulator: ctypes.CDLL) -> None:
 
 @pytest.mark.slow
 def test_address_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = [each for each in _build.CUDA_FLAGS if each not in ("-shared", "-O3")]
-    monkeypatch.setattr(_build, "CUDA_FLAGS", (*flags, "-O0", "-Xcompiler", SANITIZE))
+    flags = [each for each in build.CUDA_FLAGS if each not in ("-shared", "-O3")]
+    monkeypatch.setattr(build, "CUDA_FLAGS", (*flags, "-O0", "-Xcompiler", SANITIZE))
     program = build(SANITIZER, monkeypatch, "sm_90", (*cuda.HEADERS, EMULATOR))
     if program is None:
         return

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from mase_hw.kernels import _build
+from mase_hw import _native as build
 from mase_hw.kernels.mxint import cpu
 
 
 @pytest.mark.slow
 def test_address_sanitizer(tmp_path: Path) -> None:
     program = tmp_path / "sanitize"
-    compiler = _build.cpp_compiler()
+    compiler = build.cpp_compiler()
     assert compiler is not None
     command = [compiler, "-std=c++17", "-O1", "-g", "-march=native", "-ffp-contract=off"]
     command += ["-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

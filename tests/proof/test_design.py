@@ -58,7 +58,7 @@ def test_a_module_that_was_edited_is_proved_as_it_is_and_named(folder):
 
 
 def test_a_folder_that_is_no_project_is_refused(tmp_path):
-    with pytest.raises(EmissionError, match=r"is not a mase-hw project: design.json"):
+    with pytest.raises(EmissionError, match=r"is not a mase-hw project: model.mase"):
         prove_design(tmp_path)
 
 

@@ -138,7 +138,7 @@ def test_a_module_that_never_does_what_is_claimed_is_no_success():
 
 
 def test_a_search_without_an_end_is_inconclusive(monkeypatch):
-    for search in ("_prove", "_refine"):
+    for search in ("_prove", "_look"):
         monkeypatch.setattr(solver.Circuit, search, lambda *_: solver.Verdict("bounded", 0))
     monkeypatch.setattr(solver.Circuit, "induce", lambda *_: None)
     monkeypatch.setattr(solver, "MOST_CYCLES", 5)
