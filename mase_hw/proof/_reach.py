@@ -87,7 +87,9 @@ class Reach:
         following = [circuit.latches[place][0] for place in self._registers]
         literals = [*self._claims, *circuit.constraints, *following]
         named = {1 + place: name for place, name in inputs.items()}
-        seen = sorted(cone(circuit, literals) & named.keys(), key=lambda place: named[place])
+        # What only rules see may be anything.
+        matter = cone(circuit, [*self._claims, *following]) & named.keys()
+        seen = sorted(matter, key=lambda place: named[place])
         told = inputs_of(circuit, kept) - inputs_of(circuit, known)
         control_inputs = [place for place in seen if place not in told]
         late = [place for place in control_inputs if named[place][0] in CHOICES]
@@ -124,7 +126,7 @@ class Reach:
         """Return the place of all that literals depend on, the gates, and the first late place.
 
         Constants and registers come first, gates last, and of these late ones, which depend on
-        inputs. What only rules see may be anything.
+        inputs.
         """
         circuit = self._circuit
         first = 1 + circuit.inputs + len(circuit.latches)
