@@ -162,7 +162,9 @@ class Reach {
         more |= known(kept[place]) & ~before[place];
       }
       zero = saved;
-      push(more & waits, bit);
+      for (std::size_t lane = 0; lane < items_.size(); ++lane) {
+        if (has(more & waits, lane)) split(items_[lane], bit);
+      }
       waits &= ~more;
     }
     for (std::size_t lane = 0; lane < items_.size(); ++lane) {
@@ -172,16 +174,13 @@ class Reach {
     }
   }
 
-  void push(const Lanes& lanes, Word bit) {
-    for (std::size_t lane = 0; lane < items_.size(); ++lane) {
-      if (!has(lanes, lane)) continue;
-      Item item = items_[lane];
-      item.zeros |= bit;
-      waiting_.push_back(item);
-      item.zeros ^= bit;
-      item.ones |= bit;
-      waiting_.push_back(item);
-    }
+  // Let a state wait, with 0 and with 1 of one more input.
+  void split(Item item, Word bit) {
+    item.zeros |= bit;
+    waiting_.push_back(item);
+    item.zeros ^= bit;
+    item.ones |= bit;
+    waiting_.push_back(item);
   }
 
   void take(std::vector<Item>& from) {
@@ -208,10 +207,8 @@ class Reach {
         Word input = from;
         while (input < to && (item.ones | item.zeros) >> input & 1) ++input;
         if (input == to) continue;
-        Lanes own = kNone;
-        own[lane / 64] = Word{1} << (lane % 64);
-        push(own, Word{1} << input);
-        alive &= ~own;
+        split(item, Word{1} << input);
+        alive[lane / 64] &= ~(Word{1} << (lane % 64));
       }
     }
     if (nothing_ >= 0 && !lists_[kKept].empty() && to < inputs_.size()) {

@@ -180,6 +180,30 @@ def test_states_are_told_in_the_verdict(alone):
     assert rows["right data"].said == f"proved in all {states:,} states"
 
 
+def test_inputs_that_only_rules_see_are_not_tried():
+    """A register stays what it was; forty inputs are ruled by each other alone."""
+    count = 40
+    first = 1 + count + 1
+    gates = [(2, 4), *((2 * (first + place), 6 + 2 * place) for place in range(count - 2))]
+    rule = 2 * (first + len(gates) - 1)
+    own = 2 * (1 + count)
+    circuit = Transition(count, ((own, 0),), (own,), (rule,), tuple(gates))
+    named = {place: (f"in_{place}", 0) for place in range(count)}
+    assert Reach(circuit, circuit.bad, named, {}, [0]).found(5.0).claims == {own}
+
+
+def test_too_many_inputs_are_not_tried():
+    """As many registers take inputs as they are: of each any value leads to another state."""
+    count = 20
+    latches = tuple((2 * (1 + place), 0) for place in range(count))
+    first = 1 + 2 * count
+    gates = [(2 * (1 + count), 2 * (2 + count))]
+    gates += [(2 * (first + place), 2 * (3 + count + place)) for place in range(count - 2)]
+    circuit = Transition(count, latches, (2 * (first + len(gates) - 1),), (), tuple(gates))
+    named = {place: (f"in_{place}", 0) for place in range(count)}
+    assert Reach(circuit, circuit.bad, named, {}, range(count)).found(5.0) is None
+
+
 def test_without_room_or_time_nothing_is_proved(monkeypatch):
     circuit = circuit_of(0, 1)
     assert Reach(circuit, circuit.bad, NAMED, {}, ()).found(0.0) is None
