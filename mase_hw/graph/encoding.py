@@ -21,7 +21,7 @@ from mase_hw.graph.metadata import (
     ValueRange,
 )
 from mase_hw.graph.untrusted import check_identifier, check_path, find_operator
-from mase_hw.ops import TensorSpec
+from mase_hw.ops import TensorSpec, operators
 
 _TORCH_KINDS: tuple[tuple[str, type], ...] = (
     ("dtype", torch.dtype),
@@ -147,8 +147,11 @@ def _encode_common(known: CommonMetadata) -> dict[str, Any]:
 
 
 def _decode_common(entry: Mapping[str, Any]) -> CommonMetadata:
+    name = entry["operator"]
+    if name is not None and name not in operators():
+        raise DataError(f"the file names an operator {name!r:.40}, which there is not")
     return CommonMetadata(
-        entry["operator"],
+        name,
         {name: TensorSpec.from_dict(spec) for name, spec in entry["operands"]},
         {name: TensorSpec.from_dict(spec) for name, spec in entry["results"]},
         entry.get("options", {}),
