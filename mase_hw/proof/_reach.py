@@ -207,17 +207,10 @@ def data_registers(
         kept: numbers of the bits of KEPT.
         control: numbers of the registers that control depends on.
     """
-    sources = inputs_of(circuit, kept) - inputs_of(circuit, control)
-    first = 1 + circuit.inputs
+    reached = inputs_of(circuit, kept) - inputs_of(circuit, control)
     seen = {place: cone(circuit, [circuit.latches[place][0]]) for place in registers}
     found: set[int] = set()
-    while True:
-        new = {
-            place
-            for place, items in seen.items()
-            if place not in found
-            and (items & sources or any(first + other in items for other in found))
-        }
-        if not new:
-            return found
+    while new := {place for place in seen.keys() - found if seen[place] & reached}:
         found |= new
+        reached |= {1 + circuit.inputs + place for place in new}
+    return found

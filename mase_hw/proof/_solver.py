@@ -272,9 +272,6 @@ class Circuit:
 
     def _prove(self, name: str, limit_seconds: float) -> Verdict:
         text = self._abc(f"pdr -v -T {max(1, round(limit_seconds))}", limit_seconds)
-        found = _INVARIANT.search(text)
-        if _PROVED.search(text) and found and not _VERIFIED.search(text):
-            raise ProofError(f"the solver could not check its invariant of {name}")
         verdict = outcome(text) or Verdict("bounded", 0)
         return replace(verdict, fault=self._trace()) if verdict.status == "refuted" else verdict
 
@@ -367,9 +364,14 @@ def _names(path: Path, count: int) -> tuple[dict[int, tuple[str, int]], dict[str
 
 
 def outcome(text: str) -> Verdict | None:
-    """Return what ABC says of a property; None where it came to no end."""
+    """Return what ABC says of a property; None where it came to no end.
+
+    An invariant that it did not check, as when time ran out just then, is no proof.
+    """
     if _PROVED.search(text):
         found = _INVARIANT.search(text)
+        if found and not _VERIFIED.search(text):
+            return None
         return Verdict("proved", int(found[1]) if found else 1, int(found[2]) if found else 0)
     if found := _FAULT.search(text):
         return Verdict("refuted", int(found[1]) + 1)

@@ -24,7 +24,7 @@ using Block = std::array<Word, 64>;
 // matter and that carry data, of those of the first kind whose value rules alone tell, numbers of
 // registers that keep data, that are told in every state, and that hold anything where nothing is
 // followed; then the place of the first gate, that of the first gate that depends on inputs, the
-// number of the register that is set where nothing is followed or -1, and the most bytes.
+// number of the register that is set where nothing is followed or -1, and the most MiB of states.
 enum Part { kLeft, kRight, kNext, kRules, kClaims, kTried, kLate, kData, kRuled, kKept, kDecided,
             kFollowed, kNumbers, kParts };
 enum Status { kMore, kDone, kTooMany };

@@ -154,6 +154,20 @@ def test_files_of_another_kind_are_refused(tmp_path):
             MaseGraph.load(path)
 
 
+@pytest.mark.parametrize("name", ["li4ear", "", 3, ["linear"]])
+def test_files_with_an_operator_that_there_is_not_are_refused(name, tmp_path):
+    path = tmp_path / "graph.mase"
+    annotated(trace(nn.Linear(4, 3), torch.randn(2, 4))).save(path)
+    with safetensors.safe_open(path, "pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        text = file.metadata()["mase_graph"]
+    assert text.count('"operator": "linear"') == 1
+    changed = text.replace('"operator": "linear"', f'"operator": {json.dumps(name)}')
+    safetensors.torch.save_file(tensors, path, {"mase_graph": changed})
+    with pytest.raises(DataError, match="operator"):
+        MaseGraph.load(path)
+
+
 def test_exported_programs_load(tmp_path):
     model = nn.Sequential(nn.Linear(4, 3), nn.ReLU()).eval()
     x = torch.randn(2, 4)

@@ -137,6 +137,13 @@ def test_a_module_that_never_does_what_is_claimed_is_no_success():
     assert "reach two inferences" in failed(rows)
 
 
+def test_an_invariant_that_was_not_checked_is_no_proof():
+    said = "Invariant F[3] : 7 clauses with 5 flops (out of 9)\n"
+    checked = "Verification of invariant with 7 clauses was successful.\n"
+    assert solver.outcome(f"{said}{checked}Property proved.") == solver.Verdict("proved", 3, 7)
+    assert solver.outcome(f"{said}Property proved.") is None
+
+
 def test_a_search_without_an_end_is_inconclusive(monkeypatch):
     for search in ("_prove", "_look"):
         monkeypatch.setattr(solver.Circuit, search, lambda *_: solver.Verdict("bounded", 0))
