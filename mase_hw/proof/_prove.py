@@ -22,7 +22,15 @@ from mase_hw.proof._copies import COPIES
 from mase_hw.proof._harness import INFERENCES, TOP, Proof
 from mase_hw.proof._parts import Part, parts
 from mase_hw.proof._report import ProofReport, ProofRow
-from mase_hw.proof._solver import INDUCTION_CYCLES, INNER, REACH, Circuit, Verdict, solver
+from mase_hw.proof._solver import (
+    INDUCTION_CYCLES,
+    INNER,
+    REACH,
+    Circuit,
+    Verdict,
+    long_search,
+    solver,
+)
 from mase_hw.proof._together import Advance, together
 
 LIMIT_SECONDS = 60.0
@@ -31,8 +39,8 @@ DATA = "right data"
 DATA_CLAIMS = ("stable", "right_")
 # Two copies are equal after one cycle, or it takes clauses; they are run for less long.
 START_CYCLES, START_RUN = (1,), 120
-# All assertions at once are worth as many searches as this.
-INDUCTION_SEARCHES = 3
+# All assertions at once are worth as many long searches as this.
+INDUCTION_SEARCHES = 2
 # Most cycles of an induction: a bound of time that is not longer holds after so many.
 LONGEST_INDUCTION = 80
 
@@ -50,8 +58,9 @@ def prove(
     Args:
         name: of the cell's class or of its module, or of a part (`Fork`, `RomSource`, ...); None
             for all.
-        limit_seconds: for each search of a proof, and again of a fault where there is no proof;
-            three times that for what induction proves of all properties at once.
+        limit_seconds: for each search of a proof, and again of a fault where there is no proof. A
+            search in all states, and induction of all properties at once, may take several times
+            as long.
         samples: how many sets of parameters of a cell are proved; None for all.
         start: prove of cells, in place of all else, that a reset is right in any state.
         progress: called with how many sets of parameters are done, and how many there are.
@@ -190,7 +199,7 @@ def _solved(
     control = [name for name in claims if not name.startswith(DATA_CLAIMS)]
     circuit.run(control, *((START_RUN,) if start else ()))
     data = [name for name in claims if name not in control]
-    seconds = INDUCTION_SEARCHES * limit_seconds
+    seconds = INDUCTION_SEARCHES * long_search(limit_seconds)
     circuit.induce(control, data, seconds, START_CYCLES if start else cycles)
     for name in _ordered(circuit.assertions):
         began = time.monotonic()

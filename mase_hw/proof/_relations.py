@@ -316,13 +316,21 @@ def _sums(states: States, groups: Mapping[str, Sequence[int]]) -> list[Sum]:
             break
         rows = np.concatenate([rows, matrix[more]])
     found = []
-    for vector in basis:
+    for vector in _sparse(basis, _spoken_of(terms, states.shape[1])):
         small = _small(vector)
         if small is not None and 0 < np.count_nonzero(small[1:]) <= MOST_BITS:
             places = np.flatnonzero(small[1:]).tolist()
             alike = Counter((owners[p], int(small[p + 1])) for p in places if owners[p])
             factors = tuple((terms[p], int(small[p + 1])) for p in places)
             found.append(Sum(int(small[0]), factors, max(alike.values(), default=1)))
+    return found
+
+
+def _spoken_of(terms: Sequence[Term], count: int) -> npt.NDArray[np.int64]:
+    """Return of which registers the constant and each term speak: `[1 + terms, registers]`."""
+    found = np.zeros((1 + len(terms), count), np.int64)
+    for place, term in enumerate(terms, 1):
+        found[place, list(term.bits)] = 1
     return found
 
 
@@ -354,6 +362,43 @@ def _null_space(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         basis[number, column] = 1
         basis[number, pivots] = -work[: len(pivots), column] % PRIME
     return basis
+
+
+def _sparse(basis: npt.NDArray[np.int64], bits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return a basis of the same vectors modulo the prime, each of few registers.
+
+    What is said of many registers hides in several of them otherwise, each time with something that
+    few registers say; each is hard to prove.
+
+    Args:
+        basis: `[vectors, columns]`.
+        bits: `[columns, registers]`, 1 where a column speaks of a register.
+    """
+
+    def cost(vector: npt.NDArray[np.int64]) -> tuple[int, int]:
+        used = vector != 0
+        return int(np.count_nonzero(used @ bits)), int(np.count_nonzero(used))
+
+    found = basis.copy()
+    better = True
+    while better:
+        better = False
+        for place, vector in enumerate(found):
+            for other in np.flatnonzero(found @ (vector != 0) != 0):
+                both = (vector != 0) & (found[other] != 0)
+                if other == place or not both.any():
+                    continue
+                ratios = vector[both] * _inverses(found[other][both]) % PRIME
+                values, counts = np.unique(ratios, return_counts=True)
+                less = (vector - values[counts.argmax()] * found[other]) % PRIME
+                if cost(less) < cost(vector):
+                    found[place] = vector = less
+                    better = True
+    return found
+
+
+def _inverses(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.array([pow(value, -1, PRIME) for value in values.tolist()], np.int64)
 
 
 def _small(vector: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:

@@ -40,7 +40,8 @@ SHORT_CYCLES = 4
 FEW_STAGES = 2
 # A first search takes so much less time: many proofs are found soon.
 SHORT_SEARCH = 5
-# A search in all states may take so much longer, up to as many seconds: it ends, or finds no end.
+# A search in all states, or for all that holds together, may take so much longer, up to as many
+# seconds: it ends, or finds no end.
 LONG_SEARCH, LONG_SECONDS = 8, 120
 # Cycles that a search without a proof looks at.
 MOST_CYCLES = 1000
@@ -280,7 +281,7 @@ class Circuit:
         literal = self._step.bad[number]
         named = self._named(range(len(self._step.latches)))
         reach = Reach(self._step, [literal], self._inputs, named, self._control)
-        found = reach.found(max(limit_seconds, min(LONG_SEARCH * limit_seconds, LONG_SECONDS)))
+        found = reach.found(long_search(limit_seconds))
         if found is None or not found.claims:
             return Verdict("bounded", 0)
         return Verdict("proved", found.cycles, states=found.states)
@@ -326,6 +327,11 @@ class Circuit:
             words = " ".join(f"{name}={value:x}" for name, value in values.items())
             lines.append(f"cycle {cycle}: {words}")
         return tuple(lines)
+
+
+def long_search(limit_seconds: float) -> float:
+    """Return the seconds of a long search, of those of a short one."""
+    return max(limit_seconds, min(LONG_SEARCH * limit_seconds, LONG_SECONDS))
 
 
 def _names(path: Path, count: int) -> tuple[dict[int, tuple[str, int]], dict[str, list[int]]]:

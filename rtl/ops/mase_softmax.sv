@@ -338,11 +338,65 @@ module mase_softmax
   );
 
 `ifdef MASE_CHECKS
-  // The ends of rows go through the maximum, and then through the sum and its reciprocal.
+  // The ends of rows go through the maximum, and then through the sum and its reciprocal. What was
+  // read of one store and not written to the next one, or has not left, is on its way; rounds of rows
+  // that end are counted as the stores do.
+  localparam int unsigned CheckWidth = $clog2(16 * (ExponentialStages + 3 + Beats * ROWS));
+  typedef logic [CheckWidth-1:0] check_t;
+  check_t exponential_rounds_q;
+  check_t result_rounds_q;
+  check_t exponentials_held;
+  check_t results_held;
+  logic leave;
+  logic [index_width(Beats)-1:0] unused_leaving;
+  logic unused_leaving_last;
+  logic unused_leaving_next;
+
+  assign leave = data_out_0_valid && data_out_0_ready;
+
+  mase_growing_turn #(
+      .COUNT(Beats),
+      .EVERY(EVERY),
+      .TURNS(ROWS),
+      .WIDTH(index_width(Beats))
+  ) u_leaving (
+      .clk,
+      .rst,
+      .enable(leave),
+      .count(unused_leaving),
+      .last(unused_leaving_last),
+      .next_last(unused_leaving_next)
+  );
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      exponential_rounds_q <= '0;
+      result_rounds_q <= '0;
+    end else begin
+      exponential_rounds_q <= exponential_rounds_q
+          + check_t'(u_elements.read && u_elements.u_read_beat.unused_returns)
+          - check_t'(u_terms.write && u_terms.u_write_beat.unused_returns);
+      result_rounds_q <= result_rounds_q
+          + check_t'(u_terms.read && u_terms.u_read_beat.unused_returns)
+          - check_t'(leave && u_leaving.unused_returns);
+    end
+  end
+
   always_comb begin
+    exponentials_held =
+        check_t'(u_exponentials.Depth) - check_t'(u_exponentials.u_credits.u_left.level_q);
+    results_held = check_t'(u_results.Depth) - check_t'(u_results.u_credits.u_left.level_q);
     if (!rst) begin
       maxima_match : assert (u_elements.ends_q == u_maximum.lasts_q);
       sums_match : assert (u_terms.ends_q == {sum_valid_q, u_sum.lasts_q});
+      exponentials_match :
+      assert (exponentials_held == check_t'(u_elements.u_read_beat.unused_place)
+          - check_t'(u_terms.u_write_beat.unused_place)
+          + check_t'(u_leaving.unused_round) * exponential_rounds_q);
+      results_match :
+      assert (results_held == check_t'(u_terms.u_read_beat.unused_place)
+          - check_t'(u_leaving.unused_place)
+          + check_t'(u_leaving.unused_round) * result_rounds_q);
     end
   end
 `endif  // MASE_CHECKS

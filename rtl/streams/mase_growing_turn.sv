@@ -18,6 +18,14 @@ module mase_growing_turn #(
     output logic             next_last
 );
 
+`ifdef MASE_CHECKS
+  // How many counts come before this one from the first turn on, how many in all until that comes
+  // again, and whether it comes next.
+  int unsigned unused_place;
+  int unsigned unused_round;
+  logic unused_returns;
+`endif  // MASE_CHECKS
+
   if (EVERY == 0) begin : gen_even
     mase_turn #(
         .COUNT(COUNT),
@@ -34,6 +42,12 @@ module mase_growing_turn #(
     end else begin : gen_more
       assign next_last = count == WIDTH'(COUNT - 2) && !last;
     end
+
+`ifdef MASE_CHECKS
+    assign unused_place = 32'(count);
+    assign unused_round = COUNT;
+    assign unused_returns = last;
+`endif  // MASE_CHECKS
   end else begin : gen_growing
     localparam int unsigned EveryWidth = (EVERY > 1) ? $clog2(EVERY) : 1;
     localparam int unsigned TurnsWidth = (TURNS > 1) ? $clog2(TURNS) : 1;
@@ -95,6 +109,13 @@ module mase_growing_turn #(
     always_comb begin
       grown = check_t'(unused_turns) / check_t'(EVERY);
       final_count = check_t'(UNIT) * (grown + 1'b1) - 1'b1;
+      unused_place = 32'(count);
+      unused_round = '0;
+      for (int unsigned i = 0; i < TURNS; i++) begin
+        if (i < 32'(unused_turns)) unused_place += UNIT * (i / EVERY + 1);
+        unused_round += UNIT * (i / EVERY + 1);
+      end
+      unused_returns = last && wraps;
       if (!rst) begin
         in_growing_turn :
         assert (check_t'(unused_every) == check_t'(unused_turns) % check_t'(EVERY)

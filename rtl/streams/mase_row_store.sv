@@ -172,10 +172,9 @@ module mase_row_store
   end
 
 `ifdef MASE_CHECKS
-  // Which of the rows, as they grow, is written and read; how often the first one was written more
-  // often than read; and ends of rows whose value is on its way.
+  // Rows that are written and not read, those whose value is on its way, too; and how often the first
+  // one was written more often than read.
   localparam int unsigned Turns = (EVERY > 0) ? ROWS : 1;
-  localparam int unsigned Step = (EVERY > 0) ? EVERY : 1;
   localparam int unsigned CheckWidth = $clog2(8 * (Depth + ROW * (Rows + 1) * Turns));
   typedef logic [CheckWidth-1:0] check_t;
   check_t write_turn;
@@ -183,9 +182,6 @@ module mase_row_store
   check_t rounds_q;
   logic [DELAY-2:0] ends_q;
   check_t ended;
-  check_t before_write;
-  check_t before_read;
-  check_t round_beats;
 
   if (EVERY > 0) begin : gen_turns
     assign write_turn = check_t'(u_write_beat.gen_growing.unused_turns);
@@ -200,22 +196,13 @@ module mase_row_store
       rounds_q <= '0;
       ends_q   <= '0;
     end else begin
-      rounds_q <= rounds_q
-          + check_t'(write && data_in_last && write_turn == check_t'(Turns - 1))
-          - check_t'(read && read_last && read_turn == check_t'(Turns - 1));
+      rounds_q <= rounds_q + check_t'(write && u_write_beat.unused_returns)
+          - check_t'(read && u_read_beat.unused_returns);
       ends_q <= (DELAY - 1)'({ends_q, write && data_in_last});
     end
   end
 
   always_comb begin
-    before_write = '0;
-    before_read = '0;
-    round_beats = '0;
-    for (int unsigned i = 0; i < Turns; i++) begin
-      if (check_t'(i) < write_turn) before_write += check_t'((EVERY > 0) ? i / Step + 1 : ROW);
-      if (check_t'(i) < read_turn) before_read += check_t'((EVERY > 0) ? i / Step + 1 : ROW);
-      round_beats += check_t'((EVERY > 0) ? i / Step + 1 : ROW);
-    end
     ended = check_t'(u_rows.level_q);
     for (int i = 0; i < int'(DELAY) - 1; i++) ended += check_t'(ends_q[i]);
     if (!rst) begin
@@ -223,8 +210,8 @@ module mase_row_store
       rows_match : assert (ended == write_turn - read_turn + check_t'(Turns) * rounds_q);
       beats_match :
       assert (check_t'(Depth) - check_t'(u_places.u_left.level_q)
-          == before_write + check_t'(unused_write_beat) - before_read
-          - check_t'(unused_read_beat) + round_beats * rounds_q);
+          == check_t'(u_write_beat.unused_place) - check_t'(u_read_beat.unused_place)
+          + check_t'(u_write_beat.unused_round) * rounds_q);
     end
   end
 `endif  // MASE_CHECKS
