@@ -205,6 +205,11 @@ SAID_INSIDE = {
         ("mase_row_norm", ".DELAY(6 +", ".DELAY(5 +"),
         "ends match",
     ),
+    "a beat enters that was not read": (
+        subjects(Softmax)[2],
+        ("mase_softmax", ".data_in_valid(whole),", ".data_in_valid(1'b1),"),
+        "exponentials match",
+    ),
     "a block is read before it is there": (
         subjects(StreamReplay)[2],
         ("mase_stream_replay", "there_q <= !first || waiting_next;", "there_q <= 1'b1;"),

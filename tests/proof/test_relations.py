@@ -49,6 +49,20 @@ def test_a_sum_knows_how_many_stages_it_counts():
     assert found_sum.moved(range(5)).stages == 3
 
 
+def test_what_is_said_of_few_registers_is_said_by_itself():
+    """A copy of a bit does not hide in the sum of three counters."""
+    counts = [(one, other) for one in range(4) for other in range(4)]
+    found, groups = states(
+        ("sum", [one + other for one, other in counts], 3),
+        ("one", [one for one, _ in counts], 2),
+        ("other", [other for _, other in counts], 2),
+        ("copy", [one & 1 for one, _ in counts], 1),
+    )
+    sums = [item for item in relations(found, groups) if isinstance(item, Sum)]
+    assert sorted(len(item.registers) for item in sums) == [2, 7]
+    assert all(holds(item, row) for item in sums for row in found)
+
+
 def test_bits_of_a_wide_register_that_never_change_are_said():
     found, groups = states(("wide", [0, 1, 5, 100], 9))
     guesses = [item for item in relations(found, groups) if isinstance(item, Sum)]
