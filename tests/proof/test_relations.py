@@ -50,13 +50,13 @@ def test_a_sum_knows_how_many_stages_it_counts():
 
 
 def test_what_is_said_of_few_registers_is_said_by_itself():
-    """A copy of a bit does not hide in the sum of three counters."""
+    """A copy of the last bit of a sum of three counters is not said to be the rest of the sum."""
     counts = [(one, other) for one in range(4) for other in range(4)]
     found, groups = states(
         ("sum", [one + other for one, other in counts], 3),
         ("one", [one for one, _ in counts], 2),
         ("other", [other for _, other in counts], 2),
-        ("copy", [one & 1 for one, _ in counts], 1),
+        ("copy", [other >> 1 for _, other in counts], 1),
     )
     sums = [item for item in relations(found, groups) if isinstance(item, Sum)]
     assert sorted(len(item.registers) for item in sums) == [2, 7]
