@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from torch.fx import Node
@@ -46,17 +46,16 @@ def whole_formats(mg: MaseGraph) -> Mapping[Node, Mapping[str, Format]]:
     return found
 
 
-def input_format(node: Node, wanted: Iterable[Format | None]) -> Format | None:
-    """Return the format of an input: of whole numbers one for all who read it, else the first's.
+def input_format(node: Node, wanted: Sequence[Format]) -> Format | None:
+    """Return one format for all who read an input of whole numbers; None for any other input.
 
     Args:
         node: the input.
-        wanted: of those who read it.
+        wanted: the formats that those who read it ask for.
     """
-    formats = list(dict.fromkeys(wanted))
-    if len(formats) > 1 and _is_whole(common(node).results["data_out_0"]):
-        return joined(formats, signed=_observed(node)[0] < 0) or formats[0]
-    return formats[0] if formats else None
+    if len(set(wanted)) < 2 or not _is_whole(common(node).results["data_out_0"]):
+        return None
+    return joined(wanted, signed=_observed(node)[0] < 0)
 
 
 def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str, Format]:
