@@ -15,6 +15,7 @@ from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
 from mase_hw.hardware.memory import external_memory
+from mase_hw.passes.bound_fills import bound_fills_transform_pass
 from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.decompose import (
@@ -63,6 +64,7 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     mg, _ = look_up_positions_transform_pass(mg, {})
     mg, _ = raise_masks_transform_pass(mg, {})
+    mg, _ = bound_fills_transform_pass(mg, {})
     mg, _ = decompose_transform_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {"training": True})
     mg, _ = fold_constants_transform_pass(mg, {})
