@@ -270,7 +270,9 @@ class ScaledInteger(CodeFormat):
         given = [item for item in formats if isinstance(item, ScaledInteger)]
         if any(item.channel_axis is not None for item in given):
             return None
-        reach = torch.tensor([item.decode(torch.tensor(item.code_range)).tolist() for item in given])
+        reach = torch.tensor(
+            [item.decode(torch.tensor(item.code_range)).tolist() for item in given]
+        )
         low, high = max(minimum, float(reach.min())), min(maximum, float(reach.max()))
         finest = min(given, key=lambda item: (item.scales, -item.width))
         for width in range(finest.width, MAX_WIDTH_BITS + 1):

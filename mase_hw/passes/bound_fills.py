@@ -1,4 +1,4 @@
-"""Numbers that only mean "never", such as -1e9 in masked scores, are as large as they need to be."""
+"""Make fills that only mean "never", such as -1e9 in masked scores, as small as they may be."""
 
 from __future__ import annotations
 
@@ -55,22 +55,12 @@ def bound_fills_transform_pass(
     mg = mg.copy()
     search = _Search(mg)
     bounded: dict[str, float] = {}
-    together = search.smallest(search.fills)
-    # Some may count while others do not.
-    parts = [search.fills] if together is not None else [[fill] for fill in search.fills]
-    for part in parts:
-        bound = together if together is not None else search.smallest(part)
-        if part and bound is not None:
-            bound *= MARGIN
-            search.put(part, bound)
-            bounded |= {fill.node.name: bound for fill in part}
-    for fill in search.fills:
-        if fill.node.name in bounded:
-            _LOG.info(
-                "%s (%s): a fill of %g does what %g did",
-                *(fill.node.name, location(fill.node)),
-                *(bounded[fill.node.name], fill.largest),
-            )
+    for fills, bound in search.groups():
+        search.put(fills, bound * MARGIN)
+        for fill in fills:
+            bounded[fill.node.name] = bound * MARGIN
+            where = fill.node.name, location(fill.node)
+            _LOG.info("%s (%s): a fill of %g in place of %g", *where, bound * MARGIN, fill.largest)
     mg.recompile()
     return mg, {"bounded": bounded}
 
@@ -109,20 +99,25 @@ def _fills_of(mg: MaseGraph, node: Node) -> list[_Fill]:
     found = []
     for place, argument in enumerate(node.args):
         value = _real_constant(mg, node, place, argument)
-        if value is not None:
-            elements = torch.as_tensor(value)
-            large = elements[elements.abs() >= LARGE]
-            if large.numel() and large.unique().numel() <= 2:
-                found.append(_Fill(node, place, value))
+        if value is not None and _may_mean_never(torch.as_tensor(value)):
+            found.append(_Fill(node, place, value))
     return found
+
+
+def _may_mean_never(value: Tensor) -> bool:
+    """Return whether the large elements of a constant are one number, perhaps of either sign."""
+    large = value[value.abs() >= LARGE].abs()
+    return bool(large.numel()) and bool(large.min() == large.max())
 
 
 def _real_constant(mg: MaseGraph, node: Node, place: int, argument: Any) -> float | Tensor | None:
     """Return a constant real argument; None for any other, and for what training moves."""
     if isinstance(argument, Node):
-        value = mg.constant(argument) if argument.op == "get_attr" else None
-        is_real = value is not None and value.is_floating_point()
-        return value if is_real and not isinstance(value, torch.nn.Parameter) else None
+        if argument.op != "get_attr":
+            return None
+        value = mg.constant(argument)
+        trained = isinstance(value, torch.nn.Parameter)
+        return value if value.is_floating_point() and not trained else None
     schema = getattr(node.target, "_schema", None)
     kind = "" if schema is None else str(schema.arguments[place].type)
     return float(argument) if kind in _REAL and isinstance(argument, int | float) else None
@@ -142,7 +137,18 @@ class _Search:
             if fill.node in self._shown and not self._is_compared(fill.node)
         ]
 
-    def smallest(self, fills: Sequence[_Fill]) -> float | None:
+    def groups(self) -> Iterator[tuple[Sequence[_Fill], float]]:
+        """Yield fills with their bound: all at once, or where some count each by itself."""
+        together = self._smallest(self.fills)
+        if together is not None:
+            yield self.fills, together
+            return
+        for fill in self.fills:
+            alone = self._smallest([fill])
+            if alone is not None:
+                yield [fill], alone
+
+    def _smallest(self, fills: Sequence[_Fill]) -> float | None:
         """Return the least bound with which no output changes; None where there is none."""
         least = min((fill.largest for fill in fills), default=0.0)
         bounds = [bound for bound in BOUNDS if bound <= least / 4]

@@ -21,8 +21,8 @@ from mase_hw.graph.streams import consumers
 from mase_hw.ops import operator_for
 from mase_hw.passes import quantize
 from mase_hw.passes._observers import OBSERVERS, Fit, Observer, Sample, check_percentile
-from mase_hw.passes._shared_formats import keeps_format, shares_format
 from mase_hw.passes.configuration import Configuration
+from mase_hw.passes.shared_formats import keeps_format, shares_format
 from mase_hw.passes.software_metadata import batch_inputs
 
 Observations = Mapping[str, Mapping[str, Sample]]

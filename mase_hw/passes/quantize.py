@@ -19,10 +19,10 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Operator, TensorSpec, operators
-from mase_hw.passes._shared_formats import SharedFormats, casts, keeps_format, shares_format
 from mase_hw.passes._whole_numbers import input_format, whole_formats
 from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.configuration import Configuration
+from mase_hw.passes.shared_formats import SharedFormats, casts, keeps_format, shares_format
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 
 RESULT = "data_out"
@@ -78,21 +78,12 @@ def quantize_transform_pass(
         if node in configured and mentions(entry, RESULT)
     }
     # What leaves the graph has the fields of the operand's format, its fraction fitted if open.
-    own = {
-        node: partial(
-            _format, mg, node, "data_out_0", *words_for_result(node, entries[node], config)
-        )
-        for node in configured
-    }
+    words = {node: words_for_result(node, entries[node], config) for node in configured}
     if config.default.get("name") is not None:
         # An input that only layout operators read.
-        own |= {
-            node: partial(
-                _format, mg, node, "data_out_0", ("data_in", "data_in_0"), config.default
-            )
-            for node in mg.inputs
-        }
-    shared = SharedFormats(mg, configured, own)
+        words |= dict.fromkeys(mg.inputs, (("data_in", "data_in_0"), config.default))
+    alone = {node: partial(_result_format, mg, *given) for node, given in words.items()}
+    shared = SharedFormats(mg, configured, alone)
     shared.widen_joined(configured - explicit.keys())
     explicit |= {node: formats["data_out_0"] for node, formats in whole.items()}
     for node in mg.inputs:
@@ -314,6 +305,12 @@ def _format(
         return cls.fit(low, high, **fields)
     except FormatError as error:
         raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
+
+
+def _result_format(
+    mg: MaseGraph, groups: tuple[str, ...], entry: Mapping[str, Any], node: Node
+) -> Format:
+    return _format(mg, node, "data_out_0", groups, entry)
 
 
 def _constant(mg: MaseGraph, node: Node, name: str) -> Tensor | None:

@@ -30,8 +30,8 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.passes import quantize
 from mase_hw.passes.configuration import Configuration
-from mase_hw.passes._shared_formats import casts
 from mase_hw.passes.prune import ARGUMENTS, report_sparsity_analysis_pass
+from mase_hw.passes.shared_formats import casts
 from mase_hw.passes.skip import skippable
 from mase_hw.search._values import (
     Condition,

@@ -25,14 +25,15 @@ class SharedFormats:
     Args:
         mg: a graph whose configured nodes have the formats of their operands.
         configured: the nodes that round their operands.
-        alone: by node, what gives the format of its result where it leaves the graph.
+        alone: by node, what gives the format of its result, or of what only moves that, where it
+            leaves the graph.
     """
 
     def __init__(
         self,
         mg: MaseGraph,
         configured: Collection[Node],
-        alone: Mapping[Node, Callable[[], Format]],
+        alone: Mapping[Node, Callable[[Node], Format]],
     ) -> None:
         self._mg, self._configured, self._alone = mg, configured, alone
 
@@ -42,12 +43,12 @@ class SharedFormats:
 
     def of(self, node: Node) -> Format | None:
         """Return the format of a result; None where nobody chooses one."""
-        found = self.wanted(node)
-        if found and node in self._alone and self._leaves(node):
-            found.append(self._alone[node]())
+        found, alone = self.wanted(node), self._alone.get(node)
+        if found and alone is not None:
+            found += [alone(place) for place in self._leaving(node)]
         serving = self._serving(node, found)
         chosen = next((item for item in serving if self._has_hardware(node, item)), None)
-        return self._alone[node]() if chosen is None and node in self._alone else chosen
+        return alone(node) if chosen is None and alone is not None else chosen
 
     def widen_joined(self, free: Iterable[Node]) -> None:
         """Give nodes whose operands and results share one format what their consumers ask for.
@@ -58,7 +59,8 @@ class SharedFormats:
         groups = self._groups(node for node in free if shares_format(node))
         # Formats only grow finer, each to that of another one.
         for _ in groups:
-            if not any([self._widen(group) for group in reversed(groups)]):
+            widened = [self._widen(group) for group in reversed(groups)]
+            if not any(widened):
                 return
 
     def _groups(self, free: Iterable[Node]) -> list[Sequence[Node]]:
@@ -95,12 +97,13 @@ class SharedFormats:
                 known = self._operator_formats(user)
                 yield from (item for item in self._asked(user) if item.name in known)
 
-    def _leaves(self, node: Node) -> bool:
-        """Return whether a result is one of the graph's, perhaps moved."""
-        return node in self._outputs or any(
-            keeps_format(user) and user not in self._configured and self._leaves(user)
-            for user, _ in consumers(node)
-        )
+    def _leaving(self, node: Node) -> Iterator[Node]:
+        """Yield what leaves the graph of a result: itself, or what only moves it."""
+        if node in self._outputs:
+            yield node
+        for user, _ in consumers(node):
+            if user not in self._configured and keeps_format(user):
+                yield from self._leaving(user)
 
     @cached_property
     def _outputs(self) -> frozenset[Node]:
