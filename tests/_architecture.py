@@ -11,7 +11,6 @@ from pathlib import Path
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "errors",
-        "_figure",
         "_drawing",
         "_config_file",
         "_cache",
@@ -34,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("emit",),
     ("sim", "proof"),
     ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
-    ("api", "experiments", "bench", "doctor", "cli", "__init__", "tutorials"),
+    ("api", "experiments", "doctor", "cli", "__init__", "tutorials"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.
@@ -139,6 +138,15 @@ def upward_imports(root: Path) -> list[str]:
     return found
 
 
+def imports_of_tests(root: Path) -> list[str]:
+    """Return every import of the tests, or of their bench, by the package."""
+    return [
+        f"{path.relative_to(root)}:{line}: {name}"
+        for path, _ in _modules(root)
+        for line, name in _imports(ast.parse(path.read_text()), _package(root, path), "tests")
+    ]
+
+
 def package_circles(root: Path) -> list[str]:
     """Return the groups of packages that import each other, directly or through others."""
     edges: dict[str, set[str]] = {}
@@ -189,8 +197,8 @@ def _layer_of(root: Path, imported: str) -> str:
     return name if any(folder.exists() for folder in folders) else "__init__"
 
 
-def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the dotted name of everything imported from `mase_hw`."""
+def _imports(tree: ast.Module, package: str, source: str = "mase_hw") -> Iterator[tuple[int, str]]:
+    """Yield the line and the dotted name of everything imported from `source`."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -198,8 +206,8 @@ def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             parents = package.split(".")
             base = parents[: len(parents) - node.level + 1] if node.level else []
-            source = ".".join([*base, *([node.module] if node.module else [])])
-            names = [f"{source}.{alias.name}" for alias in node.names]
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names = [f"{module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             names = [
                 argument.value
@@ -207,7 +215,7 @@ def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
             ]
         for name in names:
-            if name == "mase_hw" or name.startswith("mase_hw."):
+            if name == source or name.startswith(f"{source}."):
                 yield node.lineno, name
 
 

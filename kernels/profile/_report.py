@@ -19,6 +19,28 @@ Cell = str | int | float | None
 
 
 @dataclass(frozen=True)
+class Row:
+    """A measured figure beside the bar that it should reach.
+
+    Attributes:
+        what: what was measured, with its conditions.
+        measured: the figure, with its unit.
+        bar: what it should reach; empty for a figure that is only reported.
+        met: whether it does; None when there is no bar, or it could not be measured.
+    """
+
+    what: str
+    measured: str
+    bar: str = ""
+    met: bool | None = None
+
+    @property
+    def verdict(self) -> str:
+        """`met` as a word, empty for None."""
+        return "" if self.met is None else "yes" if self.met else "no"
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows under named columns; units are in the columns' names.
 
@@ -55,26 +77,27 @@ class Report:
         name: stem of the figure's file.
         tables: the numbers.
         notes: sentences that the numbers need.
-        draw: makes the figure.
+        draw: makes the figure, where there is one.
+        setting: what a reader needs to judge the numbers, see `setting`.
     """
 
     name: str
     tables: tuple[Table, ...]
     notes: tuple[str, ...]
-    draw: Callable[[], Figure]
+    draw: Callable[[], Figure] | None = None
     setting: dict[str, str] = field(default_factory=dict)
 
     def save(self, folder: Path) -> list[Path]:
-        """Write every table as CSV and the figure as PNG; return the files."""
+        """Write every table as CSV, the setting, and the figure as PNG; return the files."""
         folder.mkdir(parents=True, exist_ok=True)
         paths = [table.write_csv(folder) for table in self.tables]
-        figure = self.draw()
-        path = folder / f"{self.name}.png"
-        figure.savefig(path, dpi=130)
+        if self.draw is not None:
+            paths.append(folder / f"{self.name}.png")
+            self.draw().savefig(paths[-1], dpi=130)
         setting = folder / f"{self.name}.txt"
         lines = [f"{key}: {value}" for key, value in self.setting.items()]
         setting.write_text("\n".join([*lines, "", *self.notes]) + "\n")
-        return [*paths, path, setting]
+        return [*paths, setting]
 
 
 def setting(command: str, device: torch.device) -> dict[str, str]:
