@@ -20,8 +20,8 @@ from mase_hw.bench._transformer_models import deit_tiny, published_lanes
 from mase_hw.bench.transformers import DEIT_LATENCY_BAR, Transformers, architectures
 from mase_hw.emit.flow import to_hardware
 from mase_hw.errors import MaseError
-from mase_hw.hardware.timing import predict
 from mase_hw.ops import Apply
+from mase_hw.timing.prediction import predict
 from tests.flow.perceptrons import command
 
 PACKAGE = Path(str(files("mase_hw")))
