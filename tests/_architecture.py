@@ -28,6 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cells",),
     ("ops",),
     ("graph",),
+    ("timing",),
     ("passes",),
     ("hardware",),
     ("emit",),
@@ -39,7 +40,7 @@ RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.
 MAPPED = ("sim", "kernels", "rtl", "templates")
 # Where no operator and no format may be named.
-NEUTRAL = ("mase_hw/passes", "mase_hw/search", "mase_hw/emit", "sim", "templates")
+NEUTRAL = ("mase_hw/timing", "mase_hw/passes", "mase_hw/search", "mase_hw/emit", "sim", "templates")
 TEXT_SUFFIXES = (".j2", ".cpp", ".h", ".sv", ".vlt")
 TOP_LEVEL = (
     "pyproject.toml",

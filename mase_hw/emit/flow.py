@@ -14,7 +14,6 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
-from mase_hw.hardware.memory import external_memory
 from mase_hw.passes.bound_fills import bound_fills_transform_pass
 from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
@@ -39,6 +38,7 @@ from mase_hw.passes.remove_identity import remove_identity_transform_pass
 from mase_hw.passes.reuse import insert_laps_transform_pass, share_ranges_analysis_pass
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
+from mase_hw.timing.memory import external_memory
 
 DEFAULT_CONFIG: Mapping[str, Any] = {
     "by": "type",

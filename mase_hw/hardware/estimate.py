@@ -38,9 +38,9 @@ from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import consumers
 from mase_hw.hardware._part_rules import EXACT, taken
 from mase_hw.hardware.clock import Clock, predicted
-from mase_hw.hardware.memory import ExternalMemory, external_memory
-from mase_hw.hardware.timing import predict
 from mase_hw.ops import Call
+from mase_hw.timing.memory import ExternalMemory, external_memory
+from mase_hw.timing.prediction import predict
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import mase_hw
 from mase_hw.emit.flow import to_hardware
 from mase_hw.errors import MaseError
-from mase_hw.hardware.timing import predict
 from mase_hw.ops import Apply
+from mase_hw.timing.prediction import predict
 from tests.bench import __main__ as main
 from tests.bench import benchmarks
 from tests.bench.additions import ADDITIONS, changed, contents, copied, edited_files, examples

@@ -285,7 +285,7 @@ def deit_latency() -> Iterator[Row]:
     """Predict the latency of all blocks of DeiT-tiny."""
     import mase_hw
     from mase_hw.emit.flow import to_hardware
-    from mase_hw.hardware.timing import predict
+    from mase_hw.timing.prediction import predict
 
     module, inputs = deit_tiny(DEIT_BLOCKS)()
     mg = mase_hw.quantize(mase_hw.trace(module, inputs))

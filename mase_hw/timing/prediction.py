@@ -14,9 +14,9 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
-from mase_hw.hardware._sketched_laps import sketched_laps
-from mase_hw.hardware.memory import ExternalMemory, Place, deliver, external_memory
-from mase_hw.hardware.pressure import LAP_MOVES, Network
+from mase_hw.timing.back_pressure import LAP_MOVES, Network
+from mase_hw.timing.memory import ExternalMemory, Place, deliver, external_memory
+from mase_hw.timing.sketched_loops import sketched_laps
 
 # Rounds in which late words and the words that are then taken late agree, or nearly so, and the
 # cycles and beats that are replayed for that: the rounds of a long inference are fewer.

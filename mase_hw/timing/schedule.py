@@ -12,9 +12,9 @@ from torch.fx import Node
 from mase_hw.cells import Netlist
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.streams import stream_operands
-from mase_hw.passes._beat_times import BeatTimes
-from mase_hw.passes._queue_tree import Edge, Late, queues_behind
-from mase_hw.passes._turns import Turns
+from mase_hw.timing.loops import Turns
+from mase_hw.timing.queue_tree import Edge, Late, queues_behind
+from mase_hw.timing.times import BeatTimes
 
 # Beats of a queue that only parts `ready` from `valid`.
 LEAST_DEPTH = 2

@@ -22,7 +22,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import PhysicalGraph
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import stream_operands
-from mase_hw.hardware.memory import Place
+from mase_hw.timing.memory import Place
 
 # Moves of beats that are computed for layers on the same hardware.
 LAP_MOVES = 100 * MOVES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mase_hw.cells._base import Cell
+from mase_hw.cells import Cell
 from mase_hw.cells.cat import Merge
 
 # Beats of an inference from which on nobody counts.
