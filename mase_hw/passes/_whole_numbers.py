@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from torch.fx import Node
@@ -18,7 +18,7 @@ from mase_hw.ops import Call, TensorSpec
 INPUT_BITS = 16
 
 
-def whole_formats(mg: MaseGraph) -> Mapping[Node, Mapping[str, Format]]:
+def whole_formats(mg: MaseGraph, losses: Collection[Node] = ()) -> Mapping[Node, Mapping[str, Format]]:
     """Return the formats of operands and result of every node that computes with whole numbers.
 
     An input of zeros and ones has two bits, any other `INPUT_BITS` at least; what follows has as
@@ -27,12 +27,15 @@ def whole_formats(mg: MaseGraph) -> Mapping[Node, Mapping[str, Format]]:
 
     Args:
         mg: a graph with common and software metadata.
+        losses: nodes that have no format.
     """
     given: dict[Node, Format] = {}
     found: dict[Node, Mapping[str, Format]] = {}
     for node in mg.nodes:
         known = metadata(node).common
-        if known is None or not known.results or not _is_whole(known.results["data_out_0"]):
+        if node in losses or known is None or not known.results:
+            continue
+        if not _is_whole(known.results["data_out_0"]):
             continue
         if node.op == "placeholder":
             low, high = _observed(node)

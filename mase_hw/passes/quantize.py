@@ -14,6 +14,7 @@ from torch.fx import Node
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class, make_format
+from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
@@ -21,6 +22,7 @@ from mase_hw.ops import Operator, TensorSpec, operators
 from mase_hw.passes._whole_numbers import input_format, whole_formats
 from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.configuration import Configuration
+from mase_hw.passes.losses import part_inputs
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 
 RESULT = "data_out"
@@ -59,7 +61,8 @@ def quantize_transform_pass(
     if not all(metadata(node).software for node in nodes):
         mg, _ = add_software_metadata_analysis_pass(mg, {})
         nodes = [node for node in mg.nodes if node.op == "call_function"]
-    entries, whole = entries_of(mg, config), whole_formats(mg)
+    losses = loss_nodes(mg)
+    entries, whole = entries_of(mg, config), whole_formats(mg, losses)
     for node in nodes:
         if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
             update(node, declared={})
@@ -84,14 +87,16 @@ def quantize_transform_pass(
         last |= {
             node: _format(mg, node, "data_out_0", ("data_in", "data_in_0"), config.default)
             for node in mg.inputs
-            if _wanted(node, configured) is None
+            if node not in losses and _wanted(node, configured) is None
         }
     explicit |= {node: formats["data_out_0"] for node, formats in whole.items()}
     for node in mg.inputs:
         if (found := input_format(node, _wants(node, configured))) is not None:
             explicit[node] = found
     for node in mg.nodes:
-        _set_result(mg, node, configured, {**last, **explicit})
+        if node not in losses:
+            _set_result(mg, node, configured, {**last, **explicit})
+    part_inputs(mg, losses)
     return insert_casts_transform_pass(mg, {})
 
 
@@ -110,7 +115,7 @@ def _check_folded(node: Node) -> None:
 
 def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, Any]]:
     """Return the entry of every node that may have one: configured, or what it declares."""
-    nodes = [node for node in mg.nodes if node.op == "call_function" and casts(node)]
+    nodes = configurable(mg)
     own = {node: config.own(node.name, common(node).operator) for node in nodes}
     declaring = {node for node in nodes if own[node] is None and metadata(node).declared}
     found: dict[Node, Mapping[str, Any]] = {}
@@ -123,6 +128,13 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, 
             entry = {"name": None} if between else config.default
         found[node] = entry
     return found
+
+
+def configurable(mg: MaseGraph) -> list[Node]:
+    """Return the nodes that a configuration may give formats: none of a loss, see `loss_nodes`."""
+    losses = loss_nodes(mg)
+    nodes = [node for node in mg.nodes if node.op == "call_function" and node not in losses]
+    return [node for node in nodes if casts(node)]
 
 
 def _leads_to(node: Node, declaring: set[Node]) -> bool:
