@@ -1,4 +1,4 @@
-"""Losses beside number formats: their inputs are read as they are, and no hardware computes them."""
+"""Losses beside number formats: they read inputs as they are, and have no hardware."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mase_hw.passes.remove_identity import erase_node
 
 
 def part_inputs(mg: MaseGraph, losses: set[Node]) -> None:
-    """Round inputs that a loss reads too behind a cast, in place, so that it reads them as given."""
+    """Round inputs behind a cast, in place, where a loss reads them too: it takes them as given."""
     for node in mg.inputs:
         given = common(node).results["data_out_0"]
         others = [user for user in node.users if user not in losses and user.op != "output"]

@@ -89,9 +89,14 @@ def quantize_transform_pass(
             for node in mg.inputs
             if node not in losses and _wanted(node, configured) is None
         }
-    explicit |= {node: formats["data_out_0"] for node, formats in whole.items()}
+    explicit |= {
+        node: formats["data_out_0"]
+        for node, formats in whole.items()
+        if node in configured or node in last or _wanted(node, configured) is not None
+    }
     for node in mg.inputs:
-        if (found := input_format(node, _wants(node, configured))) is not None:
+        found = input_format(node, _wants(node, configured))
+        if found is not None and node not in whole:
             explicit[node] = found
     for node in mg.nodes:
         if node not in losses:
