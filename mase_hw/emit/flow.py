@@ -28,6 +28,7 @@ from mase_hw.passes.fold import (
 from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.look_up_positions import look_up_positions_transform_pass
+from mase_hw.passes.losses import drop_losses_transform_pass
 from mase_hw.passes.memory import Memory
 from mase_hw.passes.merge_thresholds import merge_thresholds_transform_pass
 from mase_hw.passes.progress import verify_progress_analysis_pass
@@ -119,6 +120,7 @@ def lowered(mg: MaseGraph) -> MaseGraph:
     """
     # What acts in training alone.
     mg, _ = remove_identity_transform_pass(mg, {})
+    mg, _ = drop_losses_transform_pass(mg, {})
     check(mg)
     if any(node.op == "get_attr" for node in mg.outputs):
         mg = mg.copy()

@@ -15,6 +15,7 @@ from torch.fx import Node
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class, make_format
+from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
@@ -22,6 +23,7 @@ from mase_hw.ops import Operator, TensorSpec, operators
 from mase_hw.passes._whole_numbers import input_format, whole_formats
 from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.configuration import Configuration
+from mase_hw.passes.losses import part_inputs
 from mase_hw.passes.shared_formats import SharedFormats, casts, keeps_format, shares_format
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 
@@ -63,7 +65,8 @@ def quantize_transform_pass(
     if not all(metadata(node).software for node in nodes):
         mg, _ = add_software_metadata_analysis_pass(mg, {})
         nodes = [node for node in mg.nodes if node.op == "call_function"]
-    entries, whole = entries_of(mg, config), whole_formats(mg)
+    losses = loss_nodes(mg)
+    entries, whole = entries_of(mg, config), whole_formats(mg, losses)
     for node in nodes:
         if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
             update(node, declared={})
@@ -81,16 +84,24 @@ def quantize_transform_pass(
     words = {node: words_for_result(node, entries[node], config) for node in configured}
     if config.default.get("name") is not None:
         # An input that only layout operators read.
-        words |= dict.fromkeys(mg.inputs, (("data_in", "data_in_0"), config.default))
+        inputs = [node for node in mg.inputs if node not in losses]
+        words |= dict.fromkeys(inputs, (("data_in", "data_in_0"), config.default))
     alone = {node: partial(_result_format, mg, *given) for node, given in words.items()}
     shared = SharedFormats(mg, configured, alone)
     shared.widen_joined(configured - explicit.keys())
-    explicit |= {node: formats["data_out_0"] for node, formats in whole.items()}
+    explicit |= {
+        node: formats["data_out_0"]
+        for node, formats in whole.items()
+        if node in words or shared.wanted(node)
+    }
     for node in mg.inputs:
-        if (found := input_format(node, shared.wanted(node))) is not None:
+        found = input_format(node, shared.wanted(node))
+        if found is not None and node not in whole:
             explicit[node] = found
     for node in mg.nodes:
-        _set_result(mg, node, configured, shared, explicit)
+        if node not in losses:
+            _set_result(mg, node, configured, shared, explicit)
+    part_inputs(mg, losses)
     return insert_casts_transform_pass(mg, {})
 
 
@@ -109,7 +120,7 @@ def _check_folded(node: Node) -> None:
 
 def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, Any]]:
     """Return the entry of every node that may have one: configured, or what it declares."""
-    nodes = [node for node in mg.nodes if node.op == "call_function" and casts(node)]
+    nodes = configurable(mg)
     own = {node: config.own(node.name, common(node).operator) for node in nodes}
     declaring = {node for node in nodes if own[node] is None and metadata(node).declared}
     found: dict[Node, Mapping[str, Any]] = {}
@@ -122,6 +133,13 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, 
             entry = {"name": None} if between else config.default
         found[node] = entry
     return found
+
+
+def configurable(mg: MaseGraph) -> list[Node]:
+    """Return the nodes that a configuration may give formats: none of a loss, see `loss_nodes`."""
+    losses = loss_nodes(mg)
+    nodes = [node for node in mg.nodes if node.op == "call_function" and node not in losses]
+    return [node for node in nodes if casts(node)]
 
 
 def _leads_to(node: Node, declaring: set[Node]) -> bool:
