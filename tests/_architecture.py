@@ -14,6 +14,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_drawing",
         "_config_file",
         "_cache",
+        "_results",
+        "_processes",
         "_registry",
         "_stages",
         "_resources",

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mase_hw._results import result_file
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -57,7 +59,7 @@ class Table:
     def write_csv(self, folder: Path) -> Path:
         """Write `<name>.csv` with full precision."""
         path = folder / f"{self.name}.csv"
-        with path.open("w", newline="") as handle:
+        with result_file(path) as made, made.open("w", newline="") as handle:
             writer = csv.writer(handle)
             writer.writerow(self.columns)
             writer.writerows(self.rows)
@@ -89,14 +91,16 @@ class Report:
 
     def save(self, folder: Path) -> list[Path]:
         """Write every table as CSV, the setting, and the figure as PNG; return the files."""
-        folder.mkdir(parents=True, exist_ok=True)
         paths = [table.write_csv(folder) for table in self.tables]
         if self.draw is not None:
+            figure = self.draw()
             paths.append(folder / f"{self.name}.png")
-            self.draw().savefig(paths[-1], dpi=130)
+            with result_file(paths[-1]) as made:
+                figure.savefig(made, dpi=130)
         setting = folder / f"{self.name}.txt"
         lines = [f"{key}: {value}" for key, value in self.setting.items()]
-        setting.write_text("\n".join([*lines, "", *self.notes]) + "\n")
+        with result_file(setting) as made:
+            made.write_text("\n".join([*lines, "", *self.notes]) + "\n")
         return [*paths, setting]
 
 
