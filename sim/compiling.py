@@ -53,7 +53,13 @@ def run_tool(
     """
     try:
         result = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
         )
     except OSError as error:
         raise ToolError(f"{command[0]} cannot be run: {error}") from error
