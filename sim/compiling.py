@@ -59,6 +59,7 @@ def run_tool(
             env=environment,
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
             process_group=tool_group(),
         )

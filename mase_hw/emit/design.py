@@ -249,6 +249,11 @@ class NodeSummary:
     multipliers: int
     source: str
 
+    @property
+    def where(self) -> str:
+        """The module, and the user's source line where it is known."""
+        return ", ".join(item for item in (self.module, self.source) if item and item != "-")
+
 
 @dataclass(frozen=True)
 class Section:
