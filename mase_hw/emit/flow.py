@@ -14,6 +14,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
+from mase_hw.passes.agreement import FirstExamples, measure_agreement_analysis_pass
 from mase_hw.passes.bound_fills import bound_fills_transform_pass
 from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
@@ -81,13 +82,14 @@ def quantize(
     data: Iterable[Any] | None = None,
     reuse: bool = False,
 ) -> MaseGraph:
-    """Return the canonical graph with number formats.
+    """Return the canonical graph with number formats, compared with the float model.
 
     Args:
         mg: a captured graph.
         config: see `quantize_transform_pass`; without one, 8-bit fixed point everywhere with
             fractions fitted to the observed ranges.
-        data: batches of inputs on which ranges are observed; the example inputs without.
+        data: batches of inputs on which ranges are observed, and the first of which are run in
+            the formats; the example inputs without.
         reuse: let layers that are alike run on the hardware of one: they get the same formats.
 
     Raises:
@@ -105,10 +107,14 @@ def quantize(
     mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
     if reuse:
         mg, _ = insert_laps_transform_pass(mg)
-    mg, _ = add_software_metadata_analysis_pass(mg, {"data": data} if data is not None else {})
+    seen = FirstExamples(mg, [mg.example_inputs] if data is None else data)
+    mg, _ = add_software_metadata_analysis_pass(mg, {"data": seen})
     if reuse:
         mg, _ = share_ranges_analysis_pass(mg)
     mg, _ = quantize_transform_pass(mg, config)
+    if mg.has_formats:
+        stage("agreement with the float model")
+        mg, _ = measure_agreement_analysis_pass(mg, {"data": seen.batches})
     return mg
 
 

@@ -101,6 +101,10 @@ class Format(ABC):
         """Return a bool tensor: true where `values` does not saturate (the gradient passes)."""
         return self.headroom(values) >= 0
 
+    def clipped(self, values: Tensor) -> int:
+        """Return how many of `values` saturate; none where rounding is not an error."""
+        return 0 if self.sparse else int((self.headroom(values) < 0).sum())
+
     @abstractmethod
     def encode(self, values: Tensor) -> Tensor:
         """Return the int64 codes of the nearest representable reals.

@@ -107,6 +107,12 @@ class Fixed(Format):
         low, high = (self.minimum_code - 0.5) * scale, (self.maximum_code + 0.5) * scale
         return torch.minimum(values - low, high - values)
 
+    def clipped(self, values: Tensor) -> int:
+        """Look at the extremes first: mostly nothing saturates."""
+        if not values.numel() or bool(self.in_range(torch.stack(torch.aminmax(values))).all()):
+            return 0
+        return super().clipped(values)
+
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes; refuses NaN."""
         if values.numel() <= ENCODED_ELEMENTS:

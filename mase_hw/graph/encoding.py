@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 
 from mase_hw.errors import DataError, MaseError
+from mase_hw.graph.agreement import Agreement
 from mase_hw.graph.declared import decode_format, encode_format
 from mase_hw.graph.metadata import (
     CommonMetadata,
@@ -120,6 +121,7 @@ def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
         **({"pruned": True} if known.pruned else {}),
         **({"declared": declared} if declared else {}),
         **({"folded": True} if known.folded else {}),
+        **({"agreement": known.agreement.to_dict()} if known.agreement else {}),
     }
 
 
@@ -134,6 +136,7 @@ def decode_metadata(entry: Mapping[str, Any]) -> MaseMetadata:
         bool(entry.get("pruned", False)),
         {name: decode_format(item) for name, item in entry.get("declared", {}).items()},
         bool(entry.get("folded", False)),
+        agreement=Agreement.from_dict(entry["agreement"]) if "agreement" in entry else None,
     )
 
 

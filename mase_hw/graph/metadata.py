@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from mase_hw.errors import MaseError
 from mase_hw.formats import Format
+from mase_hw.graph.agreement import Agreement
 from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.ops import TensorSpec
 
@@ -108,6 +109,7 @@ class MaseMetadata:
         folded: whether its constants hold factors of a node that stood behind it.
         alike: names of the nodes that get the same formats, itself among them, because their layers
             are to run on the same hardware; while formats are chosen.
+        agreement: how far its values are from the float model's, where that was measured.
     """
 
     module_path: str = ""
@@ -119,6 +121,7 @@ class MaseMetadata:
     declared: Mapping[str, Format] = field(default_factory=dict)
     folded: bool = False
     alike: tuple[str, ...] = ()
+    agreement: Agreement | None = None
 
 
 def metadata(node: Node) -> MaseMetadata:

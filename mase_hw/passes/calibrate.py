@@ -23,7 +23,7 @@ from mase_hw.passes import quantize
 from mase_hw.passes._observers import OBSERVERS, Fit, Observer, Sample, check_percentile
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.shared_formats import keeps_format, shares_format
-from mase_hw.passes.software_metadata import batch_inputs
+from mase_hw.passes.software_metadata import batch_inputs, batches_of
 
 Observations = Mapping[str, Mapping[str, Sample]]
 
@@ -48,12 +48,12 @@ def observe(mg: MaseGraph, data: Iterable[Any]) -> Observations:
             return
         if node.op == "placeholder" and not bool(value.isfinite().all()):
             raise DataError(
-                f"calibration data for {node.name} holds infinities or NaN; give finite numbers"
+                f"calibration data for {node.name} holds infinities; give finite numbers"
             )
         results[node].add(value)
 
     states: dict[str, Tensor] = {}
-    for batch in data:
+    for batch in batches_of(data):
         inputs = batch_inputs(mg, batch)
         if all(value.numel() for value in inputs):
             run_with(mg, inputs, visit, states)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
-from mase_hw.errors import ConfigError
+from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import MaseGraph, SoftwareMetadata, ValueRange, update
 from mase_hw.graph.calls import constant_value, tensor_arguments
 from mase_hw.graph.shapes import run_with
@@ -67,9 +67,14 @@ def add_software_metadata_analysis_pass(
             are the inputs, or a dict by input name; the example inputs when not given.
 
     Returns:
-        The graph, and `{"batches": number of batches seen}`.
+        The graph, and `{"batches": number of batches seen}`, without empty ones.
+
+    Raises:
+        ConfigError: when there is no batch, or one that does not hold the inputs.
+        DataError: for inputs of another shape or kind, without elements, or with NaN.
     """
-    data: Iterable[Any] = (pass_args or {}).get("data") or [mg.example_inputs]
+    data = (pass_args or {}).get("data")
+    data = batches_of([mg.example_inputs] if data is None else data)
     observed: dict[Node, dict[str, _Observed]] = defaultdict(lambda: defaultdict(_Observed))
     batches = 0
     states: dict[str, Tensor] = {}
@@ -78,10 +83,15 @@ def add_software_metadata_analysis_pass(
         _observe(observed, node, value)
 
     for batch in data:
-        run_with(mg, batch_inputs(mg, batch), observe, states)
-        batches += 1
+        inputs = batch_inputs(mg, batch)
+        if all(value.numel() for value in inputs):
+            run_with(mg, inputs, observe, states)
+            batches += 1
     if batches == 0:
-        raise ConfigError("data holds no batches; give at least one")
+        raise ConfigError(
+            "data holds no batches with an example; give at least one. A generator that was run "
+            "before gives no more: a list or a loader does"
+        )
     for order, node in enumerate(mg.nodes):
         tensors = {**_operands(mg, node, observed), **observed[node]}
         ranges = {name: item.range() for name, item in tensors.items() if item.elements}
@@ -89,21 +99,59 @@ def add_software_metadata_analysis_pass(
     return mg, {"batches": batches}
 
 
+def batches_of(data: Any) -> Iterable[Any]:
+    """Return batches of data.
+
+    Raises:
+        ConfigError: for what is a batch itself, or cannot be iterated over.
+    """
+    if isinstance(data, Tensor | Mapping) or not isinstance(data, Iterable):
+        raise ConfigError(
+            f"data is a {type(data).__name__}; allowed: batches, one after the other, as the list "
+            "[batch] or a loader"
+        )
+    return data
+
+
 def batch_inputs(mg: MaseGraph, batch: Any) -> list[Tensor]:
     """Return the graph's inputs out of one batch of data, in order.
 
     Raises:
         ConfigError: when the batch holds fewer tensors than the graph has inputs.
+        DataError: for an input of another shape or kind than the captured one, or with NaN.
     """
     names = [str(node.target) for node in mg.inputs]
     if isinstance(batch, Mapping) and all(name in batch for name in names):
-        return [batch[name] for name in names]
-    tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
-    if len(tensors) < len(names) or isinstance(batch, Mapping):
-        raise ConfigError(
-            f"a batch of data does not hold the inputs of {mg.name}: {', '.join(names)}"
+        tensors = [batch[name] for name in names]
+    else:
+        tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
+        if len(tensors) < len(names) or isinstance(batch, Mapping):
+            raise ConfigError(
+                f"a batch of data does not hold the inputs of {mg.name}: {', '.join(names)}"
+            )
+    found = tensors[: len(names)]
+    for name, given, captured in zip(names, found, mg.example_inputs, strict=False):
+        _check_input(mg, name, given, captured)
+    return found
+
+
+def _check_input(mg: MaseGraph, name: str, given: Any, captured: Tensor) -> None:
+    """Refuse an input of a batch that the graph was not captured for."""
+    if not isinstance(given, Tensor):
+        raise DataError(f"data for {name} is a {type(given).__name__}; allowed: tensors")
+    free = int(mg.batched and captured.dim() > 0)
+    if given.dim() != captured.dim() or given.shape[free:] != captured.shape[free:]:
+        sizes = ["N", *map(str, captured.shape[1:])] if free else map(str, captured.shape)
+        raise DataError(
+            f"data for {name} has the shape {tuple(given.shape)}; {mg.name} takes "
+            f"({', '.join(sizes)})"
         )
-    return tensors[: len(names)]
+    real = given.is_floating_point()
+    if given.dtype != captured.dtype and (real or captured.is_floating_point()):
+        raise DataError(f"data for {name} is {given.dtype}; {mg.name} takes {captured.dtype}")
+    if real and bool(given.isnan().any()):
+        where = tuple(given.isnan().nonzero()[0].tolist())
+        raise DataError(f"data for {name} holds NaN, first at {where}; give finite numbers")
 
 
 def _observe(observed: dict[Node, dict[str, _Observed]], node: Node, value: Any) -> None:

@@ -259,10 +259,10 @@ def test_calibration_survives_poles(observer):
 
 def test_calibration_refuses_inputs_that_are_not_finite():
     mg, values = poles_graph()
-    for hole in (math.nan, math.inf):
+    for hole, name in ((math.nan, "NaN, first at"), (math.inf, "infinities")):
         holes = values.clone()
         holes[1, 2] = hole
-        with pytest.raises(DataError, match="calibration data for x holds infinities or NaN"):
+        with pytest.raises(DataError, match=f"data for x holds {name}"):
             calibrate_analysis_pass(mg, {"config": config(8), "data": [holes]})
 
 
