@@ -19,7 +19,7 @@ from mase_hw.graph.shapes import run_with
 # A magnitude from which a constant may mean "never".
 LARGE = 100.0
 # Magnitudes that may take its place, a quarter of an octave apart.
-BOUNDS = tuple(2.0 ** (step / 4) for step in range(-4, 53))
+BOUNDS: tuple[float, ...] = tuple(2.0 ** (step / 4) for step in range(-4, 53))
 # Outputs that differ by less, relative to their energy, are equal.
 TOLERANCE = 1e-9
 # By how much values of other data may lie further apart than those of the examples.
