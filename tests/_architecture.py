@@ -53,6 +53,8 @@ TOP_LEVEL = (
     "kernels",
     "tests",
     "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
     "LICENSE",
     "constraints.txt",
 )

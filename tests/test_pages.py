@@ -95,7 +95,7 @@ def test_every_page_is_reached_from_the_first() -> None:
     reached, waiting = set(), [ROOT / "README.md"]
     while waiting:
         page = waiting.pop()
-        if page not in reached and page.name == "README.md":
+        if page not in reached and page.suffix == ".md":
             reached.add(page)
             waiting += [(page.parent / link.partition("#")[0]).resolve() for link in links(page)]
     assert reached == set(PAGES)
