@@ -72,6 +72,7 @@ class Format(ABC):
         exact_bits: bits of the magnitudes that `from_scaled` takes.
         sparse: whether values lie so far apart that rounding is a part of a model's function, not
             an error of it: signs, powers of two.
+        rounds: whether it is a format at all, and not the word for none.
     """
 
     name: ClassVar[str]
@@ -81,6 +82,7 @@ class Format(ABC):
     scale_follows_data: ClassVar[bool] = False
     exact_bits: ClassVar[int] = 62
     sparse: ClassVar[bool] = False
+    rounds: ClassVar[bool] = True
 
     @abstractmethod
     def round_values(self, values: Tensor) -> Tensor:

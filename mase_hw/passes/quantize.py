@@ -119,9 +119,16 @@ def _check_folded(node: Node) -> None:
 
 
 def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, Any]]:
-    """Return the entry of every node that may have one: configured, or what it declares."""
+    """Return the entry of every node that may have one: configured, or what it declares.
+
+    Raises:
+        ConfigError: when a configuration gives no node a format.
+    """
     nodes = configurable(mg)
     own = {node: config.own(node.name, common(node).operator) for node in nodes}
+    unused = config.entries and all(entry is None for entry in own.values())
+    if unused and not _rounds(config.default):
+        _refuse_unused(mg, config, nodes)
     declaring = {node for node in nodes if own[node] is None and metadata(node).declared}
     found: dict[Node, Mapping[str, Any]] = {}
     for node in nodes:
@@ -133,6 +140,23 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, 
             entry = {"name": None} if between else config.default
         found[node] = entry
     return found
+
+
+def _rounds(entry: Mapping[str, Any]) -> bool:
+    name = entry.get("name")
+    return name is not None and format_class(str(name)).rounds
+
+
+def _refuse_unused(mg: MaseGraph, config: Configuration, nodes: Iterable[Node]) -> None:
+    """Raise for keys that no node of a graph has."""
+    kinds = sorted({str(common(node).operator) for node in nodes})
+    names = [node.name for node in nodes]
+    known = {"type": kinds, "name": names, "regex_name": names}
+    legal = "; ".join(f"by {item}: {', '.join(known[item]) or 'nothing'}" for item in config.by)
+    raise ConfigError(
+        f"configuration: {', '.join(config.entries)} selects nothing in {mg.name}, and there is no "
+        f"default, so that nothing has a number format; there is {legal}"
+    )
 
 
 def configurable(mg: MaseGraph) -> list[Node]:
@@ -218,6 +242,11 @@ def words_for(name: str) -> tuple[str, ...]:
 def check_keys(node: Node, entry: Mapping[str, Any]) -> None:
     """Raise ConfigError for a key that the node's operands or format do not have."""
     if entry.get("name") is None:
+        if lost := [key for key, value in entry.items() if key != "name" and value is not None]:
+            raise ConfigError(
+                f"configuration of {node.name} ({common(node).operator}): {lost[0]} is given, but "
+                "no name of a format, which says what it is of"
+            )
         return
     cls = format_class(str(entry["name"]))
     words: set[str] = set()

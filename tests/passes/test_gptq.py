@@ -10,6 +10,7 @@ from mase_hw.emit.flow import quantize
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.formats import make_format
 from mase_hw.graph import trace
+from mase_hw.passes.configuration import FLOAT
 from mase_hw.passes.gptq import Method, gptq, gptq_transform_pass, squared_error
 
 PLAIN = Method(0.01, order=False, scales=False, sweeps=0)
@@ -212,7 +213,7 @@ def test_what_layers_before_lost_is_made_up_for():
 def test_bad_arguments_are_named():
     model = nn.Sequential(nn.Linear(4, 4)).eval()
     x = torch.randn(3, 4)
-    plain = quantize(trace(model, x), {"by": "type"})
+    plain = quantize(trace(model, x), FLOAT)
     with pytest.raises(ConfigError, match="quantize it first"):
         gptq_transform_pass(plain)
     mg = quantize(trace(model, x), CONFIG)
