@@ -19,6 +19,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Operator, TensorSpec, operators
+from mase_hw.passes._signs import with_sign
 from mase_hw.passes._whole_numbers import input_format, whole_formats
 from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.configuration import Configuration
@@ -344,14 +345,29 @@ def _format(
     mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
 ) -> Format:
     cls, fields = open_format(mg, node, name, groups, entry)
+    said = said_of_sign(node, name, groups, entry)
     try:
         constant = _constant(mg, node, name)
         if constant is not None:
-            return cls.fit_values(constant, **fields)
+            least = float(constant.min()) if constant.numel() else 0.0
+            return cls.fit_values(constant, **with_sign(cls, fields, least, said))
         low, high = observed_range(node, name)
-        return cls.fit(low, high, **fields)
+        return cls.fit(low, high, **with_sign(cls, fields, low, said))
     except FormatError as error:
         raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
+
+
+def said_of_sign(
+    node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
+) -> str | None:
+    """Return the word by which an entry says whether a tensor has a sign.
+
+    None where another tensor's sign is taken, as a result takes that of the operand.
+    """
+    other = node.op == "call_function" and name == "data_out_0" and groups[:1] == ("data_in",)
+    if other and not shares_format(node):
+        return None
+    return next((word for word in groups if f"{word}_signed" in entry), None)
 
 
 def _constant(mg: MaseGraph, node: Node, name: str) -> Tensor | None:
