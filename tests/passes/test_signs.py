@@ -39,7 +39,7 @@ def test_results_of_a_rectifier_need_no_sign_and_weights_and_results_get_one():
 
 def test_a_weight_that_is_said_to_have_no_sign_is_refused():
     entry = {"name": "fixed", "data_in_width": 8, "weight_width": 8, "weight_signed": False}
-    with pytest.raises(FormatError, match="weight of linear_0 .*weight_signed is false"):
+    with pytest.raises(FormatError, match=r"weight of linear_0 .*weight_signed is false"):
         mase_hw.quantize(graph(), {"linear": {"config": entry}})
 
 
