@@ -85,9 +85,9 @@ class MaseGraph(nn.Module):
     It is a module: called, trained, moved to a device, saved. Parameters and buffers have the
     names of the captured model's. Once a pass has given it number formats, every operand and
     result is rounded to its format, with gradients straight through: calling the graph, its
-    `state_dict`, which then has an entry `number_formats`, and a trainer mean the quantised model. It starts in evaluation mode; `train()`
-    makes dropout drop and normalisation move its statistics, although the capture was in
-    evaluation mode.
+    `state_dict`, which then has an entry `number_formats`, and a trainer mean the quantised model.
+    It starts in evaluation mode; `train()` makes dropout drop and normalisation move its
+    statistics, although the capture was in evaluation mode.
 
     Attributes:
         name: the model's name, a valid identifier.
