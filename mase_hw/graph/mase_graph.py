@@ -21,7 +21,7 @@ from mase_hw.graph import calls
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.graph.metadata import metadata
-from mase_hw.graph.rebuild import drop_unused_state, get_tensor, rebuild
+from mase_hw.graph.rebuild import drop_unused_state, get_tensor, rebuild, spread_out
 from mase_hw.graph.table import graph_table, render
 from mase_hw.ops import Call, operator_for
 
@@ -303,6 +303,7 @@ class MaseGraph(nn.Module):
             take_state(self, state_dict[key])
         elif state_of(self) is not None:
             missing_keys.append(key)
+        spread_out(self.model)
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )

@@ -173,6 +173,22 @@ def test_weights_alone_are_taken_when_asked_for():
         plain.load_state_dict(first.state_dict())
 
 
+def test_constants_that_were_expanded_are_loaded():
+    class Masked(nn.Module):
+        def __init__(self, fill):
+            super().__init__()
+            self.layer, self.fill = nn.Linear(8, 3), fill
+
+        def forward(self, x):
+            return self.layer(x) * torch.full((1, 1), self.fill).expand(1, 3)
+
+    made = (mase_hw.quantize(trace(Masked(fill), X[:10], name="net")) for fill in (0.5, 0.25))
+    first, second = made
+    assert any("folded" in key for key in first.state_dict())
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(second(X), first(X))
+
+
 def test_a_graph_in_float_takes_the_state_of_its_model():
     model, mg = Branches(1).eval(), trace(Branches(0), X[:10])
     assert mg.state_dict().keys() == model.state_dict().keys()
