@@ -20,6 +20,7 @@ from mase_hw.hardware.route import RouteReport
 from mase_hw.hardware.route import route as route_folder
 from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
+from mase_hw.passes.configuration import says_nothing
 from mase_hw.passes.memory import Memory
 from mase_hw.passes.prune import prune_transform_pass
 from mase_hw.passes.prune_structure import prune_structure_transform_pass
@@ -95,7 +96,7 @@ def emit_verilog(
     else:
         mg = trace(model, example_inputs, name=name)
     check_finite(mg)
-    if config is not None or not mg.has_formats:
+    if not (mg.has_formats and says_nothing(config)):
         mg = quantize(mg, config, data=data, reuse=reuse)
     elif reuse:
         mg = with_laps(mg)

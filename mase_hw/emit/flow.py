@@ -8,7 +8,6 @@ from typing import Any
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError, EmissionError, ParallelismError
-from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.laps import laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
@@ -41,13 +40,6 @@ from mase_hw.passes.reuse import insert_laps_transform_pass, share_ranges_analys
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
 from mase_hw.timing.memory import external_memory
-
-DEFAULT_CONFIG: Mapping[str, Any] = {
-    "by": "type",
-    "default": {
-        "config": {"name": DEFAULT_FORMAT, "data_in_width": 8, "weight_width": 8, "bias_width": 8}
-    },
-}
 
 
 def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> MaseGraph:
@@ -86,8 +78,8 @@ def quantize(
 
     Args:
         mg: a captured graph.
-        config: see `quantize_transform_pass`; without one, 8-bit fixed point everywhere with
-            fractions fitted to the observed ranges.
+        config: see `quantize_transform_pass`; without one, or with an empty one, 8-bit fixed point
+            everywhere with fractions fitted to the observed ranges.
         data: batches of inputs on which ranges are observed, and the first of which are run in
             the formats; the example inputs without.
         reuse: let layers that are alike run on the hardware of one: they get the same formats.
@@ -103,7 +95,7 @@ def quantize(
             "mase_hw.nn.quantize_layers"
         )
     stage("number formats")
-    config = config if config is not None else DEFAULT_CONFIG
+    config = {} if config is None else config
     mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
     if reuse:
         mg, _ = insert_laps_transform_pass(mg)
