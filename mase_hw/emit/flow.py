@@ -12,6 +12,7 @@ from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.laps import laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
+from mase_hw.graph.source import naming_units
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
 from mase_hw.hardware.memory import external_memory
@@ -71,6 +72,7 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
     return mg
 
 
+@naming_units()
 def quantize(
     mg: MaseGraph,
     config: Mapping[str, Any] | None = None,
