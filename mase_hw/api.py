@@ -16,6 +16,7 @@ from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
 from mase_hw.graph.memory import GENERIC, ON_CHIP
+from mase_hw.graph.source import naming_units
 from mase_hw.hardware.route import RouteReport
 from mase_hw.hardware.route import route as route_folder
 from mase_hw.hardware.synth import SynthesisReport
@@ -48,6 +49,7 @@ def compress(
     return CompressionPipeline.from_config(config)(mg, split, **options)
 
 
+@naming_units()
 def emit_verilog(
     model: nn.Module | MaseGraph,
     example_inputs: Any = None,
@@ -126,6 +128,7 @@ def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGra
     return chosen(mg, options)[0]
 
 
+@naming_units()
 def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) -> SimulationReport:
     """Simulate a project and compare every output bit with the integer reference.
 

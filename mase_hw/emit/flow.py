@@ -11,6 +11,7 @@ from mase_hw.errors import ConfigError, EmissionError, ParallelismError
 from mase_hw.graph.laps import laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
+from mase_hw.graph.source import naming_units
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
 from mase_hw.passes.agreement import FirstExamples, measure_agreement_analysis_pass
@@ -67,6 +68,7 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
     return mg
 
 
+@naming_units()
 def quantize(
     mg: MaseGraph,
     config: Mapping[str, Any] | None = None,

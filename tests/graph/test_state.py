@@ -9,7 +9,7 @@ from safetensors.torch import load, save
 from torch import nn
 
 import mase_hw
-from mase_hw.bench._fidelity_training import RECIPES, round_trip
+from tests.bench.fidelity_training import RECIPES, round_trip
 from mase_hw.errors import DataError
 from mase_hw.formats import formats
 from mase_hw.graph import trace
