@@ -38,6 +38,7 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.memory import ExternalMemory, Place
 from mase_hw.hardware.timing import Prediction, predict
 from mase_hw.ops import Call
+from mase_hw.passes.expected_agreement import model_agreement
 
 Use = tuple[Node, str]
 
@@ -72,7 +73,7 @@ def build_design(mg: MaseGraph) -> Design:
     Raises:
         EmissionError: for names that collide in the top.
     """
-    keeps_state = mg.keeps_state
+    keeps_state, agreement = mg.keeps_state, model_agreement(mg)
     mg = physical(mg)
     prediction = predict(mg)
     builder = _Builder(prediction.memory)
@@ -116,6 +117,7 @@ def build_design(mg: MaseGraph) -> Design:
         pack_image(builder.external, builder.outside) if builder.external else b"",
         prediction.sketched,
         keeps_state,
+        agreement,
     )
     check_names(design)
     return design
