@@ -124,7 +124,8 @@ def checksum(mg: MaseGraph) -> int:
     found = 0
     for node in mg.nodes:
         if node.op == "get_attr":
-            value = mg.constant(node).detach().cpu().contiguous()
+            # A copy: what torch.export loads may not be looked into where it lies.
+            value = mg.constant(node).detach().cpu().contiguous().clone()
             found = zlib.crc32(value.reshape(-1).view(torch.uint8).numpy().data, found)
         known = metadata(node).common
         if known is not None:
