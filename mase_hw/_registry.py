@@ -15,14 +15,14 @@ T = TypeVar("T")
 LISTED, SHOWN = 40, 8
 
 
-def discover(package: str, base: type[T], group: str) -> Iterator[type[T]]:
+def discover(package: str, base: type[T], group: str | None = None) -> Iterator[type[T]]:
     """Yield every concrete subclass of `base` defined in `package` or by an entry point.
 
     Args:
         package: dotted name of the folder that is walked; files with a leading underscore are
             contracts and helpers, not units.
         base: the contract.
-        group: entry-point group through which other distributions add units.
+        group: entry-point group through which other distributions add units, where they may.
     """
     folder = importlib.import_module(package)
     for module_info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda info: info.name):
@@ -32,7 +32,7 @@ def discover(package: str, base: type[T], group: str) -> Iterator[type[T]]:
         for member in vars(module).values():
             if _is_unit(member, base) and member.__module__ == module.__name__:
                 yield member
-    for entry_point in sorted(entry_points(group=group), key=lambda entry: entry.name):
+    for entry_point in sorted(entry_points(group=group or ""), key=lambda entry: entry.name):
         yield entry_point.load()
 
 

@@ -61,3 +61,7 @@ class DataError(MaseError):
 
 class SearchError(MaseError):
     """A search cannot start, go on or give a result."""
+
+
+class OutputError(MaseError):
+    """A file of results cannot be written, or is somebody else's."""

@@ -433,6 +433,7 @@ def _check(
     request: RunRequest, result: RunResult, expected: Mapping[str, Tensor]
 ) -> list[StreamCheck]:
     """Check probes, which come in topological order, and then outputs."""
+    where = {item.node: item.where for item in request.summary.nodes}
     return [
         check_stream(
             stream,
@@ -440,6 +441,7 @@ def _check(
             result.streams[stream.name],
             seed=request.seed,
             waveform=result.waveform,
+            where=where.get(stream.node, ""),
         )
         for stream in (*request.probes, *request.summary.outputs)
         if stream.name in expected

@@ -11,10 +11,11 @@ from pathlib import Path
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "errors",
-        "_figure",
         "_drawing",
         "_config_file",
         "_cache",
+        "_results",
+        "_processes",
         "_registry",
         "_stages",
         "_resources",
@@ -29,18 +30,19 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cells",),
     ("ops",),
     ("graph",),
+    ("timing",),
     ("passes",),
     ("hardware",),
     ("emit",),
     ("sim", "proof"),
     ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
-    ("api", "experiments", "bench", "doctor", "cli", "__init__", "tutorials"),
+    ("api", "experiments", "doctor", "cli", "__init__", "tutorials"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.
 MAPPED = ("sim", "kernels", "rtl", "templates")
 # Where no operator and no format may be named.
-NEUTRAL = ("mase_hw/passes", "mase_hw/search", "mase_hw/emit", "sim", "templates")
+NEUTRAL = ("mase_hw/timing", "mase_hw/passes", "mase_hw/search", "mase_hw/emit", "sim", "templates")
 TEXT_SUFFIXES = (".j2", ".cpp", ".h", ".sv", ".vlt")
 TOP_LEVEL = (
     "pyproject.toml",
@@ -51,6 +53,8 @@ TOP_LEVEL = (
     "kernels",
     "tests",
     "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
     "LICENSE",
     "constraints.txt",
 )
@@ -139,6 +143,15 @@ def upward_imports(root: Path) -> list[str]:
     return found
 
 
+def imports_of_tests(root: Path) -> list[str]:
+    """Return every import of the tests, or of their bench, by the package."""
+    return [
+        f"{path.relative_to(root)}:{line}: {name}"
+        for path, _ in _modules(root)
+        for line, name in _imports(ast.parse(path.read_text()), _package(root, path), "tests")
+    ]
+
+
 def package_circles(root: Path) -> list[str]:
     """Return the groups of packages that import each other, directly or through others."""
     edges: dict[str, set[str]] = {}
@@ -189,8 +202,8 @@ def _layer_of(root: Path, imported: str) -> str:
     return name if any(folder.exists() for folder in folders) else "__init__"
 
 
-def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the dotted name of everything imported from `mase_hw`."""
+def _imports(tree: ast.Module, package: str, source: str = "mase_hw") -> Iterator[tuple[int, str]]:
+    """Yield the line and the dotted name of everything imported from `source`."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -198,8 +211,8 @@ def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             parents = package.split(".")
             base = parents[: len(parents) - node.level + 1] if node.level else []
-            source = ".".join([*base, *([node.module] if node.module else [])])
-            names = [f"{source}.{alias.name}" for alias in node.names]
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names = [f"{module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             names = [
                 argument.value
@@ -207,7 +220,7 @@ def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
             ]
         for name in names:
-            if name == "mase_hw" or name.startswith("mase_hw."):
+            if name == source or name.startswith(f"{source}."):
                 yield node.lineno, name
 
 

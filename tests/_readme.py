@@ -1,4 +1,4 @@
-"""The pages of the tree (every README.md), their blocks of code, and the folder to run them in."""
+"""The pages of the tree (every README.md, and those beside the first), their blocks of code, and the folder to run them in."""
 
 import os
 import re
@@ -46,7 +46,7 @@ def pages() -> list[Path]:
     """Return every page, by its path."""
     return sorted(
         path
-        for path in ROOT.rglob("README.md")
+        for path in {*ROOT.glob("*.md"), *ROOT.rglob("README.md")}
         if not any(part.startswith(HIDDEN) for part in path.relative_to(ROOT).parts[:-1])
     )
 

@@ -7,6 +7,7 @@ import pytest
 from mase_hw.formats import formats
 from mase_hw.ops import operators
 from tests._architecture import (
+    imports_of_tests,
     misnamed_modules,
     missing_packages,
     named_units,
@@ -44,6 +45,13 @@ def test_no_operator_or_format_is_named_outside_its_folder() -> None:
 
 def test_layers_import_downwards() -> None:
     assert upward_imports(ROOT) == []
+
+
+def test_the_package_imports_no_test(tmp_path: Path) -> None:
+    assert imports_of_tests(ROOT) == []
+    text = "def f():\n    from tests.bench import benchmarks\n"
+    root = write(tmp_path, {"mase_hw/api.py": text})
+    assert imports_of_tests(root) == ["mase_hw/api.py:2: tests.bench.benchmarks"]
 
 
 def test_no_packages_import_each_other() -> None:

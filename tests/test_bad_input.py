@@ -611,10 +611,6 @@ def test_a_missing_verilator(run: Run, project: Path, monkeypatch: pytest.Monkey
 def test_usage_errors(run: Run) -> None:
     assert_refused(run("emit-verilog"), 2, "Missing argument")
     assert_refused(run("emit"), 2, "No such command", "emit")
-    assert_refused(run("bench", "nothing"), 1, "'nothing'", "known: ")
-    only = ("bench", "clock", "--only", "lineer8x1")
-    assert_refused(run(*only), 1, "'lineer8x1'", "did you mean linear8x1", "known: add, ")
-    assert_refused(run("bench", "flow", "--only", "add"), 1, "'flow' are measured together")
 
 
 @pytest.mark.parametrize(

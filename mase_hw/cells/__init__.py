@@ -31,7 +31,6 @@ from mase_hw.cells._parts import (
     Turn,
     Zeros,
 )
-from mase_hw.cells._progress import progress_cycles, streams
 from mase_hw.cells._sketch import MOVES, SAMPLES, Curve, sampled
 from mase_hw.cells.composite import Composite
 from mase_hw.cells.rom_source import RomSource
@@ -86,9 +85,7 @@ __all__ = [
     "fact",
     "in_turn",
     "met",
-    "progress_cycles",
     "sampled",
-    "streams",
 ]
 
 

@@ -653,8 +653,8 @@ def stored(
 
     A result is read `delay` cycles after the last beat that it needs was stored, when there is room
     for it behind: a register that its consumer empties, or a pipeline that never stops (`Steps`). A
-    place is free the cycle after its last read. As many beats enter as what has been read makes
-    room for, then as much is read as what has entered allows, and so on.
+    place is free the cycle after its last read. Beats first enter as if there were room for all;
+    what is then read late holds them up, until nothing changes.
 
     Args:
         arrivals: when beats are offered.
@@ -665,29 +665,19 @@ def stored(
         start: the first cycle in which a result is read.
         delay: cycles from when the last beat that a result needs is stored to when it may be read.
     """
-    come = met(arrivals)
     free = behind(gone) if latency == 1 else behind(gone, Steps(latency).depth) + 1
     free = np.maximum(free, start)
-    reach = np.maximum.accumulate(needs)
-    taken, read = np.empty_like(come), np.empty_like(free)
-    entered, left = slice(0), slice(0)
-    while left.stop < read.size or entered.stop < come.size:
-        entered = slice(entered.stop, int(np.searchsorted(room, left.stop)))
-        waits = room[entered]
-        place = np.where(waits < 0, come[entered], read[np.maximum(waits, 0)] + 1)
-        taken[entered] = _following(taken, entered, np.maximum(come[entered], place))
-        left = slice(left.stop, int(np.searchsorted(reach, entered.stop)))
-        ready = np.maximum(taken[needs[left]] + delay, free[left])
-        read[left] = _following(read, left, ready)
+    come = met(arrivals)
+    awaits = room >= 0
+    taken, settled = come, False
+    while not settled:
+        read = one_per_cycle(np.maximum(free, taken[needs] + delay))
+        entered = come.copy()
+        entered[awaits] = np.maximum(entered[awaits], read[room[awaits]] + 1)
+        entered = one_per_cycle(entered)
+        taken, settled = entered, np.array_equal(entered, taken)
     offered = read + 1 if latency == 1 else np.maximum(read + latency, behind(gone) + 1)
     return Moves(dict.fromkeys(arrivals, taken), offered)
-
-
-def _following(moved: Cycles, part: slice, possible: Cycles) -> Cycles:
-    """Return when the beats of a part move, one a cycle, behind those that have moved."""
-    if part.start and possible.size:
-        possible[0] = max(possible[0], moved[part.start - 1] + 1)
-    return one_per_cycle(possible)
 
 
 def through(last: Cycles, needs: Cycles) -> Cycles:

@@ -75,5 +75,5 @@ class AxiReadPort(Cell):
 
     @property
     def motion(self) -> Motion:
-        """As the memory delivers (`mase_hw.hardware.memory`)."""
+        """As the memory delivers (`mase_hw.timing.memory`)."""
         return Steps(0)

@@ -17,7 +17,7 @@ from mase_hw.cells.stream_replay import StreamReplay
 class AxiSource(Cell):
     """A reader of one region, with its double buffer.
 
-    When its words come, the model of the shared port says (`mase_hw.hardware.memory`).
+    When its words come, the model of the shared port says (`mase_hw.timing.memory`).
 
     Attributes:
         port: the stream of words.

@@ -6,13 +6,16 @@ Heavy imports happen inside the commands, so that help is printed at once.
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import typer
 
-from mase_hw.errors import MaseError
+from mase_hw._cache import cache_folder
+from mase_hw.errors import CacheError, MaseError
 
 INTERRUPTED = 130
 
@@ -52,6 +55,9 @@ def emit_verilog_main() -> None:
 
 
 def _run(app: Callable[[], None]) -> None:
+    with suppress(CacheError):
+        # Else torch makes a folder in that of temporary files, and leaves it.
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder("torch")))
     try:
         app()
     except MaseError as error:

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from mase_hw.cells import Cell, RomSource, progress_cycles
+from mase_hw.cells import Cell, RomSource
 from mase_hw.emit.library import library_ports
 from mase_hw.errors import EmissionError
 from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry import TensorSpec
 from mase_hw.graph.agreement import ModelAgreement
-from mase_hw.hardware.memory import ExternalMemory
+from mase_hw.timing.bounds import progress_cycles
+from mase_hw.timing.memory import ExternalMemory
 
 DESIGN_VERSION = 2
 TOP = "top"
@@ -248,6 +249,11 @@ class NodeSummary:
     work_cycles: int
     multipliers: int
     source: str
+
+    @property
+    def where(self) -> str:
+        """The module, and the user's source line where it is known."""
+        return ", ".join(item for item in (self.module, self.source) if item and item != "-")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 import numpy as np
 import numpy.typing as npt
 
-from mase_hw.hardware.memory import ExternalMemory, Place
+from mase_hw.timing.memory import ExternalMemory, Place
 
 Octets = npt.NDArray[np.uint8]
 

@@ -14,12 +14,12 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
-from mase_hw.hardware.memory import external_memory
 from mase_hw.passes.agreement import (
     FirstExamples,
     is_measured,
     measure_agreement_analysis_pass,
 )
+from mase_hw.passes.bound_fills import bound_fills_transform_pass
 from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.decompose import (
@@ -33,6 +33,7 @@ from mase_hw.passes.fold import (
 from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.look_up_positions import look_up_positions_transform_pass
+from mase_hw.passes.losses import drop_losses_transform_pass
 from mase_hw.passes.memory import Memory
 from mase_hw.passes.merge_thresholds import merge_thresholds_transform_pass
 from mase_hw.passes.progress import verify_progress_analysis_pass
@@ -43,6 +44,7 @@ from mase_hw.passes.remove_identity import remove_identity_transform_pass
 from mase_hw.passes.reuse import insert_laps_transform_pass, share_ranges_analysis_pass
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
+from mase_hw.timing.memory import external_memory
 
 DEFAULT_CONFIG: Mapping[str, Any] = {
     "by": "type",
@@ -68,6 +70,7 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     mg, _ = look_up_positions_transform_pass(mg, {})
     mg, _ = raise_masks_transform_pass(mg, {})
+    mg, _ = bound_fills_transform_pass(mg, {})
     mg, _ = decompose_transform_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {"training": True})
     mg, _ = fold_constants_transform_pass(mg, {})
@@ -137,6 +140,7 @@ def lowered(mg: MaseGraph) -> MaseGraph:
     """
     # What acts in training alone.
     mg, _ = remove_identity_transform_pass(mg, {})
+    mg, _ = drop_losses_transform_pass(mg, {})
     check(mg)
     if any(node.op == "get_attr" for node in mg.outputs):
         mg = mg.copy()

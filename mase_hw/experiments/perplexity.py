@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mase_hw._results import result_file
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import MARKERS, label, logarithmic, new_figure
 
@@ -97,7 +98,8 @@ def measure(folder: Path, scope: Scope, progress: Progress) -> Outcome:
         key = f"{name}, {method}"
         if key not in losses:
             losses[key] = subject.losses(name, method)
-            known.write_text(json.dumps(losses, indent=1))
+            with result_file(known) as made:
+                made.write_text(json.dumps(losses, indent=1))
         progress(done + 1, len(runs))
     rows = list(_rows(runs, losses))
     figure = _draw(rows)

@@ -230,6 +230,21 @@ class Format(ABC):
             raise FormatError("a constant holds what is no finite number; give a finite one")
         return cls.fit(float(values.min()), float(values.max()), **fields)
 
+    @classmethod
+    def covering(cls, formats: Sequence[Format], minimum: float, maximum: float) -> Format | None:
+        """Return one format for those who take values in `[minimum, maximum]` in any of `formats`.
+
+        Its steps are as small as the smallest of theirs, and it reaches as far as the values do or
+        the furthest of them. None for a family whose range follows the values by itself: the one
+        that loses least serves all.
+
+        Args:
+            formats: two formats of this class, or more.
+            minimum: the least value.
+            maximum: the largest value.
+        """
+        return None
+
     def scaled(self, octaves: float) -> Self | None:
         """Return the format whose values are `2**octaves` times these, to the nearest it has.
 

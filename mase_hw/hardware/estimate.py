@@ -2,8 +2,9 @@
 
 Every cell says what it is made of (`Cell.parts`). Flip-flops, carry chains, DSP blocks, block RAMs
 and memory bits of a part follow from rules (`mase_hw.hardware._part_rules`); its look-up tables are
-a few amounts times coefficients that `mase-hw estimate --fit` finds by least squares on what Yosys
-counted of single cells. The target is that of `synth_xilinx -family xcup`.
+a few amounts times coefficients, found by least squares on what Yosys counted of single cells (in a
+checkout, `python -m tests.bench.refit` finds them again). The target is that of `synth_xilinx
+-family xcup`.
 
 The clock rate is that of another family, for which nextpnr places and routes: see
 `mase_hw.hardware.clock`.
@@ -37,9 +38,9 @@ from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import consumers
 from mase_hw.hardware._part_rules import EXACT, taken
 from mase_hw.hardware.clock import Clock, predicted
-from mase_hw.hardware.memory import ExternalMemory, external_memory
-from mase_hw.hardware.timing import predict
 from mase_hw.ops import Call
+from mase_hw.timing.memory import ExternalMemory, external_memory
+from mase_hw.timing.prediction import predict
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -39,7 +39,9 @@ class MaskedFill(Composite):
         if value is None or value.numel() != 1 or not math.isfinite(float(value)):
             return None
         mask, data = operands["data_in_1"], operands["data_in_0"]
-        return [torch.ops.aten.where.ScalarSelf(mask, float(value), data)]
+        real = call.operands["data_in_0"].dtype.startswith(("float", "bfloat"))
+        number = float(value) if real else int(value)
+        return [torch.ops.aten.where.ScalarSelf(mask, number, data)]
 
     def examples(self) -> list[Example]:
         """A mask that streams, and a constant one."""

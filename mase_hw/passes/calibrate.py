@@ -22,6 +22,7 @@ from mase_hw.ops import operator_for
 from mase_hw.passes import quantize
 from mase_hw.passes._observers import OBSERVERS, Fit, Observer, Sample, check_percentile
 from mase_hw.passes.configuration import Configuration
+from mase_hw.passes.shared_formats import keeps_format, shares_format
 from mase_hw.passes.software_metadata import batch_inputs, batches_of
 
 Observations = Mapping[str, Mapping[str, Sample]]
@@ -177,7 +178,7 @@ def _open_tensors(
     """Return the tensors of a node that need a format of their own, their words and entry."""
     if node not in configured:
         return []
-    if quantize.shares_format(node):
+    if shares_format(node):
         return [("data_out_0", quantize.SHARED, entry)]
     tensors = [(name, quantize.words_for(name), entry) for name in common(node).operands]
     if quantize.mentions(entry, quantize.RESULT):
@@ -190,7 +191,7 @@ def _open_tensors(
 def _feeds(node: Node, configured: set[Node]) -> bool:
     """Return true when a configured node takes the result, perhaps through nodes that keep it."""
     return any(
-        user in configured or (quantize.keeps_format(user) and _feeds(user, configured))
+        user in configured or (keeps_format(user) and _feeds(user, configured))
         for user, _ in consumers(node)
     )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.fx import Node
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class, make_format
+from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
@@ -21,6 +23,8 @@ from mase_hw.ops import Operator, TensorSpec, operators
 from mase_hw.passes._whole_numbers import input_format, whole_formats
 from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.configuration import Configuration
+from mase_hw.passes.losses import part_inputs
+from mase_hw.passes.shared_formats import SharedFormats, casts, keeps_format, shares_format
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 
 RESULT = "data_out"
@@ -37,9 +41,11 @@ def quantize_transform_pass(
     operand `data_in` means every operand that streams, `data_in_1` one of them. `name` is the
     format of all operands, `<operand>_name` of one. A fraction that is not given is fitted to the
     values: of the constant itself, or as observed on the example inputs. Without `data_out_*` a
-    result takes its consumer's input format, and the graph's output the last operator's. An
-    operator that has no hardware for its consumer's format gives a result with the fields of its
-    own operand's format, which is cast. Operators that keep a format need no entry.
+    result takes the format that serves all its consumers (`serving_formats`), outputs of the graph
+    among them, in whatever order they stand; each rounds it to its own format on its own edge. An
+    output that nothing else takes has the last operator's. An operator that has no hardware for
+    its consumers' formats gives a result with the fields of its own operand's format, which is
+    cast. Operators that keep a format need no entry.
 
     A layer of the model that declares formats keeps them, unless a key selects its node. What it
     leaves open is the default's: a bias that it does not round, and a result that no other layer
@@ -59,7 +65,8 @@ def quantize_transform_pass(
     if not all(metadata(node).software for node in nodes):
         mg, _ = add_software_metadata_analysis_pass(mg, {})
         nodes = [node for node in mg.nodes if node.op == "call_function"]
-    entries, whole = entries_of(mg, config), whole_formats(mg)
+    losses = loss_nodes(mg)
+    entries, whole = entries_of(mg, config), whole_formats(mg, losses)
     for node in nodes:
         if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
             update(node, declared={})
@@ -74,24 +81,27 @@ def quantize_transform_pass(
         if node in configured and mentions(entry, RESULT)
     }
     # What leaves the graph has the fields of the operand's format, its fraction fitted if open.
-    last = {
-        node: _format(mg, node, "data_out_0", *words_for_result(node, entries[node], config))
-        for node in configured
-        if not _gives(mg, node, _wanted(node, configured))
-    }
+    words = {node: words_for_result(node, entries[node], config) for node in configured}
     if config.default.get("name") is not None:
         # An input that only layout operators read.
-        last |= {
-            node: _format(mg, node, "data_out_0", ("data_in", "data_in_0"), config.default)
-            for node in mg.inputs
-            if _wanted(node, configured) is None
-        }
-    explicit |= {node: formats["data_out_0"] for node, formats in whole.items()}
+        inputs = [node for node in mg.inputs if node not in losses]
+        words |= dict.fromkeys(inputs, (("data_in", "data_in_0"), config.default))
+    alone = {node: partial(_result_format, mg, *given) for node, given in words.items()}
+    shared = SharedFormats(mg, configured, alone)
+    shared.widen_joined(configured - explicit.keys())
+    explicit |= {
+        node: formats["data_out_0"]
+        for node, formats in whole.items()
+        if node in words or shared.wanted(node)
+    }
     for node in mg.inputs:
-        if (found := input_format(node, _wants(node, configured))) is not None:
+        found = input_format(node, shared.wanted(node))
+        if found is not None and node not in whole:
             explicit[node] = found
     for node in mg.nodes:
-        _set_result(mg, node, configured, {**last, **explicit})
+        if node not in losses:
+            _set_result(mg, node, configured, shared, explicit)
+    part_inputs(mg, losses)
     return insert_casts_transform_pass(mg, {})
 
 
@@ -110,7 +120,7 @@ def _check_folded(node: Node) -> None:
 
 def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, Any]]:
     """Return the entry of every node that may have one: configured, or what it declares."""
-    nodes = [node for node in mg.nodes if node.op == "call_function" and casts(node)]
+    nodes = configurable(mg)
     own = {node: config.own(node.name, common(node).operator) for node in nodes}
     declaring = {node for node in nodes if own[node] is None and metadata(node).declared}
     found: dict[Node, Mapping[str, Any]] = {}
@@ -123,6 +133,13 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, 
             entry = {"name": None} if between else config.default
         found[node] = entry
     return found
+
+
+def configurable(mg: MaseGraph) -> list[Node]:
+    """Return the nodes that a configuration may give formats: none of a loss, see `loss_nodes`."""
+    losses = loss_nodes(mg)
+    nodes = [node for node in mg.nodes if node.op == "call_function" and node not in losses]
+    return [node for node in nodes if casts(node)]
 
 
 def _leads_to(node: Node, declaring: set[Node]) -> bool:
@@ -308,6 +325,12 @@ def _format(
         raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
 
 
+def _result_format(
+    mg: MaseGraph, groups: tuple[str, ...], entry: Mapping[str, Any], node: Node
+) -> Format:
+    return _format(mg, node, "data_out_0", groups, entry)
+
+
 def _constant(mg: MaseGraph, node: Node, name: str) -> Tensor | None:
     """Return the values of a constant operand, with those of layers that share its hardware."""
     if node.op != "call_function":
@@ -373,24 +396,6 @@ def _options(node: Node) -> Mapping[str, range]:
     return operators()[operator].options if operator is not None else {}
 
 
-def casts(node: Node) -> bool:
-    """Return true for a node whose operands and result may differ in format."""
-    operator = common(node).operator
-    return operator is not None and operators()[operator].casts
-
-
-def keeps_format(node: Node) -> bool:
-    """Return true for a node whose result takes its operand's format unless configured."""
-    operator = common(node).operator
-    return operator is not None and operators()[operator].keeps_format
-
-
-def shares_format(node: Node) -> bool:
-    """Return true for a node whose operands and results are all in one format."""
-    operator = common(node).operator
-    return operator is not None and operators()[operator].shares_format
-
-
 def _operator(node: Node) -> Operator:
     return operators()[str(common(node).operator)]
 
@@ -399,31 +404,6 @@ def _own_format(mg: MaseGraph, node: Node) -> Format | None:
     """Return the format of a result that no configuration chooses."""
     operator = common(node).operator
     return operators()[operator].result_format(mg.call(node)) if operator is not None else None
-
-
-def _wanted(node: Node, configured: set[Node]) -> Format | None:
-    """Return the input format of the nearest configured consumer, None when there is none."""
-    return next(_wants(node, configured), None)
-
-
-def _wants(node: Node, configured: set[Node]) -> Iterator[Format | None]:
-    """Yield the input formats of the nearest configured consumers."""
-    for user, name in consumers(node):
-        if user in configured:
-            yield common(user).operands[name].format
-        elif keeps_format(user) and (found := _wanted(user, configured)) is not None:
-            yield found if found.name in _operator(user).formats else None
-
-
-def _gives(mg: MaseGraph, node: Node, wanted: Format | None) -> bool:
-    """Return true when a node's operator has hardware for a result in the format `wanted`."""
-    if wanted is None:
-        return False
-    if wanted.name == common(node).operands["data_in_0"].quantized.name:
-        return True
-    call = mg.call(node)
-    results = {name: spec.with_format(wanted) for name, spec in call.results.items()}
-    return not call.operator.problems(replace(call, results=results))
 
 
 def _for_rank(given: Format | None, rank: int) -> Format | None:
@@ -437,7 +417,11 @@ def _for_rank(given: Format | None, rank: int) -> Format | None:
 
 
 def _set_result(
-    mg: MaseGraph, node: Node, configured: set[Node], results: Mapping[Node, Format]
+    mg: MaseGraph,
+    node: Node,
+    configured: set[Node],
+    shared: SharedFormats,
+    explicit: Mapping[Node, Format],
 ) -> None:
     if node.op not in ("placeholder", "call_function"):
         return
@@ -452,7 +436,7 @@ def _set_result(
     elif node in configured and shares_format(node):
         result = common(node).operands["data_in_0"].format
     elif node.op == "placeholder" or node in configured:
-        result = results.get(node) or _wanted(node, configured)
+        result = explicit.get(node) or shared.of(node)
     elif keeps_format(node) and stream_operands(node):
         result = common(stream_operands(node)[0][1]).results["data_out_0"].format
         operands = {name: spec.with_format(result) for name, spec in known.operands.items()}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._drawing import bars, curves, save_figure, spans
+from mase_hw._results import result_file
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
@@ -56,9 +57,8 @@ def write_report(
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write rows as CSV; a row may lack columns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    with path.open("w", newline="") as file:
+    with result_file(path) as made, made.open("w", newline="") as file:
         table = csv.DictWriter(file, columns)
         table.writeheader()
         table.writerows(rows)
@@ -67,8 +67,8 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 def write_json(path: Path, content: Any) -> Path:
     """Write JSON; numbers that it does not have become text."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(_finite(content), indent=2) + "\n")
+    with result_file(path) as made:
+        made.write_text(json.dumps(_finite(content), indent=2) + "\n")
     return path
 
 

@@ -12,9 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from mase_hw._resources import template_environment
-from mase_hw.cells import Cell, Origin, Port, Steps, Value, met, streams
+from mase_hw.cells import Cell, Origin, Port, Steps, Value, met
 from mase_hw.cells.cat import STORED, Merge
 from mase_hw.formats import Encoding
+from mase_hw.timing.bounds import streams
 
 TOP = "proof"
 # Inferences of the runs that bounds of time are measured in, at least and at most; and how often

@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from mase_hw._processes import tool_group
 from mase_hw.errors import ProofError, ToolError
 from mase_hw.proof._copies import COPIES, Copies
 from mase_hw.proof._induction import Induction, Relation
@@ -111,8 +112,9 @@ class Circuit:
         self._solver, self._folder = solver(), folder
         command = [sys.executable, "-P", str(WORKER), top, *sources]
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
-        )
+            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False,
+            process_group=tool_group(),
+        )  # fmt: skip
         if done.returncode or not (folder / "names.json").is_file():
             raise ProofError(f"Yosys cannot read the module: {failure(done.stdout + done.stderr)}")
         self._step = Transition.read(folder / "step.aig")
@@ -306,6 +308,7 @@ class Circuit:
                 errors="replace",
                 check=False,
                 timeout=2 * limit_seconds + 30,
+                process_group=tool_group(),
             )
         except subprocess.TimeoutExpired:
             return ""

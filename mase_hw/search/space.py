@@ -31,6 +31,7 @@ from mase_hw.graph.metadata import common
 from mase_hw.passes import quantize
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.prune import ARGUMENTS, report_sparsity_analysis_pass
+from mase_hw.passes.shared_formats import casts
 from mase_hw.passes.skip import skippable
 from mase_hw.search._values import (
     Condition,
@@ -100,7 +101,7 @@ class Space:
         entries: dict[str, dict[str, Item]] = {}
         legal: dict[str, dict[str, set[str]]] = {}
         for node in nodes:
-            if not quantize.casts(node):
+            if not casts(node):
                 continue
             entry = config.for_node(node.name, common(node).operator)
             legal[node.name] = _legal_keys(node, entry)

@@ -11,8 +11,7 @@ from mase_hw.cells import MOVES, SAMPLES, Cell, Curve, Netlist, cells, sampled
 from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.hardware import timing
-from mase_hw.passes import fifo, progress
+from mase_hw.timing import deadlock, depths, prediction
 
 SINGLE = [cell for kind in cells() for cell in kind.samples()]
 # A buffer that a short image fills holds an image back until what needs it has come: of several
@@ -131,13 +130,13 @@ def test_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """A design large enough for some beats alone is predicted as it is from all beats, nearly."""
     graph = _residual()
     whole = to_hardware(graph)
-    exact = timing.predict(whole)
+    exact = prediction.predict(whole)
     assert sum(exact.work_cycles.values()) < MOVES
     assert not exact.sketched
-    for module in (timing, fifo, progress):
+    for module in (prediction, depths, deadlock):
         monkeypatch.setattr(module, "MOVES", 0)
     some = to_hardware(graph)
-    found = timing.predict(some)
+    found = prediction.predict(some)
     assert found.sketched
     assert found.interval_cycles == exact.interval_cycles
     assert found.latency_cycles == pytest.approx(exact.latency_cycles, rel=0.01)
@@ -147,7 +146,7 @@ def test_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_queue_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A design that stops is refused from some beats, too."""
-    for module in (timing, fifo, progress):
+    for module in (prediction, depths, deadlock):
         monkeypatch.setattr(module, "MOVES", 0)
     graph = _residual()
     queues = [node.name for node in to_hardware(graph).nodes if "fifo" in node.name]

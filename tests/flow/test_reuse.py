@@ -12,7 +12,7 @@ from mase_hw.graph.laps import laps_of
 from mase_hw.graph.physical import physical
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.hardware.estimate import estimate_nodes
-from mase_hw.hardware.timing import predict
+from mase_hw.timing.prediction import predict
 
 LAYERS = 3
 

@@ -5,12 +5,12 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from mase_hw.bench._architectures import ARCHITECTURES, model_and_inputs
 from mase_hw.emit.flow import quantize
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.plain import plain
 from mase_hw.graph.quantized import GraphRun
 from tests._close import assert_same
+from tests.bench.architectures import ARCHITECTURES, model_and_inputs
 
 ROWS, LENGTH = 5, 6
 

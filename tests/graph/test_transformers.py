@@ -5,11 +5,11 @@ import torch
 import transformers
 from torch.utils._pytree import tree_leaves
 
-from mase_hw.bench._architectures import spread_weights
 from mase_hw.emit.flow import quantize
 from mase_hw.graph import trace
 from mase_hw.graph.quantized import GraphRun
 from tests._close import assert_same
+from tests.bench.architectures import spread_weights
 
 TEXT = {
     "hidden_size": 32,

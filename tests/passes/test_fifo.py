@@ -8,9 +8,9 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.flow import to_hardware
 from mase_hw.graph.reference import spec
-from mase_hw.hardware.pressure import Network
-from mase_hw.hardware.timing import predict
 from mase_hw.models import models
+from mase_hw.timing.back_pressure import Network
+from mase_hw.timing.prediction import predict
 
 TOKENS, WIDTH, HEADS = 8, 16, 2
 

@@ -9,11 +9,11 @@ from torch import nn
 from torch.nn.functional import linear
 
 import mase_hw
-from mase_hw.bench._architectures import model_and_inputs
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.formats.mxint import MXInt
 from mase_hw.graph import common, metadata, trace, update
+from tests.bench.architectures import model_and_inputs
 
 
 def values(*shape, seed=0):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mase_hw.passes._queue_tree import queues_behind
+from mase_hw.timing.queue_tree import queues_behind
 
 FIRST, SECOND, THIRD = (("node", name) for name in "abc")
 STEADY = np.arange(40)

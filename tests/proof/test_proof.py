@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from mase_hw.cells import Port, streams
+from mase_hw.cells import Port
 from mase_hw.cells.argmax import Argmax
 from mase_hw.cells.block_accumulate import BlockAccumulate
 from mase_hw.cells.crop import Crop
@@ -25,6 +25,7 @@ from mase_hw.formats import StreamField
 from mase_hw.proof import ProofRow, prove, prove_cell, subjects
 from mase_hw.proof import _solver as solver
 from mase_hw.proof._harness import Proof
+from mase_hw.timing.bounds import streams
 
 LIMIT_SECONDS = 8.0
 

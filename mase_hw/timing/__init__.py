@@ -1,0 +1,1 @@
+"""When beats move: times, queues, deadlocks, latency and interval; see README.md."""
