@@ -10,9 +10,10 @@ from typing import Any
 from torch import nn
 
 from mase_hw.data import Split
-from mase_hw.emit.flow import quantize, to_hardware, with_laps
+from mase_hw.emit.flow import measured, quantize, to_hardware, with_laps
 from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
+from mase_hw.emit.warnings import check_sqnr, warnings
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
 from mase_hw.graph.memory import GENERIC, ON_CHIP
@@ -64,6 +65,7 @@ def emit_verilog(
     data: Any = None,
     name: str | None = None,
     reuse: bool = False,
+    min_sqnr: float | None = None,
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -83,12 +85,15 @@ def emit_verilog(
         name: the design's name.
         reuse: run layers that are alike on the hardware of one, with the weights of each in turn. A
             quantised graph is used as it is: give `quantize` the same.
+        min_sqnr: the least signal over error against the float model, in decibels, that every
+            output must have on `data`, or on the example inputs.
 
     Returns:
         The project: its folder, design and annotated graph.
 
     Raises:
-        MaseError: naming everything that stands in the way; nothing is written then.
+        MaseError: naming everything that stands in the way, an output below `min_sqnr` too;
+            nothing is written then.
     """
     check_folder(Path(output).absolute())
     if isinstance(model, MaseGraph):
@@ -100,8 +105,11 @@ def emit_verilog(
     check_finite(mg)
     if not (mg.has_formats and says_nothing(config)):
         mg = quantize(mg, config, data=data, reuse=reuse)
-    elif reuse:
-        mg = with_laps(mg)
+    else:
+        mg = measured(mg, data)
+        mg = with_laps(mg) if reuse else mg
+    check_sqnr(mg, min_sqnr)
+    warned = warnings(mg)
     mg = to_hardware(
         mg,
         parallelism=parallelism,
@@ -110,9 +118,10 @@ def emit_verilog(
         queues=queues,
         device=device,
     )
-    for note in batch_notes(mg):
+    project = write_project(mg, Path(output), testbench=write_testbench, warnings=warned)
+    for note in (*batch_notes(mg), *warned):
         _logger.warning("%s", note)
-    return write_project(mg, Path(output), testbench=write_testbench)
+    return project
 
 
 def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGraph:

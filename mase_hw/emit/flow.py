@@ -14,7 +14,11 @@ from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.graph.source import naming_units
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
-from mase_hw.passes.agreement import FirstExamples, measure_agreement_analysis_pass
+from mase_hw.passes.agreement import (
+    FirstExamples,
+    is_measured,
+    measure_agreement_analysis_pass,
+)
 from mase_hw.passes.bound_fills import bound_fills_transform_pass
 from mase_hw.passes.bridge import bridge_formats_transform_pass
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
@@ -106,10 +110,20 @@ def quantize(
     if reuse:
         mg, _ = share_ranges_analysis_pass(mg)
     mg, _ = quantize_transform_pass(mg, config)
-    if mg.has_formats:
-        stage("agreement with the float model")
-        mg, _ = measure_agreement_analysis_pass(mg, {"data": seen.batches})
-    return mg
+    return measured(mg, seen.batches)
+
+
+def measured(mg: MaseGraph, data: Iterable[Any] | None = None) -> MaseGraph:
+    """Return a quantised graph with its agreement with the float model.
+
+    Args:
+        mg: a quantised graph; what was measured of it holds while no parameter has changed.
+        data: batches of inputs; without them what was measured, else the example inputs.
+    """
+    if not mg.has_formats or (data is None and is_measured(mg)):
+        return mg
+    stage("agreement with the float model")
+    return measure_agreement_analysis_pass(mg, {} if data is None else {"data": data})[0]
 
 
 def lowered(mg: MaseGraph) -> MaseGraph:

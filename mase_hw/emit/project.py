@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest, keep_foreign
 from mase_hw.emit.modules import check_instances, module_texts
+from mase_hw.emit.preflight import Note
 from mase_hw.emit.render import render_top
 from mase_hw.errors import CacheError, EmissionError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -40,15 +41,21 @@ class Project:
         folder: where it lies.
         design: what was rendered.
         mg: the annotated graph.
+        warnings: what it does not keep of the float model.
     """
 
     folder: Path
     design: Design
     mg: MaseGraph
+    warnings: tuple[Note, ...] = ()
 
 
 def write_project(
-    mg: MaseGraph, folder: Path, *, testbench: TestbenchWriter | None = None
+    mg: MaseGraph,
+    folder: Path,
+    *,
+    testbench: TestbenchWriter | None = None,
+    warnings: Sequence[Note] = (),
 ) -> Project:
     """Write the project of an annotated graph, or nothing.
 
@@ -60,6 +67,7 @@ def write_project(
         folder: must not exist, be empty, or be a project of ours, which is replaced; files that
             others put there stay.
         testbench: writes the testbench of a project.
+        warnings: what the project has to say of itself.
 
     Raises:
         EmissionError: when `folder` is something else, or a file of ours in it has been changed.
@@ -89,7 +97,7 @@ def write_project(
         raise EmissionError(f"{given} cannot be written: {error.__cause__ or error}") from error
     except OSError as error:
         raise EmissionError(f"{given} cannot be written: {error.strerror or error}") from error
-    return Project(given, design, mg)
+    return Project(given, design, mg, tuple(warnings))
 
 
 def _target(folder: Path) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+GRAPH, RTL = "quantized graph", "RTL"
 # Stands for a ratio of which only the sign is known, in files.
 _BOUND_DB = 999.0
 
@@ -76,7 +77,7 @@ class Agreement:
         return {
             "results": {name: item.to_dict() for name, item in self.results.items()},
             **({"saturated": _rounded(self.saturated)} if self.saturated else {}),
-            "examples": self.examples,
+            **({"examples": self.examples} if self.examples else {}),
             **({"checksum": self.checksum} if self.checksum else {}),
         }
 
@@ -86,7 +87,7 @@ class Agreement:
         return cls(
             {str(name): Closeness.from_dict(item) for name, item in entry["results"].items()},
             {str(name): float(share) for name, share in entry.get("saturated", {}).items()},
-            int(entry["examples"]),
+            int(entry.get("examples", 0)),
             int(entry.get("checksum", 0)),
         )
 
@@ -105,14 +106,16 @@ class ModelAgreement:
         outputs: the model's outputs by name.
         worst: the node whose loss is the largest that others read, and
         worst_db: its ratio; None where all is equal.
-        source: what was run beside the float model.
+        source: what was run beside the float model, `GRAPH` or `RTL`.
+        nodes: by node what was measured of it.
     """
 
     examples: int
     outputs: Mapping[str, Closeness]
     worst: str | None = None
     worst_db: float | None = None
-    source: str = "quantized graph"
+    source: str = GRAPH
+    nodes: Mapping[str, Agreement] = field(default_factory=dict)
 
     @property
     def sqnr_db(self) -> float | None:
@@ -123,6 +126,8 @@ class ModelAgreement:
         """Return a line such as `41.3 dB, 512 examples, worst at lstm_gates (7.7 dB)`."""
         least = min(self.outputs.values(), key=_order)
         line = f"{least}, {self.examples} example{'s' if self.examples != 1 else ''}"
+        if self.source == RTL:
+            line += " on the RTL"
         if self.worst is not None and self.worst_db is not None:
             line += f", worst at {self.worst} ({Closeness(self.worst_db)})"
         return line
@@ -135,6 +140,7 @@ class ModelAgreement:
             "outputs": {name: item.to_dict() for name, item in self.outputs.items()},
             "worst": {"node": self.worst, **worst} if worst else None,
             "measured": self.source,
+            "nodes": {name: item.to_dict() for name, item in self.nodes.items()},
         }
 
     @classmethod
@@ -147,6 +153,7 @@ class ModelAgreement:
             worst.get("node"),
             Closeness.from_dict(worst).sqnr_db if worst else None,
             str(entry["measured"]),
+            {str(name): Agreement.from_dict(item) for name, item in entry["nodes"].items()},
         )
 
 

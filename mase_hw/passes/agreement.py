@@ -112,29 +112,37 @@ def examples_in(mg: MaseGraph, inputs: Sequence[Tensor]) -> int:
     return 1 if size is None else size
 
 
+def is_measured(mg: MaseGraph) -> bool:
+    """Return whether what was measured is of the graph as it is now."""
+    (output,) = (node for node in mg.nodes if node.op == "output")
+    known = metadata(output).agreement
+    return known is not None and known.checksum == checksum(mg)
+
+
 def checksum(mg: MaseGraph) -> int:
     """Return a number that changes with parameters and formats."""
     found = 0
     for node in mg.nodes:
         if node.op == "get_attr":
-            value = mg.constant(node).detach().cpu().contiguous()
-            found = zlib.crc32(value.reshape(-1).view(torch.uint8).numpy(), found)
+            # A copy: what torch.export loads may not be looked into where it lies.
+            value = mg.constant(node).detach().cpu().contiguous().clone()
+            found = zlib.crc32(value.reshape(-1).view(torch.uint8).numpy().data, found)
         known = metadata(node).common
         if known is not None:
-            formats = [str(item.format) for item in (known.operands | known.results).values()]
+            formats = [str(item.format) for item in {**known.operands, **known.results}.values()]
             found = zlib.crc32(" ".join(formats).encode(), found)
     return found
 
 
 def sqnr_db(exact: Tensor, rounded: Tensor) -> float:
     """Return `10 log10(sum x^2 / sum (x - y)^2)` over finite `x`; infinite if nothing was lost."""
-    sums = _Sums()
+    sums = Sums()
     sums.add(exact, rounded)
     return sums.sqnr_db
 
 
 @dataclass
-class _Sums:
+class Sums:
     """Running sums over one tensor.
 
     Attributes:
@@ -211,7 +219,7 @@ class _Pair:
         self._mg = mg
         self._nodes = [node for node in mg.nodes if node.op not in ("get_attr", "output")]
         self._ends = _ends(self._nodes)
-        self._sums: dict[str, _Sums] = defaultdict(_Sums)
+        self._sums: dict[str, Sums] = defaultdict(Sums)
         self.examples = 0
 
     def run(self, inputs: Sequence[Tensor]) -> None:

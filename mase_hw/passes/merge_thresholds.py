@@ -19,7 +19,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call, TensorSpec, operators
+from mase_hw.ops import Call, TensorSpec, operator_for, operator_for_role, operators
 from mase_hw.ops.thresholds import MAX_BOUNDS
 from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes.remove_identity import erase_node
@@ -70,6 +70,12 @@ def merge_thresholds_transform_pass(
         merged[_replace(mg, [mg.node(name) for name in names], steps)] = names
     mg.recompile()
     return mg, {"merged": merged}
+
+
+def is_merged(mg: MaseGraph) -> bool:
+    """Return whether thresholds stand in a graph for what was computed before."""
+    target = operator_for_role(ROLE)
+    return any(operator_for(node.target) is target for node in mg.nodes)
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.fx import Node
 
+from mase_hw.graph.agreement import Agreement
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.quantized import GraphRun
-from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import operators
+from mase_hw.passes.agreement import measure_agreement_analysis_pass, sqnr_db
+from mase_hw.passes.expected_agreement import model_agreement
 from mase_hw.passes.software_metadata import batch_inputs
 
 FLOAT_BITS = 32.0
@@ -33,6 +34,7 @@ class LayerReport:
         weight_elements: elements of its constants.
         activation_bits: bits of an element of its first operand.
         sqnr_db: signal to quantisation noise of its result with every layer quantised, decibels.
+        saturated: share of elements that a format clips, by operand and result, where it is not 0.
         sensitivity_db: the same of the model's first output with this layer alone quantised.
     """
 
@@ -43,13 +45,14 @@ class LayerReport:
     weight_elements: int
     activation_bits: float | None
     sqnr_db: float
+    saturated: Mapping[str, float]
     sensitivity_db: float
 
 
 def report_quantization_analysis_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Compare a quantised graph with itself in floating point.
+    """Compare a quantised graph with itself in floating point, on at most 512 examples.
 
     Args:
         mg: a graph with formats.
@@ -57,25 +60,29 @@ def report_quantization_analysis_pass(
             false leaves out the run per layer.
 
     Returns:
-        The graph, and `layers` (dicts of `LayerReport`), `average_weight_bits` and
+        The graph, and `layers` (dicts of `LayerReport`), `outputs` (the ratio, or the share of
+        equal elements, by name), `examples`, `average_weight_bits` and
         `average_activation_bits` over elements, `memory_bits` of all constants, and
         `memory_density`, the bits of the constants at 32 bits each over `memory_bits`.
     """
     given = pass_args or {}
     inputs = batch_inputs(mg, given.get("data", mg.example_inputs))
+    mg, measured = measure_agreement_analysis_pass(mg, {"data": [inputs]})
+    output = mg.outputs[0].name
     with torch.no_grad():
-        exact = GraphRun(mg, only=()).values(inputs)
-        rounded = GraphRun(mg).values(inputs)
-    output = output_nodes(mg)[0].name
+        exact = GraphRun(mg, only=()).values(inputs)[output]
     layers = []
     for node in quantized_nodes(mg):
         sensitivity = math.nan
         if given.get("sensitivity", True):
             with torch.no_grad():
-                alone = GraphRun(mg, only={node.name}).values(inputs)
-            sensitivity = sqnr_db(exact[output], alone[output])
-        layers.append(_layer(mg, node, sqnr_db(exact[node.name], rounded[node.name]), sensitivity))
-    return mg, {"layers": [asdict(layer) for layer in layers], **storage(mg)}
+                alone = GraphRun(mg, only={node.name}).values(inputs)[output]
+            sensitivity = sqnr_db(exact, alone)
+        layers.append(_layer(mg, node, sensitivity))
+    whole = model_agreement(mg)
+    outputs = {name: item.to_dict() for name, item in whole.outputs.items()} if whole else {}
+    found = {"layers": [asdict(layer) for layer in layers], "outputs": outputs, **measured}
+    return mg, {**found, **storage(mg)}
 
 
 def quantized_nodes(mg: MaseGraph) -> list[Node]:
@@ -119,18 +126,7 @@ def storage(mg: MaseGraph) -> dict[str, float]:
     }
 
 
-def sqnr_db(exact: Tensor, rounded: Tensor) -> float:
-    """Return `10 log10(sum x^2 / sum (x - y)^2)` over finite `x`; infinite if nothing was lost."""
-    finite = exact.isfinite()
-    kept = exact[finite].double()
-    noise = float((kept - rounded[finite].double()).square().sum())
-    signal = float(kept.square().sum())
-    if noise == 0.0:
-        return math.inf
-    return 10.0 * math.log10(signal / noise) if signal > 0.0 else -math.inf
-
-
-def _layer(mg: MaseGraph, node: Node, sqnr: float, sensitivity: float) -> LayerReport:
+def _layer(mg: MaseGraph, node: Node, sensitivity: float) -> LayerReport:
     known = common(node)
     constants = mg.call(node).constants
     weights = {name: known.operands[name] for name in constants}
@@ -141,6 +137,8 @@ def _layer(mg: MaseGraph, node: Node, sqnr: float, sensitivity: float) -> LayerR
         for spec in weights.values()
     )
     first = streams[0].format if streams else None
+    agreement = metadata(node).agreement or Agreement({})
+    sqnr = agreement.sqnr_db
     return LayerReport(
         node.name,
         str(known.operator),
@@ -148,6 +146,7 @@ def _layer(mg: MaseGraph, node: Node, sqnr: float, sensitivity: float) -> LayerR
         bits / elements if elements else None,
         elements,
         first.bits_per_element if first else None,
-        sqnr,
+        math.nan if sqnr is None else sqnr,
+        dict(agreement.saturated),
         sensitivity,
     )

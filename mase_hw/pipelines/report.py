@@ -83,9 +83,9 @@ def _finite(content: Any) -> Any:
 
 
 def _flat(layer: Mapping[str, Any]) -> dict[str, Any]:
-    formats = layer["formats"]
-    rest = {key: value for key, value in layer.items() if key != "formats"}
-    return rest | {f"format_{name}": text for name, text in formats.items()}
+    rest = {key: value for key, value in layer.items() if key not in ("formats", "saturated")}
+    rest |= {f"format_{name}": text for name, text in layer["formats"].items()}
+    return rest | {f"saturated_{name}": share for name, share in layer["saturated"].items()}
 
 
 def _height(rows: int) -> float:

@@ -157,6 +157,13 @@ def model_and_inputs(name: str, attention: str = "sdpa") -> tuple[nn.Module, dic
         name: a key of `ARCHITECTURES`.
         attention: `eager` or `sdpa`.
     """
+    model = model_of(name, attention)
+    spread_weights(model)
+    return model, inputs_of(name, model)
+
+
+def model_of(name: str, attention: str = "sdpa") -> nn.Module:
+    """Return a tiny model of an architecture as transformers initialises it."""
     import torch
     import transformers
 
@@ -167,8 +174,8 @@ def model_and_inputs(name: str, attention: str = "sdpa") -> tuple[nn.Module, dic
         model = kind._from_config(config, attn_implementation=attention)
     except ValueError:
         model = kind._from_config(config, attn_implementation="eager")
-    spread_weights(model)
-    return model.eval(), _inputs(name, model)
+    found: nn.Module = model.eval()
+    return found
 
 
 def spread_weights(model: nn.Module) -> None:
@@ -185,7 +192,8 @@ def spread_weights(model: nn.Module) -> None:
                 parameter.normal_(std=1.5 / parameter[0].numel() ** 0.5)
 
 
-def _inputs(name: str, model: Any) -> dict[str, Tensor]:
+def inputs_of(name: str, model: Any) -> dict[str, Tensor]:
+    """Return what a model naturally takes, a batch of two."""
     import torch
 
     main = model.main_input_name
