@@ -9,7 +9,6 @@ from safetensors.torch import load, save
 from torch import nn
 
 import mase_hw
-from tests.bench.fidelity_training import RECIPES, round_trip
 from mase_hw.errors import DataError
 from mase_hw.formats import formats
 from mase_hw.graph import trace
@@ -18,6 +17,7 @@ from mase_hw.graph.weights import load_weights
 from mase_hw.passes.lora import insert_lora_adapter_transform_pass
 from mase_hw.passes.prune import prune_transform_pass
 from mase_hw.training import Trainer
+from tests.bench.fidelity_training import RECIPES, round_trip
 
 FIXED = {"name": "fixed", "data_in_width": 6, "weight_width": 5, "bias_width": 8}
 SCALED = {"name": "scaled_integer", "data_in_width": 6, "weight_width": 4, "weight_channel_axis": 0}
