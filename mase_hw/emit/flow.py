@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
-from mase_hw.errors import ConfigError, EmissionError, ParallelismError
+from mase_hw.errors import ConfigError, EmissionError, FormatError, ParallelismError
 from mase_hw.graph.laps import laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
@@ -45,6 +46,8 @@ from mase_hw.passes.reuse import insert_laps_transform_pass, share_ranges_analys
 from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
 from mase_hw.timing.memory import external_memory
+
+_LOG = logging.getLogger(__name__)
 
 
 def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> MaseGraph:
@@ -123,7 +126,12 @@ def measured(mg: MaseGraph, data: Iterable[Any] | None = None) -> MaseGraph:
     if not mg.has_formats or (data is None and is_measured(mg)):
         return mg
     stage("agreement with the float model")
-    return measure_agreement_analysis_pass(mg, {} if data is None else {"data": data})[0]
+    try:
+        return measure_agreement_analysis_pass(mg, {} if data is None else {"data": data})[0]
+    except (FormatError, RuntimeError) as error:
+        # Preflight says what the graph is refused for.
+        _LOG.debug("the agreement of %s is not measured: %s", mg.name, error)
+        return mg
 
 
 def lowered(mg: MaseGraph) -> MaseGraph:

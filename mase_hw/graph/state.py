@@ -31,7 +31,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
 from mase_hw.graph.rebuild import append_node
 from mase_hw.graph.untrusted import check_identifier
-from mase_hw.ops import operator_for_role
+from mase_hw.ops import operator_for_role, operators
 
 KEY = "number_formats"
 _CAST = "cast"
@@ -159,7 +159,8 @@ def _unlike(own: MaseMetadata, given: MaseMetadata) -> Iterator[str]:
         yield f" is pruned {'here' if own.pruned else 'in the state'} alone"
     mine, theirs = _formats(own), _formats(given)
     for key in {**mine, **theirs}:
-        if text := _other_kind(mine.get(key), theirs.get(key), key in _whole(own)):
+        fitted = {"width"} if key in _shared(own) else set()
+        if text := _other_kind(mine.get(key), theirs.get(key), key in _whole(own), fitted):
             yield f".{key}: {text}"
     for left, right in [(own.common, given.common)] if own.common and given.common else []:
         if left.options != right.options:
@@ -182,13 +183,29 @@ def _whole(known: MaseMetadata) -> set[str]:
     return {name for name, spec in specs.items() if not spec.dtype.startswith(("float", "bfloat"))}
 
 
-def _other_kind(own: Format | None, given: Format | None, whole: bool) -> str:
-    """Return in what two formats differ that is not fitted to values; nothing for none."""
+def _shared(known: MaseMetadata) -> set[str]:
+    """Return the tensors whose format follows from those of all their consumers, its width too."""
+    common = known.common or CommonMetadata(None, {}, {})
+    operator = operators()[common.operator] if common.operator is not None else None
+    kept = operator is not None and (operator.keeps_format or operator.shares_format)
+    cast = operator is not None and operator.role is not None
+    return {*common.results, *(common.operands if kept or cast else ())}
+
+
+def _other_kind(own: Format | None, given: Format | None, whole: bool, fitted: set[str]) -> str:
+    """Return in what two formats differ that is not fitted to values; nothing for none.
+
+    Args:
+        own: the format of a tensor here.
+        given: that in the state.
+        whole: whether it holds whole numbers.
+        fitted: fields that are fitted beside those that its class fits.
+    """
     if own is None or given is None or own.name != given.name:
         names = ["float" if item is None else item.name for item in (own, given)]
         return f"{names[0]} here, {names[1]} in the state" if own is not given else ""
     here, there = own.to_dict(), given.to_dict()
-    fields = [key for key in here if key not in own.fitted and here[key] != there[key]]
+    fields = [key for key in here if key not in {*own.fitted, *fitted} and here[key] != there[key]]
     if whole or not fields:
         return ""
     return f"{own.name}, {fields[0]} {here[fields[0]]} here, {there[fields[0]]} in the state"

@@ -152,7 +152,8 @@ def _dynamic(
             graph = from_exported(
                 _export(model, widened[0], widened[1], shapes), name, batched=True
             )
-        except CaptureError as error:
+        except (CaptureError, UnitError) as error:
+            # A fault of an operator that is no matter of the batch shows at its fixed size, too.
             reason = str(error)
         else:
             if graph.batched:
