@@ -126,8 +126,15 @@ class SimulationReport:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether all outputs have the decibels asked for; None where none were."""
-        if self.min_sqnr is None or self.agreement is None or self.agreement.sqnr_db is None:
+        """Whether all outputs have the decibels asked for; None where none were, or none is real.
+
+        Outputs that were not compared do not have them.
+        """
+        if self.min_sqnr is None:
+            return None
+        if self.agreement is None:
+            return False
+        if self.agreement.sqnr_db is None:
             return None
         return self.agreement.sqnr_db >= self.min_sqnr
 

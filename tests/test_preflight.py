@@ -166,9 +166,9 @@ def test_a_layer_takes_its_features_out_of_any_order(model, shape, tmp_path):
 
 
 def test_a_tensor_without_elements_is_refused():
-    for function in (lambda x: x[..., :0].reshape(x.shape[0], -1, 1), lambda x: x[:, 4:] * 2):
-        with pytest.raises(CaptureError, match="leaves no element"):
-            reasons(Apply(function), torch.randn(3, 4, 2))
+    function = Apply(lambda x: x[..., :0].reshape(x.shape[0], -1, 1))
+    with pytest.raises(CaptureError, match="leaves no element: its result has the shape"):
+        reasons(function, torch.randn(3, 4, 2))
 
 
 def test_rows_of_whole_numbers_at_computed_places_are_named():

@@ -213,9 +213,10 @@ def print_failure(simulation: SimulationReport | None, display: Display) -> None
             soft_wrap=True,
         )
     if simulation.agrees is False:
+        found = simulation.agreement or "they were not compared with it"
         display.console.print(
             f"the outputs agree with the float model to less than {simulation.min_sqnr:g} dB: "
-            f"{simulation.agreement}",
+            f"{found}",
             markup=False,
             soft_wrap=True,
         )

@@ -48,7 +48,7 @@ def preflight(
                 memory=settings.memory,
                 queues=settings.queues,
             )
-    known, warned = [] if problems else notes(mg), warnings(mg)
+    known, warned = ([], []) if problems else (notes(mg), warnings(mg))
     if json_output:
         found = {
             "problems": [*map(vars, problems)],
@@ -63,7 +63,7 @@ def preflight(
         display.console.print(f"{subject.mg.name}: every node has hardware")
         for note in known:
             display.console.print(str(note), markup=False, soft_wrap=True)
-    for note in [] if problems else warned:
+    for note in warned:
         display.errors.print(f"warning: {note}", markup=False, soft_wrap=True)
     if problems:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from torch.fx import Node
 from mase_hw.emit.cure import reason
 from mase_hw.emit.preflight import Note, Problem
 from mase_hw.errors import EmissionError
-from mase_hw.graph.agreement import Closeness
+from mase_hw.graph.agreement import Agreement, Closeness
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
 from mase_hw.passes.expected_agreement import BIT_DB, Loss, harmful, is_real, losses
@@ -19,6 +19,7 @@ from mase_hw.passes.expected_agreement import BIT_DB, Loss, harmful, is_real, lo
 SATURATED = 0.01
 # Fewer examples say little of a range.
 HANDFUL = 5
+UNMEASURED = "the outputs were not compared with the float model: it does not run in its formats"
 
 
 def warnings(mg: MaseGraph) -> list[Note]:
@@ -26,7 +27,8 @@ def warnings(mg: MaseGraph) -> list[Note]:
 
     Named are nodes at which outputs lose more than number formats explain, formats that clip more
     than `SATURATED` of their elements where that is seen behind them, and ranges that come from
-    fewer than `HANDFUL` examples, or from inputs that are constant.
+    fewer than `HANDFUL` examples, or from inputs that are constant. So is a graph that was not
+    compared with the float model.
 
     Args:
         mg: what `quantize` returned.
@@ -42,11 +44,17 @@ def warnings(mg: MaseGraph) -> list[Note]:
 
 
 def sqnr_problems(mg: MaseGraph, min_sqnr: float | None) -> list[Problem]:
-    """Return the outputs that agree with the float model to fewer decibels than asked for."""
-    (output,) = (node for node in mg.nodes if node.op == "output")
-    known = metadata(output).agreement
-    if min_sqnr is None or known is None:
+    """Return the outputs that agree with the float model to fewer decibels than asked for.
+
+    A graph that was not compared with the float model does not meet what is asked for.
+    """
+    known = _measured(mg)
+    if min_sqnr is None:
         return []
+    if known is None:
+        return [
+            Problem("output", "", "the model's code", f"{UNMEASURED}; {min_sqnr:g} dB asked for")
+        ]
     nodes = dict(zip(mg.output_names, mg.outputs, strict=True))
     return [
         Problem(
@@ -99,10 +107,17 @@ def _saturated(mg: MaseGraph, named: set[Node]) -> Iterator[Note]:
             yield _note(node, reason(node, 1))
 
 
-def _few(mg: MaseGraph) -> Iterator[Note]:
+def _measured(mg: MaseGraph) -> Agreement | None:
+    """Return the agreement of the outputs; None where it was not measured."""
     (output,) = (node for node in mg.nodes if node.op == "output")
-    known = metadata(output).agreement
-    if known is not None and known.examples < HANDFUL:
+    return metadata(output).agreement
+
+
+def _few(mg: MaseGraph) -> Iterator[Note]:
+    known = _measured(mg)
+    if known is None:
+        yield Note("output", "", "the model's code", UNMEASURED)
+    elif known.examples < HANDFUL:
         text = (
             f"formats are fitted to {known.examples} example{_plural(known.examples)}, and what "
             f"is larger saturates; trace the model with {HANDFUL} or more, or give quantize data"

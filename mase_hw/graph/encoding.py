@@ -121,6 +121,7 @@ def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
         **({"pruned": True} if known.pruned else {}),
         **({"declared": declared} if declared else {}),
         **({"folded": True} if known.folded else {}),
+        **({"asked": True} if known.asked else {}),
         **({"agreement": known.agreement.to_dict()} if known.agreement else {}),
     }
 
@@ -136,6 +137,7 @@ def decode_metadata(entry: Mapping[str, Any]) -> MaseMetadata:
         bool(entry.get("pruned", False)),
         {name: decode_format(item) for name, item in entry.get("declared", {}).items()},
         bool(entry.get("folded", False)),
+        bool(entry.get("asked", False)),
         agreement=Agreement.from_dict(entry["agreement"]) if "agreement" in entry else None,
     )
 

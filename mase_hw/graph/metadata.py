@@ -107,6 +107,7 @@ class MaseMetadata:
         declared: formats that the captured layer itself gives its operands, by name. They hold
             while no pass has given the node other ones.
         folded: whether its constants hold factors of a node that stood behind it.
+        asked: whether a configuration gives the format of its result.
         alike: names of the nodes that get the same formats, itself among them, because their layers
             are to run on the same hardware; while formats are chosen.
         agreement: how far its values are from the float model's, where that was measured.
@@ -120,6 +121,7 @@ class MaseMetadata:
     pruned: bool = False
     declared: Mapping[str, Format] = field(default_factory=dict)
     folded: bool = False
+    asked: bool = False
     alike: tuple[str, ...] = ()
     agreement: Agreement | None = None
 

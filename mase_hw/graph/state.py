@@ -91,6 +91,7 @@ def _entry(node: Node) -> Entry:
         pruned=known.pruned,
         declared=known.declared,
         folded=known.folded,
+        asked=known.asked,
     )
     return {
         "name": node.name,
@@ -189,7 +190,8 @@ def _shared(known: MaseMetadata) -> set[str]:
     operator = operators()[common.operator] if common.operator is not None else None
     kept = operator is not None and (operator.keeps_format or operator.shares_format)
     cast = operator is not None and operator.role is not None
-    return {*common.results, *(common.operands if kept or cast else ())}
+    results = () if known.asked else common.results
+    return {*results, *(common.operands if kept or cast else ())}
 
 
 def _other_kind(own: Format | None, given: Format | None, whole: bool, fitted: set[str]) -> str:

@@ -173,9 +173,11 @@ class Sums:
 
     @property
     def sqnr_db(self) -> float:
-        """Signal over noise, decibels."""
+        """Signal over noise, decibels; all is lost where a finite number becomes none."""
         if self.noise == 0.0:
             return math.inf
+        if not math.isfinite(self.noise):
+            return -math.inf
         return 10.0 * math.log10(self.signal / self.noise) if self.signal > 0.0 else -math.inf
 
     def closeness(self) -> Closeness:

@@ -81,6 +81,8 @@ def quantize_transform_pass(
         for node, entry in entries.items()
         if node in configured and mentions(entry, RESULT)
     }
+    for node in configured:
+        update(node, asked=node in explicit)
     # What leaves the graph has the fields of the operand's format, its fraction fitted if open.
     words = {node: words_for_result(node, entries[node], config) for node in configured}
     if config.default.get("name") is not None:

@@ -129,6 +129,10 @@ def test_a_graph_inside_a_module_has_its_state_there():
 REFUSED = {
     "width": ({**FIXED, "weight_width": 4}, r"leave\.weight: fixed, width 4 here, 5 in the state"),
     "format": (SCALED, r"enter\.data_in_0: scaled_integer here, fixed in the state"),
+    "result": (
+        {**FIXED, "data_out_width": 12},
+        r"enter\.data_out_0: fixed, width 12 here, \d+ in the state",
+    ),
     "rounding": ({**FIXED, "data_in_rounding": "floor"}, "rounding floor here, nearest_even in"),
 }
 
