@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def write_project(
                 _write_testbench(mg, work, testbench)
             Manifest.of(work).write(work)
             with alone_in(folder.parent):
-                check_folder(folder)
+                _check_writable(folder)
                 _replace(folder, work, scratch)
     except CacheError as error:
         raise EmissionError(f"{given} cannot be written: {error.__cause__ or error}") from error
@@ -153,9 +154,15 @@ def _is_empty(folder: Path) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise unless `folder` may be written: absent, empty, or a project as we wrote it."""
+    """Raise unless `folder` may be written: absent, empty, or a project as we wrote it.
+
+    An emission that puts another project there meanwhile is waited for.
+    """
     try:
-        _check_writable(_target(folder))
+        target = _target(folder)
+        readable = target.parent.is_dir() and os.access(target.parent, os.R_OK)
+        with alone_in(target.parent) if readable else nullcontext():
+            _check_writable(target)
     except OSError as error:
         shown = str(folder) if len(str(folder)) <= 100 else f"{str(folder)[:100]}..."
         raise EmissionError(f"{shown} cannot be made: {error.strerror}") from error
