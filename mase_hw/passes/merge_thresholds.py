@@ -20,7 +20,7 @@ from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadat
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call, TensorSpec, operator_for, operator_for_role, operators
-from mase_hw.ops.thresholds import MAX_BOUNDS
+from mase_hw.ops.infrastructure.thresholds import MAX_BOUNDS
 from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes.remove_identity import erase_node
 
