@@ -28,7 +28,7 @@ def discover(package: str, base: type[T], group: str | None = None) -> Iterator[
         base: the contract.
         group: entry-point group through which other distributions add units, where they may.
     """
-    for name in sorted(_modules(package), key=lambda name: name.rpartition(".")[2]):
+    for name in sorted(modules(package), key=lambda name: name.rpartition(".")[2]):
         module = _loaded(functools.partial(importlib.import_module, name), name)
         for member in vars(module).values():
             if _is_unit(member, base) and member.__module__ == module.__name__:
@@ -57,12 +57,12 @@ def _loaded(load: Callable[[], Any], name: str) -> Any:
         ) from error
 
 
-def _modules(package: str) -> Iterator[str]:
-    """Yield the dotted names of the files of a folder and of the folders in it."""
+def modules(package: str) -> Iterator[str]:
+    """Yield the dotted names of the files of a folder and of the folders in it, less `_` files."""
     for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
         name = f"{package}.{info.name}"
         if info.ispkg:
-            yield from _modules(name)
+            yield from modules(name)
         elif not info.name.startswith("_"):
             yield name
 
