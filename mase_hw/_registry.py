@@ -23,16 +23,12 @@ def discover(package: str, base: type[T], group: str | None = None) -> Iterator[
     """Yield every concrete subclass of `base` defined in `package` or by an entry point.
 
     Args:
-        package: dotted name of the folder that is walked; files with a leading underscore are
-            contracts and helpers, not units.
+        package: dotted name of the folder that is walked, with the folders in it; files with a
+            leading underscore are contracts and helpers, not units.
         base: the contract.
         group: entry-point group through which other distributions add units, where they may.
     """
-    folder = importlib.import_module(package)
-    for module_info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda info: info.name):
-        if module_info.name.startswith("_"):
-            continue
-        name = f"{package}.{module_info.name}"
+    for name in sorted(modules(package), key=lambda name: name.rpartition(".")[2]):
         module = _loaded(functools.partial(importlib.import_module, name), name)
         for member in vars(module).values():
             if _is_unit(member, base) and member.__module__ == module.__name__:
@@ -59,6 +55,16 @@ def _loaded(load: Callable[[], Any], name: str) -> Any:
         raise UnitError(
             f"{name} cannot be imported: {type(error).__name__}: {error} (at {file}:{line})"
         ) from error
+
+
+def modules(package: str) -> Iterator[str]:
+    """Yield the dotted names of the files of a folder and of the folders in it, less `_` files."""
+    for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        name = f"{package}.{info.name}"
+        if info.ispkg:
+            yield from modules(name)
+        elif not info.name.startswith("_"):
+            yield name
 
 
 def _is_unit(member: object, base: type) -> bool:

@@ -22,10 +22,10 @@ from mase_hw.hardware.route import RouteReport
 from mase_hw.hardware.route import route as route_folder
 from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
+from mase_hw.passes.compression.prune import prune_transform_pass
+from mase_hw.passes.compression.prune_structure import prune_structure_transform_pass
 from mase_hw.passes.configuration import says_nothing
-from mase_hw.passes.memory import Memory
-from mase_hw.passes.prune import prune_transform_pass
-from mase_hw.passes.prune_structure import prune_structure_transform_pass
+from mase_hw.passes.hardware.memory import Memory
 from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
 from mase_hw.sim.cocotb_engine import write_testbench
 from mase_hw.sim.simulate import SimulationReport
@@ -73,11 +73,11 @@ def emit_verilog(
         model: a module, or a graph; a graph that is not quantised is quantised first.
         example_inputs: tensors that the module takes, with a batch dimension where it has one.
         output: folder to write; absent, empty, or an earlier project, which is replaced.
-        config: number formats, see `mase_hw.passes.quantize`; 8-bit fixed point when not given.
+        config: number formats, see `mase_hw.passes.formats.quantize`; else 8-bit fixed point.
         parallelism: elements per beat: a number, `auto`, or a table per node.
         multipliers: the budget of `auto`.
         memory: `on-chip`, or `external` for weights that come through one AXI4 port, or a table,
-            see `mase_hw.passes.memory`.
+            see `mase_hw.passes.hardware.memory`.
         queues: depths of queues by name, in place of the computed ones.
         device: whose blocks may be used: `generic` for none, or `xcup`, where a DSP block makes two
             products. Simulations and other targets take the same without them.
@@ -130,8 +130,8 @@ def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGra
     Args:
         mg: a captured or quantised graph.
         structured: take whole channels, filters and heads out instead: modules become smaller.
-        options: see `mase_hw.passes.prune.prune_transform_pass`, or
-            `mase_hw.passes.prune_structure.prune_structure_transform_pass`.
+        options: see `mase_hw.passes.compression.prune.prune_transform_pass`, or
+            `mase_hw.passes.compression.prune_structure.prune_structure_transform_pass`.
     """
     chosen = prune_structure_transform_pass if structured else prune_transform_pass
     return chosen(mg, options)[0]

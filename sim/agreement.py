@@ -15,8 +15,8 @@ from mase_hw.graph.agreement import RTL, ModelAgreement
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.reference import spec
-from mase_hw.passes.agreement import CHUNK_EXAMPLES, MAX_EXAMPLES, Sums
-from mase_hw.passes.merge_thresholds import is_merged
+from mase_hw.passes.formats.agreement import CHUNK_EXAMPLES, MAX_EXAMPLES, Sums
+from mase_hw.passes.formats.merge_thresholds import is_merged
 
 
 def rtl_agreement(

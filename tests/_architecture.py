@@ -65,7 +65,7 @@ def unit_names(root: Path) -> set[str]:
     return {
         path.stem
         for folder in ("ops", "formats")
-        for path in (root / "mase_hw" / folder).glob("*.py")
+        for path in (root / "mase_hw" / folder).rglob("*.py")
         if not path.stem.startswith("_")
     }
 
@@ -100,9 +100,8 @@ def _named(tree: ast.Module, folder: str, names: Collection[str]) -> Iterator[tu
         elif isinstance(node, ast.Attribute) and node.attr == "aten":
             yield node.lineno, ast.unparse(node)
     for line, module in _imports(tree, folder):
-        package, _, unit = module.removeprefix("mase_hw.").partition(".")
-        unit = unit.partition(".")[0]
-        if package in ("ops", "formats") and unit in names:
+        package, *parts = module.removeprefix("mase_hw.").split(".")
+        if package in ("ops", "formats") and set(parts) & set(names):
             yield line, f"import of {module}"
 
 

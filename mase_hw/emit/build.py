@@ -36,7 +36,7 @@ from mase_hw.graph.physical import FEEDBACK, PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call
-from mase_hw.passes.expected_agreement import model_agreement
+from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.timing.memory import ExternalMemory, Place
 from mase_hw.timing.prediction import Prediction, predict
 

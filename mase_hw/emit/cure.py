@@ -13,7 +13,7 @@ from mase_hw.formats import Format
 from mase_hw.graph.metadata import ValueRange, common, metadata
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import operator_for
-from mase_hw.passes.expected_agreement import precision_db
+from mase_hw.passes.formats.expected_agreement import precision_db
 
 MAX_OCTAVES = 64
 

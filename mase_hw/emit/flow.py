@@ -15,35 +15,35 @@ from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.graph.source import naming_units
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
-from mase_hw.passes.agreement import (
+from mase_hw.passes.canonical.bound_fills import bound_fills_transform_pass
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.decompose import (
+    decompose_fused_transform_pass,
+    decompose_transform_pass,
+)
+from mase_hw.passes.canonical.fold import (
+    fold_constants_transform_pass,
+    fold_into_producer_transform_pass,
+)
+from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.canonical.look_up_positions import look_up_positions_transform_pass
+from mase_hw.passes.canonical.raise_masks import raise_masks_transform_pass
+from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
+from mase_hw.passes.canonical.remove_identity import remove_identity_transform_pass
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.formats.agreement import (
     FirstExamples,
     is_measured,
     measure_agreement_analysis_pass,
 )
-from mase_hw.passes.bound_fills import bound_fills_transform_pass
-from mase_hw.passes.bridge import bridge_formats_transform_pass
-from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.decompose import (
-    decompose_fused_transform_pass,
-    decompose_transform_pass,
-)
-from mase_hw.passes.fold import (
-    fold_constants_transform_pass,
-    fold_into_producer_transform_pass,
-)
-from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
-from mase_hw.passes.init_metadata import init_metadata_analysis_pass
-from mase_hw.passes.look_up_positions import look_up_positions_transform_pass
-from mase_hw.passes.losses import drop_losses_transform_pass
-from mase_hw.passes.memory import Memory
-from mase_hw.passes.merge_thresholds import merge_thresholds_transform_pass
-from mase_hw.passes.progress import verify_progress_analysis_pass
-from mase_hw.passes.quantize import quantize_transform_pass
-from mase_hw.passes.raise_masks import raise_masks_transform_pass
-from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
-from mase_hw.passes.remove_identity import remove_identity_transform_pass
-from mase_hw.passes.reuse import insert_laps_transform_pass, share_ranges_analysis_pass
-from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
+from mase_hw.passes.formats.losses import drop_losses_transform_pass
+from mase_hw.passes.formats.merge_thresholds import merge_thresholds_transform_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
+from mase_hw.passes.hardware.memory import Memory
+from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
+from mase_hw.passes.hardware.reuse import insert_laps_transform_pass, share_ranges_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
 from mase_hw.timing.memory import external_memory
 

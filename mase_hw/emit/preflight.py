@@ -17,8 +17,8 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Operator, operator_for, operators
-from mase_hw.passes.bridge import bridge_formats_transform_pass
-from mase_hw.passes.losses import drop_losses_transform_pass
+from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
+from mase_hw.passes.formats.losses import drop_losses_transform_pass
 
 _ONLY_A_LOSS = (
     "it is a loss, one number for all rows of a batch, and the model returns nothing else: return "

@@ -13,7 +13,7 @@ from mase_hw.errors import EmissionError
 from mase_hw.graph.agreement import Agreement, Closeness
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
-from mase_hw.passes.expected_agreement import BIT_DB, Loss, harmful, is_real, losses
+from mase_hw.passes.formats.expected_agreement import BIT_DB, Loss, harmful, is_real, losses
 
 # Share of elements that a format may clip.
 SATURATED = 0.01

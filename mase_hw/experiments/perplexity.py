@@ -124,9 +124,9 @@ class _Subject:
     def losses(self, name: str, method: str) -> list[float]:
         """Return the mean loss of a token for every sequence."""
         from mase_hw.emit.flow import quantize
-        from mase_hw.passes.gptq import gptq_transform_pass
-        from mase_hw.passes.rotate import rotate_transform_pass
-        from mase_hw.passes.scale_channels import scale_channels_transform_pass
+        from mase_hw.passes.compression.gptq import gptq_transform_pass
+        from mase_hw.passes.compression.rotate import rotate_transform_pass
+        from mase_hw.passes.compression.scale_channels import scale_channels_transform_pass
 
         mg, seen, tested = self._load()
         if name == FLOAT:
@@ -149,7 +149,7 @@ class _Subject:
 
     @staticmethod
     def _names(mg: MaseGraph) -> list[str]:
-        from mase_hw.passes.walk import layers
+        from mase_hw.passes.compression.walk import layers
 
         return [node.name for node in layers(mg)]
 

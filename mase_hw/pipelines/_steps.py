@@ -17,17 +17,17 @@ from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import metadata, update
-from mase_hw.passes.calibrate import calibrate_analysis_pass
-from mase_hw.passes.learn_steps import LearnedStepModel
-from mase_hw.passes.lora import (
+from mase_hw.passes.compression.learn_steps import LearnedStepModel
+from mase_hw.passes.compression.lora import (
     fuse_lora_weights_transform_pass,
     insert_lora_adapter_transform_pass,
 )
-from mase_hw.passes.prune import prune_transform_pass
-from mase_hw.passes.prune_activations import prune_activations_transform_pass
-from mase_hw.passes.prune_structure import prune_structure_transform_pass
-from mase_hw.passes.quantize import quantize_transform_pass
-from mase_hw.passes.schedule import sparsity_schedule
+from mase_hw.passes.compression.prune import prune_transform_pass
+from mase_hw.passes.compression.prune_activations import prune_activations_transform_pass
+from mase_hw.passes.compression.prune_structure import prune_structure_transform_pass
+from mase_hw.passes.compression.schedule import sparsity_schedule
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.training import Trainer
 
 Progress = Callable[[int, int], None]

@@ -17,10 +17,10 @@ from mase_hw.data import Split
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, MaseError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.passes.prune import report_sparsity_analysis_pass
-from mase_hw.passes.quantize import quantize_transform_pass
-from mase_hw.passes.report_quantization import FLOAT_BITS, storage
-from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.compression.prune import report_sparsity_analysis_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.passes.formats.report_quantization import FLOAT_BITS, storage
 from mase_hw.pipelines._steps import STEPS, Context, Progress, State, parse_steps
 from mase_hw.pipelines.report import write_report
 from mase_hw.search.objective import hardware_metrics, score

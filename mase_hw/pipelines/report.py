@@ -17,8 +17,11 @@ from mase_hw._results import result_file
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.passes.calibrate import observe
-from mase_hw.passes.report_quantization import quantized_nodes, report_quantization_analysis_pass
+from mase_hw.passes.formats.calibrate import observe
+from mase_hw.passes.formats.report_quantization import (
+    quantized_nodes,
+    report_quantization_analysis_pass,
+)
 
 BEYOND = 3e38
 ROW_INCHES, LEAST_INCHES = 0.22, 2.5

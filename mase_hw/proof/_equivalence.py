@@ -258,7 +258,7 @@ def _closed(summary: DesignSummary) -> str:
     environment = template_environment()
     memory = summary.external
     depth = memory.port.outstanding + 1 if memory else 0
-    return environment.get_template("closed.sv.j2").render(
+    return environment.get_template("proof/closed.sv.j2").render(
         name=CLOSED,
         top="top",
         inputs=[_Port.of(stream) for stream in summary.inputs],

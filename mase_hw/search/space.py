@@ -27,10 +27,10 @@ from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.passes import quantize
+from mase_hw.passes.compression.prune import ARGUMENTS, report_sparsity_analysis_pass
+from mase_hw.passes.compression.skip import skippable
 from mase_hw.passes.configuration import Configuration
-from mase_hw.passes.prune import ARGUMENTS, report_sparsity_analysis_pass
-from mase_hw.passes.skip import skippable
+from mase_hw.passes.formats import quantize
 from mase_hw.search._values import (
     Condition,
     Dimension,

@@ -13,13 +13,13 @@ from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.errors import ConfigError
 from mase_hw.formats import formats
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.passes.calibrate import calibrate_analysis_pass
-from mase_hw.passes.learn_steps import LearnedStepModel
-from mase_hw.passes.lora import (
+from mase_hw.passes.compression.learn_steps import LearnedStepModel
+from mase_hw.passes.compression.lora import (
     fuse_lora_weights_transform_pass,
     insert_lora_adapter_transform_pass,
 )
-from mase_hw.passes.prune import prune_transform_pass
+from mase_hw.passes.compression.prune import prune_transform_pass
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 from mase_hw.training import Trainer
 from tests.bench.base import Row
 from tests.bench.loss_cases import LossCase, torch_cases

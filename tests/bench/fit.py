@@ -85,8 +85,10 @@ def key_of(cell: Cell) -> str:
 
 
 def source_of(cell: Cell) -> str:
-    """Return a short text that changes with the modules of a cell, but not with their comments."""
-    texts = module_texts([cell]).values()
+    """Return a short text that changes with the modules of a cell, but not with their comments
+    or with what only proofs read."""
+    texts = list(module_texts([cell]).values())
+    texts = [re.sub(r"\(\* mase_\w+ = \"\w+\" \*\)\s*", "", text) for text in texts]
     plain = "\n".join(re.sub(r"//[^\n]*|\s+", " ", text) for text in texts)
     return sha256(plain.encode()).hexdigest()[:16]
 

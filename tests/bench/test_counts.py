@@ -33,12 +33,12 @@ PACKAGE = Path(str(files("mase_hw")))
 def test_a_change_of_a_file_is_counted(tmp_path: Path) -> None:
     copy = copied(PACKAGE, tmp_path)
     before = contents(copy)
-    assert {"ops/linear.py", "rtl/mase_pkg.sv", "sim/build.py"} <= before.keys()
+    assert {"ops/products/linear.py", "rtl/mase_pkg.sv", "sim/build.py"} <= before.keys()
     (copy / "ops" / "new.py").write_text("")
     assert changed(before, contents(copy)) == set()
-    (copy / "ops" / "linear.py").write_text("")
+    (copy / "ops" / "products" / "linear.py").write_text("")
     (copy / "rtl" / "mase_pkg.sv").unlink()
-    assert changed(before, contents(copy)) == {"ops/linear.py", "rtl/mase_pkg.sv"}
+    assert changed(before, contents(copy)) == {"ops/products/linear.py", "rtl/mase_pkg.sv"}
 
 
 @pytest.mark.parametrize("addition", ADDITIONS, ids=lambda item: item.what)
@@ -67,7 +67,7 @@ def test_an_override_of_timing_is_found(tmp_path: Path) -> None:
 
 def test_lines_are_counted_with_cells() -> None:
     python, rtl = bench.lines(PACKAGE)
-    operators = len((PACKAGE / "ops" / "linear.py").read_text().splitlines())
+    operators = len((PACKAGE / "ops" / "products" / "linear.py").read_text().splitlines())
     assert int(python.measured.split()[0].replace(",", "")) > operators
     assert python.met == (int(python.measured.split("(")[1].rstrip(")").replace(",", "")) <= 7_056)
     assert rtl.met == (int(rtl.measured.replace(",", "")) <= 6_605)

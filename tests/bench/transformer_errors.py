@@ -59,7 +59,7 @@ def _functions() -> Iterator[Function]:
 
     from mase_hw.approximation.row_norm import RowNorm
     from mase_hw.approximation.softmax import Softmax
-    from mase_hw.ops.gelu import GELU
+    from mase_hw.ops.activations.gelu import GELU
 
     def softmax(operand: Fixed, result: Fixed, codes: Tensor) -> Tensor:
         return Softmax(operand, result, codes.shape[-1]).evaluate(codes)

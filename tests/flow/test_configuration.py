@@ -13,9 +13,9 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats.fixed import Fixed
 from mase_hw.graph import MaseGraph, common, trace
 from mase_hw.graph.reference import IntegerReference
-from mase_hw.passes.calibrate import calibrate_analysis_pass
 from mase_hw.passes.configuration import FLOAT
-from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
 from tests.flow.perceptrons import seeded
 
 ISSUE_SHAPE = {

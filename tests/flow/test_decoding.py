@@ -11,7 +11,7 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, ConfigError, DataError, SimulationError, UnsupportedError
 from mase_hw.nn import DecoderStep, KeyValueCache
-from mase_hw.passes.calibrate import observe
+from mase_hw.passes.formats.calibrate import observe
 from tests.bench.architectures import spread_weights
 from tests.engines import each
 

@@ -8,7 +8,7 @@ import mase_hw
 import mase_hw.nn as qnn
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.graph import common, metadata
-from mase_hw.passes.calibrate import calibrate_analysis_pass
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 
 FLOATS = {
     f"{operand}_{field}": value

@@ -12,7 +12,7 @@ import mase_hw
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph import common, trace
 from mase_hw.graph.reference import IntegerReference, spec
-from mase_hw.passes.lora import insert_lora_adapter_transform_pass
+from mase_hw.passes.compression.lora import insert_lora_adapter_transform_pass
 
 COARSE = {
     "by": "type",

@@ -217,7 +217,7 @@ def test_a_float_of_eight_bits_that_is_not_finite_is_named(tmp_path):
         mase_hw.emit_verilog(model, torch.randn(6, 8), output=tmp_path / "out", name="net")
 
 
-FILE = "mase_hw/ops/square.py"
+FILE = "mase_hw/ops/functions/square.py"
 FAULTS = {
     "import": ("import nothing_like_it\n", "ModuleNotFoundError", 1),
     "syntax": ("def f(:\n", "SyntaxError", 1),

@@ -9,8 +9,8 @@ from mase_hw.errors import MaseError
 from mase_hw.graph import trace
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.reference import IntegerReference, spec
+from mase_hw.passes.compression.lora import insert_lora_adapter_transform_pass
 from mase_hw.passes.configuration import FLOAT
-from mase_hw.passes.lora import insert_lora_adapter_transform_pass
 
 FIXED = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
 

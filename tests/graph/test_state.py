@@ -14,8 +14,8 @@ from mase_hw.formats import formats
 from mase_hw.graph import trace
 from mase_hw.graph.state import KEY
 from mase_hw.graph.weights import load_weights
-from mase_hw.passes.lora import insert_lora_adapter_transform_pass
-from mase_hw.passes.prune import prune_transform_pass
+from mase_hw.passes.compression.lora import insert_lora_adapter_transform_pass
+from mase_hw.passes.compression.prune import prune_transform_pass
 from mase_hw.training import Trainer
 from tests.bench.fidelity_training import RECIPES, round_trip
 

@@ -8,7 +8,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.emit.flow import canonicalize
-from mase_hw.passes.bound_fills import bound_fills_transform_pass
+from mase_hw.passes.canonical.bound_fills import bound_fills_transform_pass
 from tests.shared_formats import configuration, decibels
 
 FILLS = (-1e4, -1e9, torch.finfo(torch.float32).min, -math.inf)

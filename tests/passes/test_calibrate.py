@@ -13,11 +13,11 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, FormatError
 from mase_hw.formats.fixed import Fixed
 from mase_hw.graph import common, metadata, trace
-from mase_hw.passes._observers import OBSERVERS, Sample
-from mase_hw.passes.calibrate import calibrate_analysis_pass
-from mase_hw.passes.quantize import quantize_transform_pass
-from mase_hw.passes.report_quantization import report_quantization_analysis_pass
-from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.formats._observers import OBSERVERS, Sample
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.passes.formats.report_quantization import report_quantization_analysis_pass
 from mase_hw.training import Trainer, evaluate
 
 

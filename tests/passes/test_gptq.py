@@ -10,8 +10,8 @@ from mase_hw.emit.flow import quantize
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.formats import make_format
 from mase_hw.graph import trace
+from mase_hw.passes.compression.gptq import Method, gptq, gptq_transform_pass, squared_error
 from mase_hw.passes.configuration import FLOAT
-from mase_hw.passes.gptq import Method, gptq, gptq_transform_pass, squared_error
 
 PLAIN = Method(0.01, order=False, scales=False, sweeps=0)
 

@@ -8,7 +8,7 @@ import mase_hw
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import FormatError
 from mase_hw.graph import common, trace
-from mase_hw.passes.calibrate import calibrate_analysis_pass
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 
 UNSIGNED = {"name": "fixed", "data_in_width": 12, "data_in_signed": False}
 

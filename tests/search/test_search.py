@@ -22,7 +22,7 @@ from mase_hw._config_file import write_config
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, OutputError, SearchError
 from mase_hw.graph import trace
-from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.search import Samples, search
 from mase_hw.search.objective import score
 from mase_hw.search.samplers import SAMPLERS

@@ -97,7 +97,7 @@ def timing_overrides(folder: Path) -> list[str]:
     """Return the methods of operators that say what their cells say, as `file.method`."""
     return [
         f"{path.stem}.{node.name}"
-        for path in sorted(folder.glob("*.py"))
+        for path in sorted(folder.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef) and node.name in TIMING
     ]

@@ -99,7 +99,7 @@ def _ratios(case: Case) -> list[float]:
     import torch
 
     import mase_hw
-    from mase_hw.passes.agreement import sqnr_db
+    from mase_hw.passes.formats.agreement import sqnr_db
 
     model = case.model.eval()
     graph = mase_hw.quantize(mase_hw.trace(model, case.inputs), case.config)
@@ -112,7 +112,7 @@ def _ratios(case: Case) -> list[float]:
 
 def _check(name: str, graph: MaseGraph, ratios: Sequence[float]) -> None:
     """Stop where the graph says another agreement than was measured here."""
-    from mase_hw.passes.expected_agreement import model_agreement
+    from mase_hw.passes.formats.expected_agreement import model_agreement
 
     found = model_agreement(graph)
     told = [item.sqnr_db for item in found.outputs.values()] if found else []
@@ -176,7 +176,7 @@ def cost(quick: bool) -> Iterator[Row]:
     """Time quantization and emission with the agreement, and the agreement alone."""
     from mase_hw.api import emit_verilog
     from mase_hw.emit.warnings import warnings
-    from mase_hw.passes.agreement import measure_agreement_analysis_pass
+    from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
 
     for name in COSTLY[:1] if quick else COSTLY:
         _network(name)
@@ -219,7 +219,7 @@ def _quantized(name: str, model: nn.Module, config: Mapping[str, Any]) -> MaseGr
 
 
 def _least(graph: MaseGraph) -> float:
-    from mase_hw.passes.expected_agreement import model_agreement
+    from mase_hw.passes.formats.expected_agreement import model_agreement
 
     found = model_agreement(graph)
     ratio = found.sqnr_db if found else None

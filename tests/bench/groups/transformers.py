@@ -241,10 +241,10 @@ def _buffers(name: str, subject: Subject, design: Design) -> Row:
 def _queues(name: str, subject: Subject, mg: MaseGraph) -> Row:
     """Measure what it takes to find the depths of all queues."""
     from mase_hw.emit.flow import lowered
-    from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
-    from mase_hw.passes.fifo import insert_fifos_transform_pass
-    from mase_hw.passes.orders import assign_orders_transform_pass
-    from mase_hw.passes.parallelism import assign_parallelism_transform_pass
+    from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
+    from mase_hw.passes.hardware.fifo import insert_fifos_transform_pass
+    from mase_hw.passes.hardware.orders import assign_orders_transform_pass
+    from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
 
     mg, _ = assign_orders_transform_pass(lowered(mg))
     mg, _ = insert_broadcasts_transform_pass(mg)
