@@ -97,11 +97,12 @@ def _keys(owners: Sequence[tuple[Node, str]], fields: Mapping[str, Any]) -> str:
     """Return what to write for which nodes."""
     if not fields:
         names = " and ".join(f"{word} of {owner.name}" for owner, word in owners)
-        return f"no format of this kind does for {names}"
-    return "give " + " and ".join(
-        f"{owner.name} " + ", ".join(f"{word}_{key} = {_text(fields[key])}" for key in fields)
-        for owner, word in owners
-    )
+        return f"give {names} a finer format"
+    keys: dict[str, list[str]] = {}
+    for owner, word in owners:
+        entry = keys.setdefault(owner.name, [])
+        entry += [f"{word}_{key} = {_text(value)}" for key, value in fields.items()]
+    return "give " + " and ".join(f"{name} {', '.join(entry)}" for name, entry in keys.items())
 
 
 def _text(value: Any) -> str:
@@ -112,8 +113,12 @@ def _owners(node: Node, name: str) -> Iterator[tuple[Node, str]]:
     """Yield where a tensor gets its format, and its producer's result before that."""
     yield _owner(node, name)
     producer = dict(stream_operands(node)).get(name) if node.op == "call_function" else None
-    if producer is not None:
-        yield _owner(producer, "data_out_0")
+    maker = _owner(producer, "data_out_0")[0] if producer is not None else None
+    if maker is not None and maker.op == "call_function":
+        # Parts of it may be so small that its operands are coarse for them, too.
+        known = common(maker).operands
+        yield from ((maker, word) for word, spec in known.items() if spec.format is not None)
+        yield maker, "data_out"
 
 
 def _owner(node: Node, name: str) -> tuple[Node, str]:

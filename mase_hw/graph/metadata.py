@@ -97,6 +97,19 @@ class HardwareMetadata:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """A constant argument that only means "never", and is smaller than the user's model has it.
+
+    Attributes:
+        bound: its magnitude in this graph; of a tensor, that of the elements that mean it.
+        magnitude: in the user's model.
+    """
+
+    bound: float
+    magnitude: float
+
+
+@dataclass(frozen=True)
 class MaseMetadata:
     """Everything known of one node.
 
@@ -109,6 +122,7 @@ class MaseMetadata:
         folded: whether its constants hold factors of a node that stood behind it.
         alike: names of the nodes that get the same formats, itself among them, because their layers
             are to run on the same hardware; while formats are chosen.
+        fills: arguments that are smaller than the user's model has them.
         agreement: how far its values are from the float model's, where that was measured.
     """
 
@@ -121,6 +135,7 @@ class MaseMetadata:
     declared: Mapping[str, Format] = field(default_factory=dict)
     folded: bool = False
     alike: tuple[str, ...] = ()
+    fills: tuple[Fill, ...] = ()
     agreement: Agreement | None = None
 
 

@@ -15,8 +15,8 @@ from tests.bench.base import Benchmark, Row, timed
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from tests.bench.fidelity_models import Case
     from mase_hw.graph import MaseGraph
+    from tests.bench.fidelity_models import Case
 
 CASE_DB, SPREAD_DB, MASK_DB = 60.0, 3.0, 70.0
 # Of 16 bits, which the bench's weights and trained-like ones leave; 8 bits have 48 dB less.
@@ -150,8 +150,8 @@ def architectures(quick: bool) -> Iterator[Row]:
 
 def false_warnings(quick: bool) -> Iterator[Row]:
     """Count warnings of models that lose no more than their widths say."""
-    from tests.bench.fidelity_models import entry
     from mase_hw.models import models
+    from tests.bench.fidelity_models import entry
 
     found = []
     for name in QUICK if quick else tuple(ARCHITECTURES):
