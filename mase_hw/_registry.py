@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from mase_hw.errors import MaseError, UnitError
 
 T = TypeVar("T")
 # A message lists that many names; of more, the most similar ones.
@@ -28,12 +32,33 @@ def discover(package: str, base: type[T], group: str | None = None) -> Iterator[
     for module_info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda info: info.name):
         if module_info.name.startswith("_"):
             continue
-        module = importlib.import_module(f"{package}.{module_info.name}")
+        name = f"{package}.{module_info.name}"
+        module = _loaded(functools.partial(importlib.import_module, name), name)
         for member in vars(module).values():
             if _is_unit(member, base) and member.__module__ == module.__name__:
                 yield member
     for entry_point in sorted(entry_points(group=group or ""), key=lambda entry: entry.name):
-        yield entry_point.load()
+        yield _loaded(entry_point.load, entry_point.value)
+
+
+def _loaded(load: Callable[[], Any], name: str) -> Any:
+    """Return what a file defines.
+
+    Raises:
+        UnitError: naming the line at which it cannot be imported.
+    """
+    try:
+        return load()
+    except MaseError:
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        file, line = where.filename, where.lineno
+        if isinstance(error, SyntaxError) and error.filename:
+            file, line = error.filename, error.lineno
+        raise UnitError(
+            f"{name} cannot be imported: {type(error).__name__}: {error} (at {file}:{line})"
+        ) from error
 
 
 def _is_unit(member: object, base: type) -> bool:

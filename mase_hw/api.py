@@ -17,10 +17,12 @@ from mase_hw.emit.warnings import check_sqnr, warnings
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
 from mase_hw.graph.memory import GENERIC, ON_CHIP
+from mase_hw.graph.source import naming_units
 from mase_hw.hardware.route import RouteReport
 from mase_hw.hardware.route import route as route_folder
 from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
+from mase_hw.passes.configuration import says_nothing
 from mase_hw.passes.memory import Memory
 from mase_hw.passes.prune import prune_transform_pass
 from mase_hw.passes.prune_structure import prune_structure_transform_pass
@@ -48,6 +50,7 @@ def compress(
     return CompressionPipeline.from_config(config)(mg, split, **options)
 
 
+@naming_units()
 def emit_verilog(
     model: nn.Module | MaseGraph,
     example_inputs: Any = None,
@@ -100,7 +103,7 @@ def emit_verilog(
     else:
         mg = trace(model, example_inputs, name=name)
     check_finite(mg)
-    if config is not None or not mg.has_formats:
+    if not (mg.has_formats and says_nothing(config)):
         mg = quantize(mg, config, data=data, reuse=reuse)
     else:
         mg = measured(mg, data)
@@ -134,6 +137,7 @@ def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGra
     return chosen(mg, options)[0]
 
 
+@naming_units()
 def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) -> SimulationReport:
     """Simulate a project and compare every output bit with the integer reference.
 

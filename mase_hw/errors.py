@@ -7,6 +7,10 @@ class MaseError(Exception):
     """Root of all errors: the message says what was asked, what was found and what is allowed."""
 
 
+class UnitError(MaseError):
+    """The file of an operator, a cell or another unit is at fault, not what it was given."""
+
+
 class CaptureError(MaseError):
     """A model could not be captured as a graph."""
 

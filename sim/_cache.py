@@ -63,7 +63,9 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
         try:
             made.mkdir()
             make(made)
-            (made / CONTENTS).write_text(json.dumps(_contents(made)))
+            files = _contents(made)
+            listed = {"files": files, "digest": content_key(files)}
+            (made / CONTENTS).write_text(json.dumps(listed))
             if _is_ours(folder):
                 folder.rename(scratch / "broken")
             elif os.path.lexists(folder):
@@ -89,11 +91,11 @@ def _contents(folder: Path) -> dict[str, list[int]]:
 def _listed(folder: Path) -> dict[str, list[int]] | None:
     """Return what we wrote into a folder of the cache; None where that is not known."""
     try:
-        text = (folder / CONTENTS).read_text()
-        files = dict(json.loads(text))
-    except (OSError, ValueError, TypeError):
+        listed = json.loads((folder / CONTENTS).read_text())
+        files, digest = dict(listed["files"]), listed["digest"]
+    except (OSError, ValueError, TypeError, KeyError):
         return None
-    return files if text == json.dumps(files) else None
+    return files if digest == content_key(files) else None
 
 
 def _is_whole(folder: Path) -> bool:

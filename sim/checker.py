@@ -57,8 +57,8 @@ class Mismatch:
         cycle = "-" if self.cycle is None else self.cycle
         where = f" ({self.where})" if self.where else ""
         return (
-            f"first mismatch in {self.node}{where}, stream {self.stream}, element [{index}] of inference "
-            f"{self.inference}: expected {expected}, got {got} (beat {self.beat}, lane "
+            f"first mismatch in {self.node}{where}, stream {self.stream}, element [{index}] of "
+            f"inference {self.inference}: expected {expected}, got {got} (beat {self.beat}, lane "
             f"{self.lane}, cycle {cycle}, seed {self.seed}{wave})"
         )
 

@@ -129,7 +129,7 @@ MODEL_CASES = {
     "net.py:branch": ("control flow depends", "net.py:17: if x.sum() > 0", "torch.where"),
     "net.py:unused": ("y (", "not used", "remove it"),
     "net.py:nan_weight": ("2.weight[1, 2]", "is nan", "must be finite"),
-    "net.py:nan_input": ("data for", "holds NaN, first at (0, 0)", "give finite numbers"),
+    "net.py:nan_input": ("data for input holds NaN", "first at (0, 0)", "give finite numbers"),
     "net.py:empty": ("no operators",),
     "net.py:wrong_shape": ("float32[2, 5]", "2x5 and 4x8", "give inputs of the shapes"),
     "net.py:wrong_dtype": ("int64[2, 4]", "give inputs of the shapes and dtypes"),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
-from mase_hw.errors import ConfigError, EmissionError, ParallelismError
-from mase_hw.formats import DEFAULT_FORMAT
+from mase_hw.errors import ConfigError, EmissionError, FormatError, ParallelismError
 from mase_hw.graph.laps import laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
+from mase_hw.graph.source import naming_units
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
 from mase_hw.passes.agreement import (
@@ -46,12 +47,7 @@ from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
 from mase_hw.timing.memory import external_memory
 
-DEFAULT_CONFIG: Mapping[str, Any] = {
-    "by": "type",
-    "default": {
-        "config": {"name": DEFAULT_FORMAT, "data_in_width": 8, "weight_width": 8, "bias_width": 8}
-    },
-}
+_LOG = logging.getLogger(__name__)
 
 
 def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> MaseGraph:
@@ -79,6 +75,7 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
     return mg
 
 
+@naming_units()
 def quantize(
     mg: MaseGraph,
     config: Mapping[str, Any] | None = None,
@@ -90,8 +87,8 @@ def quantize(
 
     Args:
         mg: a captured graph.
-        config: see `quantize_transform_pass`; without one, 8-bit fixed point everywhere with
-            fractions fitted to the observed ranges.
+        config: see `quantize_transform_pass`; without one, or with an empty one, 8-bit fixed point
+            everywhere with fractions fitted to the observed ranges.
         data: batches of inputs on which ranges are observed, and the first of which are run in
             the formats; the example inputs without.
         reuse: let layers that are alike run on the hardware of one: they get the same formats.
@@ -107,7 +104,7 @@ def quantize(
             "mase_hw.nn.quantize_layers"
         )
     stage("number formats")
-    config = config if config is not None else DEFAULT_CONFIG
+    config = {} if config is None else config
     mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
     if reuse:
         mg, _ = insert_laps_transform_pass(mg)
@@ -129,7 +126,12 @@ def measured(mg: MaseGraph, data: Iterable[Any] | None = None) -> MaseGraph:
     if not mg.has_formats or (data is None and is_measured(mg)):
         return mg
     stage("agreement with the float model")
-    return measure_agreement_analysis_pass(mg, {} if data is None else {"data": data})[0]
+    try:
+        return measure_agreement_analysis_pass(mg, {} if data is None else {"data": data})[0]
+    except (FormatError, RuntimeError) as error:
+        # Preflight says what the graph is refused for.
+        _LOG.debug("the agreement of %s is not measured: %s", mg.name, error)
+        return mg
 
 
 def lowered(mg: MaseGraph) -> MaseGraph:

@@ -68,19 +68,23 @@ class Format(ABC):
         aliases: other words that resolve to this format.
         abbreviation: the word used in the names of SystemVerilog modules.
         inherited: fields that an operand without fields of its own takes from the first operand.
+        fitted: fields that `fit` and `fit_values` choose where they are open.
         scale_follows_data: whether the field `scale` may be None, taken from each tensor.
         exact_bits: bits of the magnitudes that `from_scaled` takes.
         sparse: whether values lie so far apart that rounding is a part of a model's function, not
             an error of it: signs, powers of two.
+        rounds: whether it is a format at all, and not the word for none.
     """
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     abbreviation: ClassVar[str]
     inherited: ClassVar[tuple[str, ...]] = ("width", "signed")
+    fitted: ClassVar[tuple[str, ...]] = ()
     scale_follows_data: ClassVar[bool] = False
     exact_bits: ClassVar[int] = 62
     sparse: ClassVar[bool] = False
+    rounds: ClassVar[bool] = True
 
     @abstractmethod
     def round_values(self, values: Tensor) -> Tensor:

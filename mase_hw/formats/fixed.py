@@ -57,6 +57,7 @@ class Fixed(Format):
     name: ClassVar[str] = "fixed"
     aliases: ClassVar[tuple[str, ...]] = ("integer",)
     abbreviation: ClassVar[str] = "fixed"
+    fitted: ClassVar[tuple[str, ...]] = ("frac_width",)
 
     width: int = 8
     frac_width: int = 4

@@ -37,6 +37,7 @@ class Log(FloatFormat):
 
     name: ClassVar[str] = "log"
     abbreviation: ClassVar[str] = "minifloat"
+    fitted: ClassVar[tuple[str, ...]] = ("exponent_bias",)
     inherited: ClassVar[tuple[str, ...]] = ("width",)
     sparse: ClassVar[bool] = True
 

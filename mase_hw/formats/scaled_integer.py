@@ -49,6 +49,7 @@ class ScaledInteger(CodeFormat):
 
     name: ClassVar[str] = "scaled_integer"
     abbreviation: ClassVar[str] = "scaled"
+    fitted: ClassVar[tuple[str, ...]] = ("scale", "zero_point")
     inherited: ClassVar[tuple[str, ...]] = ("width", "signed", "symmetric")
 
     width: int = 8

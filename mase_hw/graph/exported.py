@@ -17,6 +17,7 @@ from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import AliasError, canonicalize, relax_views
+from mase_hw.graph._values import check_values
 from mase_hw.graph.declared import DECLARED, absorb
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
@@ -41,6 +42,7 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     """
     module, dynamic = _clean(program)
     names = node_names(module.graph.nodes)
+    check_values(module, names)
     relax_views(module)
     structure = module.graph._codegen.pytree_info.out_spec  # type: ignore[attr-defined]
     model = rebuild(

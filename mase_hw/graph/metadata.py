@@ -138,6 +138,13 @@ class MaseMetadata:
     fills: tuple[Fill, ...] = ()
     agreement: Agreement | None = None
 
+    @property
+    def place(self) -> str:
+        """Where it comes from: the user's line, else the torch module, else the model."""
+        if self.source.file:
+            return str(self.source)
+        return f"module {self.module_path}" if self.module_path else "the model's code"
+
 
 def metadata(node: Node) -> MaseMetadata:
     """Return the metadata of `node`."""
@@ -147,10 +154,7 @@ def metadata(node: Node) -> MaseMetadata:
 
 def location(node: Node) -> str:
     """Return where a node comes from: the user's line, else the torch module, else the model."""
-    known = metadata(node)
-    if known.source.file:
-        return str(known.source)
-    return f"module {known.module_path}" if known.module_path else "the model's code"
+    return metadata(node).place
 
 
 def common(node: Node) -> CommonMetadata:

@@ -107,6 +107,15 @@ def drop_unused_state(module: GraphModule) -> None:
                 delattr(owner, leaf)
 
 
+def spread_out(module: nn.Module) -> None:
+    """Give buffers that repeat one element, as expanded constants do, memory to be written to."""
+    for target, value in list(module.named_buffers()):
+        if any(
+            size > 1 and not step for size, step in zip(value.shape, value.stride(), strict=True)
+        ):
+            set_tensor(module, target, value.contiguous())
+
+
 def _parent(module: nn.Module, target: str) -> tuple[nn.Module, str]:
     path, _, leaf = target.rpartition(".")
     for part in path.split(".") if path else []:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import inf, prod
 from typing import Any, ClassVar
 
 import torch
@@ -47,6 +47,8 @@ class RowNorm(Rows):
         streams = [name for name in call.streams if name != "data_in_0"]
         if streams:
             found.append(f"its {streams[0]} is computed by the model; it must be constant")
+        if not 0 <= self.epsilon(call) < inf:
+            found.append(f"its eps is {self.epsilon(call)}; allowed is a finite number from 0")
         return found or self._arithmetic(call).problems
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:

@@ -51,7 +51,7 @@ class Step(Operator):
 
         def compute(codes: Tensor) -> Tensor:
             rounded = whole.from_fixed(sign * codes, data.frac_width)
-            return result.quantized.from_fixed(sign * rounded, 0)
+            return result.quantized.from_fixed(sign * rounded, whole.frac_width)
 
         return compute
 

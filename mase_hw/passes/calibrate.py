@@ -21,6 +21,7 @@ from mase_hw.graph.streams import consumers
 from mase_hw.ops import operator_for
 from mase_hw.passes import quantize
 from mase_hw.passes._observers import OBSERVERS, Fit, Observer, Sample, check_percentile
+from mase_hw.passes._signs import with_sign
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.shared_formats import keeps_format, shares_format
 from mase_hw.passes.software_metadata import batch_inputs, batches_of
@@ -120,6 +121,7 @@ def calibrate_analysis_pass(
             constant = mg.call(node).constants.get(name)
             observer = observers["observer" if constant is None else "weight_observer"]
             cls, fields = quantize.open_format(mg, node, name, groups, words)
+            said = quantize.said_of_sign(node, name, groups, words)
             try:
                 if constant is None:
                     sample = seen[node.name].get(name, Sample(-1.0, 1.0))
@@ -128,8 +130,10 @@ def calibrate_analysis_pass(
                             "none of its values on the data is a finite number, so no format can "
                             "be fitted to them; give other data"
                         )
+                    fields = with_sign(cls, fields, sample.minimum, said)
                     chosen[name] = observer(sample, _by_range(cls, fields), share)
                 else:
+                    fields = with_sign(cls, fields, float(constant.min()), said)
                     chosen[name] = _of_constant(constant, cls, fields, observer, share)
             except FormatError as error:
                 where = f"{name} of {node.name} ({metadata(node).source})"

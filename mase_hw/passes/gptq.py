@@ -14,10 +14,14 @@ are taken in the order of the graph, on what the layers before them, rounded, gi
 for a part of what was lost there (Li et al., "GPTAQ", 2025, arXiv:2504.02692), with
 
     W' = W + share * W (X0^T X - H) H^-1,  X0 the inputs before anything was rounded.
+
+Few rows, or rows unlike others, are fitted at the cost of all else. Each layer is therefore tried
+without a part of the data, and keeps rounding to nearest unless it is better on that part.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,13 +35,18 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats import BlockFormat, Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.passes.walk import Layer, gram, layers, walk
+from mase_hw.passes._rows import Rows, rows_of
+from mase_hw.passes.walk import Layer, layers, walk
+
+_logger = logging.getLogger(__name__)
 
 ARGUMENTS = ("data", "damping", "order", "scales", "sweeps", "correction", "nodes")
 # Columns whose errors are collected before those behind them are changed.
 GROUP = 128
 DAMPING = 0.01
 SWEEPS = 2
+# One of so many inferences is held out.
+HELD = 5
 # By how many binades the scale of a block may differ from that of its largest number.
 OFFSETS = (0, -1, 1)
 
@@ -73,8 +82,9 @@ def gptq_transform_pass(
             format when not given.
 
     Returns:
-        A new graph with the same formats, and `layers`: per layer the squared error of its results
-        on the data, relative, rounded to nearest and now.
+        A new graph with the same formats; `layers`, per layer the squared error of its results on
+        data that was held out, relative, rounded to nearest and by the better of the two; and
+        `kept`, the layers that are rounded to nearest, because GPTQ is not better.
 
     Raises:
         ConfigError: for an argument that is not legal, or a graph without weights in a format.
@@ -94,7 +104,7 @@ def gptq_transform_pass(
     data = given.get("data")
     data = [mg.example_inputs] if data is None else list(data)
     before = walk(exact.copy().eval(), data, only=()) if correction else None
-    known: tuple[Node, Tensor, Tensor | None] | None = None
+    known: tuple[Node, _Read] | None = None
     twins: dict[Node, Node] = {}
     for node, values in walk(mg, data):
         twins[node], originals = next(before) if before else (node, values)
@@ -102,16 +112,56 @@ def gptq_transform_pass(
         if layer is None:
             continue
         if known is None or known[0] is not layer.source:
-            hessian = gram(values, layer.source)
-            lost = None
-            if correction:
-                met = gram(originals, twins[layer.source], values, layer.source)
-                lost = correction * (met - hessian)
-            known = layer.source, hessian, lost
-        report[node.name] = _round_layer(mg, layer, *known[1:], method)
+            rows = rows_of(values, layer.source, originals, twins[layer.source])
+            known = layer.source, _Read(rows, correction)
+        report[node.name] = _round_layer(mg, layer, known[1], method)
         if len(report) == len(chosen):
             break
-    return mg, {"layers": report}
+    kept = [name for name, item in report.items() if item["gptq"] >= item["nearest"]]
+    if kept:
+        _logger.warning(
+            "GPTQ: %d of %d layers keep rounding to nearest, whose error on data held out is not "
+            "larger: %s",
+            len(kept),
+            len(report),
+            ", ".join(kept),
+        )
+    return mg, {"layers": report, "kept": kept}
+
+
+class _Read:
+    """What a layer reads: rows to fit its weights to, and parts that are held out in turn.
+
+    Args:
+        rows: now, and before anything was rounded.
+        correction: the share of what was lost since that the layer makes up for.
+    """
+
+    def __init__(self, rows: Rows, correction: float) -> None:
+        self._correction = correction
+        self.all = self._statistics(rows)
+        # One part says enough where there are more rows than features.
+        few = sum(map(len, rows.now)) < rows.now[0].shape[1]
+        parts = list(rows.parted(HELD)) if not rows.is_constant else []
+        self.parts = [
+            (self._statistics(some), held) for some, held in (parts if few else parts[:1])
+        ]
+
+    def _statistics(self, rows: Rows) -> tuple[Tensor, Tensor | None]:
+        """Return the Hessian, and how that with the wanted rows differs."""
+        hessian = rows.gram()
+        if not self._correction:
+            return hessian, None
+        return hessian, self._correction * (rows.cross_gram() - hessian)
+
+    def error(self, held: Rows, weight: Tensor, chosen: Tensor | None = None) -> float:
+        """Return the squared results of a weight on rows, or how far those of another are."""
+        total = 0.0
+        for now, before in zip(held.now, held.other, strict=True):
+            wanted = (now + self._correction * (before - now)).double() @ weight.double().T
+            found = 0.0 if chosen is None else now.double() @ chosen.double().T
+            total += float((wanted - found).square().sum())
+        return total
 
 
 def _read(given: Mapping[str, Any]) -> tuple[Method, float]:
@@ -140,29 +190,42 @@ def _weight_format(node: Node) -> Format | None:
     return None if spec is None else spec.format
 
 
-def _round_layer(
-    mg: MaseGraph, layer: Layer, hessian: Tensor, lost: Tensor | None, method: Method
-) -> dict[str, float]:
+def _round_layer(mg: MaseGraph, layer: Layer, read: _Read, method: Method) -> dict[str, float]:
+    """Round a layer's weights, in place, to nearest unless that loses more on rows held out."""
     parameter = mg.constant(layer.parameter)
     number_format = _weight_format(layer.node)
     assert number_format is not None
     weight = parameter.detach()
-    plain = number_format.round_values(weight)
+    nearest = number_format.round_values(weight)
+    before, after, scale = 0.0, 0.0, 0.0
+    for some, held in read.parts:
+        tried = _rounded(weight, number_format, some, method)
+        before += read.error(held, weight, nearest)
+        after += read.error(held, weight, tried)
+        scale += read.error(held, weight)
+    better = after < before
+    with torch.no_grad():
+        parameter.copy_(_rounded(weight, number_format, read.all, method) if better else nearest)
+    scale = scale or 1.0
+    return {"nearest": before / scale, "gptq": min(before, after) / scale}
+
+
+def _rounded(
+    weight: Tensor,
+    number_format: Format,
+    statistics: tuple[Tensor, Tensor | None],
+    method: Method,
+) -> Tensor:
+    """Return weights as the graph computes with them."""
+    hessian, lost = statistics
     wanted = weight.double()
     if lost is not None:
         # The weights that give from the inputs as they are now what came before, least squares.
         gain = torch.linalg.solve(_damped(hessian, method.damping), lost.T @ wanted.T)
         wanted = wanted + gain.T
     chosen = gptq(wanted, hessian, number_format, method)
-    # What the graph computes with: a block whose largest number moved may have another scale.
-    chosen = number_format.round_values(chosen.to(weight.dtype))
-    before, after = (squared_error(wanted - item, hessian) for item in (plain, chosen))
-    if after > before:
-        chosen, after = plain, before
-    with torch.no_grad():
-        parameter.copy_(chosen)
-    scale = squared_error(weight, hessian)
-    return {"nearest": before / scale, "gptq": after / scale} if scale else {}
+    # A block whose largest number moved may have another scale.
+    return number_format.round_values(chosen.to(weight.dtype))
 
 
 def squared_error(difference: Tensor, hessian: Tensor) -> float:

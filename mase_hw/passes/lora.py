@@ -8,7 +8,7 @@ the layers of a graph into the form that it takes, and back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import operator_for
 from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
@@ -94,15 +94,18 @@ def insert_lora_adapter_transform_pass(
     for name in names:
         _to_module(mg, mg.node(name), modules[name])
     rank = given.get("rank", 8)
+    alpha = given.get("alpha", rank)
     with torch.random.fork_rng():
         torch.manual_seed(int(given.get("seed", 0)))
         config = peft.LoraConfig(
             r=rank,
-            lora_alpha=given.get("alpha", rank),
+            lora_alpha=alpha,
             lora_dropout=given.get("drop_rate", 0.0),
             target_modules=[f"{FOLDER}.{name}" for name in names],
         )
         peft.inject_adapter_in_model(config, mg.model)
+    for name in names:
+        _set_options(mg.node(name), {"rank": rank, "alpha": alpha})
     for parameter in whole:
         parameter.requires_grad_(True)
     mg.recompile()
@@ -241,10 +244,15 @@ def _from_module(mg: MaseGraph, node: Node) -> None:
     with mg.fx_graph.inserting_before(node):
         new = mg.fx_graph.call_function(record.target, args)
     new.meta = {key: value for key, value in node.meta.items() if key != ADAPTED}
+    _set_options(new, {})
     path = str(node.target)
     _replace(mg, node, new)
     mg.model.delete_submodule(path)
     assert common(new).operator is not None
+
+
+def _set_options(node: Node, options: Mapping[str, Any]) -> None:
+    update(node, common=replace(common(node), options=options))
 
 
 def _replace(mg: MaseGraph, old: Node, new: Node) -> None:

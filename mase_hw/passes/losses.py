@@ -24,11 +24,10 @@ def part_inputs(mg: MaseGraph, losses: set[Node]) -> None:
     """Round inputs behind a cast, in place, where a loss reads them too: it takes them as given."""
     for node in mg.inputs:
         given = common(node).results["data_out_0"]
-        others = [user for user in node.users if user not in losses and user.op != "output"]
-        if given.format is None or len(others) == len(node.users):
+        if given.format is None or losses.isdisjoint(node.users):
             continue
         cast = insert_after(mg, node, ROLE, given, given)
-        for user in others:
+        for user in [item for item in node.users if item not in losses and item is not cast]:
             user.replace_input_with(node, cast)
         _set_format(node, None)
     refresh_output(mg)

@@ -20,6 +20,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Operator, TensorSpec, operators
+from mase_hw.passes._signs import with_sign
 from mase_hw.passes._whole_numbers import input_format, whole_formats
 from mase_hw.passes.cast import insert_casts_transform_pass
 from mase_hw.passes.configuration import Configuration
@@ -119,9 +120,16 @@ def _check_folded(node: Node) -> None:
 
 
 def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, Any]]:
-    """Return the entry of every node that may have one: configured, or what it declares."""
+    """Return the entry of every node that may have one: configured, or what it declares.
+
+    Raises:
+        ConfigError: when a configuration gives no node a format.
+    """
     nodes = configurable(mg)
     own = {node: config.own(node.name, common(node).operator) for node in nodes}
+    unused = config.entries and all(entry is None for entry in own.values())
+    if unused and not _rounds(config.default):
+        _refuse_unused(mg, config, nodes)
     declaring = {node for node in nodes if own[node] is None and metadata(node).declared}
     found: dict[Node, Mapping[str, Any]] = {}
     for node in nodes:
@@ -133,6 +141,23 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, 
             entry = {"name": None} if between else config.default
         found[node] = entry
     return found
+
+
+def _rounds(entry: Mapping[str, Any]) -> bool:
+    name = entry.get("name")
+    return name is not None and format_class(str(name)).rounds
+
+
+def _refuse_unused(mg: MaseGraph, config: Configuration, nodes: Iterable[Node]) -> None:
+    """Raise for keys that no node of a graph has."""
+    kinds = sorted({str(common(node).operator) for node in nodes})
+    names = [node.name for node in nodes]
+    known = {"type": kinds, "name": names, "regex_name": names}
+    legal = "; ".join(f"by {item}: {', '.join(known[item]) or 'nothing'}" for item in config.by)
+    raise ConfigError(
+        f"configuration: {', '.join(config.entries)} selects nothing in {mg.name}, and there is no "
+        f"default, so that nothing has a number format; there is {legal}"
+    )
 
 
 def configurable(mg: MaseGraph) -> list[Node]:
@@ -218,6 +243,11 @@ def words_for(name: str) -> tuple[str, ...]:
 def check_keys(node: Node, entry: Mapping[str, Any]) -> None:
     """Raise ConfigError for a key that the node's operands or format do not have."""
     if entry.get("name") is None:
+        if lost := [key for key, value in entry.items() if key != "name" and value is not None]:
+            raise ConfigError(
+                f"configuration of {node.name} ({common(node).operator}): {lost[0]} is given, but "
+                "no name of a format, which says what it is of"
+            )
         return
     cls = format_class(str(entry["name"]))
     words: set[str] = set()
@@ -315,12 +345,14 @@ def _format(
     mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
 ) -> Format:
     cls, fields = open_format(mg, node, name, groups, entry)
+    said = said_of_sign(node, name, groups, entry)
     try:
         constant = _constant(mg, node, name)
         if constant is not None:
-            return cls.fit_values(constant, **fields)
+            least = float(constant.min()) if constant.numel() else 0.0
+            return cls.fit_values(constant, **with_sign(cls, fields, least, said))
         low, high = observed_range(node, name)
-        return cls.fit(low, high, **fields)
+        return cls.fit(low, high, **with_sign(cls, fields, low, said))
     except FormatError as error:
         raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
 
@@ -329,6 +361,19 @@ def _result_format(
     mg: MaseGraph, groups: tuple[str, ...], entry: Mapping[str, Any], node: Node
 ) -> Format:
     return _format(mg, node, "data_out_0", groups, entry)
+
+
+def said_of_sign(
+    node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
+) -> str | None:
+    """Return the word by which an entry says whether a tensor has a sign.
+
+    None where another tensor's sign is taken, as a result takes that of the operand.
+    """
+    other = node.op == "call_function" and name == "data_out_0" and groups[:1] == ("data_in",)
+    if other and not shares_format(node):
+        return None
+    return next((word for word in groups if f"{word}_signed" in entry), None)
 
 
 def _constant(mg: MaseGraph, node: Node, name: str) -> Tensor | None:

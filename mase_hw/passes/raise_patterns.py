@@ -17,6 +17,7 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, metadata, update
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.encoding import decode_target
+from mase_hw.graph.source import location_of_error
 from mase_hw.ops import ANY_NUMBER, Operator, operator_for, operators
 from mase_hw.passes._insert import unique_name
 
@@ -137,8 +138,9 @@ def _captured_alone(operator: Operator) -> list[_Composition]:
         return _captured([operator])
     except Exception as error:
         raise UnsupportedError(
-            f"the patterns of operator {operator.name} cannot be captured: {error}; "
-            "allowed are compositions of torch operators on one tensor"
+            f"the patterns of operator {operator.name} cannot be captured: {error} "
+            f"(at {location_of_error(error)}); allowed are compositions of torch operators on one "
+            "tensor"
         ) from error
 
 

@@ -30,8 +30,9 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats import format_class
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
+from mase_hw.passes._rows import rows_of
 from mase_hw.passes.gptq import squared_error
-from mase_hw.passes.walk import Layer, Values, gram, layers, walk
+from mase_hw.passes.walk import Layer, Values, layers, walk
 
 ARGUMENTS = ("data", "weight", "strength", "nodes")
 # Exponents that are tried.
@@ -56,7 +57,8 @@ def scale_channels_transform_pass(
 
     Returns:
         A new graph that computes the same function, `strengths`, the exponent by group of layers,
-        and `left`, the groups whose input has no place for the factor.
+        `kept`, the groups that no exponent makes better, and `left`, those whose input has no place
+        for the factor.
 
     Raises:
         ConfigError: for an argument that is not legal, or a graph with number formats.
@@ -69,7 +71,7 @@ def scale_channels_transform_pass(
     for layer in layers(mg, given.get("nodes")).values():
         groups.setdefault(layer.source, []).append(layer)
     first = {group[0].node: group for group in groups.values()}
-    report: dict[str, Any] = {"strengths": {}, "left": []}
+    report: dict[str, Any] = {"strengths": {}, "kept": [], "left": []}
     data = given.get("data")
     for node, values in walk(mg, [mg.example_inputs] if data is None else data, KEEP):
         group = first.pop(node, None)
@@ -84,6 +86,7 @@ def scale_channels_transform_pass(
         strength, scale = _choose(mg, group, values, given)
         if strength == 0:
             report["strengths"][names] = 0.0
+            report["kept"].append(names)
         elif _fold(mg, group[0].source, scale, values):
             for layer in group:
                 parameter = mg.constant(layer.parameter)
@@ -112,7 +115,8 @@ def _choose(
     mg: MaseGraph, group: list[Layer], values: list[Values], given: Mapping[str, Any]
 ) -> tuple[float, Tensor]:
     """Return the exponent and the factor of every channel, float64."""
-    rows = [results[group[0].source].detach().flatten(0, -2) for results in values]
+    read = rows_of(values, group[0].source)
+    rows = read.now
     weights = [mg.constant(layer.parameter).detach() for layer in group]
     if "strength" in given:
         inputs = torch.stack([item.abs().amax(0) for item in rows]).amax(0).double()
@@ -122,7 +126,7 @@ def _choose(
     total = sum(item.double().abs().sum(0) for item in rows)
     assert isinstance(total, Tensor)
     size = total / sum(len(item) for item in rows)
-    hessian = gram(values, group[0].source)
+    hessian = read.gram()
     best = (float("inf"), 0.0, torch.ones_like(size))
     for strength in STRENGTHS:
         scale = _centered(size**strength)

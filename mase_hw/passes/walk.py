@@ -113,31 +113,3 @@ def walk(
         for dead in ends.get(number, ()):
             for results in values:
                 results.pop(dead, None)
-
-
-def gram(
-    values: Iterable[Values],
-    source: Node,
-    others: Iterable[Values] | None = None,
-    other: Node | None = None,
-) -> Tensor:
-    """Return `X^T X` of all rows of a stream, float64, over their number.
-
-    Args:
-        values: results by node, a batch each.
-        source: what computes `X`.
-        others: results of another run, for `X^T Y`.
-        other: what computes `Y`.
-    """
-    total: Tensor | None = None
-    rows = 0
-    values = list(values)
-    for results, second in zip(values, values if others is None else others, strict=True):
-        flat = results[source].detach().flatten(0, -2)
-        right = second[other or source].detach().flatten(0, -2)
-        # Products of binary32 in one batch, summed in binary64 over batches.
-        part = (flat.T @ right).double()
-        total = part if total is None else total + part
-        rows += len(flat)
-    assert total is not None
-    return total / max(rows, 1)

@@ -13,7 +13,6 @@ from torch import nn
 
 from mase_hw._registry import nearest
 from mase_hw.data import Split
-from mase_hw.emit.flow import DEFAULT_CONFIG
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
@@ -106,7 +105,7 @@ def quantize_step(
     if not isinstance(samples, int) or samples < 1:
         raise ConfigError(f"quantize: samples is {samples!r}; allowed: a number from 1")
     given = {
-        "config": DEFAULT_CONFIG if config is None else config,
+        "config": config,
         "data": [context.split.train_inputs[:samples]],
         **calibration,
     }

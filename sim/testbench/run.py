@@ -18,7 +18,6 @@ from pathlib import Path
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
 
-
 # What make has a meaning of its own for, and what Verilator does not quote.
 REFUSED = ' \t\n#:;"'
 

@@ -71,7 +71,7 @@ def trained_weights(model: nn.Module) -> None:
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 shape = len(parameter), *[1] * (parameter.dim() - 1)
-                parameter *= 10 ** (TRAINED_DECADES * (torch.rand(shape) - 0.5))
+                parameter.mul_(10 ** (TRAINED_DECADES * (torch.rand(shape) - 0.5)))
 
 
 def _values(features: int) -> Tensor:
@@ -87,7 +87,7 @@ SIZES = (0.01, 1.0, 8.0)
 CUTS: Mapping[str, Callable[[Tensor], Sequence[Tensor]]] = {
     "slice": lambda y: (y[:, :2], y[:, 2:4], y[:, 4:]),
     "chunk": lambda y: y.chunk(3, 1),
-    "split": lambda y: y.split(2, 1),
+    "split": lambda y: torch.split(y, 2, 1),
     "permute": lambda y: y.reshape(-1, 3, 2).permute(1, 0, 2).unbind(0),
     "reshape": lambda y: y.reshape(-1, 3, 2).unbind(1),
 }
@@ -132,26 +132,33 @@ class Recurrent(nn.Module):
 
     def __init__(self, hand: bool) -> None:
         super().__init__()
-        self.hand, self.layer = hand, nn.LSTM(4, 3, batch_first=True)
+        self.hand = hand
+        self.layer = nn.LSTM(4, 3, batch_first=True)
         with torch.no_grad():
-            self.layer.bias_ih_l0[:3] = 0
-            self.layer.bias_ih_l0[3:6] = 6
+            _, bias = self._weights("ih")
+            bias[:3] = 0
+            bias[3:6] = 6
 
     def forward(self, x: Tensor) -> Tensor:
         """Return all hidden states."""
-        layer, steps = self.layer, []
+        layer, steps = self.layer, list[Tensor]()
         if not self.hand:
             states: Tensor = layer(x)[0]
             return states
-        hidden = cell = torch.zeros(len(x), 3)
+        hidden, cell = torch.zeros(len(x), 3), torch.zeros(len(x), 3)
         for step in x.unbind(1):
-            gates = functional.linear(step, layer.weight_ih_l0, layer.bias_ih_l0)
-            gates = gates + functional.linear(hidden, layer.weight_hh_l0, layer.bias_hh_l0)
-            enter, keep, new, leave = gates.chunk(4, 1)
+            gates = functional.linear(step, *self._weights("ih"))
+            gates = gates + functional.linear(hidden, *self._weights("hh"))
+            enter, keep, new, leave = torch.chunk(gates, 4, 1)
             cell = keep.sigmoid() * cell + enter.sigmoid() * new.tanh()
             hidden = leave.sigmoid() * cell.tanh()
             steps.append(hidden)
         return torch.stack(steps, 1)
+
+    def _weights(self, of: str) -> tuple[Tensor, Tensor]:
+        """Return weight and bias of the inputs, `ih`, or of the hidden state, `hh`."""
+        weight, bias = (getattr(self.layer, f"{kind}_{of}_l0") for kind in ("weight", "bias"))
+        return weight, bias
 
 
 class First(nn.Module):

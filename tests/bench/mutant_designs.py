@@ -109,7 +109,7 @@ def _pictures() -> nn.Module:
 def _bounded() -> nn.Module:
     from torch import nn
 
-    return nn.Sequential(nn.Linear(20, 14), nn.Hardtanh(-0.5, 1.5), nn.Linear(14, 5))
+    return nn.Sequential(nn.Linear(20, 14), nn.Hardtanh(0.25, 1.5), nn.Linear(14, 5))
 
 
 def _curved() -> nn.Module:
@@ -154,14 +154,18 @@ def _loud() -> nn.Module:
     return nn.Sequential(layers[0], nn.ReLU(), layers[1])
 
 
-UNSIGNED = {**NARROW, "data_in_signed": False, "data_in_rounding": "floor"}
+# Behind bounds above zero.
+UNSIGNED = {
+    "by": "name",
+    "linear_2": {"config": {**NARROW, "data_in_signed": False, "data_in_rounding": "floor"}},
+}
 # A library module that is mutated in a design above goes through these, too: tiles that end
 # unevenly, several tiles of channels, results that are bounded, numbers without a sign, several
 # bursts, rows of several blocks, blocks and sums of one beat, sums of floats, results too large
 # for their scale, blocks of floats.
 COMPANIONS = (
     Source("pictures", _pictures, (3, 5, 6), _by_type(NARROW), 2),
-    Source("bounded", _bounded, (20,), _by_type(UNSIGNED), 3, "external"),
+    Source("bounded", _bounded, (20,), {**_by_type(NARROW), **UNSIGNED}, 3, "external"),
     Source(
         "several blocks",
         _curved,

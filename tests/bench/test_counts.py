@@ -75,7 +75,7 @@ def test_lines_are_counted_with_cells() -> None:
 
 def test_what_takes_long_is_measured_when_it_is_named(monkeypatch) -> None:
     long = {name for name, item in benchmarks().items() if not item.default}
-    assert long == {"coverage", "life", "mutants", "proofs", "transformers", "wide"}
+    assert long == {"coverage", "fidelity", "life", "mutants", "proofs", "transformers", "wide"}
     measured = []
     for name, item in benchmarks().items():
         monkeypatch.setattr(

@@ -9,6 +9,7 @@ from mase_hw.emit.flow import quantize
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.plain import plain
 from mase_hw.graph.quantized import GraphRun
+from mase_hw.passes.configuration import FLOAT
 from tests._close import assert_same
 from tests.bench.architectures import ARCHITECTURES, model_and_inputs
 
@@ -190,7 +191,7 @@ def check(name, attention):
     with torch.no_grad():
         expected = tensors(model(**batch))
         mg = trace(model, batch)
-        for graph in (mg, quantize(mg, {"by": "type"})):
+        for graph in (mg, quantize(mg, FLOAT)):
             found = tensors(graph(**batch))
             for left, right in zip(found, expected, strict=True):
                 assert_same(left, right)

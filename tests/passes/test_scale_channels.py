@@ -121,7 +121,7 @@ def test_what_others_read_is_left_alone(cls):
     found, info = scale_channels_transform_pass(
         canonicalize(trace(model, x)), {"data": [x], "strength": 0.5}
     )
-    assert info == {"strengths": {}, "left": ["head"]}
+    assert info == {"strengths": {}, "kept": [], "left": ["head"]}
     for left, right in zip(found(x), model(x), strict=True):
         assert torch.equal(left, right)
 
