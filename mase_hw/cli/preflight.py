@@ -64,7 +64,7 @@ def preflight(
         display.console.print(f"{subject.mg.name}: every node has hardware")
         for note in known:
             display.console.print(str(note), markup=False, soft_wrap=True)
-    for note in [] if problems else warned:
+    for note in warned:
         display.errors.print(f"warning: {note}", markup=False, soft_wrap=True)
     if problems:
         raise typer.Exit(1)

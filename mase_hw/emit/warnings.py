@@ -102,6 +102,8 @@ def _saturated(mg: MaseGraph, named: set[Node]) -> Iterator[Note]:
 def _few(mg: MaseGraph) -> Iterator[Note]:
     (output,) = (node for node in mg.nodes if node.op == "output")
     known = metadata(output).agreement
+    if known is None and mg.has_formats:
+        yield Note("output", "", "the model", "its agreement with the float model is not measured")
     if known is not None and known.examples < HANDFUL:
         text = (
             f"formats are fitted to {known.examples} example{_plural(known.examples)}, and what "
