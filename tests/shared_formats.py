@@ -35,6 +35,11 @@ KINDS = (
 Function = Callable[..., Tensor | tuple[Tensor, ...]]
 
 
+# Decibels that formats for all consumers may lose against formats for each. What errors of several
+# roundings add up to is within 3 in 95 of 100 outputs; a gate near its threshold amplifies more.
+MARGIN_DB = 10.0
+
+
 @dataclass
 class Step:
     """One call: what it reads, and how many tensors it gives."""
