@@ -23,6 +23,7 @@ from mase_hw.search.study import TABLES
 from tests._architecture import LAYERS
 from tests._readme import FENCE, ROOT, blocks, pages
 from tests.bench import benchmarks
+from tests.figures import FIGURES, FOLDER
 
 PAGES = pages()
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -209,3 +210,9 @@ def test_every_key_of_the_design_is_described() -> None:
     rows = first_cells(text, "## design.json")
     assert {name for row in rows for name in row} == set(golden)
     assert f"Version {golden['version']}:" in text
+
+
+@pytest.mark.parametrize("name", list(FIGURES))
+def test_the_figures_are_those_of_the_sources(name: str) -> None:
+    """They are drawn anew by `python -m tests.figures`."""
+    assert (FOLDER / name).read_text() == FIGURES[name]()
