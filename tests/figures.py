@@ -37,10 +37,10 @@ def flow() -> str:
     with tempfile.TemporaryDirectory() as folder:
         project = mase_hw.emit_verilog(model, *inputs, output=Path(folder) / "net")
     nodes = [node for node in project.design.nodes if node.module]
-    formats = [project.mg.call(project.mg.node(node.node)).result.format for node in nodes]
+    results = {node.node: project.mg.call(project.mg.node(node.node)).result for node in nodes}
     steps = [
         ("PyTorch model", [f"nn.{type(layer).__name__}" for layer in model]),
-        ("graph with number formats", [f"{n.node}: {f}" for n, f in zip(nodes, formats, strict=True)]),
+        ("graph with number formats", [f"{name}: {spec.format}" for name, spec in results.items()]),
         ("top.sv", [f"{node.module} {node.node}_inst" for node in nodes]),
         ("exact", ["Verilator = integer", "reference, every bit", "cycles = predicted"]),
     ]
