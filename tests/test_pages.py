@@ -119,7 +119,7 @@ def test_the_first_page_is_short() -> None:
 def test_code_is_code(page: Path) -> None:
     text = page.read_text()
     assert text.count("\n```") == 2 * len(FENCE.findall(text))
-    for item in blocks(str(page.parent)):
+    for item in blocks(page):
         assert item.language in LANGUAGES
         if item.language == "python":
             ast.parse(item.text)
@@ -133,7 +133,7 @@ def test_every_command_exists(page: Path) -> None:
     app = get_command(build_app())
     commands = app.commands  # type: ignore[attr-defined]
     named = set(re.findall(r"`mase-hw ([a-z][a-z-]*)", page.read_text()))
-    for item in blocks(str(page.parent)):
+    for item in blocks(page):
         for line in re.findall(r"mase-hw .*", item.text) if item.language == "sh" else []:
             _, name, *words = line.split("#")[0].split()
             named.add(name)

@@ -301,7 +301,7 @@ class Memory(Part):
 class Parts:
     """Parts with their numbers, in the order in which they were said.
 
-    Example:
+    Examples:
         >>> lane = Parts.of(Register(8), (Register(1, 3), 2))
         >>> (lane * 4).counts[Register(1, 3)]
         8

@@ -32,7 +32,7 @@ class Binary(SignFormat):
         bipolar: -1 and +1 when true, 0 and 1 when false.
         stochastic: round at random in proportion.
 
-    Example:
+    Examples:
         >>> Binary().round_values(torch.tensor([-0.2, 0.0, 3.0]))
         tensor([-1.,  1.,  1.])
     """

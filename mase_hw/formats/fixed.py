@@ -49,7 +49,7 @@ class Fixed(Format):
     Raises:
         FormatError: when a field is out of range.
 
-    Example:
+    Examples:
         >>> Fixed(8, 4).encode(torch.tensor([1.03125, -9.0]))
         tensor([  16, -128])
     """

@@ -42,7 +42,7 @@ class ScaledInteger(CodeFormat):
         symmetric: zero point 0 and as many negative as positive codes.
         channel_axis: dimension of the channels; None for one scale.
 
-    Example:
+    Examples:
         >>> ScaledInteger(8, scale=0.1).encode(torch.tensor([1.04, -20.0]))
         tensor([  10, -127])
     """

@@ -34,7 +34,7 @@ class Ternary(CodeFormat):
         scale: the magnitude, or None for the data's.
         threshold: the largest magnitude that becomes zero; half of the scale when not given.
 
-    Example:
+    Examples:
         >>> Ternary().encode(torch.tensor([-0.7, 0.5, 3.0]))
         tensor([-1,  0,  1])
     """

@@ -99,7 +99,7 @@ class MaseGraph(nn.Module):
     Raises:
         CaptureError: for a model that is not captured: `mase_hw.trace` does.
 
-    Example:
+    Examples:
         >>> mg = trace(torch.nn.Linear(4, 2), torch.randn(1, 4))
         >>> [node.name for node in mg.nodes if node.op == "call_function"]
         ['linear']

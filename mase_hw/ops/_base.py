@@ -450,7 +450,7 @@ class Operator(ABC):
         compositions that hold each other the largest counts. `ANY_NUMBER` stands for whatever
         number is there, as an argument too.
 
-        Example:
+        Examples:
             >>> def patterns(self, x):
             ...     yield torch.relu(x) ** 2
             ...     yield torch.square(torch.relu(x))

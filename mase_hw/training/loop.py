@@ -47,7 +47,7 @@ class Trainer:
     Raises:
         ConfigError: when a number is out of range.
 
-    Example:
+    Examples:
         >>> model = nn.Linear(2, 2)
         >>> inputs, labels = torch.randn(8, 2), torch.tensor([0, 1] * 4)
         >>> len(Trainer(epochs=3).fit(model, inputs, labels).epochs)
