@@ -340,7 +340,6 @@ class Parts:
         return hash(frozenset(self.counts.items()))
 
     def __add__(self, other: Parts) -> Parts:
-        """Return the sum."""
         return Parts(self.items + other.items)
 
     def __mul__(self, number: int) -> Parts:

@@ -41,7 +41,7 @@ def build_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Run `mase-hw`."""
+    """Run `mase-hw` with the arguments of the process."""
     _run(build_app())
 
 

@@ -12,7 +12,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `experiment` to the application."""
     app.command("experiment")(experiment)
 
 

@@ -77,7 +77,6 @@ class Binary(SignFormat):
         return (values >= (0.0 if self.bipolar else 0.5)).to(values.dtype)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         return self.to_integers(codes).double()
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:

@@ -55,7 +55,6 @@ class BinaryResidual(SignFormat):
 
     @property
     def level_count(self) -> int:
-        """Number of signs."""
         return self.levels
 
     @property

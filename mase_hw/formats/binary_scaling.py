@@ -50,7 +50,6 @@ class BinaryScaling(SignFormat):
 
     @property
     def unit(self) -> float | None:
-        """The scale."""
         return self.scale
 
     @classmethod

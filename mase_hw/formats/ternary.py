@@ -71,7 +71,6 @@ class Ternary(CodeFormat):
 
     @property
     def code_bits(self) -> int:
-        """Two bits."""
         return 2
 
     @property
@@ -118,7 +117,6 @@ class Ternary(CodeFormat):
         return self.scale
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         return codes.double() * self._known_scale()
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
@@ -135,7 +133,6 @@ class Ternary(CodeFormat):
         return None if power is None else -power
 
     def to_integers(self, codes: Tensor) -> Tensor:
-        """Return the codes."""
         return codes
 
     @property

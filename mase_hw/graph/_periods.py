@@ -26,7 +26,7 @@ class Stretch:
 
     @property
     def count(self) -> int:
-        """Whole periods."""
+        """Number of whole periods in the stretch."""
         return (self.stop - self.start) // self.period
 
     @property

@@ -42,7 +42,6 @@ class _Bound:
     graph: MaseGraph
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the graph."""
         return _forward(self.graph, *args, **kwargs)
 
     @property
@@ -140,7 +139,7 @@ class MaseGraph(nn.Module):
 
     @property
     def fx_graph(self) -> Graph:
-        """The torch.fx graph."""
+        """The `torch.fx.Graph` that the nodes belong to."""
         return self.model.graph
 
     @property

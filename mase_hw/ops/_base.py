@@ -91,7 +91,7 @@ class Call:
 
     @property
     def result(self) -> TensorSpec:
-        """The first result."""
+        """The specification of the first result."""
         return self.results["data_out_0"]
 
     def constant_codes(self, operand: str) -> Tensor:
@@ -115,7 +115,7 @@ class Apply(nn.Module):
             self.register_buffer(name, value)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Call the function."""
+        """Call the function on the inputs."""
         return self._function(*inputs, *(getattr(self, name) for name in self._names))
 
 

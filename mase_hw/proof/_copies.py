@@ -46,7 +46,7 @@ class Equal:
 
     @cached_property
     def registers(self) -> frozenset[int]:
-        """Their numbers."""
+        """Numbers of the registers in the relation."""
         return frozenset((*self.left, *self.right, *self.beside))
 
     def moved(self, numbers: Sequence[int]) -> Equal:

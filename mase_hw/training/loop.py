@@ -227,7 +227,6 @@ class _Progressed:
         return History(self.epochs, self._metric.name, self._best[0])
 
     def save(self, path: Path | None) -> None:
-        """Write a checkpoint."""
         if path is None:
             return
         state = {
