@@ -54,6 +54,11 @@ def main(names: list[str]) -> None:
     for name in names or NAMES:
         with tempfile.TemporaryDirectory() as folder:
             made = execute(notebook(name), Path(folder))
+        for cell in made.cells:
+            cell.metadata.clear()  # times of the execution
+            if cell.cell_type == "code":
+                # What libraries warn of names places of this machine.
+                cell.outputs = [item for item in cell.outputs if item.get("name") != "stderr"]
         nbformat.write(made, notebook_path(name))
 
 
@@ -94,14 +99,13 @@ def definitions(module: ModuleType) -> Iterator[str]:
         for item in statements
         if isinstance(item, ast.Import | ast.ImportFrom)
     ]
-    left_out = ("from __future__", "import sys")
-    yield "\n".join(text for text in imports if not text.startswith(left_out))
+    yield "\n".join(text for text in imports if not text.startswith("from __future__"))
     for item in statements:
         if isinstance(item, ast.FunctionDef | ast.ClassDef | ast.Assign) and (
             getattr(item, "name", "") != "main"
         ):
             yield ast.get_source_segment(source, item) or ""
-    yield 'logging.basicConfig(level=logging.INFO, format="%(message)s")'
+    yield "logger.addHandler(logging.StreamHandler(sys.stdout))\nlogger.setLevel(logging.INFO)"
 
 
 def arguments(module: ModuleType, settings: Mapping[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""How blocks, sums and passes move that grow from row to row, as those of causal attention do."""
+"""Motion of blocks, sums and passes that grow from row to row, as in causal attention."""
 
 from __future__ import annotations
 

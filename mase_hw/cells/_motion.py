@@ -1,4 +1,4 @@
-"""How beats move through a cell in time: recurrences over the beats of every stream.
+"""Motion of a cell: recurrences over the beats of every stream.
 
 Time is counted in cycles from the first one after reset, beats of one inference from 0; arrays may
 hold several inferences one after another. A motion knows four things, from which the latency, the

@@ -1,4 +1,4 @@
-"""What cells are made of: a small vocabulary of parts, which an estimator turns into resources.
+"""Resources of cells: a small vocabulary of parts, which an estimator turns into LUT, FF and DSP.
 
 A cell counts parts, and nothing of a device: what a part takes of one is said once for all cells,
 in `mase_hw.hardware.estimate`.

@@ -1,4 +1,4 @@
-"""Neighbouring elements of every row, moved to the first lanes."""
+"""Neighbouring elements of every row, shifted to the first lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stretches of a sequence in which the same comes again and again."""
+"""Periodic stretches of a sequence."""
 
 from __future__ import annotations
 

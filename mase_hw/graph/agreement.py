@@ -1,4 +1,4 @@
-"""How far the values of a quantised graph are from those of the model in real numbers."""
+"""Signal over error of a quantised graph's values against the float model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two copies of a module have in common, guessed from runs of both.
+"""Relations between two copies of a module, guessed from runs of both.
 
 Registers of data are not reset: two copies that start in any two states differ in them until they
 are written, and where nobody looks. When they are equal, registers of control say, which are equal

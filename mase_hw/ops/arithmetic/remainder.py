@@ -26,7 +26,7 @@ class Remainder(Composite):
 
     def problems(self, call: Call) -> list[str]:
         if call.result.dtype.startswith("int"):
-            return ["it divides whole numbers; only real numbers are taken"]
+            return ["it divides whole numbers; only real numbers are accepted"]
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:

@@ -1,4 +1,4 @@
-"""What operators that move codes and compute nothing share."""
+"""The base of operators that reorder codes and compute nothing."""
 
 from __future__ import annotations
 
