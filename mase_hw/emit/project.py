@@ -97,7 +97,9 @@ def write_project(
     except CacheError as error:
         raise EmissionError(f"{given} cannot be written: {error.__cause__ or error}") from error
     except OSError as error:
-        raise EmissionError(f"{given} cannot be written: {error.strerror or error}") from error
+        where = f" ({error.filename})" if error.filename else ""
+        reason = f"{error.strerror or error}{where}"
+        raise EmissionError(f"{given} cannot be written: {reason}") from error
     return Project(given, design, mg, tuple(warnings))
 
 
