@@ -43,7 +43,7 @@ def read_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
         inputs: a tensor or array for a design of one input; a sequence in the order of the inputs;
             a mapping by stream or node name; or the path of an `.npz` (or, for one input, `.npy`)
             file. Real values: `[inferences, *shape]`, or with the inferences in place of a leading
-            dimension of 1.
+            dimension of 1; where the model has its batch in another dimension, as the model.
 
     Raises:
         SimulationError: when an input is missing, or its shape or dtype is not the stream's.
@@ -158,12 +158,16 @@ def _values(stream: Stream, given: Any) -> Tensor:
         raise SimulationError(
             f"input {stream.name} has dtype {values.dtype}; expected {spec.dtype} real values"
         )
+    given_shape = tuple(values.shape)
+    if stream.batch_dim < values.ndim:
+        values = values.movedim(stream.batch_dim, 0)
     count = len(values) if values.ndim else 0
     legal = {(count, *spec.shape), inference_shape(spec.shape, count)}
     if tuple(values.shape) not in legal:
-        wanted = ["N", *map(str, inference_shape(spec.shape, 0)[1:])]
+        wanted = [*map(str, inference_shape(spec.shape, 0)[1:])]
+        wanted.insert(stream.batch_dim, "N")
         raise SimulationError(
-            f"input {stream.name} has shape {tuple(values.shape)}; expected "
+            f"input {stream.name} has shape {given_shape}; expected "
             f"({', '.join(wanted)}) for N inferences"
         )
     if bool(values.isnan().any()):

@@ -585,7 +585,7 @@ def _report(
     outputs, values = {}, {}
     for stream, check in zip(summary.outputs, checks[-len(summary.outputs) :], strict=True):
         shape = inference_shape(stream.spec.shape, request.inferences)
-        outputs[stream.name] = check.codes.reshape(shape)
+        outputs[stream.name] = check.codes.reshape(shape).movedim(0, stream.batch_dim)
         values[stream.name] = stream.spec.quantized.decode(outputs[stream.name])
     latency, interval = measured_cycles(request, result)
     return SimulationReport(

@@ -81,11 +81,12 @@ def build_design(mg: MaseGraph) -> Design:
         builder.inside = mg.turns.inside
     places = _places(mg)
     inputs = [
-        Stream(f"data_in_{i}", node.name, spec(node), places.get(node))
+        Stream(f"data_in_{i}", node.name, spec(node), places.get(node), mg.batch_dims.of_input(i))
         for i, node in enumerate(mg.inputs)
     ]
     outputs = [
-        Stream(f"data_out_{i}", node.name, spec(node)) for i, node in enumerate(output_nodes(mg))
+        Stream(f"data_out_{i}", node.name, spec(node), batch_dim=dim)
+        for i, (node, dim) in enumerate(zip(output_nodes(mg), mg.output_dims, strict=True))
     ]
     if builder.external is not None:
         builder.sections.append(_memory_port(builder.external))

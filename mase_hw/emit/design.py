@@ -39,12 +39,14 @@ class Stream:
         node: the graph node whose result it carries (the placeholder, for an input).
         spec: shape, format and parallelism.
         places: of an input that says a place of a state: how many there are. None for others.
+        batch_dim: of a port, the dimension that counts inferences where a caller has several.
     """
 
     name: str
     node: str
     spec: TensorSpec
     places: int | None = None
+    batch_dim: int = 0
 
     @property
     def fields(self) -> tuple[StreamField, ...]:
@@ -60,6 +62,7 @@ class Stream:
             "beats": self.spec.beats,
             "stream_shape": list(self.spec.stream_shape),
             **({"places": self.places} if self.places is not None else {}),
+            **({"batch_dim": self.batch_dim} if self.batch_dim else {}),
             **self.spec.to_dict(),
         }
 
@@ -67,7 +70,8 @@ class Stream:
     def from_dict(cls, entry: Mapping[str, Any]) -> Stream:
         """Read what `to_dict` wrote."""
         spec, places = TensorSpec.from_dict(dict(entry)), entry.get("places")
-        return cls(entry["name"], entry["node"], spec, None if places is None else int(places))
+        places = None if places is None else int(places)
+        return cls(entry["name"], entry["node"], spec, places, _whole(entry.get("batch_dim", 0)))
 
 
 @dataclass(frozen=True)

@@ -35,15 +35,6 @@ class Counted(Squeezed):
         return self.head(x.reshape(len(x), 18)[:, :6])
 
 
-class States(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.GRU(6, 3, batch_first=True)
-
-    def forward(self, x):
-        return self.layer(x)[1]
-
-
 def said(model, batch=4):
     mg = mase_hw.quantize(mase_hw.trace(model.eval(), torch.randn(batch, 3, 6)))
     assert not preflight(mg)
@@ -56,7 +47,6 @@ def said(model, batch=4):
         (Squeezed, "self.head(x.squeeze())", "name the dimension, such as squeeze(1)"),
         (Merged, "self.head(x.reshape(-1, 6))", "moves, cuts or merges dimension 0, of size 4"),
         (Counted, "x.reshape(len(x), 18)", "say x.shape[0]"),
-        (States, "self.layer(x)[1]", "keep them first and by themselves"),
     ],
 )
 def test_a_batch_that_becomes_hardware_is_said(model, line, text):
