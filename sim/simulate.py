@@ -24,7 +24,7 @@ from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
 from mase_hw.sim.cocotb_engine import run_cocotb
 from mase_hw.sim.compiling import BuildError
 from mase_hw.sim.engine import STALLED, Engine, Recording, RunRequest, RunResult, Violation
-from mase_hw.sim.inputs import encode_values, inference_shape, random_codes, read_inputs
+from mase_hw.sim.inputs import encode_values, random_codes, read_inputs
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.memory import PORT, MemoryState, memory_model
 from mase_hw.sim.native_engine import run_native
@@ -584,9 +584,10 @@ def _report(
     mismatches = sum(check.mismatches for check in checks)
     outputs, values = {}, {}
     for stream, check in zip(summary.outputs, checks[-len(summary.outputs) :], strict=True):
-        shape = inference_shape(stream.spec.shape, request.inferences)
-        outputs[stream.name] = check.codes.reshape(shape).movedim(0, stream.batch_dim)
-        values[stream.name] = stream.spec.quantized.decode(outputs[stream.name])
+        shape, dim = stream.several(request.inferences), stream.batch_dim or 0
+        outputs[stream.name] = check.codes.reshape(shape).movedim(0, dim)
+        decoded = stream.spec.quantized.decode(check.codes.reshape(stream.rows(len(check.codes))))
+        values[stream.name] = decoded.reshape(shape).movedim(0, dim)
     latency, interval = measured_cycles(request, result)
     return SimulationReport(
         bit_exact=mismatches == 0 and not result.violations,

@@ -62,9 +62,7 @@ def too_wide(bits: Callable[..., int], **formats: Fixed) -> list[str]:
     return [f"its exact results take {asked} bits, at most {MAX_BITS} are supported: {fix}"]
 
 
-def _with(
-    bits: Callable[..., int], formats: Mapping[str, Fixed], name: str, number: Fixed
-) -> int:
+def _with(bits: Callable[..., int], formats: Mapping[str, Fixed], name: str, number: Fixed) -> int:
     """Return what results take where one operand has another format."""
     return bits(**{**formats, name: number})
 

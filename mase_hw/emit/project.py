@@ -260,8 +260,8 @@ def _write_testbench(mg: MaseGraph, folder: Path, testbench: TestbenchWriter) ->
     generator = torch.Generator().manual_seed(0)
     inputs = {
         stream.name: stream.spec.quantized.random_codes(
-            (TESTBENCH_INFERENCES, *stream.spec.shape), generator
-        )
+            stream.rows(TESTBENCH_INFERENCES), generator
+        ).reshape(TESTBENCH_INFERENCES, *stream.spec.shape)
         for stream in summary.inputs
     }
     codes = IntegerReference(mg, kept=False)(list(inputs.values()))
