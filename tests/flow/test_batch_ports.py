@@ -51,11 +51,11 @@ CASES = {
 def test_the_callers_own_inputs_are_simulated(name, tmp_path):
     build, inputs, reuse = CASES[name]
     model = build()
-    project = mase_hw.emit_verilog(
-        model, inputs, output=tmp_path / "p", parallelism=2, reuse=reuse
-    )
+    project = mase_hw.emit_verilog(model, inputs, output=tmp_path / "p", parallelism=2, reuse=reuse)
     report = mase_hw.simulate(project, tuple(tree_leaves(inputs)))
     assert report.bit_exact
+    assert report.agreement is not None
+    assert all(item.sqnr_db > 15 for item in report.agreement.outputs.values())
     expected = tree_leaves(model(*inputs))
     found = list(report.values.values())
     assert [item.shape for item in found] == [item.shape for item in expected]
