@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
 from mase_hw.emit.design import DesignSummary, Stream
@@ -22,6 +23,7 @@ from mase_hw.graph.metadata import location
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.passes.formats.agreement import sqnr_db
+from mase_hw.passes.formats.expected_agreement import unseen
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream
 from mase_hw.sim.engine import RunRequest, RunResult
 from mase_hw.sim.inputs import encode_values, read_inputs
@@ -50,6 +52,7 @@ class LayerValues:
             model has no such tensor, as of a loop over layers that share hardware.
         quantized: the reals of the integer reference.
         hardware: the reals of the simulation; 0 where no beat came.
+        is_seen: whether an output shows what it loses, as none does of a mask before a softmax.
         mismatches: elements of the simulation that differ from the integer reference.
         first: the first of them.
     """
@@ -61,6 +64,7 @@ class LayerValues:
     exact: Tensor | None
     quantized: Tensor
     hardware: Tensor
+    is_seen: bool
     mismatches: int
     first: Mismatch | None
 
@@ -111,8 +115,12 @@ class Comparison:
 
     @property
     def worst(self) -> LayerValues | None:
-        """The layer that is farthest from the float model; None where nothing is lost."""
-        known = [layer for layer in self.layers.values() if layer.sqnr_db is not None]
+        """The layer that is farthest from the float model, of those whose loss an output shows.
+
+        None where nothing is lost.
+        """
+        seen = [layer for layer in self.layers.values() if layer.is_seen]
+        known = [layer for layer in seen if layer.sqnr_db is not None]
         found = min(known, key=lambda layer: layer.sqnr_db or 0.0, default=None)
         return found if found is not None and found.sqnr_db != math.inf else None
 
@@ -201,7 +209,7 @@ def compare(
     expected = reference_codes(IntegerReference(mg), codes, reported)
     request = make_request(folder, summary, codes, expected, seed, stall, streams)
     result = run_native(request)
-    exact = _exact(mg, values)
+    exact, hidden = _exact(mg, values), unseen(mg)
     layers: dict[str, LayerValues] = {}
     for stream in reported:
         if stream.name not in expected:
@@ -212,7 +220,7 @@ def compare(
         wanted = expected[stream.name]
         check = check_stream(stream, wanted, result.streams[stream.name], seed=seed)
         if known is None or check.mismatches:
-            layers[stream.node] = _layer(mg, stream, wanted, check, exact)
+            layers[stream.node] = _layer(mg, stream, wanted, check, exact, hidden)
     error = None if model is None else _model_error(mg, model, values)
     return Comparison(layers, len(values[0]), error, request, result)
 
@@ -256,6 +264,7 @@ def _layer(
     expected: Tensor,
     check: StreamCheck,
     exact: Mapping[str, Tensor],
+    hidden: Collection[Node],
 ) -> LayerValues:
     number = stream.spec.quantized
     quantized = number.decode(expected.reshape(check.codes.shape)).double()
@@ -270,6 +279,7 @@ def _layer(
         known,
         quantized,
         number.decode(check.codes).double(),
+        mg.node(stream.node) not in hidden,
         check.mismatches,
         check.first,
     )

@@ -56,6 +56,7 @@ def scalar_problems(name: str, number: Format, *, result: bool) -> list[str]:
         scale = number.scale or 1.0
         if number.threshold not in (None, scale / 2):
             return [
-                f"{name} is {number}; results need a threshold of half the scale: give {name}_threshold = {scale / 2}"
+                f"{name} is {number}; results need a threshold of half the scale: give "
+                f"{name}_threshold = {scale / 2}"
             ]
     return []

@@ -106,7 +106,8 @@ def _graph(svg: str) -> str:
 
 def _losses(layers: Sequence[Layer]) -> Iterator[charts.Bar]:
     """Yield signal over error of each layer, the worst ones marked."""
-    known = [layer for layer in layers if layer.values and layer.values.sqnr_db is not None]
+    told = [layer for layer in layers if layer.values and layer.values.is_seen]
+    known = [layer for layer in told if layer.values and layer.values.sqnr_db is not None]
     ratios = {layer.name: layer.values.sqnr_db or 0.0 for layer in known if layer.values}
     finite = [ratio for ratio in ratios.values() if math.isfinite(ratio)]
     most, least = max(finite, default=0.0), min(finite, default=0.0)
