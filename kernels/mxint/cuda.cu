@@ -10,6 +10,7 @@
 #include "bits.cuh"
 #include "dequantize.cuh"
 #include "linear.cuh"
+#include "linear_mma.cuh"
 
 namespace {
 
@@ -17,16 +18,14 @@ using namespace mase::mxint8;
 
 constexpr int kWarp = 32;
 constexpr int kWarpsPerCta = 8;
+constexpr int kArchitectures[] = {__CUDA_ARCH_LIST__};
+constexpr bool kCanStartEarly = kArchitectures[0] >= 900;
 
 template <class OutBits, bool kVector>
-__global__ void __launch_bounds__(256) dequantize_kernel(Problem problem, std::int64_t tiles_across) {
-  using Tile = DequantizeTile<OutBits, kVector>;
-  __shared__ alignas(16) std::int8_t shared_memory[Tile::kRows * Tile::kColumns];
-  const std::int64_t tile = blockIdx.x;
-  const Tile body{problem, tile / tiles_across, tile % tiles_across};
-  body.load(shared_memory, static_cast<int>(threadIdx.x));
-  __syncthreads();
-  body.store(shared_memory, static_cast<int>(threadIdx.x));
+__global__ void __launch_bounds__(256) dequantize_kernel(Problem problem, unsigned tiles_across) {
+  const unsigned tile = blockIdx.x;
+  DequantizeTile<OutBits, kVector>{problem, tile / tiles_across, tile % tiles_across}.run(
+      static_cast<int>(threadIdx.x));
 }
 
 template <class OutBits, bool kVector>
@@ -35,7 +34,8 @@ cudaError_t launch_dequantize(const Problem& problem, cudaStream_t stream) {
   const std::int64_t down = ceil_div(problem.rows, Tile::kRows);
   const std::int64_t across = ceil_div(problem.columns, Tile::kColumns);
   const auto grid = static_cast<unsigned>(down * across);
-  dequantize_kernel<OutBits, kVector><<<grid, Tile::kThreads, 0, stream>>>(problem, across);
+  dequantize_kernel<OutBits, kVector><<<grid, Tile::kThreads, 0, stream>>>(
+      problem, static_cast<unsigned>(across));
   return cudaGetLastError();
 }
 
@@ -111,8 +111,87 @@ __global__ void __launch_bounds__(Tile::kThreads)
   body.store(sums, thread);
 }
 
+// sums += left * right, 16 x 16 times 16 x 8 over the threads of a warp.
+template <class Left, class Right>
+__device__ __forceinline__ void multiply_in_warp(float (&sums)[4], const Left& left,
+                                                 const Right& right) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(left.of[0]), "r"(left.of[1]), "r"(left.of[2]), "r"(left.of[3]), "r"(right.of[0]),
+        "r"(right.of[1]));
+}
+
+// The next kernel of the stream may start when every CTA of this one runs.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// Waits until the kernel before this one has ended and its writes can be read.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// While the codes of one step are multiplied, those of the next are on their way.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads)
+    linear_mma_kernel(LinearProblem<typename Tile::Value> problem) {
+  __shared__ float shared_memory[Tile::kPartials];
+  const int thread = static_cast<int>(threadIdx.x);
+  const Tile body{problem, blockIdx.x};
+  const std::int64_t steps = body.steps();
+  const auto multiply = [](float(&to)[4], const auto& left, const auto& right) {
+    multiply_in_warp(to, left, right);
+  };
+  typename Tile::Weights weights[2];
+  typename Tile::Values values[2];
+  typename Tile::Sums sums;
+  let_next_start();
+  body.load_weights(thread, 0, weights[0]);
+  wait_for_previous();
+  body.load_values(thread, 0, values[0]);
+  for (std::int64_t step = 0; step < steps; step += 2) {
+    body.load_weights(thread, step + 1, weights[1]);
+    body.load_values(thread, step + 1, values[1]);
+    Tile::accumulate(weights[0], values[0], sums, multiply);
+    if (step + 1 >= steps) break;
+    body.load_weights(thread, step + 2, weights[0]);
+    body.load_values(thread, step + 2, values[0]);
+    Tile::accumulate(weights[1], values[1], sums, multiply);
+  }
+  body.share(shared_memory, thread, sums);
+  __syncthreads();
+  body.store(shared_memory, thread);
+}
+
+template <class Tile>
+cudaError_t launch_linear(const LinearProblem<typename Tile::Value>& problem, cudaStream_t stream) {
+  const auto grid = static_cast<unsigned>(ceil_div(problem.weight.rows, Tile::kRows));
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t launch{};
+  launch.gridDim = grid;
+  launch.blockDim = Tile::kThreads;
+  launch.stream = stream;
+  launch.attrs = &early;
+  launch.numAttrs = kCanStartEarly ? 1 : 0;
+  return cudaLaunchKernelEx(&launch, linear_mma_kernel<Tile>, problem);
+}
+
 template <class Value>
 cudaError_t linear(const LinearProblem<Value>& problem, cudaStream_t stream) {
+  if constexpr (sizeof(Value) == 2) {
+    if (vectorizable(problem)) {
+      return with_mma_tile(problem, [&](auto type) {
+        return launch_linear<typename decltype(type)::type>(problem, stream);
+      });
+    }
+  }
   return with_linear_tile(problem, [&](auto type) {
     using Tile = typename decltype(type)::type;
     const auto grid = static_cast<unsigned>(ceil_div(problem.weight.rows, Tile::kRows));

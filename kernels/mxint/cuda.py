@@ -15,7 +15,8 @@ from mase_hw.kernels.mxint._checks import block_count
 
 SOURCE = Path(__file__).with_name("cuda.cu")
 HEADERS = tuple(
-    SOURCE.with_name(name) for name in ("bits.cuh", "matrix.cuh", "dequantize.cuh", "linear.cuh")
+    SOURCE.with_name(f"{name}.cuh")
+    for name in ("bits", "matrix", "dequantize", "linear", "linear_mma")
 )
 DEVICE_TYPES = ("cuda",)
 # Up to here a layer is bound by reading its weight, which the kernel reads as one byte an element;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The dequantization of one CTA tile, in two phases with a barrier between them. A phase is a
-// function of the thread's index alone, so that tests run every thread of every CTA on the host.
+// The dequantization of one CTA tile, a function of the thread's index alone, so that tests run
+// every thread of every CTA on the host.
 
 #pragma once
 
@@ -18,83 +18,94 @@ struct Problem : Matrix {
   void* out;  // [rows, columns], 2 or 4 bytes each
 };
 
-// kVector: 16-byte accesses, for data whose rows keep that alignment; otherwise one element each.
+// kVector: 16-byte stores, for data whose rows keep that alignment; otherwise one element each.
 template <class OutBits, bool kVector>
 struct DequantizeTile {
   static constexpr int kThreads = 256;
-  static constexpr int kRows = 16;
+  static constexpr int kRows = 32;
   static constexpr int kColumns = 256;
-  static constexpr int kLoad = kVector ? 16 : 1;
-  static constexpr int kStore = kVector ? 16 / int{sizeof(OutBits)} : 1;
+  static constexpr int kPack = kVector ? 16 / int{sizeof(OutBits)} : 1;
+  static constexpr int kAcross = kColumns / kPack < kThreads ? kColumns / kPack : kThreads;
 
   using Tiler = cute::Shape<Int<kRows>, Int<kColumns>>;
-  using SharedLayout = cute::Layout<Tiler, cute::Stride<Int<kColumns>, _1>>;
-  using LoadPack = cute::uint_bit_t<8 * kLoad>;
-  using StorePack = cute::uint_bit_t<8 * kStore * int{sizeof(OutBits)}>;
-
   // Neighbouring threads touch neighbouring packs of a row; threads left over take further rows.
-  template <int kPerThread>
-  static constexpr auto thread_layout() {
-    constexpr int across = kColumns / kPerThread < kThreads ? kColumns / kPerThread : kThreads;
-    return cute::make_layout(cute::make_shape(Int<kThreads / across>{}, Int<across>{}),
-                             cute::LayoutRight{});
-  }
+  using Threads = cute::Layout<cute::Shape<Int<kThreads / kAcross>, Int<kAcross>>,
+                               cute::Stride<Int<kAcross>, _1>>;
+  static constexpr int kPacks = kRows * kColumns / kPack / kThreads;  // of a thread
+  static constexpr int kTogether = kPacks < 8 ? kPacks : 8;  // loads in flight before a store
+  using CodePack = cute::uint_bit_t<8 * kPack>;
+  using OutPack = cute::uint_bit_t<8 * kPack * int{sizeof(OutBits)}>;
 
   Problem problem;
   std::int64_t tile_row;
   std::int64_t tile_column;
 
-  template <class Element>
-  MASE_HOST_DEVICE auto global_tile(Element* pointer) const {
+  template <class Pack, class Element>
+  MASE_HOST_DEVICE auto packs(Element* pointer, int thread) const {
     auto whole = cute::make_tensor(cute::make_gmem_ptr(pointer),
                                    cute::make_shape(problem.rows, problem.columns),
                                    cute::make_stride(problem.columns, _1{}));
-    return cute::local_tile(whole, Tiler{}, cute::make_coord(tile_row, tile_column));
+    auto tile = cute::local_tile(whole, Tiler{}, cute::make_coord(tile_row, tile_column));
+    return cute::local_partition(cute::recast<Pack>(tile), Threads{}, thread);
   }
 
-  // Calls body(pack index within the tile's row, row within the tile) for this thread's packs
-  // that lie inside the tensor. Packs never straddle its edge: columns are a multiple of them.
-  template <int kPack, class Body>
-  MASE_HOST_DEVICE void for_packs(int thread, const Body& body) const {
-    auto coordinates = cute::make_identity_tensor(
-        cute::make_shape(Int<kRows>{}, Int<kColumns / kPack>{}));
-    auto mine = cute::local_partition(coordinates, thread_layout<kPack>(), thread);
+  // Packs never straddle the tensor's edge: its columns are a multiple of them.
+  MASE_HOST_DEVICE void run(int thread) const {
+    auto source = packs<const CodePack>(problem.codes, thread);
+    auto target = packs<OutPack>(static_cast<OutBits*>(problem.out), thread);
+    auto where = cute::local_partition(
+        cute::make_identity_tensor(cute::make_shape(Int<kRows>{}, Int<kColumns / kPack>{})),
+        Threads{}, thread);
     CUTE_UNROLL
-    for (int index = 0; index < cute::size(mine); ++index) {
-      const int row = cute::get<0>(mine(index));
-      const int pack = cute::get<1>(mine(index));
-      if (tile_row * kRows + row < problem.rows &&
-          tile_column * kColumns + pack * kPack < problem.columns) {
-        body(row, pack);
+    for (int start = 0; start < kPacks; start += kTogether) {
+      CodePack codes[kTogether];
+      std::uint8_t exponents[kTogether];
+      CUTE_UNROLL
+      for (int at = 0; at < kTogether; ++at) {
+        const std::int64_t row = tile_row * kRows + cute::get<0>(where(start + at));
+        const std::int64_t column = tile_column * kColumns + cute::get<1>(where(start + at)) * kPack;
+        if (row >= problem.rows || column >= problem.columns) continue;
+        codes[at] = source(start + at);
+        exponents[at] = problem.exponents[row * problem.blocks + problem.block_of(column)];
+      }
+      CUTE_UNROLL
+      for (int at = 0; at < kTogether; ++at) {
+        const std::int64_t row = tile_row * kRows + cute::get<0>(where(start + at));
+        const std::int64_t column = tile_column * kColumns + cute::get<1>(where(start + at)) * kPack;
+        if (row >= problem.rows || column >= problem.columns) continue;
+        target(start + at) = decode_pack(codes[at], exponents[at], row, column);
       }
     }
   }
 
-  MASE_HOST_DEVICE void load(std::int8_t* shared_memory, int thread) const {
-    auto source = cute::recast<const LoadPack>(global_tile(problem.codes));
-    auto shared = cute::make_tensor(shared_memory, SharedLayout{});
-    auto target = cute::recast<LoadPack>(shared);
-    for_packs<kLoad>(thread, [&](int row, int pack) { target(row, pack) = source(row, pack); });
-  }
-
-  MASE_HOST_DEVICE void store(const std::int8_t* shared_memory, int thread) const {
-    auto codes = cute::make_tensor(shared_memory, SharedLayout{});
-    auto target = cute::recast<StorePack>(global_tile(static_cast<OutBits*>(problem.out)));
-    for_packs<kStore>(thread, [&](int row, int pack) {
-      const std::uint8_t* exponents = problem.exponents + (tile_row * kRows + row) * problem.blocks;
-      const std::int64_t first = tile_column * kColumns + pack * kStore;
-      const bool one_block = problem.block % kStore == 0;
-      const std::uint8_t shared_exponent = exponents[problem.block_of(first)];
-      alignas(16) OutBits values[kStore];
-      CUTE_UNROLL
-      for (int lane = 0; lane < kStore; ++lane) {
-        const std::uint8_t exponent =
-            one_block ? shared_exponent : exponents[problem.block_of(first + lane)];
-        const std::uint32_t bits = decode(codes(row, pack * kStore + lane), exponent);
-        values[lane] = static_cast<OutBits>(sizeof(OutBits) == 2 ? bits >> 16 : bits);
+  MASE_HOST_DEVICE OutPack decode_pack(CodePack pack, std::uint8_t shared_exponent,
+                                       std::int64_t row, std::int64_t column) const {
+    alignas(16) OutBits values[kPack];
+    const bool one_block = problem.block % kPack == 0;
+    if constexpr (kVector && sizeof(OutBits) == 2) {
+      if (one_block) {
+        const std::uint32_t scale = scale_pair(shared_exponent);
+        const bool nan = shared_exponent == kExponentNan;
+        alignas(16) std::uint32_t pairs[kPack / 2];
+        CUTE_UNROLL
+        for (int word = 0; word < kPack / 4; ++word) {
+          const auto four = static_cast<std::uint32_t>(pack >> (32 * word));
+          pairs[2 * word] = nan ? 0x7FC07FC0u : decode_pair(spread_bytes<false>(four), scale);
+          pairs[2 * word + 1] = nan ? 0x7FC07FC0u : decode_pair(spread_bytes<true>(four), scale);
+        }
+        return *reinterpret_cast<const OutPack*>(pairs);
       }
-      target(row, pack) = *reinterpret_cast<const StorePack*>(values);
-    });
+    }
+    const std::uint8_t* exponents = problem.exponents + row * problem.blocks;
+    CUTE_UNROLL
+    for (int lane = 0; lane < kPack; ++lane) {
+      const std::uint8_t exponent =
+          one_block ? shared_exponent : exponents[problem.block_of(column + lane)];
+      const auto code = static_cast<std::int8_t>(pack >> (8 * lane));
+      const std::uint32_t bits = decode(code, exponent);
+      values[lane] = static_cast<OutBits>(sizeof(OutBits) == 2 ? bits >> 16 : bits);
+    }
+    return *reinterpret_cast<const OutPack*>(values);
   }
 };
 

@@ -108,6 +108,7 @@ def linear(
             bias is not None,
             values.dtype == torch.bfloat16,
             INTERPRETED,
+            _groups(tile["TILE_K"], block),
             **tile,
         )
     return result.reshape(*values.shape[:-1], outputs)
@@ -155,6 +156,14 @@ def _tile(rows: int) -> dict[str, int]:
     if rows <= DECODE_ROWS:
         return {"TILE_M": 16, "TILE_N": 32, "TILE_K": 128, "num_warps": 4, "num_stages": 4}
     return {"TILE_M": 128, "TILE_N": 128, "TILE_K": 64, "num_warps": 8, "num_stages": 3}
+
+
+def _groups(columns: int, block: int) -> int:
+    """Return the number of blocks in `columns` of a tile, 0 where blocks straddle its edge."""
+    if block % columns == 0:
+        return 1
+    whole = columns % block == 0 and block >= 16  # a power of two, because `columns` is one
+    return columns // block if whole else 0
 
 
 def _kernels() -> Any:

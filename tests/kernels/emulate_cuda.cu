@@ -5,8 +5,11 @@
 #include <memory>
 #include <vector>
 
+#include <cute/atom/mma_atom.hpp>
+
 #include "dequantize.cuh"
 #include "linear.cuh"
+#include "linear_mma.cuh"
 
 namespace {
 
@@ -25,10 +28,8 @@ void run_dequantize(const Problem& problem) {
   using Tile = DequantizeTile<OutBits, kVector>;
   for (std::int64_t row = 0; row < ceil_div(problem.rows, Tile::kRows); ++row) {
     for (std::int64_t column = 0; column < ceil_div(problem.columns, Tile::kColumns); ++column) {
-      const auto memory = shared<std::int8_t>(Tile::kRows * Tile::kColumns);
       const Tile body{problem, row, column};
-      for (int thread = 0; thread < Tile::kThreads; ++thread) body.load(memory.get(), thread);
-      for (int thread = 0; thread < Tile::kThreads; ++thread) body.store(memory.get(), thread);
+      for (int thread = 0; thread < Tile::kThreads; ++thread) body.run(thread);
     }
   }
 }
@@ -56,8 +57,88 @@ void add_across_warps(std::vector<typename Tile::Sums>& sums) {
   }
 }
 
+// What mma.m16n8k16 does for the operands of a warp: which thread holds which element is CuTe's.
+template <class Left, class Right>
+void multiply_in_warp(float* (&sums)[32], const Left (&left)[32], const Right (&right)[32]) {
+  using Traits = cute::MMA_Traits<cute::SM80_16x8x16_F32BF16BF16F32_TN>;
+  const auto element = [](const std::uint32_t* pairs, int index) {
+    return as_float(pairs[index / 2] >> 16 * (index % 2) << 16);
+  };
+  float a[16][16], b[16][8];
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int index = 0; index < 8; ++index) {
+      const int at = typename Traits::ALayout{}(lane, index);
+      a[at % 16][at / 16] = element(left[lane].of, index);
+    }
+    for (int index = 0; index < 4; ++index) {
+      const int at = typename Traits::BLayout{}(lane, index);
+      b[at / 8][at % 8] = element(right[lane].of, index);
+    }
+  }
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int index = 0; index < 4; ++index) {
+      const int at = typename Traits::CLayout{}(lane, index);
+      for (int inner = 0; inner < 16; ++inner) {
+        sums[lane][index] = std::fma(a[at % 16][inner], b[inner][at / 16], sums[lane][index]);
+      }
+    }
+  }
+}
+
+template <class Tile>
+void run_mma(const LinearProblem<std::uint16_t>& problem) {
+  for (std::int64_t row = 0; row < ceil_div(problem.weight.rows, Tile::kRows); ++row) {
+    const Tile body{problem, row};
+    const auto memory = shared<float>(Tile::kPartials);
+    for (int warp = 0; warp < Tile::kWarps; ++warp) {
+      std::array<typename Tile::Weights, 32> weights;
+      std::array<typename Tile::Values, 32> values;
+      std::array<typename Tile::Sums, 32> sums{};
+      for (std::int64_t step = 0; step < body.steps(); ++step) {
+        // The products of every thread in turn, then those of all threads together.
+        std::vector<typename Tile::Left> left[32];
+        std::vector<typename Tile::Right> right[32];
+        std::vector<float*> targets[32];
+        for (int lane = 0; lane < 32; ++lane) {
+          const int thread = warp * 32 + lane;
+          body.load_weights(thread, step, weights[lane]);
+          body.load_values(thread, step, values[lane]);
+          const auto collect = [&](float(&to)[4], const auto& a, const auto& b) {
+            targets[lane].push_back(to);
+            left[lane].push_back(a);
+            right[lane].push_back(b);
+          };
+          Tile::accumulate(weights[lane], values[lane], sums[lane], collect);
+        }
+        for (std::size_t product = 0; product < left[0].size(); ++product) {
+          typename Tile::Left a[32];
+          typename Tile::Right b[32];
+          float* to[32];
+          for (int lane = 0; lane < 32; ++lane) {
+            a[lane] = left[lane][product];
+            b[lane] = right[lane][product];
+            to[lane] = targets[lane][product];
+          }
+          multiply_in_warp(to, a, b);
+        }
+      }
+      for (int lane = 0; lane < 32; ++lane) body.share(memory.get(), warp * 32 + lane, sums[lane]);
+    }
+    for (int thread = 0; thread < Tile::kThreads; ++thread) body.store(memory.get(), thread);
+  }
+}
+
 template <class Value>
 int linear(const LinearProblem<Value>& problem) {
+  if constexpr (sizeof(Value) == 2) {
+    if (vectorizable(problem)) {
+      return with_mma_tile(problem, [&](auto type) {
+        using Tile = typename decltype(type)::type;
+        run_mma<Tile>(problem);
+        return Tile::kBatch;
+      });
+    }
+  }
   return with_linear_tile(problem, [&](auto type) {
     using Tile = typename decltype(type)::type;
     for (std::int64_t row = 0; row < ceil_div(problem.weight.rows, Tile::kRows); ++row) {

@@ -156,7 +156,9 @@ def check_linear(emulator: ctypes.CDLL) -> None:
                     assert_same_numbers(found, with_bias)
                     assert room == 0 or room >= batch
                     rooms.add((dtype, room))
-    assert rooms == {(dtype, room) for dtype in BITS for room in (0, 1, 4, 8, 16)}
+    assert rooms == {(torch.float32, room) for room in (0, 1, 4, 8, 16)} | {
+        (torch.bfloat16, room) for room in (0, 8, 16)
+    }
 
 
 def check_linear_decodes_every_code(emulator: ctypes.CDLL) -> None:
