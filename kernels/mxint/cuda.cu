@@ -22,7 +22,8 @@ constexpr int kArchitectures[] = {__CUDA_ARCH_LIST__};
 constexpr bool kCanStartEarly = kArchitectures[0] >= 900;
 
 template <class OutBits, bool kVector>
-__global__ void __launch_bounds__(256) dequantize_kernel(Problem problem, unsigned tiles_across) {
+__global__ void __launch_bounds__(DequantizeTile<OutBits, kVector>::kThreads)
+    dequantize_kernel(Problem problem, unsigned tiles_across) {
   const unsigned tile = blockIdx.x;
   DequantizeTile<OutBits, kVector>{problem, tile / tiles_across, tile % tiles_across}.run(
       static_cast<int>(threadIdx.x));
@@ -136,32 +137,42 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
-// While the codes of one step are multiplied, those of the next are on their way.
+// While the codes of one step are multiplied, those of the next are on their way. The weight is not
+// what the kernel before this one writes, unless that kernel has ended: only kernels of this file,
+// which write floats, let the next one start earlier. So its loads need not wait.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads)
-    linear_mma_kernel(LinearProblem<typename Tile::Value> problem) {
+    linear_mma_kernel(LinearProblem<typename Tile::Value> problem, int block_bits) {
   __shared__ float shared_memory[Tile::kPartials];
   const int thread = static_cast<int>(threadIdx.x);
-  const Tile body{problem, blockIdx.x};
-  const std::int64_t steps = body.steps();
+  const Tile body{problem, blockIdx.x, block_bits};
   const auto multiply = [](float(&to)[4], const auto& left, const auto& right) {
     multiply_in_warp(to, left, right);
   };
-  typename Tile::Weights weights[2];
-  typename Tile::Values values[2];
+  typename Tile::Weights weights[Tile::kDepth];
+  typename Tile::Values values[Tile::kDepth];
   typename Tile::Sums sums;
   let_next_start();
-  body.load_weights(thread, 0, weights[0]);
+  const auto start = body.start(thread);
+  CUTE_UNROLL
+  for (int ahead = 0; ahead < Tile::kDepth; ++ahead) {
+    if (ahead < start.steps) body.load_weights(start, ahead, weights[ahead]);
+  }
   wait_for_previous();
-  body.load_values(thread, 0, values[0]);
-  for (std::int64_t step = 0; step < steps; step += 2) {
-    body.load_weights(thread, step + 1, weights[1]);
-    body.load_values(thread, step + 1, values[1]);
-    Tile::accumulate(weights[0], values[0], sums, multiply);
-    if (step + 1 >= steps) break;
-    body.load_weights(thread, step + 2, weights[0]);
-    body.load_values(thread, step + 2, values[0]);
-    Tile::accumulate(weights[1], values[1], sums, multiply);
+  CUTE_UNROLL
+  for (int ahead = 0; ahead < Tile::kDepth; ++ahead) {
+    if (ahead < start.steps) body.load_values(start, ahead, values[ahead]);
+  }
+  for (int step = 0; step < start.steps; step += Tile::kDepth) {
+    CUTE_UNROLL
+    for (int ahead = 0; ahead < Tile::kDepth; ++ahead) {
+      if (step + ahead >= start.steps) break;
+      Tile::accumulate(weights[ahead], values[ahead], sums, multiply);
+      if (step + ahead + Tile::kDepth < start.steps) {
+        body.load_weights(start, step + ahead + Tile::kDepth, weights[ahead]);
+        body.load_values(start, step + ahead + Tile::kDepth, values[ahead]);
+      }
+    }
   }
   body.share(shared_memory, thread, sums);
   __syncthreads();
@@ -180,13 +191,14 @@ cudaError_t launch_linear(const LinearProblem<typename Tile::Value>& problem, cu
   launch.stream = stream;
   launch.attrs = &early;
   launch.numAttrs = kCanStartEarly ? 1 : 0;
-  return cudaLaunchKernelEx(&launch, linear_mma_kernel<Tile>, problem);
+  return cudaLaunchKernelEx(&launch, linear_mma_kernel<Tile>, problem,
+                            bits_of(problem.weight.block));
 }
 
 template <class Value>
 cudaError_t linear(const LinearProblem<Value>& problem, cudaStream_t stream) {
   if constexpr (sizeof(Value) == 2) {
-    if (vectorizable(problem)) {
+    if (fits_mma(problem)) {
       return with_mma_tile(problem, [&](auto type) {
         return launch_linear<typename decltype(type)::type>(problem, stream);
       });

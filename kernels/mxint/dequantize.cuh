@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include <type_traits>
+
 #include <cute/tensor.hpp>
 
 #include "matrix.cuh"
@@ -18,94 +20,114 @@ struct Problem : Matrix {
   void* out;  // [rows, columns], 2 or 4 bytes each
 };
 
-// kVector: 16-byte stores, for data whose rows keep that alignment; otherwise one element each.
-template <class OutBits, bool kVector>
+template <int kBytes>
+struct alignas(kBytes < 16 ? kBytes : 16) Pack {
+  std::uint32_t word[kBytes / 4];
+};
+
+// kVector: 16-byte loads and stores, for data whose rows keep that alignment; otherwise one element
+// each.
+template <class OutBits, bool kVector, int kRows_ = 32, int kThreads_ = 256>
 struct DequantizeTile {
-  static constexpr int kThreads = 256;
-  static constexpr int kRows = 32;
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kRows = kRows_;
   static constexpr int kColumns = 256;
-  static constexpr int kPack = kVector ? 16 / int{sizeof(OutBits)} : 1;
-  static constexpr int kAcross = kColumns / kPack < kThreads ? kColumns / kPack : kThreads;
+  static constexpr int kCodes = kVector ? 16 : 1;  // of a pack
+  static constexpr int kAcross = kColumns / kCodes;
+  static constexpr int kDown = kThreads / kAcross > 0 ? kThreads / kAcross : 1;
+  static constexpr int kPacks = kRows / kDown;  // of a thread
+  static constexpr int kTogether = kPacks < 8 ? kPacks : 8;  // loads on their way before a store
 
   using Tiler = cute::Shape<Int<kRows>, Int<kColumns>>;
   // Neighbouring threads touch neighbouring packs of a row; threads left over take further rows.
-  using Threads = cute::Layout<cute::Shape<Int<kThreads / kAcross>, Int<kAcross>>,
+  using Threads = cute::Layout<cute::Shape<Int<kDown>, Int<kAcross>>,
                                cute::Stride<Int<kAcross>, _1>>;
-  static constexpr int kPacks = kRows * kColumns / kPack / kThreads;  // of a thread
-  static constexpr int kTogether = kPacks < 8 ? kPacks : 8;  // loads in flight before a store
-  using CodePack = cute::uint_bit_t<8 * kPack>;
-  using OutPack = cute::uint_bit_t<8 * kPack * int{sizeof(OutBits)}>;
+  using CodePack = std::conditional_t<kVector, Pack<16>, std::uint8_t>;
+  using OutPack = std::conditional_t<kVector, Pack<16 * int{sizeof(OutBits)}>, OutBits>;
 
   Problem problem;
   std::int64_t tile_row;
   std::int64_t tile_column;
 
-  template <class Pack, class Element>
-  MASE_HOST_DEVICE auto packs(Element* pointer, int thread) const {
-    auto whole = cute::make_tensor(cute::make_gmem_ptr(pointer),
-                                   cute::make_shape(problem.rows, problem.columns),
-                                   cute::make_stride(problem.columns, _1{}));
-    auto tile = cute::local_tile(whole, Tiler{}, cute::make_coord(tile_row, tile_column));
-    return cute::local_partition(cute::recast<Pack>(tile), Threads{}, thread);
+  template <class Element>
+  MASE_HOST_DEVICE auto packs(void* pointer, int thread) const {
+    auto whole = cute::make_tensor(
+        cute::make_gmem_ptr(static_cast<Element*>(pointer)),
+        cute::make_shape(problem.rows, problem.columns / kCodes),
+        cute::make_stride(problem.columns / kCodes, _1{}));
+    auto tile = cute::local_tile(whole, cute::Shape<Int<kRows>, Int<kAcross>>{},
+                                 cute::make_coord(tile_row, tile_column));
+    return cute::local_partition(tile, Threads{}, thread);
   }
 
   // Packs never straddle the tensor's edge: its columns are a multiple of them.
   MASE_HOST_DEVICE void run(int thread) const {
-    auto source = packs<const CodePack>(problem.codes, thread);
-    auto target = packs<OutPack>(static_cast<OutBits*>(problem.out), thread);
-    auto where = cute::local_partition(
-        cute::make_identity_tensor(cute::make_shape(Int<kRows>{}, Int<kColumns / kPack>{})),
-        Threads{}, thread);
+    auto source = packs<CodePack>(const_cast<std::int8_t*>(problem.codes), thread);
+    auto target = packs<OutPack>(problem.out, thread);
+    const std::int64_t column = tile_column * kColumns + thread % kAcross * kCodes;
+    const std::int64_t first_row = tile_row * kRows + thread / kAcross;
+    if (column >= problem.columns) return;
+    const std::int64_t block = problem.block_of(column);
     CUTE_UNROLL
     for (int start = 0; start < kPacks; start += kTogether) {
       CodePack codes[kTogether];
       std::uint8_t exponents[kTogether];
       CUTE_UNROLL
       for (int at = 0; at < kTogether; ++at) {
-        const std::int64_t row = tile_row * kRows + cute::get<0>(where(start + at));
-        const std::int64_t column = tile_column * kColumns + cute::get<1>(where(start + at)) * kPack;
-        if (row >= problem.rows || column >= problem.columns) continue;
+        const std::int64_t row = first_row + (start + at) * kDown;
+        if (row >= problem.rows) continue;
         codes[at] = source(start + at);
-        exponents[at] = problem.exponents[row * problem.blocks + problem.block_of(column)];
+        exponents[at] = problem.exponents[row * problem.blocks + block];
       }
       CUTE_UNROLL
       for (int at = 0; at < kTogether; ++at) {
-        const std::int64_t row = tile_row * kRows + cute::get<0>(where(start + at));
-        const std::int64_t column = tile_column * kColumns + cute::get<1>(where(start + at)) * kPack;
-        if (row >= problem.rows || column >= problem.columns) continue;
+        const std::int64_t row = first_row + (start + at) * kDown;
+        if (row >= problem.rows) continue;
         target(start + at) = decode_pack(codes[at], exponents[at], row, column);
       }
     }
   }
 
-  MASE_HOST_DEVICE OutPack decode_pack(CodePack pack, std::uint8_t shared_exponent,
+  MASE_HOST_DEVICE OutPack decode_pack(const CodePack& codes, std::uint8_t exponent,
                                        std::int64_t row, std::int64_t column) const {
-    alignas(16) OutBits values[kPack];
-    const bool one_block = problem.block % kPack == 0;
-    if constexpr (kVector && sizeof(OutBits) == 2) {
-      if (one_block) {
-        const std::uint32_t scale = scale_pair(shared_exponent);
-        const bool nan = shared_exponent == kExponentNan;
-        alignas(16) std::uint32_t pairs[kPack / 2];
+    if constexpr (!kVector) {
+      return narrowed(decode(static_cast<std::int8_t>(codes), exponent));
+    } else {
+      OutPack result;
+      const bool one_block = problem.block % kCodes == 0;
+      if (sizeof(OutBits) == 2 && one_block) {
+        const std::uint32_t scale = scale_pair(exponent);
+        const bool nan = exponent == kExponentNan;
         CUTE_UNROLL
-        for (int word = 0; word < kPack / 4; ++word) {
-          const auto four = static_cast<std::uint32_t>(pack >> (32 * word));
-          pairs[2 * word] = nan ? 0x7FC07FC0u : decode_pair(spread_bytes<false>(four), scale);
-          pairs[2 * word + 1] = nan ? 0x7FC07FC0u : decode_pair(spread_bytes<true>(four), scale);
+        for (int word = 0; word < kCodes / 4; ++word) {
+          const std::uint32_t four = codes.word[word];
+          result.word[2 * word] = nan ? 0x7FC07FC0u : decode_pair(spread_bytes<false>(four), scale);
+          result.word[2 * word + 1] =
+              nan ? 0x7FC07FC0u : decode_pair(spread_bytes<true>(four), scale);
         }
-        return *reinterpret_cast<const OutPack*>(pairs);
+        return result;
       }
+      const std::uint8_t* exponents = problem.exponents + row * problem.blocks;
+      CUTE_UNROLL
+      for (int word = 0; word < kCodes * int{sizeof(OutBits)} / 4; ++word) {
+        constexpr int kEach = 4 / int{sizeof(OutBits)};
+        std::uint32_t bits = 0;
+        CUTE_UNROLL
+        for (int part = 0; part < kEach; ++part) {
+          const int at = word * kEach + part;
+          const auto code = static_cast<std::int8_t>(codes.word[at / 4] >> (at % 4 * 8));
+          const std::uint8_t its =
+              one_block ? exponent : exponents[problem.block_of(column + at)];
+          bits |= static_cast<std::uint32_t>(narrowed(decode(code, its))) << (part * 16);
+        }
+        result.word[word] = bits;
+      }
+      return result;
     }
-    const std::uint8_t* exponents = problem.exponents + row * problem.blocks;
-    CUTE_UNROLL
-    for (int lane = 0; lane < kPack; ++lane) {
-      const std::uint8_t exponent =
-          one_block ? shared_exponent : exponents[problem.block_of(column + lane)];
-      const auto code = static_cast<std::int8_t>(pack >> (8 * lane));
-      const std::uint32_t bits = decode(code, exponent);
-      values[lane] = static_cast<OutBits>(sizeof(OutBits) == 2 ? bits >> 16 : bits);
-    }
-    return *reinterpret_cast<const OutPack*>(values);
+  }
+
+  MASE_HOST_DEVICE static OutBits narrowed(std::uint32_t bits) {
+    return static_cast<OutBits>(sizeof(OutBits) == 2 ? bits >> 16 : bits);
   }
 };
 

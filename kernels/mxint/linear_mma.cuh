@@ -17,22 +17,23 @@ struct alignas(16) Words {
   std::uint32_t word[4];
 };
 
-// kRowTiles: outputs / 16. kBatchTiles: rows of values / 8. kPacks: 16-byte loads of codes that a
-// thread makes of a row at a time.
-template <int kRowTiles_, int kBatchTiles_, int kPacks_>
+// kRowTiles: outputs / 16. kBatchTiles: rows of values / 8. kDepth: steps that are on their way at a
+// time. kWhole: columns are a multiple of a warp's slice.
+template <int kRowTiles_, int kBatchTiles_, int kDepth_, bool kWhole_, int kWarps_ = 8>
 struct MmaTile {
   using Value = std::uint16_t;
   static constexpr int kRowTiles = kRowTiles_;
   static constexpr int kBatchTiles = kBatchTiles_;
-  static constexpr int kPacks = kPacks_;
+  static constexpr int kDepth = kDepth_;
+  static constexpr bool kWhole = kWhole_;
   static constexpr int kWarp = 32;
-  static constexpr int kWarps = 8;
+  static constexpr int kWarps = kWarps_;
   static constexpr int kThreads = kWarp * kWarps;
   static constexpr int kRows = 16 * kRowTiles;
   static constexpr int kBatch = 8 * kBatchTiles;
   static constexpr int kPack = 16;              // codes of one load; four threads make 64 columns
   static constexpr int kProducts = kPack / 4;   // matrix products of a pack: each takes four codes
-  static constexpr int kSlice = 4 * kPack * kPacks;  // columns of a warp in one step
+  static constexpr int kSlice = 4 * kPack;      // columns of a warp in one step
   static constexpr int kStep = kWarps * kSlice;
 
   // [warp][row of values][output], the sums of all warps of a CTA.
@@ -41,12 +42,14 @@ struct MmaTile {
       cute::Stride<cute::Int<kBatch * kRows>, cute::Int<kRows>, cute::_1>>;
   static constexpr int kPartials = kWarps * kBatch * kRows;
 
+  // A thread has rows thread % 32 / 4 and eight more of each 16, and a quarter of a slice.
   struct Weights {
-    Words codes[kRowTiles][2][kPacks];
-    std::uint8_t exponents[kRowTiles][2][kPacks];
+    Words codes[kRowTiles][2];
+    std::uint8_t exponents[kRowTiles][2];
   };
+  // A thread has the row thread % 32 / 4 of each eight, and the columns of its codes.
   struct Values {
-    Words halves[kBatchTiles][kPacks][2];
+    Words halves[kBatchTiles][2];
   };
   struct Sums {
     float of[kRowTiles][kBatchTiles][4] = {};
@@ -61,70 +64,87 @@ struct MmaTile {
 
   LinearProblem<Value> problem;
   std::int64_t tile_row;
+  int block_bits;  // a block is of 2**block_bits
 
-  MASE_HOST_DEVICE std::int64_t steps() const { return ceil_div(problem.weight.columns, kStep); }
+  // Where a thread's rows and columns begin.
+  struct Start {
+    const std::int8_t* codes[kRowTiles][2];
+    const std::uint8_t* exponents[kRowTiles][2];
+    const Value* values[kBatchTiles];
+    int column;
+    int steps;  // that its warp makes
+  };
 
-  MASE_HOST_DEVICE std::int64_t column(int thread, std::int64_t step, int pack) const {
-    return step * kStep + thread / kWarp * kSlice + pack * 4 * kPack + thread % 4 * kPack;
-  }
-
-  // A thread has rows thread % 32 / 4 and eight more of each 16, and a quarter of their columns.
-  MASE_HOST_DEVICE void load_weights(int thread, std::int64_t step, Weights& weights) const {
+  MASE_HOST_DEVICE Start start(int thread) const {
     const Matrix& weight = problem.weight;
+    Start start;
+    const int slice = thread / kWarp * kSlice;
+    const int rest = static_cast<int>(weight.columns) - slice;
+    start.steps = rest > 0 ? (rest + kStep - 1) / kStep : 0;
+    start.column = slice + thread % 4 * kPack;
+    const int lane = thread % kWarp / 4;
+    // Rows that do not exist repeat the last one, and are not stored.
     CUTE_UNROLL
-    for (int pack = 0; pack < kPacks; ++pack) {
-      const std::int64_t first = column(thread, step, pack);
-      const bool within = first < weight.columns;
-      const std::int64_t block = within ? weight.block_of(first) : 0;
+    for (int tile = 0; tile < kRowTiles; ++tile) {
       CUTE_UNROLL
-      for (int tile = 0; tile < kRowTiles; ++tile) {
-        CUTE_UNROLL
-        for (int half = 0; half < 2; ++half) {
-          // Rows that do not exist repeat the last one, and are not stored.
-          std::int64_t row = tile_row * kRows + tile * 16 + half * 8 + thread % kWarp / 4;
-          row = row < weight.rows ? row : weight.rows - 1;
-          weights.codes[tile][half][pack] =
-              within ? load_once(weight.codes + row * weight.columns + first) : Words{};
-          weights.exponents[tile][half][pack] =
-              within ? weight.exponents[row * weight.blocks + block] : std::uint8_t{0};
-        }
+      for (int half = 0; half < 2; ++half) {
+        std::int64_t row = tile_row * kRows + tile * 16 + half * 8 + lane;
+        row = row < weight.rows ? row : weight.rows - 1;
+        start.codes[tile][half] = weight.codes + row * weight.columns;
+        start.exponents[tile][half] = weight.exponents + row * weight.blocks;
+      }
+    }
+    CUTE_UNROLL
+    for (int tile = 0; tile < kBatchTiles; ++tile) {
+      std::int64_t row = tile * 8 + lane;
+      row = row < problem.batch ? row : problem.batch - 1;
+      start.values[tile] = problem.values + row * weight.columns;
+    }
+    return start;
+  }
+
+  MASE_HOST_DEVICE void load_weights(const Start& start, int step, Weights& weights) const {
+    const int column = start.column + step * kStep;
+    const bool within = kWhole || column < problem.weight.columns;
+    CUTE_UNROLL
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+      CUTE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        weights.codes[tile][half] =
+            within ? load_once(start.codes[tile][half] + column) : Words{};
+        weights.exponents[tile][half] =
+            within ? start.exponents[tile][half][column >> block_bits] : std::uint8_t{0};
       }
     }
   }
 
-  // A thread has the row thread % 32 / 4 of each eight, and the columns of its codes.
-  MASE_HOST_DEVICE void load_values(int thread, std::int64_t step, Values& values) const {
+  MASE_HOST_DEVICE void load_values(const Start& start, int step, Values& values) const {
+    const int column = start.column + step * kStep;
+    const bool within = kWhole || column < problem.weight.columns;
     CUTE_UNROLL
-    for (int pack = 0; pack < kPacks; ++pack) {
-      const std::int64_t first = column(thread, step, pack);
+    for (int tile = 0; tile < kBatchTiles; ++tile) {
+      const auto* source = reinterpret_cast<const Words*>(start.values[tile] + column);
       CUTE_UNROLL
-      for (int tile = 0; tile < kBatchTiles; ++tile) {
-        const int row = tile * 8 + thread % kWarp / 4;
-        const bool inside = first < problem.weight.columns && row < problem.batch;
-        const Value* source = problem.values + row * problem.weight.columns + first;
-        CUTE_UNROLL
-        for (int half = 0; half < 2; ++half) {
-          values.halves[tile][pack][half] =
-              inside ? reinterpret_cast<const Words*>(source)[half] : Words{};
-        }
+      for (int half = 0; half < 2; ++half) {
+        values.halves[tile][half] = within ? source[half] : Words{};
       }
     }
   }
 
-  MASE_HOST_DEVICE static Left left(const Weights& weights, int tile, int pack, int product) {
+  MASE_HOST_DEVICE static Left left(const Weights& weights, int tile, int product) {
     Left result;
     CUTE_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const std::uint32_t scale = scale_pair(weights.exponents[tile][half][pack]);
-      const std::uint32_t codes = weights.codes[tile][half][pack].word[product];
+      const std::uint32_t scale = scale_pair(weights.exponents[tile][half]);
+      const std::uint32_t codes = weights.codes[tile][half].word[product];
       result.of[half] = decode_pair(spread_bytes<false>(codes), scale);
       result.of[half + 2] = decode_pair(spread_bytes<true>(codes), scale);
     }
     return result;
   }
 
-  MASE_HOST_DEVICE static Right right(const Values& values, int tile, int pack, int product) {
-    const Words& half = values.halves[tile][pack][product / 2];
+  MASE_HOST_DEVICE static Right right(const Values& values, int tile, int product) {
+    const Words& half = values.halves[tile][product / 2];
     return {half.word[product % 2 * 2], half.word[product % 2 * 2 + 1]};
   }
 
@@ -133,16 +153,13 @@ struct MmaTile {
   MASE_HOST_DEVICE static void accumulate(const Weights& weights, const Values& values, Sums& sums,
                                           const Multiply& multiply) {
     CUTE_UNROLL
-    for (int pack = 0; pack < kPacks; ++pack) {
+    for (int product = 0; product < kProducts; ++product) {
       CUTE_UNROLL
-      for (int product = 0; product < kProducts; ++product) {
+      for (int tile = 0; tile < kRowTiles; ++tile) {
+        const Left operand = left(weights, tile, product);
         CUTE_UNROLL
-        for (int tile = 0; tile < kRowTiles; ++tile) {
-          const Left operand = left(weights, tile, pack, product);
-          CUTE_UNROLL
-          for (int batch = 0; batch < kBatchTiles; ++batch) {
-            multiply(sums.of[tile][batch], operand, right(values, batch, pack, product));
-          }
+        for (int batch = 0; batch < kBatchTiles; ++batch) {
+          multiply(sums.of[tile][batch], operand, right(values, batch, product));
         }
       }
     }
@@ -194,11 +211,25 @@ struct MmaTile {
   }
 };
 
+// Whether the matrix units' tiles take the problem: packs, and blocks of a power of two.
+inline bool fits_mma(const LinearProblem<std::uint16_t>& problem) {
+  const std::int64_t block = problem.weight.block;
+  return vectorizable(problem) && (block & (block - 1)) == 0 &&
+         problem.weight.columns < (std::int64_t{1} << 30);
+}
+
+inline int bits_of(std::int64_t power_of_two) {
+  int bits = 0;
+  while (power_of_two >> (bits + 1)) ++bits;
+  return bits;
+}
+
 // Calls run(TileType) with the tile that fits the problem; batch is at most kMaxLinearBatch.
 template <class Run>
 auto with_mma_tile(const LinearProblem<std::uint16_t>& problem, const Run& run) {
-  if (problem.batch <= 8) return run(TileType<MmaTile<1, 1, 2>>{});
-  return run(TileType<MmaTile<2, 2, 1>>{});
+  if (problem.weight.columns % 64 != 0) return run(TileType<MmaTile<1, 2, 2, false>>{});
+  if (problem.batch <= 8) return run(TileType<MmaTile<1, 1, 3, true>>{});
+  return run(TileType<MmaTile<2, 2, 2, true>>{});
 }
 
 }  // namespace mase::mxint8

@@ -88,21 +88,21 @@ void multiply_in_warp(float* (&sums)[32], const Left (&left)[32], const Right (&
 template <class Tile>
 void run_mma(const LinearProblem<std::uint16_t>& problem) {
   for (std::int64_t row = 0; row < ceil_div(problem.weight.rows, Tile::kRows); ++row) {
-    const Tile body{problem, row};
+    const Tile body{problem, row, bits_of(problem.weight.block)};
     const auto memory = shared<float>(Tile::kPartials);
     for (int warp = 0; warp < Tile::kWarps; ++warp) {
       std::array<typename Tile::Weights, 32> weights;
       std::array<typename Tile::Values, 32> values;
       std::array<typename Tile::Sums, 32> sums{};
-      for (std::int64_t step = 0; step < body.steps(); ++step) {
+      for (int step = 0; step < body.start(warp * 32).steps; ++step) {
         // The products of every thread in turn, then those of all threads together.
         std::vector<typename Tile::Left> left[32];
         std::vector<typename Tile::Right> right[32];
         std::vector<float*> targets[32];
         for (int lane = 0; lane < 32; ++lane) {
-          const int thread = warp * 32 + lane;
-          body.load_weights(thread, step, weights[lane]);
-          body.load_values(thread, step, values[lane]);
+          const auto start = body.start(warp * 32 + lane);
+          body.load_weights(start, step, weights[lane]);
+          body.load_values(start, step, values[lane]);
           const auto collect = [&](float(&to)[4], const auto& a, const auto& b) {
             targets[lane].push_back(to);
             left[lane].push_back(a);
@@ -131,7 +131,7 @@ void run_mma(const LinearProblem<std::uint16_t>& problem) {
 template <class Value>
 int linear(const LinearProblem<Value>& problem) {
   if constexpr (sizeof(Value) == 2) {
-    if (vectorizable(problem)) {
+    if (fits_mma(problem)) {
       return with_mma_tile(problem, [&](auto type) {
         using Tile = typename decltype(type)::type;
         run_mma<Tile>(problem);
