@@ -56,11 +56,44 @@ def _to_bfloat16(values):
     return rounded.to(tl.int16).to(tl.bfloat16, bitcast=True)
 
 
+# Four codes times their factors as bfloat16, two in a register; see `decode_pair` in bits.cuh.
+DECODE_FOUR = tl.constexpr(
+    """{
+    .reg .b32 spread, sign, ones, zero;
+    mov.b32 ones, 0xBF80BF80;
+    mov.b32 zero, 0;
+    prmt.b32 spread, $2, 0x40404040, 0x4140;
+    and.b32 sign, spread, 0xFF80FF80;
+    and.b32 spread, spread, 0xFF7FFF7F;
+    fma.rn.bf16x2 spread, sign, ones, spread;
+    fma.rn.bf16x2 $0, spread, $3, zero;
+    prmt.b32 spread, $2, 0x40404040, 0x4342;
+    and.b32 sign, spread, 0xFF80FF80;
+    and.b32 spread, spread, 0xFF7FFF7F;
+    fma.rn.bf16x2 spread, sign, ones, spread;
+    fma.rn.bf16x2 $1, spread, $4, zero;
+    }"""
+)
+
+
+@triton.jit
+def _decode_bfloat16(codes, scales):
+    """Decoded values of codes and the factors of `_scale_bfloat16`."""
+    return tl.inline_asm_elementwise(
+        DECODE_FOUR,
+        "=r,=r,r,r,r",
+        [codes, scales],
+        dtype=tl.bfloat16,
+        is_pure=True,
+        pack=4,
+    )
+
+
 @triton.jit
 def _scale_bfloat16(exponents):
-    """The factor as bfloat16: the upper half of the float32, for every exponent exactly."""
-    bits = _scale(exponents).to(tl.int32, bitcast=True) >> 16
-    bits = tl.where(exponents.to(tl.int32) == EXPONENT_NAN, 0x7FC0, bits)
+    """2**(e - 127) or NaN, as bfloat16: of fields 0 and 255 the upper fraction bit is set."""
+    wide = exponents.to(tl.int32)
+    bits = (wide << 7) | tl.where(((wide + 1) & 0xFE) == 0, 0x40, 0)
     return bits.to(tl.int16).to(tl.bfloat16, bitcast=True)
 
 
@@ -167,7 +200,7 @@ def linear(
     TILE_N: tl.constexpr,
     TILE_K: tl.constexpr,
 ):
-    """One program makes a TILE_M x TILE_N tile of `values @ decode(codes).T + bias`.
+    """One program makes TILE_N outputs of up to TILE_M rows: `values @ decode(codes).T + bias`.
 
     The weight crosses device memory as one byte an element and is decoded in registers, where the
     matrix units take their left operand from: the tile is made transposed, weight times values.
@@ -175,9 +208,8 @@ def linear(
     interpreter needs it, because its dot product does not know bfloat16. GROUPS: blocks of a row
     of a tile where they fill it; 0 where each element looks up its exponent.
     """
-    tiles_m = tl.cdiv(rows, TILE_M)
-    row = tl.program_id(0) % tiles_m * TILE_M + tl.arange(0, TILE_M)
-    column = tl.program_id(0) // tiles_m * TILE_N + tl.arange(0, TILE_N)
+    row = tl.arange(0, TILE_M)
+    column = tl.program_id(0) * TILE_N + tl.arange(0, TILE_N)
     lane = tl.arange(0, TILE_K)
     value_rows = values + row.to(tl.int64)[None, :] * columns
     code_rows = codes + column.to(tl.int64)[:, None] * columns
@@ -205,7 +237,7 @@ def linear(
             scale = _scale_bfloat16(exponent)
             if GROUPS > 0:
                 scale = _each(scale, TILE_N, GROUPS, TILE_K // GROUPS)
-            weight = code.to(tl.bfloat16) * scale
+            weight = _decode_bfloat16(code, scale)
         else:
             if GROUPS > 0:
                 exponent = _each(exponent, TILE_N, GROUPS, TILE_K // GROUPS)

@@ -21,12 +21,51 @@ constexpr int kWarpsPerCta = 8;
 constexpr int kArchitectures[] = {__CUDA_ARCH_LIST__};
 constexpr bool kCanStartEarly = kArchitectures[0] >= 900;
 
+// The next kernel of the stream may start when every CTA of this one runs.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// Waits until the kernel before this one has ended and its writes can be read.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Launches a kernel that calls the two functions above.
+template <class... Parameter, class... Argument>
+cudaError_t launch_early(void (*kernel)(Parameter...), std::int64_t ctas, int threads,
+                         cudaStream_t stream, const Argument&... arguments) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t launch{};
+  launch.gridDim = static_cast<unsigned>(ctas);
+  launch.blockDim = static_cast<unsigned>(threads);
+  launch.stream = stream;
+  launch.attrs = &early;
+  launch.numAttrs = kCanStartEarly ? 1 : 0;
+  return cudaLaunchKernelEx(&launch, kernel, Parameter(arguments)...);
+}
+
+// Codes and exponents are not what the kernel before this one writes, unless that kernel has ended:
+// only kernels of this file, which write floats, let the next one start earlier. So their loads
+// need not wait.
 template <class OutBits, bool kVector>
 __global__ void __launch_bounds__(DequantizeTile<OutBits, kVector>::kThreads)
     dequantize_kernel(Problem problem, unsigned tiles_across) {
-  const unsigned tile = blockIdx.x;
-  DequantizeTile<OutBits, kVector>{problem, tile / tiles_across, tile % tiles_across}.run(
-      static_cast<int>(threadIdx.x));
+  using Tile = DequantizeTile<OutBits, kVector>;
+  __shared__ alignas(16) std::int8_t shared_memory[Tile::kRows * Tile::kColumns];
+  const int thread = static_cast<int>(threadIdx.x);
+  const Tile body{problem, blockIdx.x / tiles_across, blockIdx.x % tiles_across};
+  let_next_start();
+  const auto exponents = body.load(shared_memory, thread);
+  __syncthreads();
+  wait_for_previous();
+  body.store(shared_memory, thread, exponents);
 }
 
 template <class OutBits, bool kVector>
@@ -34,10 +73,8 @@ cudaError_t launch_dequantize(const Problem& problem, cudaStream_t stream) {
   using Tile = DequantizeTile<OutBits, kVector>;
   const std::int64_t down = ceil_div(problem.rows, Tile::kRows);
   const std::int64_t across = ceil_div(problem.columns, Tile::kColumns);
-  const auto grid = static_cast<unsigned>(down * across);
-  dequantize_kernel<OutBits, kVector><<<grid, Tile::kThreads, 0, stream>>>(
-      problem, static_cast<unsigned>(across));
-  return cudaGetLastError();
+  return launch_early(dequantize_kernel<OutBits, kVector>, down * across, Tile::kThreads, stream,
+                      problem, across);
 }
 
 template <class OutBits>
@@ -123,23 +160,8 @@ __device__ __forceinline__ void multiply_in_warp(float (&sums)[4], const Left& l
         "r"(right.of[1]));
 }
 
-// The next kernel of the stream may start when every CTA of this one runs.
-__device__ __forceinline__ void let_next_start() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-
-// Waits until the kernel before this one has ended and its writes can be read.
-__device__ __forceinline__ void wait_for_previous() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-// While the codes of one step are multiplied, those of the next are on their way. The weight is not
-// what the kernel before this one writes, unless that kernel has ended: only kernels of this file,
-// which write floats, let the next one start earlier. So its loads need not wait.
+// While the codes of one step are multiplied, those of the next are on their way. The first ones
+// need not wait for the kernel before, see `dequantize_kernel`; the values must.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads)
     linear_mma_kernel(LinearProblem<typename Tile::Value> problem, int block_bits) {
@@ -149,30 +171,38 @@ __global__ void __launch_bounds__(Tile::kThreads)
   const auto multiply = [](float(&to)[4], const auto& left, const auto& right) {
     multiply_in_warp(to, left, right);
   };
-  typename Tile::Weights weights[Tile::kDepth];
-  typename Tile::Values values[Tile::kDepth];
+  typename Tile::Exponents exponents[2];
+  typename Tile::Weights weights[Tile::kSteps];
+  typename Tile::Values values[Tile::kSteps];
   typename Tile::Sums sums;
   let_next_start();
   const auto start = body.start(thread);
-  CUTE_UNROLL
-  for (int ahead = 0; ahead < Tile::kDepth; ++ahead) {
-    if (ahead < start.steps) body.load_weights(start, ahead, weights[ahead]);
+  if (start.slices > 0) {
+    body.load_exponents(start, 0, exponents[0]);
+    CUTE_UNROLL
+    for (int step = 0; step < Tile::kSteps; ++step) {
+      body.load_weights(start, 0, step, weights[step]);
+    }
   }
   wait_for_previous();
-  CUTE_UNROLL
-  for (int ahead = 0; ahead < Tile::kDepth; ++ahead) {
-    if (ahead < start.steps) body.load_values(start, ahead, values[ahead]);
-  }
-  for (int step = 0; step < start.steps; step += Tile::kDepth) {
+  if (start.slices > 0) {
     CUTE_UNROLL
-    for (int ahead = 0; ahead < Tile::kDepth; ++ahead) {
-      if (step + ahead >= start.steps) break;
-      Tile::accumulate(weights[ahead], values[ahead], sums, multiply);
-      if (step + ahead + Tile::kDepth < start.steps) {
-        body.load_weights(start, step + ahead + Tile::kDepth, weights[ahead]);
-        body.load_values(start, step + ahead + Tile::kDepth, values[ahead]);
+    for (int step = 0; step < Tile::kSteps; ++step) {
+      body.load_values(start, 0, step, values[step]);
+    }
+  }
+  for (int slice = 0; slice < start.slices; ++slice) {
+    const bool more = slice + 1 < start.slices;
+    if (more) body.load_exponents(start, slice + 1, exponents[1]);
+    CUTE_UNROLL
+    for (int step = 0; step < Tile::kSteps; ++step) {
+      body.accumulate(thread, step, exponents[0], weights[step], values[step], sums, multiply);
+      if (more) {
+        body.load_weights(start, slice + 1, step, weights[step]);
+        body.load_values(start, slice + 1, step, values[step]);
       }
     }
+    exponents[0] = exponents[1];
   }
   body.share(shared_memory, thread, sums);
   __syncthreads();
@@ -181,18 +211,8 @@ __global__ void __launch_bounds__(Tile::kThreads)
 
 template <class Tile>
 cudaError_t launch_linear(const LinearProblem<typename Tile::Value>& problem, cudaStream_t stream) {
-  const auto grid = static_cast<unsigned>(ceil_div(problem.weight.rows, Tile::kRows));
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t launch{};
-  launch.gridDim = grid;
-  launch.blockDim = Tile::kThreads;
-  launch.stream = stream;
-  launch.attrs = &early;
-  launch.numAttrs = kCanStartEarly ? 1 : 0;
-  return cudaLaunchKernelEx(&launch, linear_mma_kernel<Tile>, problem,
-                            bits_of(problem.weight.block));
+  return launch_early(linear_mma_kernel<Tile>, ceil_div(problem.weight.rows, Tile::kRows),
+                      Tile::kThreads, stream, problem, bits_of(problem.weight.block));
 }
 
 template <class Value>

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The dequantization of one CTA tile, a function of the thread's index alone, so that tests run
-// every thread of every CTA on the host.
+// The dequantization of one CTA tile, in two phases with a barrier between them. A phase is a
+// function of the thread's index alone, so that tests run every thread of every CTA on the host.
 
 #pragma once
-
-#include <type_traits>
 
 #include <cute/tensor.hpp>
 
@@ -20,114 +18,125 @@ struct Problem : Matrix {
   void* out;  // [rows, columns], 2 or 4 bytes each
 };
 
-template <int kBytes>
-struct alignas(kBytes < 16 ? kBytes : 16) Pack {
-  std::uint32_t word[kBytes / 4];
-};
-
-// kVector: 16-byte loads and stores, for data whose rows keep that alignment; otherwise one element
-// each.
-template <class OutBits, bool kVector, int kRows_ = 32, int kThreads_ = 256>
+// kVector: 16-byte accesses, for data whose rows keep that alignment; otherwise one element each.
+template <class OutBits, bool kVector, int kRows_ = 16>
 struct DequantizeTile {
-  static constexpr int kThreads = kThreads_;
+  static constexpr int kThreads = 16 * kRows_;
   static constexpr int kRows = kRows_;
   static constexpr int kColumns = 256;
-  static constexpr int kCodes = kVector ? 16 : 1;  // of a pack
-  static constexpr int kAcross = kColumns / kCodes;
-  static constexpr int kDown = kThreads / kAcross > 0 ? kThreads / kAcross : 1;
-  static constexpr int kPacks = kRows / kDown;  // of a thread
-  static constexpr int kTogether = kPacks < 8 ? kPacks : 8;  // loads on their way before a store
+  static constexpr int kLoad = kVector ? 16 : 1;
+  static constexpr int kStore = kVector ? 16 / int{sizeof(OutBits)} : 1;
 
   using Tiler = cute::Shape<Int<kRows>, Int<kColumns>>;
+  using SharedLayout = cute::Layout<Tiler, cute::Stride<Int<kColumns>, _1>>;
+  using LoadPack = cute::uint_bit_t<8 * kLoad>;
+  using StorePack = cute::uint_bit_t<8 * kStore * int{sizeof(OutBits)}>;
+
   // Neighbouring threads touch neighbouring packs of a row; threads left over take further rows.
-  using Threads = cute::Layout<cute::Shape<Int<kDown>, Int<kAcross>>,
-                               cute::Stride<Int<kAcross>, _1>>;
-  using CodePack = std::conditional_t<kVector, Pack<16>, std::uint8_t>;
-  using OutPack = std::conditional_t<kVector, Pack<16 * int{sizeof(OutBits)}>, OutBits>;
+  template <int kPerThread>
+  static constexpr auto thread_layout() {
+    constexpr int across = kColumns / kPerThread < kThreads ? kColumns / kPerThread : kThreads;
+    return cute::make_layout(cute::make_shape(Int<kThreads / across>{}, Int<across>{}),
+                             cute::LayoutRight{});
+  }
+
+  static constexpr int kStores = kRows * kColumns / kStore / kThreads;  // of a thread
+  // Of the packs that a thread stores; read with the codes, before the barrier.
+  struct Exponents {
+    std::uint8_t of[kStores];
+  };
 
   Problem problem;
   std::int64_t tile_row;
   std::int64_t tile_column;
 
   template <class Element>
-  MASE_HOST_DEVICE auto packs(void* pointer, int thread) const {
-    auto whole = cute::make_tensor(
-        cute::make_gmem_ptr(static_cast<Element*>(pointer)),
-        cute::make_shape(problem.rows, problem.columns / kCodes),
-        cute::make_stride(problem.columns / kCodes, _1{}));
-    auto tile = cute::local_tile(whole, cute::Shape<Int<kRows>, Int<kAcross>>{},
-                                 cute::make_coord(tile_row, tile_column));
-    return cute::local_partition(tile, Threads{}, thread);
+  MASE_HOST_DEVICE auto global_tile(Element* pointer) const {
+    auto whole = cute::make_tensor(cute::make_gmem_ptr(pointer),
+                                   cute::make_shape(problem.rows, problem.columns),
+                                   cute::make_stride(problem.columns, _1{}));
+    return cute::local_tile(whole, Tiler{}, cute::make_coord(tile_row, tile_column));
   }
 
-  // Packs never straddle the tensor's edge: its columns are a multiple of them.
-  MASE_HOST_DEVICE void run(int thread) const {
-    auto source = packs<CodePack>(const_cast<std::int8_t*>(problem.codes), thread);
-    auto target = packs<OutPack>(problem.out, thread);
-    const std::int64_t column = tile_column * kColumns + thread % kAcross * kCodes;
-    const std::int64_t first_row = tile_row * kRows + thread / kAcross;
-    if (column >= problem.columns) return;
-    const std::int64_t block = problem.block_of(column);
+  // Calls body(row within the tile, pack within that row, number) for this thread's packs that lie
+  // inside the tensor. Packs never straddle its edge: columns are a multiple of them.
+  template <int kPack, class Body>
+  MASE_HOST_DEVICE void for_packs(int thread, const Body& body) const {
+    auto coordinates = cute::make_identity_tensor(
+        cute::make_shape(Int<kRows>{}, Int<kColumns / kPack>{}));
+    auto mine = cute::local_partition(coordinates, thread_layout<kPack>(), thread);
     CUTE_UNROLL
-    for (int start = 0; start < kPacks; start += kTogether) {
-      CodePack codes[kTogether];
-      std::uint8_t exponents[kTogether];
-      CUTE_UNROLL
-      for (int at = 0; at < kTogether; ++at) {
-        const std::int64_t row = first_row + (start + at) * kDown;
-        if (row >= problem.rows) continue;
-        codes[at] = source(start + at);
-        exponents[at] = problem.exponents[row * problem.blocks + block];
-      }
-      CUTE_UNROLL
-      for (int at = 0; at < kTogether; ++at) {
-        const std::int64_t row = first_row + (start + at) * kDown;
-        if (row >= problem.rows) continue;
-        target(start + at) = decode_pack(codes[at], exponents[at], row, column);
+    for (int index = 0; index < cute::size(mine); ++index) {
+      const int row = cute::get<0>(mine(index));
+      const int pack = cute::get<1>(mine(index));
+      if (tile_row * kRows + row < problem.rows &&
+          tile_column * kColumns + pack * kPack < problem.columns) {
+        body(row, pack, index);
       }
     }
   }
 
-  MASE_HOST_DEVICE OutPack decode_pack(const CodePack& codes, std::uint8_t exponent,
-                                       std::int64_t row, std::int64_t column) const {
-    if constexpr (!kVector) {
-      return narrowed(decode(static_cast<std::int8_t>(codes), exponent));
-    } else {
-      OutPack result;
-      const bool one_block = problem.block % kCodes == 0;
-      if (sizeof(OutBits) == 2 && one_block) {
-        const std::uint32_t scale = scale_pair(exponent);
-        const bool nan = exponent == kExponentNan;
-        CUTE_UNROLL
-        for (int word = 0; word < kCodes / 4; ++word) {
-          const std::uint32_t four = codes.word[word];
-          result.word[2 * word] = nan ? 0x7FC07FC0u : decode_pair(spread_bytes<false>(four), scale);
-          result.word[2 * word + 1] =
-              nan ? 0x7FC07FC0u : decode_pair(spread_bytes<true>(four), scale);
-        }
-        return result;
-      }
-      const std::uint8_t* exponents = problem.exponents + row * problem.blocks;
-      CUTE_UNROLL
-      for (int word = 0; word < kCodes * int{sizeof(OutBits)} / 4; ++word) {
-        constexpr int kEach = 4 / int{sizeof(OutBits)};
-        std::uint32_t bits = 0;
-        CUTE_UNROLL
-        for (int part = 0; part < kEach; ++part) {
-          const int at = word * kEach + part;
-          const auto code = static_cast<std::int8_t>(codes.word[at / 4] >> (at % 4 * 8));
-          const std::uint8_t its =
-              one_block ? exponent : exponents[problem.block_of(column + at)];
-          bits |= static_cast<std::uint32_t>(narrowed(decode(code, its))) << (part * 16);
-        }
-        result.word[word] = bits;
-      }
-      return result;
-    }
+  MASE_HOST_DEVICE Exponents load(std::int8_t* shared_memory, int thread) const {
+    auto source = cute::recast<const LoadPack>(global_tile(problem.codes));
+    auto shared = cute::make_tensor(shared_memory, SharedLayout{});
+    auto target = cute::recast<LoadPack>(shared);
+    for_packs<kLoad>(thread, [&](int row, int pack, int) { target(row, pack) = source(row, pack); });
+    Exponents result{};
+    for_packs<kStore>(thread, [&](int row, int pack, int number) {
+      result.of[number] = exponents_of(row)[problem.block_of(first_of(pack))];
+    });
+    return result;
   }
 
-  MASE_HOST_DEVICE static OutBits narrowed(std::uint32_t bits) {
-    return static_cast<OutBits>(sizeof(OutBits) == 2 ? bits >> 16 : bits);
+  MASE_HOST_DEVICE void store(const std::int8_t* shared_memory, int thread,
+                              const Exponents& exponents) const {
+    auto codes = cute::make_tensor(shared_memory, SharedLayout{});
+    auto target = cute::recast<StorePack>(global_tile(static_cast<OutBits*>(problem.out)));
+    const bool one_block = problem.block % kStore == 0;
+    for_packs<kStore>(thread, [&](int row, int pack, int number) {
+      const std::uint8_t exponent = exponents.of[number];
+      if constexpr (kVector && sizeof(OutBits) == 2) {
+        if (one_block) {
+          const auto* words = reinterpret_cast<const std::uint32_t*>(&codes(row, pack * kStore));
+          target(row, pack) = decode_words(words, exponent);
+          return;
+        }
+      }
+      alignas(16) OutBits values[kStore];
+      CUTE_UNROLL
+      for (int lane = 0; lane < kStore; ++lane) {
+        const std::uint8_t its =
+            one_block ? exponent : exponents_of(row)[problem.block_of(first_of(pack) + lane)];
+        const std::uint32_t bits = decode(codes(row, pack * kStore + lane), its);
+        values[lane] = static_cast<OutBits>(sizeof(OutBits) == 2 ? bits >> 16 : bits);
+      }
+      target(row, pack) = *reinterpret_cast<const StorePack*>(values);
+    });
+  }
+
+  // Eight codes under one exponent as bfloat16.
+  MASE_HOST_DEVICE static StorePack decode_words(const std::uint32_t* words,
+                                                 std::uint8_t exponent) {
+    const std::uint32_t scale = scale_pair(exponent);
+    alignas(16) std::uint32_t pairs[4];
+    CUTE_UNROLL
+    for (int word = 0; word < 2; ++word) {
+      pairs[2 * word] = decode_pair(spread_bytes<false>(words[word]), scale);
+      pairs[2 * word + 1] = decode_pair(spread_bytes<true>(words[word]), scale);
+    }
+    CUTE_UNROLL
+    for (int pair = 0; pair < 4; ++pair) {
+      pairs[pair] = exponent == kExponentNan ? 0x7FC07FC0u : pairs[pair];
+    }
+    return *reinterpret_cast<const StorePack*>(pairs);
+  }
+
+  MASE_HOST_DEVICE const std::uint8_t* exponents_of(int row) const {
+    return problem.exponents + (tile_row * kRows + row) * problem.blocks;
+  }
+
+  MASE_HOST_DEVICE std::int64_t first_of(int pack) const {
+    return tile_column * kColumns + pack * kStore;
   }
 };
 

@@ -383,7 +383,9 @@ extern "C" {
 // out begin at a multiple of 16 bytes, exponents of 2.
 int mase_mxint8_hopper_linear(const void* values, const void* codes, const void* exponents,
                               const void* bias, void* out, std::int64_t batch,
-                              std::int64_t outputs, std::int64_t columns, void* stream) {
+                              std::int64_t outputs, std::int64_t columns, int value_bytes,
+                              void* stream) {
+  if (value_bytes != 2) return cudaErrorInvalidValue;
   if (batch == 0 || outputs == 0) return cudaSuccess;
   if (columns == 0 || columns % kColumns != 0 || outputs % 8 != 0) return cudaErrorInvalidValue;
   CUtensorMap values_map, codes_map;

@@ -13,28 +13,33 @@
 
 namespace mase::mxint8 {
 
+#ifndef MASE_HINT
+#define MASE_HINT ".L2::256B"
+#endif
+
 struct alignas(16) Words {
   std::uint32_t word[4];
 };
 
-// kRowTiles: outputs / 16. kBatchTiles: rows of values / 8. kDepth: steps that are on their way at a
-// time. kWhole: columns are a multiple of a warp's slice.
-template <int kRowTiles_, int kBatchTiles_, int kDepth_, bool kWhole_, int kWarps_ = 8>
+// kRowTiles: outputs / 16. kBatchTiles: rows of values / 8. kSteps: products of 64 columns that make
+// a slice, all of them on their way at a time. kWhole: blocks are of 32, and slices and the
+// exponents of a slice lie whole and aligned.
+template <int kRowTiles_, int kBatchTiles_, int kSteps_, bool kWhole_, int kWarps_ = 8>
 struct MmaTile {
   using Value = std::uint16_t;
   static constexpr int kRowTiles = kRowTiles_;
   static constexpr int kBatchTiles = kBatchTiles_;
-  static constexpr int kDepth = kDepth_;
+  static constexpr int kSteps = kSteps_;
   static constexpr bool kWhole = kWhole_;
   static constexpr int kWarp = 32;
   static constexpr int kWarps = kWarps_;
   static constexpr int kThreads = kWarp * kWarps;
   static constexpr int kRows = 16 * kRowTiles;
   static constexpr int kBatch = 8 * kBatchTiles;
-  static constexpr int kPack = 16;              // codes of one load; four threads make 64 columns
-  static constexpr int kProducts = kPack / 4;   // matrix products of a pack: each takes four codes
-  static constexpr int kSlice = 4 * kPack;      // columns of a warp in one step
-  static constexpr int kStep = kWarps * kSlice;
+  static constexpr int kPack = 16;             // codes of one load
+  static constexpr int kProducts = kPack / 4;  // matrix products of a step: each takes four codes
+  static constexpr int kStep = 4 * kPack;      // columns
+  static constexpr int kSlice = kSteps * kStep;
 
   // [warp][row of values][output], the sums of all warps of a CTA.
   using Partial = cute::Layout<
@@ -42,10 +47,13 @@ struct MmaTile {
       cute::Stride<cute::Int<kBatch * kRows>, cute::Int<kRows>, cute::_1>>;
   static constexpr int kPartials = kWarps * kBatch * kRows;
 
-  // A thread has rows thread % 32 / 4 and eight more of each 16, and a quarter of a slice.
+  // A thread has rows thread % 32 / 4 and eight more of each 16, and a quarter of a step.
   struct Weights {
     Words codes[kRowTiles][2];
-    std::uint8_t exponents[kRowTiles][2];
+  };
+  // Of a slice: those of all its blocks, or those of the thread's packs.
+  struct Exponents {
+    cute::uint_bit_t<16 * kSteps> of[kRowTiles][2];
   };
   // A thread has the row thread % 32 / 4 of each eight, and the columns of its codes.
   struct Values {
@@ -72,16 +80,16 @@ struct MmaTile {
     const std::uint8_t* exponents[kRowTiles][2];
     const Value* values[kBatchTiles];
     int column;
-    int steps;  // that its warp makes
+    int slices;  // that its warp makes
   };
 
   MASE_HOST_DEVICE Start start(int thread) const {
     const Matrix& weight = problem.weight;
     Start start;
-    const int slice = thread / kWarp * kSlice;
-    const int rest = static_cast<int>(weight.columns) - slice;
-    start.steps = rest > 0 ? (rest + kStep - 1) / kStep : 0;
-    start.column = slice + thread % 4 * kPack;
+    const int first = thread / kWarp * kSlice;
+    const int rest = static_cast<int>(weight.columns) - first;
+    start.slices = rest > 0 ? (rest + kWarps * kSlice - 1) / (kWarps * kSlice) : 0;
+    start.column = first + thread % 4 * kPack;
     const int lane = thread % kWarp / 4;
     // Rows that do not exist repeat the last one, and are not stored.
     CUTE_UNROLL
@@ -103,39 +111,69 @@ struct MmaTile {
     return start;
   }
 
-  MASE_HOST_DEVICE void load_weights(const Start& start, int step, Weights& weights) const {
-    const int column = start.column + step * kStep;
-    const bool within = kWhole || column < problem.weight.columns;
+  MASE_HOST_DEVICE bool within(int column) const {
+    return kWhole || column < problem.weight.columns;
+  }
+
+  MASE_HOST_DEVICE void load_exponents(const Start& start, int slice, Exponents& exponents) const {
+    const int first = start.column + slice * kWarps * kSlice;
+    CUTE_UNROLL
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+      CUTE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        auto& target = exponents.of[tile][half];
+        const std::uint8_t* row = start.exponents[tile][half];
+        if constexpr (kWhole) {
+          using Whole = cute::remove_cvref_t<decltype(target)>;
+          target = *reinterpret_cast<const Whole*>(row + first / kSlice * (kSlice / 32));
+        } else {
+          target = 0;
+          CUTE_UNROLL
+          for (int step = 0; step < kSteps; ++step) {
+            const int column = first + step * kStep;
+            const unsigned its = within(column) ? row[column >> block_bits] : 0;
+            target |= static_cast<cute::remove_cvref_t<decltype(target)>>(its) << (16 * step);
+          }
+        }
+      }
+    }
+  }
+
+  MASE_HOST_DEVICE void load_weights(const Start& start, int slice, int step,
+                                     Weights& weights) const {
+    const int column = start.column + slice * kWarps * kSlice + step * kStep;
     CUTE_UNROLL
     for (int tile = 0; tile < kRowTiles; ++tile) {
       CUTE_UNROLL
       for (int half = 0; half < 2; ++half) {
         weights.codes[tile][half] =
-            within ? load_once(start.codes[tile][half] + column) : Words{};
-        weights.exponents[tile][half] =
-            within ? start.exponents[tile][half][column >> block_bits] : std::uint8_t{0};
+            within(column) ? load_once(start.codes[tile][half] + column) : Words{};
       }
     }
   }
 
-  MASE_HOST_DEVICE void load_values(const Start& start, int step, Values& values) const {
-    const int column = start.column + step * kStep;
-    const bool within = kWhole || column < problem.weight.columns;
+  MASE_HOST_DEVICE void load_values(const Start& start, int slice, int step,
+                                    Values& values) const {
+    const int column = start.column + slice * kWarps * kSlice + step * kStep;
     CUTE_UNROLL
     for (int tile = 0; tile < kBatchTiles; ++tile) {
       const auto* source = reinterpret_cast<const Words*>(start.values[tile] + column);
       CUTE_UNROLL
       for (int half = 0; half < 2; ++half) {
-        values.halves[tile][half] = within ? source[half] : Words{};
+        values.halves[tile][half] = within(column) ? source[half] : Words{};
       }
     }
   }
 
-  MASE_HOST_DEVICE static Left left(const Weights& weights, int tile, int product) {
+  MASE_HOST_DEVICE static Left left(int thread, int step, const Exponents& exponents,
+                                    const Weights& weights, int tile, int product) {
+    // Of the two blocks of a step, the quarters of a whole slice share one each.
+    const int shift = 16 * step + (kWhole ? thread % 4 / 2 * 8 : 0);
     Left result;
     CUTE_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const std::uint32_t scale = scale_pair(weights.exponents[tile][half]);
+      const auto exponent = static_cast<std::uint32_t>(exponents.of[tile][half] >> shift) & 0xFFu;
+      const std::uint32_t scale = scale_pair(exponent);
       const std::uint32_t codes = weights.codes[tile][half].word[product];
       result.of[half] = decode_pair(spread_bytes<false>(codes), scale);
       result.of[half + 2] = decode_pair(spread_bytes<true>(codes), scale);
@@ -150,13 +188,14 @@ struct MmaTile {
 
   // Calls multiply(sums, left, right) for every product of a step.
   template <class Multiply>
-  MASE_HOST_DEVICE static void accumulate(const Weights& weights, const Values& values, Sums& sums,
+  MASE_HOST_DEVICE static void accumulate(int thread, int step, const Exponents& exponents,
+                                          const Weights& weights, const Values& values, Sums& sums,
                                           const Multiply& multiply) {
     CUTE_UNROLL
     for (int product = 0; product < kProducts; ++product) {
       CUTE_UNROLL
       for (int tile = 0; tile < kRowTiles; ++tile) {
-        const Left operand = left(weights, tile, product);
+        const Left operand = left(thread, step, exponents, weights, tile, product);
         CUTE_UNROLL
         for (int batch = 0; batch < kBatchTiles; ++batch) {
           multiply(sums.of[tile][batch], operand, right(values, batch, product));
@@ -200,7 +239,7 @@ struct MmaTile {
   MASE_HOST_DEVICE static Words load_once(const std::int8_t* source) {
 #if defined(__CUDA_ARCH__)
     Words result;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.nc.L1::no_allocate" MASE_HINT ".v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(result.word[0]), "=r"(result.word[1]), "=r"(result.word[2]),
                    "=r"(result.word[3])
                  : "l"(source));
@@ -227,8 +266,11 @@ inline int bits_of(std::int64_t power_of_two) {
 // Calls run(TileType) with the tile that fits the problem; batch is at most kMaxLinearBatch.
 template <class Run>
 auto with_mma_tile(const LinearProblem<std::uint16_t>& problem, const Run& run) {
-  if (problem.weight.columns % 64 != 0) return run(TileType<MmaTile<1, 2, 2, false>>{});
-  if (problem.batch <= 8) return run(TileType<MmaTile<1, 1, 3, true>>{});
+  const Matrix& weight = problem.weight;
+  const bool whole = weight.block == 32 && weight.columns % 128 == 0 &&
+                     joint_address(weight.exponents) % 4 == 0;
+  if (!whole) return run(TileType<MmaTile<1, 2, 2, false>>{});
+  if (problem.batch <= 8) return run(TileType<MmaTile<1, 1, 2, true>>{});
   return run(TileType<MmaTile<2, 2, 2, true>>{});
 }
 

@@ -28,8 +28,15 @@ void run_dequantize(const Problem& problem) {
   using Tile = DequantizeTile<OutBits, kVector>;
   for (std::int64_t row = 0; row < ceil_div(problem.rows, Tile::kRows); ++row) {
     for (std::int64_t column = 0; column < ceil_div(problem.columns, Tile::kColumns); ++column) {
+      const auto memory = shared<std::int8_t>(Tile::kRows * Tile::kColumns);
       const Tile body{problem, row, column};
-      for (int thread = 0; thread < Tile::kThreads; ++thread) body.run(thread);
+      std::vector<typename Tile::Exponents> exponents;
+      for (int thread = 0; thread < Tile::kThreads; ++thread) {
+        exponents.push_back(body.load(memory.get(), thread));
+      }
+      for (int thread = 0; thread < Tile::kThreads; ++thread) {
+        body.store(memory.get(), thread, exponents[thread]);
+      }
     }
   }
 }
@@ -94,21 +101,25 @@ void run_mma(const LinearProblem<std::uint16_t>& problem) {
       std::array<typename Tile::Weights, 32> weights;
       std::array<typename Tile::Values, 32> values;
       std::array<typename Tile::Sums, 32> sums{};
-      for (int step = 0; step < body.start(warp * 32).steps; ++step) {
+      for (int at = 0; at < body.start(warp * 32).slices * Tile::kSteps; ++at) {
+        const int slice = at / Tile::kSteps, step = at % Tile::kSteps;
         // The products of every thread in turn, then those of all threads together.
         std::vector<typename Tile::Left> left[32];
         std::vector<typename Tile::Right> right[32];
         std::vector<float*> targets[32];
         for (int lane = 0; lane < 32; ++lane) {
           const auto start = body.start(warp * 32 + lane);
-          body.load_weights(start, step, weights[lane]);
-          body.load_values(start, step, values[lane]);
+          typename Tile::Exponents exponents;
+          body.load_exponents(start, slice, exponents);
+          body.load_weights(start, slice, step, weights[lane]);
+          body.load_values(start, slice, step, values[lane]);
           const auto collect = [&](float(&to)[4], const auto& a, const auto& b) {
             targets[lane].push_back(to);
             left[lane].push_back(a);
             right[lane].push_back(b);
           };
-          Tile::accumulate(weights[lane], values[lane], sums[lane], collect);
+          body.accumulate(warp * 32 + lane, step, exponents, weights[lane], values[lane], sums[lane],
+                          collect);
         }
         for (std::size_t product = 0; product < left[0].size(); ++product) {
           typename Tile::Left a[32];

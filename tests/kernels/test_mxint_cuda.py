@@ -135,7 +135,7 @@ def check_linear(emulator: ctypes.CDLL) -> None:
     generator = torch.Generator().manual_seed(0)
     shapes = ((1, 1, 1), (3, 77, 32), (17, 300, 7), (40, 272, 16), (5, 4112, 32), (33, 1040, 48))
     for dtype in BITS:
-        for outputs, columns, block in (*shapes, (8, 1536, 1024), (19, 0, 32)):
+        for outputs, columns, block in (*shapes, (8, 1536, 1024), (19, 0, 32), (37, 2688, 32)):
             size = (outputs, columns)
             codes = torch.randint(-128, 128, size, dtype=torch.int8, generator=generator)
             size = (outputs, -(-columns // block))
