@@ -65,7 +65,7 @@ def build_cpp(source: Path, flags: Sequence[str] = CPP_FLAGS) -> Path:
 
 
 def build_cuda(source: Path, headers: Sequence[Path], architecture: str) -> Path:
-    """Return the shared library compiled from a CUDA `source` for `architecture` (`sm_90`, `sm_90a`).
+    """Return the shared library compiled from a CUDA `source` for `architecture`, `sm_90` say.
 
     Raises:
         ToolError: when nvcc or the CuTe headers are missing, or nvcc fails.

@@ -123,8 +123,8 @@ def dequantize(
     """
     if WHOLE and TILE % BLOCK == 0:
         # Blocks as rows: one load of an exponent serves all lanes of its block.
-        GROUPS: tl.constexpr = TILE // BLOCK
-        group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
+        groups: tl.constexpr = TILE // BLOCK
+        group = tl.program_id(0).to(tl.int64) * groups + tl.arange(0, groups)
         offsets = group[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
         inside = (group * BLOCK < total)[:, None]
         exponent = tl.load(exponents + group, mask=group * BLOCK < total, other=0)[:, None]

@@ -51,16 +51,26 @@ cudaError_t launch_early(void (*kernel)(Parameter...), std::int64_t ctas, int th
   return cudaLaunchKernelEx(&launch, kernel, Parameter(arguments)...);
 }
 
+template <class OutBits, bool kVector>
+__global__ void __launch_bounds__(256) dequantize_kernel(Problem problem, unsigned tiles_across) {
+  using Tile = DequantizeTile<OutBits, kVector>;
+  __shared__ alignas(16) std::int8_t shared_memory[Tile::kRows * Tile::kColumns];
+  const unsigned tile = blockIdx.x;
+  const Tile body{problem, tile / tiles_across, tile % tiles_across};
+  body.load(shared_memory, static_cast<int>(threadIdx.x));
+  __syncthreads();
+  body.store(shared_memory, static_cast<int>(threadIdx.x));
+}
+
 // Codes and exponents are not what the kernel before this one writes, unless that kernel has ended:
 // only kernels of this file, which write floats, let the next one start earlier. So their loads
 // need not wait.
-template <class OutBits, bool kVector>
-__global__ void __launch_bounds__(DequantizeTile<OutBits, kVector>::kThreads)
-    dequantize_kernel(Problem problem, unsigned tiles_across) {
-  using Tile = DequantizeTile<OutBits, kVector>;
-  __shared__ alignas(16) std::int8_t shared_memory[Tile::kRows * Tile::kColumns];
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 6)
+    dequantize_flat_kernel(Problem problem, int block_bits) {
+  __shared__ alignas(16) std::int8_t shared_memory[Tile::kCodes];
   const int thread = static_cast<int>(threadIdx.x);
-  const Tile body{problem, blockIdx.x / tiles_across, blockIdx.x % tiles_across};
+  const Tile body{problem, blockIdx.x, block_bits};
   let_next_start();
   const auto exponents = body.load(shared_memory, thread);
   __syncthreads();
@@ -73,12 +83,20 @@ cudaError_t launch_dequantize(const Problem& problem, cudaStream_t stream) {
   using Tile = DequantizeTile<OutBits, kVector>;
   const std::int64_t down = ceil_div(problem.rows, Tile::kRows);
   const std::int64_t across = ceil_div(problem.columns, Tile::kColumns);
-  return launch_early(dequantize_kernel<OutBits, kVector>, down * across, Tile::kThreads, stream,
-                      problem, across);
+  dequantize_kernel<OutBits, kVector>
+      <<<static_cast<unsigned>(down * across), Tile::kThreads, 0, stream>>>(
+          problem, static_cast<unsigned>(across));
+  return cudaGetLastError();
 }
 
 template <class OutBits>
 cudaError_t dequantize(Problem problem, cudaStream_t stream) {
+  if (is_flat(problem)) {
+    using Tile = FlatTile<OutBits>;
+    return launch_early(dequantize_flat_kernel<Tile>,
+                        ceil_div(problem.rows * problem.columns, Tile::kCodes), Tile::kThreads,
+                        stream, problem, bits_of(problem.block));
+  }
   problem = widen(problem, DequantizeTile<OutBits, true>::kColumns);
   return vectorizable(problem) ? launch_dequantize<OutBits, true>(problem, stream)
                                : launch_dequantize<OutBits, false>(problem, stream);
@@ -161,7 +179,7 @@ __device__ __forceinline__ void multiply_in_warp(float (&sums)[4], const Left& l
 }
 
 // While the codes of one step are multiplied, those of the next are on their way. The first ones
-// need not wait for the kernel before, see `dequantize_kernel`; the values must.
+// need not wait for the kernel before, see `dequantize_flat_kernel`; the values must.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads)
     linear_mma_kernel(LinearProblem<typename Tile::Value> problem, int block_bits) {
@@ -219,7 +237,10 @@ template <class Value>
 cudaError_t linear(const LinearProblem<Value>& problem, cudaStream_t stream) {
   if constexpr (sizeof(Value) == 2) {
     if (fits_mma(problem)) {
-      return with_mma_tile(problem, [&](auto type) {
+      int device = 0, multiprocessors = 0;
+      cudaGetDevice(&device);
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+      return with_mma_tile(problem, multiprocessors, [&](auto type) {
         return launch_linear<typename decltype(type)::type>(problem, stream);
       });
     }

@@ -23,9 +23,10 @@ DEVICE_TYPES = ("cuda",)
 # Up to here a layer is bound by reading its weight, which the kernel reads as one byte an element;
 # with more rows, decoding once before torch's matrix product feeds the matrix units.
 MAX_FUSED_ROWS = 16
-# From here on, a kernel of its own decodes on the way to the matrix units of capability 9.0.
-MIN_HOPPER_ROWS = 512
-HOPPER = (9, 0)
+# Up to here, a kernel of its own decodes on the way to the matrix units of capability 9.0. With
+# more rows, decoding once is a small part of the time.
+MAX_HOPPER_ROWS = 3072
+HOPPER, HOPPER_TILE = (9, 0), (256, 128)
 
 
 def unavailable() -> str | None:
@@ -81,19 +82,23 @@ def linear(
 
 
 def _fits_hopper(values: Tensor, codes: Tensor, exponents: Tensor, block: int) -> bool:
-    """Return whether `linear_hopper.cu` takes the operands, which are contiguous."""
-    batch, columns = _rows_and_columns(values)
-    return (
-        batch >= MIN_HOPPER_ROWS
-        and values.dtype == torch.bfloat16
-        and block == 32
-        and columns > 0
-        and columns % 64 == 0
-        and codes.shape[0] % 8 == 0
-        and (values.data_ptr() | codes.data_ptr()) % 16 == 0
-        and exponents.data_ptr() % 2 == 0
-        and torch.cuda.get_device_capability(values.device) == HOPPER
-    )
+    """Return whether `linear_hopper.cu` takes the operands, which are contiguous, and is faster."""
+    (batch, columns), outputs = _rows_and_columns(values), codes.shape[0]
+    if (
+        not MAX_FUSED_ROWS < batch <= MAX_HOPPER_ROWS
+        or values.dtype != torch.bfloat16
+        or block != 32
+        or columns == 0
+        or columns % 64
+        or outputs % 8
+        or (values.data_ptr() | codes.data_ptr()) % 16
+        or exponents.data_ptr() % 2
+        or torch.cuda.get_device_capability(values.device) != HOPPER
+    ):
+        return False
+    tiles = -(-batch // HOPPER_TILE[0]) * -(-outputs // HOPPER_TILE[1])
+    processors = torch.cuda.get_device_properties(values.device).multi_processor_count
+    return bool(2 * tiles > processors)
 
 
 def _rows_and_columns(tensor: Tensor) -> tuple[int, int]:

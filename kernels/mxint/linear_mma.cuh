@@ -13,10 +13,6 @@
 
 namespace mase::mxint8 {
 
-#ifndef MASE_HINT
-#define MASE_HINT ".L2::256B"
-#endif
-
 struct alignas(16) Words {
   std::uint32_t word[4];
 };
@@ -239,7 +235,7 @@ struct MmaTile {
   MASE_HOST_DEVICE static Words load_once(const std::int8_t* source) {
 #if defined(__CUDA_ARCH__)
     Words result;
-    asm volatile("ld.global.nc.L1::no_allocate" MASE_HINT ".v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(result.word[0]), "=r"(result.word[1]), "=r"(result.word[2]),
                    "=r"(result.word[3])
                  : "l"(source));
@@ -257,21 +253,21 @@ inline bool fits_mma(const LinearProblem<std::uint16_t>& problem) {
          problem.weight.columns < (std::int64_t{1} << 30);
 }
 
-inline int bits_of(std::int64_t power_of_two) {
-  int bits = 0;
-  while (power_of_two >> (bits + 1)) ++bits;
-  return bits;
-}
-
-// Calls run(TileType) with the tile that fits the problem; batch is at most kMaxLinearBatch.
+// Calls run(TileType) with the tile that fits the problem; batch is at most kMaxLinearBatch. Many
+// CTAs fill the chip with four warps each, or with more outputs each; few need more warps.
 template <class Run>
-auto with_mma_tile(const LinearProblem<std::uint16_t>& problem, const Run& run) {
+auto with_mma_tile(const LinearProblem<std::uint16_t>& problem, int multiprocessors,
+                   const Run& run) {
   const Matrix& weight = problem.weight;
-  const bool whole = weight.block == 32 && weight.columns % 128 == 0 &&
-                     joint_address(weight.exponents) % 4 == 0;
+  const bool whole = weight.block == 32 && weight.columns % 256 == 0 &&
+                     joint_address(weight.exponents) % 8 == 0;
   if (!whole) return run(TileType<MmaTile<1, 2, 2, false>>{});
-  if (problem.batch <= 8) return run(TileType<MmaTile<1, 1, 2, true>>{});
-  return run(TileType<MmaTile<2, 2, 2, true>>{});
+  const bool many = weight.rows >= std::int64_t{48} * multiprocessors;
+  if (problem.batch <= 8) {
+    return many ? run(TileType<MmaTile<1, 1, 4, true, 4>>{})
+                : run(TileType<MmaTile<1, 1, 4, true, 8>>{});
+  }
+  return many ? run(TileType<MmaTile<2, 2, 2, true>>{}) : run(TileType<MmaTile<1, 2, 2, true>>{});
 }
 
 }  // namespace mase::mxint8

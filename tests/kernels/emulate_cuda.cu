@@ -30,19 +30,34 @@ void run_dequantize(const Problem& problem) {
     for (std::int64_t column = 0; column < ceil_div(problem.columns, Tile::kColumns); ++column) {
       const auto memory = shared<std::int8_t>(Tile::kRows * Tile::kColumns);
       const Tile body{problem, row, column};
-      std::vector<typename Tile::Exponents> exponents;
-      for (int thread = 0; thread < Tile::kThreads; ++thread) {
-        exponents.push_back(body.load(memory.get(), thread));
-      }
-      for (int thread = 0; thread < Tile::kThreads; ++thread) {
-        body.store(memory.get(), thread, exponents[thread]);
-      }
+      for (int thread = 0; thread < Tile::kThreads; ++thread) body.load(memory.get(), thread);
+      for (int thread = 0; thread < Tile::kThreads; ++thread) body.store(memory.get(), thread);
+    }
+  }
+}
+
+template <class Tile>
+void run_flat(const Problem& problem) {
+  const std::int64_t tiles = ceil_div(problem.rows * problem.columns, Tile::kCodes);
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    const auto memory = shared<std::int8_t>(Tile::kCodes);
+    const Tile body{problem, tile, bits_of(problem.block)};
+    std::vector<typename Tile::Exponents> exponents;
+    for (int thread = 0; thread < Tile::kThreads; ++thread) {
+      exponents.push_back(body.load(memory.get(), thread));
+    }
+    for (int thread = 0; thread < Tile::kThreads; ++thread) {
+      body.store(memory.get(), thread, exponents[thread]);
     }
   }
 }
 
 template <class OutBits>
 int dequantize(Problem problem) {
+  if (is_flat(problem)) {
+    run_flat<FlatTile<OutBits>>(problem);
+    return 2;
+  }
   problem = widen(problem, DequantizeTile<OutBits, true>::kColumns);
   const bool vector = vectorizable(problem);
   vector ? run_dequantize<OutBits, true>(problem) : run_dequantize<OutBits, false>(problem);
@@ -140,10 +155,10 @@ void run_mma(const LinearProblem<std::uint16_t>& problem) {
 }
 
 template <class Value>
-int linear(const LinearProblem<Value>& problem) {
+int linear(const LinearProblem<Value>& problem, int multiprocessors) {
   if constexpr (sizeof(Value) == 2) {
     if (fits_mma(problem)) {
-      return with_mma_tile(problem, [&](auto type) {
+      return with_mma_tile(problem, multiprocessors, [&](auto type) {
         using Tile = typename decltype(type)::type;
         run_mma<Tile>(problem);
         return Tile::kBatch;
@@ -174,16 +189,17 @@ int linear(const LinearProblem<Value>& problem) {
 template <class Value>
 int linear(const void* values, const Matrix& weight, const void* bias, void* out,
            std::int64_t batch) {
-  return linear(LinearProblem<Value>{weight, static_cast<const Value*>(values),
+  const LinearProblem<Value> problem{weight, static_cast<const Value*>(values),
                                      static_cast<const Value*>(bias), static_cast<Value*>(out),
-                                     batch});
+                                     batch};
+  return linear(problem, weight.rows % 2);  // tiles for many CTAs, or for few
 }
 
 }  // namespace
 
 extern "C" {
 
-// Returns 1 when the 16-byte path ran.
+// Returns 2 when the path of dense blocks ran, 1 for that of 16-byte packs, 0 for single elements.
 int emulate_dequantize(const void* codes, const void* exponents, void* out, std::int64_t rows,
                        std::int64_t columns, std::int64_t block, int out_bytes) {
   const Problem problem{make_matrix(codes, exponents, rows, columns, block), out};

@@ -86,7 +86,7 @@ def check_dequantize(emulator: ctypes.CDLL) -> None:
             vectorized.add(wide)
             expected = reference.dequantize(codes, exponents, block, dtype)
             assert_same_bits(out.view(dtype), expected)
-    assert vectorized == {0, 1}
+    assert vectorized == {0, 1, 2}
 
 
 def check_encode(emulator: ctypes.CDLL) -> None:
@@ -134,8 +134,9 @@ def check_linear(emulator: ctypes.CDLL) -> None:
     rooms = set()
     generator = torch.Generator().manual_seed(0)
     shapes = ((1, 1, 1), (3, 77, 32), (17, 300, 7), (40, 272, 16), (5, 4112, 32), (33, 1040, 48))
+    shapes += ((8, 1536, 1024), (19, 0, 32), (37, 2816, 32), (52, 2304, 32))
     for dtype in BITS:
-        for outputs, columns, block in (*shapes, (8, 1536, 1024), (19, 0, 32), (37, 2688, 32)):
+        for outputs, columns, block in shapes:
             size = (outputs, columns)
             codes = torch.randint(-128, 128, size, dtype=torch.int8, generator=generator)
             size = (outputs, -(-columns // block))
@@ -189,6 +190,28 @@ def check_linear_error(emulator: ctypes.CDLL) -> None:
         found, _ = emulate_linear(emulator, values, codes, exponents, None, block)
         bound = columns * 2.0**-24 * (values.double().abs() @ weight.abs().T)
         assert ((found.double() - values.double() @ weight.T).abs() <= bound).all()
+
+
+def test_many_rows_on_the_device() -> None:
+    """Sums that are exact, so that no order of adding differs; the bias makes them round."""
+    if cuda.unavailable():
+        return
+    generator = torch.Generator().manual_seed(2)
+    for batch, outputs, columns in ((600, 3000, 192), (257, 8584, 64), (1000, 4096, 2112)):
+        size = (outputs, columns)
+        codes = torch.randint(-127, 128, size, dtype=torch.int8, generator=generator)
+        size = (outputs, columns // 32)
+        exponents = torch.randint(126, 128, size, dtype=torch.uint8, generator=generator)
+        exponents[-1, -1] = 255
+        values = torch.randint(-1, 2, (batch, columns), generator=generator).to(torch.bfloat16)
+        bias = torch.randint(-4, 5, (outputs,), generator=generator).to(torch.bfloat16)
+        operands = [each.cuda() for each in (values, codes, exponents)]
+        weight = reference.dequantize(codes, exponents, 32, torch.float32).double().cuda()
+        assert cuda._fits_hopper(*operands, 32) == (torch.cuda.get_device_capability() == (9, 0))
+        for each in (None, bias.cuda()):
+            expected = values.cuda().double() @ weight.T + (0 if each is None else each.double())
+            found = cuda.linear(*operands, each, 32)
+            assert_same_numbers(found, expected.float().to(torch.bfloat16))
 
 
 @pytest.mark.slow
