@@ -116,10 +116,10 @@ inline bool vectorizable(const Problem& problem) {
 
 // Data that is dense and in whole blocks of a power of two, as one row: no pack looks for its row.
 // The phases are those of `DequantizeTile`; exponents are read with the codes, before the barrier.
-template <class OutBits>
+template <class OutBits, int kThreads_ = 256, int kLoads_ = 2>
 struct FlatTile {
-  static constexpr int kThreads = 256;
-  static constexpr int kLoads = 2;  // of 16 codes, of a thread
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kLoads = kLoads_;  // of 16 codes, of a thread
   static constexpr int kStore = 16 / int{sizeof(OutBits)};
   static constexpr int kStores = kLoads * 16 / kStore;
   static constexpr int kCodes = kThreads * kLoads * 16;

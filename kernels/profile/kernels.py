@@ -32,6 +32,7 @@ GPU_ELEMENTS = (64 << 20, 512 << 20)
 LAYERS = ((4096, 4096), (14336, 4096), (4096, 14336), (8192, 8192), (28672, 8192))
 DECODE_BATCHES = (1, 4, 8, 16)
 PREFILL_BATCHES = (1024, 4096)
+LAYERS_IN_TURN = 8
 DEQUANTIZE_BAR = 0.9
 # Of device copy bandwidth, for one row of values and for more.
 SINGLE_BAR, FEW_BAR = 0.9, 0.8
@@ -182,7 +183,7 @@ def _gpu_linear(
     if not error < 1e-2:
         raise ArithmeticError(f"{what}: relative error {error}")
     # A model's layers take turns: no weight is in the cache from the call before.
-    copies = 1 + 2 * _cache_bytes(device) // codes.nbytes
+    copies = max(LAYERS_IN_TURN, 1 + 2 * _cache_bytes(device) // codes.nbytes)
     weights = [(codes.clone(), exponents.clone()) for _ in range(copies)]
     denses = [dense.clone() for _ in range(copies)]
     fused = [_bind(module.linear, values, *each, None, DEFAULT_BLOCK) for each in weights]
