@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(256) dequantize_kernel(Problem problem, unsign
 // only kernels of this file, which write floats, let the next one start earlier. So their loads
 // need not wait.
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, 6)
+__global__ void __launch_bounds__(Tile::kThreads, 16)
     dequantize_flat_kernel(Problem problem, int block_bits) {
   __shared__ alignas(16) std::int8_t shared_memory[Tile::kCodes];
   const int thread = static_cast<int>(threadIdx.x);

@@ -116,7 +116,7 @@ inline bool vectorizable(const Problem& problem) {
 
 // Data that is dense and in whole blocks of a power of two, as one row: no pack looks for its row.
 // The phases are those of `DequantizeTile`; exponents are read with the codes, before the barrier.
-template <class OutBits, int kThreads_ = 256, int kLoads_ = 2>
+template <class OutBits, int kThreads_ = 128, int kLoads_ = 1>
 struct FlatTile {
   static constexpr int kThreads = kThreads_;
   static constexpr int kLoads = kLoads_;  // of 16 codes, of a thread
