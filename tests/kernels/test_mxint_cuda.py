@@ -12,14 +12,14 @@ import torch
 from mxint_data import BITS, KINDS, assert_same_bits, values_of_kind
 from torch import Tensor
 
-from mase_hw import _native as build
+from mase_hw import _native
 from mase_hw.errors import ToolError
 from mase_hw.kernels.mxint import cuda, reference
 
 EMULATOR = Path(__file__).with_name("emulate_cuda.cu")
 SANITIZER = Path(__file__).with_name("sanitize_cuda.cu")
 SANITIZE = "-fsanitize=address,-fno-sanitize-recover=all,-g"
-BUILDABLE = build.cuda_compiler() is not None and build.cute_include() is not None
+BUILDABLE = _native.cuda_compiler() is not None and _native.cute_include() is not None
 
 
 def build(
@@ -30,11 +30,11 @@ def build(
 ) -> Path | None:
     """Compile, or check that what is missing is named and return None."""
     include = f"-I{cuda.SOURCE.parent}"
-    monkeypatch.setattr(build, "CUDA_FLAGS", (*build.CUDA_FLAGS, include))
+    monkeypatch.setattr(_native, "CUDA_FLAGS", (*_native.CUDA_FLAGS, include))
     if BUILDABLE:
-        return build.build_cuda(source, headers, architecture)
+        return _native.build_cuda(source, headers, architecture)
     with pytest.raises(ToolError, match=r"nvcc was not found|CuTe headers were not found"):
-        build.build_cuda(source, headers, architecture)
+        _native.build_cuda(source, headers, architecture)
     return None
 
 
@@ -50,6 +50,13 @@ def test_kernels_compile(architecture: str, monkeypatch: pytest.MonkeyPatch) -> 
         content = library.read_bytes()
         for name in ("quantize", "dequantize", "linear"):
             assert f"mase_mxint8_cuda_{name}".encode() in content
+
+
+@pytest.mark.slow
+def test_hopper_kernel_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = build(cuda.HOPPER_SOURCE, monkeypatch, "sm_90a")
+    if library is not None:
+        assert b"mase_mxint8_hopper_linear" in library.read_bytes()
 
 
 @pytest.mark.slow
@@ -216,8 +223,8 @@ def test_many_rows_on_the_device() -> None:
 
 @pytest.mark.slow
 def test_address_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = [each for each in build.CUDA_FLAGS if each not in ("-shared", "-O3")]
-    monkeypatch.setattr(build, "CUDA_FLAGS", (*flags, "-O0", "-Xcompiler", SANITIZE))
+    flags = [each for each in _native.CUDA_FLAGS if each not in ("-shared", "-O3")]
+    monkeypatch.setattr(_native, "CUDA_FLAGS", (*flags, "-O0", "-Xcompiler", SANITIZE))
     program = build(SANITIZER, monkeypatch, "sm_90", (*cuda.HEADERS, EMULATOR))
     if program is None:
         return
