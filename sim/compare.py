@@ -48,8 +48,8 @@ class LayerValues:
             one on which something differs.
         source: the user's line.
         format: its number format, as text.
-        exact: what the float model computes, `[inferences, *shape]`, float64. None where the float
-            model has no such tensor, as of a loop over layers that share hardware.
+        exact: what the float model computes, `[inferences, *shape]`, reals as float64. None
+            where the float model has no such tensor, as of a loop over layers that share hardware.
         quantized: the reals of the integer reference.
         hardware: the reals of the simulation; 0 where no beat came.
         is_seen: whether an output shows what it loses, as none does of a mask before a softmax.
@@ -70,8 +70,8 @@ class LayerValues:
 
     @property
     def sqnr_db(self) -> float | None:
-        """Signal over error of the hardware against the float model, decibels."""
-        if self.exact is None:
+        """Signal over error of the hardware against the float model, decibels; of reals alone."""
+        if self.exact is None or not self.exact.is_floating_point():
             return None
         return sqnr_db(self.exact, self.hardware)
 
@@ -252,10 +252,14 @@ def _exact(mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
             ]
             for name, value in run.values(given).items():
                 if isinstance(value, Tensor):
-                    found.setdefault(name, []).append(value.double())
+                    found.setdefault(name, []).append(_wide(value))
     return {
         name: torch.cat(items) if together else torch.stack(items) for name, items in found.items()
     }
+
+
+def _wide(value: Tensor) -> Tensor:
+    return value.double() if value.is_floating_point() else value
 
 
 def _layer(
