@@ -54,7 +54,7 @@ def _version(asked: bool) -> None:
 
 
 def main() -> None:
-    """Run `mase-hw`."""
+    """Run `mase-hw` with the arguments of the process."""
     _run(build_app())
 
 

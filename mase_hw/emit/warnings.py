@@ -1,4 +1,4 @@
-"""What a quantised graph does not keep of the float model, and what would mend it."""
+"""Warnings where a quantised graph loses much of the float model, with the fix."""
 
 from __future__ import annotations
 

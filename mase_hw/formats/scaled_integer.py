@@ -42,7 +42,7 @@ class ScaledInteger(CodeFormat):
         symmetric: zero point 0 and as many negative as positive codes.
         channel_axis: dimension of the channels; None for one scale.
 
-    Example:
+    Examples:
         >>> ScaledInteger(8, scale=0.1).encode(torch.tensor([1.04, -20.0]))
         tensor([  10, -127])
     """
@@ -145,7 +145,6 @@ class ScaledInteger(CodeFormat):
         return self._codes(values.detach().double()).to(torch.int64)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         return self._values(codes, torch.float64)
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
@@ -216,7 +215,6 @@ class ScaledInteger(CodeFormat):
         )
 
     def scaled(self, octaves: float) -> ScaledInteger:
-        """Multiply every scale."""
         factor = 2.0**octaves
         if isinstance(self.scale, tuple):
             return replace(self, scale=tuple(factor * scale for scale in self.scale))

@@ -1,4 +1,4 @@
-"""A graph with the fills that the user's model has."""
+"""A graph with the fill values of the user's model."""
 
 from __future__ import annotations
 

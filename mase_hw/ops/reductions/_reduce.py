@@ -107,7 +107,6 @@ class Accumulation(Reduction):
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell."""
         data, run, sums = call.operands["data_in_0"], self.run(call), self._sum_width(call)
         cell = reduce_cell(data, run, sums, self._quotient(call), maximum=self.maximum)
         return Netlist.single(call.ports, cell)

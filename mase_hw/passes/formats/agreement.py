@@ -1,4 +1,4 @@
-"""`measure_agreement_analysis_pass`: a quantised graph beside the model in real numbers."""
+"""`measure_agreement_analysis_pass`: signal over error against the float model."""
 
 from __future__ import annotations
 

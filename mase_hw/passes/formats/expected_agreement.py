@@ -1,4 +1,4 @@
-"""What number formats alone explain of a loss, and where more than that is lost."""
+"""Expected quantisation noise of the formats, and nodes that lose more."""
 
 from __future__ import annotations
 
