@@ -16,7 +16,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mase_hw.api import compress, emit_verilog, prune, quantize, route, simulate, synthesize
+    from mase_hw.api import (
+        compare,
+        compress,
+        emit_verilog,
+        prune,
+        quantize,
+        route,
+        simulate,
+        synthesize,
+    )
     from mase_hw.errors import MaseError
     from mase_hw.graph import MaseGraph, trace
     from mase_hw.search import search
@@ -26,6 +35,7 @@ __version__ = "0.1.0"
 _VERBS = {
     "MaseError": "mase_hw.errors",
     "MaseGraph": "mase_hw.graph",
+    "compare": "mase_hw.api",
     "compress": "mase_hw.api",
     "emit_verilog": "mase_hw.api",
     "prune": "mase_hw.api",
@@ -40,6 +50,7 @@ _VERBS = {
 __all__ = [
     "MaseError",
     "MaseGraph",
+    "compare",
     "compress",
     "emit_verilog",
     "prune",

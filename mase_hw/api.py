@@ -28,12 +28,23 @@ from mase_hw.passes.configuration import says_nothing
 from mase_hw.passes.hardware.memory import Memory
 from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
 from mase_hw.sim.cocotb_engine import write_testbench
+from mase_hw.sim.compare import Comparison
+from mase_hw.sim.compare import compare as compare_folder
 from mase_hw.sim.simulate import SimulationReport
 from mase_hw.sim.simulate import simulate as simulate_folder
 
 _logger = logging.getLogger(__name__)
 
-__all__ = ["compress", "emit_verilog", "prune", "quantize", "route", "simulate", "synthesize"]
+__all__ = [
+    "compare",
+    "compress",
+    "emit_verilog",
+    "prune",
+    "quantize",
+    "route",
+    "simulate",
+    "synthesize",
+]
 
 
 def compress(
@@ -148,6 +159,21 @@ def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) 
         options: see `mase_hw.sim.simulate.simulate`.
     """
     return simulate_folder(_folder(project), inputs, **options)
+
+
+@naming_units()
+def compare(
+    model: nn.Module | None, project: Project | str | Path, inputs: Any = None, **options: Any
+) -> Comparison:
+    """Run every layer as the float model, as the integer reference, and in simulated hardware.
+
+    Args:
+        model: the module that was captured, which is run beside the graph; None to leave it out.
+        project: what `emit_verilog` returned, or its folder.
+        inputs: real values, one tensor per model input; the example inputs when not given.
+        options: see `mase_hw.sim.compare.compare`.
+    """
+    return compare_folder(model, _folder(project), inputs, **options)
 
 
 def synthesize(project: Project | str | Path, target: str = "xcup") -> SynthesisReport:

@@ -11,9 +11,11 @@ import pkgutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Annotated
 
 import typer
 
+from mase_hw import __version__
 from mase_hw._cache import cache_folder
 from mase_hw.errors import CacheError, MaseError
 
@@ -31,13 +33,24 @@ def build_app() -> typer.Typer:
     )
 
     @app.callback()
-    def root() -> None:
+    def root(
+        version: Annotated[
+            bool, typer.Option("--version", is_eager=True, callback=_version, help="Print it.")
+        ] = False,
+    ) -> None:
         """Keep a single command a subcommand."""
 
     for module_info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
         if not module_info.name.startswith("_"):
             importlib.import_module(f"{__name__}.{module_info.name}").register(app)
     return app
+
+
+def _version(asked: bool) -> None:
+    """Print the version, and end."""
+    if asked:
+        typer.echo(f"mase-hw {__version__}")
+        raise typer.Exit()
 
 
 def main() -> None:

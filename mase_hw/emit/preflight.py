@@ -156,7 +156,7 @@ def _reasons(mg: MaseGraph, node: Node) -> list[str]:
 
 def _input_reasons(mg: MaseGraph, node: Node) -> list[str]:
     if not node.users:
-        return ["this input is not used; remove it from the model"]
+        return ["this input is not used: leave it out of the example inputs, or of the model"]
     if _format(node) is None and not _is_refused_below(mg, node):
         return ["no number format is configured for what takes this input: give a default"]
     if has_batch_behind(mg, node):

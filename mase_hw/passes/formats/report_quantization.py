@@ -66,8 +66,9 @@ def report_quantization_analysis_pass(
         `memory_density`, the bits of the constants at 32 bits each over `memory_bits`.
     """
     given = pass_args or {}
-    inputs = batch_inputs(mg, given.get("data", mg.example_inputs))
-    mg, measured = measure_agreement_analysis_pass(mg, {"data": [inputs]})
+    batch = given.get("data", mg.example_inputs)
+    inputs = batch_inputs(mg, batch)
+    mg, measured = measure_agreement_analysis_pass(mg, {"data": [batch]})
     output = mg.outputs[0].name
     with torch.no_grad():
         exact = GraphRun(mg, only=()).values(inputs)[output]
