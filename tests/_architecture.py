@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("approximation",),
     ("cells",),
     ("ops",),
+    ("importers",),
     ("graph",),
     ("timing",),
     ("passes",),

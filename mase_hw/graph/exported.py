@@ -24,6 +24,7 @@ from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph.origin import origin
 from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
+from mase_hw.graph.rounded import absorb_rounded
 
 _PROBE_ROWS = 3
 
@@ -84,6 +85,7 @@ def _canonical(program: ExportedProgram) -> tuple[GraphModule, list[Node]]:
     dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
     canonicalize(module)
     absorb(module)
+    absorb_rounded(module)
     _name_shared(module, program)
     return module, dynamic
 

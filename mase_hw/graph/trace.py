@@ -8,9 +8,11 @@ import gc
 import inspect
 import io
 import logging
+import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,6 +32,7 @@ from mase_hw.graph._recurrent import unrolled_recurrence
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
+from mase_hw.graph.onnx_file import name_places, open_onnx
 from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
 
@@ -40,8 +43,8 @@ _CAPTURE_BATCH = 2  # torch.export specialises sizes of 0 and 1
 
 
 def trace(
-    model: nn.Module,
-    example_inputs: Any,
+    model: nn.Module | str | os.PathLike[str],
+    example_inputs: Any = None,
     *,
     name: str | None = None,
     batched: bool | None = None,
@@ -52,15 +55,21 @@ def trace(
     inferences (which is tried on random data), it becomes dynamic: the graph takes any batch.
 
     Args:
-        model: any module that `torch.export` can capture.
+        model: any module that `torch.export` can capture, or the path of an ONNX file.
         example_inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword
-            arguments.
-        name: name of the design; the model's class in lower case when not given.
+            arguments; random ones for an ONNX file that says the sizes of its inputs.
+        name: name of the design; the model's class in lower case, or the file's name, when not
+            given.
         batched: true to insist on a dynamic batch, false to capture the shapes as given.
 
     Raises:
         CaptureError: when the model cannot be captured; the message gives the user's line.
     """
+    if isinstance(model, str | os.PathLike):
+        module, inputs = open_onnx(model, example_inputs)
+        graph = trace(module, inputs, name=name or Path(model).stem, batched=batched)
+        name_places(graph, module, model)
+        return graph
     args, kwargs = arguments(model, example_inputs)
     stage("capturing")
     title = name or type(model).__name__.lower()

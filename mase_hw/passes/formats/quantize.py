@@ -29,6 +29,8 @@ from mase_hw.passes.formats.losses import part_inputs
 from mase_hw.passes.formats.shared_formats import SharedFormats, casts, keeps_format, shares_format
 
 RESULT = "data_out"
+# The option of operators that can give every result the code of the exact number.
+EXACT = "exact"
 # Words for the one format of a node that shares it.
 SHARED = ("data_in", RESULT, "data_out_0")
 
@@ -70,7 +72,7 @@ def quantize_transform_pass(
     entries, whole = entries_of(mg, config), whole_formats(mg, losses)
     for node in nodes:
         if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
-            update(node, declared={})
+            update(node, declared={}, exact=False)
     for node, entry in entries.items():
         check_keys(node, entry)
         _set_operands(mg, node, entry, whole.get(node, {}))
@@ -184,6 +186,8 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, Any]) -> di
     """
     known = metadata(node).declared
     entry = entry_of(known)
+    if metadata(node).exact and EXACT in _options(node):
+        entry[EXACT] = 1
     for name in common(node).operands:
         if name in known or default.get("name") is None:
             continue
