@@ -21,7 +21,7 @@ from mase_hw.formats.scaled_integer import ScaledInteger
 
 SHIFTS = range(64)
 MOST_BITS = 62
-MOST_FRACTION, MOST_SUM_BITS = 12, 32
+MOST_FRACTION, MOST_SUM_BITS = 12, 40
 FEWEST_BITS, BITS_AT_A_TIME = 18, 2
 # Multipliers beside the nearest one that are tried.
 AROUND = (0, 1, -1)

@@ -141,8 +141,8 @@ def define_thresholds(name: str, function: Callable[..., Tensor]) -> None:
 
 
 def define_steps(name: str, function: Callable[..., Tensor]) -> None:
-    """Register `torch.ops.mase.<name>(values, scale, back)`, `function` of them."""
-    _LIBRARY.define(f"{name}(Tensor self, float scale, bool back) -> Tensor")  # type: ignore[no-untyped-call]
+    """Register `torch.ops.mase.<name>(values, scale, back, bits)`, `function` of them."""
+    _LIBRARY.define(f"{name}(Tensor self, float scale, bool back, int bits=0) -> Tensor")  # type: ignore[no-untyped-call]
     _LIBRARY.impl(name, function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 
 

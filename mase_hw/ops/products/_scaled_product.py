@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mase_hw.arithmetic.exact_requantize import (
     MOST_BITS,
+    MOST_SUM_BITS,
     Requantization,
     Sums,
     exact_requantization,
@@ -76,8 +77,9 @@ class ScaledProduct(Product):
             ]
         if any(not 0 <= shift < 1 << SHIFT_BITS for _, shift in self._multipliers):
             return ["its scales differ too much; give data_out a scale nearer to the products'"]
-        if (width := self._width()) > MAX_WIDTH_BITS:
-            return [f"sums take {width} bits; integers with a scale have {MAX_WIDTH_BITS} at most"]
+        most = MOST_SUM_BITS if self._exact else MAX_WIDTH_BITS
+        if (width := self._width()) > most:
+            return [f"sums take {width} bits; integers with a scale have {most} at most"]
         return []
 
     def plain(self, codes: Tensor) -> Tensor:
@@ -202,7 +204,7 @@ class ScaledProduct(Product):
             for unit, bias, first, last in zip(units, biases, least, most, strict=True)
         ]
         found = exact_requantization(sums, result, self._unshifted.width(), multiplier_bits(result))
-        fits = found is None or all(abs(bias) < 1 << MAX_WIDTH_BITS - 1 for bias in found.biases)
+        fits = found is None or all(abs(bias) < 1 << MOST_SUM_BITS - 1 for bias in found.biases)
         return found if fits else None
 
     def _biases(self, count: int) -> list[Fraction]:
@@ -230,7 +232,7 @@ class ScaledProduct(Product):
         if any(found.biases) or "bias" in operands:
             unit = 2.0**-found.fraction
             constants["bias"] = torch.tensor(found.biases, dtype=torch.float64) * unit
-            bias = TensorSpec((len(found.biases),), format=Fixed(MAX_WIDTH_BITS, found.fraction))
+            bias = TensorSpec((len(found.biases),), format=Fixed(MOST_SUM_BITS, found.fraction))
             operands["bias"] = bias
         return replace(call, operands=operands, constants=constants, _known={})
 
