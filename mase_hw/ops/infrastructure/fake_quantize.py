@@ -16,13 +16,17 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.exact_requantize import steps_of
+from mase_hw.arithmetic.requantize import scales
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
 from mase_hw.ops._library import define_numbered
 from mase_hw.ops.infrastructure.cast import Cast
 
+# Codes that are tried one by one.
+MOST_BITS = 12
 ROUNDINGS = {
     "nearest_even": torch.round,
     "nearest_up": lambda values: torch.floor(values + 0.5),
@@ -100,7 +104,7 @@ class FakeQuantize(Cast):
                 f"rounded by {given['rounding']}, are no format; allowed are all codes of 2 to 32 "
                 "bits, or all but the least, rounded to the nearest"
             ]
-        return super().problems(call)
+        return super().problems(call) or _misses(call, self.reference(call))
 
     def compute(
         self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
@@ -113,6 +117,27 @@ class FakeQuantize(Cast):
         target = torch.ops.mase.fake_quantize.default
         module = Apply(lambda x: target(x, [0.03], [5], 0, -128, 127))
         return [(module, (example_values(3, 11),))]
+
+
+def _misses(call: Call, reference: Reference) -> list[str]:
+    """Return where codes of integers are not those of the exact quotient of both scales."""
+    given, result = call.operands["data_in_0"].quantized, call.result.quantized
+    if not isinstance(given, ScaledInteger | Fixed) or given.width > MOST_BITS:
+        return []
+    assert isinstance(result, ScaledInteger | Fixed)
+    ends = given.encode(torch.tensor([-math.inf, math.inf])).tolist()
+    codes = torch.arange(ends[0], ends[1] + 1)
+    steps = given.significands(codes)[0].tolist()
+    ratio = scales(given)[0] / scales(result)[0]
+    borders, first = steps_of(result), int(result.encode(torch.tensor(-math.inf)))
+    wanted = [
+        first + sum(2 * n * ratio > place or (2 * n * ratio == place and not inside)
+                    for place, inside in borders)
+        for n in steps
+    ]  # fmt: skip
+    found = reference(codes).tolist()
+    missed = sum(a != b for a, b in zip(wanted, found, strict=True))
+    return [f"{missed} codes of {given} would become others than those of {result}"] * bool(missed)
 
 
 def format_of(given: Mapping[str, Any], axis: int | None = None) -> Format | None:

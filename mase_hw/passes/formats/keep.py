@@ -56,6 +56,7 @@ def keep_formats_transform_pass(
             if number is not None:
                 formats[node] = number
     for node in formats:
+        update(node, exact=True)
         for rounding in list(node.users):
             rounding.replace_all_uses_with(node)
             erase_node(mg, rounding)

@@ -209,11 +209,14 @@ def _pad(node: NodeCall, x: Tensor, *given: Value) -> Tensor:
 
 def _blocks(node: NodeCall, x: Tensor) -> Tensor:
     size, (count, channels, height, width) = node.get("blocksize"), x.shape
+    crd = node.get("mode", "DCR") == "CRD"
+    if node.type == "SpaceToDepth" and crd:
+        return F.pixel_unshuffle(x, size)
     if node.type == "SpaceToDepth":
         parts = x.reshape(count, channels, height // size, size, width // size, size)
         moved = parts.permute(0, 3, 5, 1, 2, 4)
         return moved.reshape(count, channels * size * size, height // size, width // size)
-    if node.get("mode", "DCR") == "CRD":
+    if crd:
         return F.pixel_shuffle(x, size)
     parts = x.reshape(count, size, size, channels // size**2, height, width)
     moved = parts.permute(0, 3, 4, 1, 5, 2)
@@ -297,11 +300,12 @@ def _resize(node: NodeCall, x: Value, *given: Value) -> Tensor:
     if mode == "nearest" and how == "half_pixel" and factors and all(f >= 1 for f in factors):
         if all(factor == int(factor) for factor in factors):
             return F.interpolate(values, sized, factors, "nearest")
-    if mode in ("linear", "bilinear") and how in ("half_pixel", "pytorch_half_pixel"):
+    if mode in ("linear", "bilinear") and how == "half_pixel":
         name = {3: "linear", 4: "bilinear", 5: "trilinear"}[values.dim()]
         if not node.get("antialias", 0):
             return F.interpolate(values, sized, factors, name, align_corners=False)
-    if mode in ("linear", "bilinear") and how == "align_corners":
+    whole = sized is not None or all(factor == int(factor) for factor in factors or [0.5])
+    if mode in ("linear", "bilinear") and how == "align_corners" and whole:
         name = {3: "linear", 4: "bilinear", 5: "trilinear"}[values.dim()]
         return F.interpolate(values, sized, factors, name, align_corners=True)
     raise node.refuse(f"mode {mode!r} with coordinates {how!r} is not known")

@@ -41,14 +41,18 @@ def _rows(node: NodeCall, values: Tensor) -> list[int]:
     return list(values.shape[axis:])
 
 
-def _layer(node: NodeCall, x: Value, scale: Value, bias: Value = None) -> Tensor:
-    values = node.tensor(x)
-    if node.results > 1:
-        raise node.refuse("its mean and deviation, as further results, are not known")
+def _layer(node: NodeCall, x: Value, scale: Value, bias: Value = None) -> Any:
+    values, epsilon = node.tensor(x), node.get("epsilon", 1e-5)
     shape = _rows(node, values)
-    gain = node.tensor(scale).reshape(shape)
-    shift = None if bias is None else node.tensor(bias).reshape(shape)
-    return F.layer_norm(values, shape, gain, shift, node.get("epsilon", 1e-5))
+    gain = node.tensor(scale).expand(shape)
+    shift = None if bias is None else node.tensor(bias).expand(shape)
+    found = F.layer_norm(values, shape, gain, shift, epsilon)
+    if node.results == 1:
+        return found
+    dims = list(range(values.dim() - len(shape), values.dim()))
+    mean = values.mean(dims, keepdim=True)
+    variance = ((values - mean) ** 2).mean(dims, keepdim=True)
+    return found, mean, torch.rsqrt(variance + epsilon)
 
 
 def _root_mean_square(node: NodeCall, x: Value, scale: Value) -> Tensor:
@@ -58,7 +62,7 @@ def _root_mean_square(node: NodeCall, x: Value, scale: Value) -> Tensor:
 
 
 def _norm(node: NodeCall, x: Value) -> Tensor:
-    return F.normalize(node.tensor(x), node.get("p", 2), node.get("axis", -1), eps=0.0)
+    return F.normalize(node.tensor(x), node.get("p", 2), node.get("axis", -1))
 
 
 def _mean_variance(node: NodeCall, x: Value) -> Tensor:
