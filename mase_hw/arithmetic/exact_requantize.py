@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from torch import Tensor
 
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 
-SHIFTS = range(64)
-MOST_BITS = 62
+SHIFTS = range(1 << 7)
+# Bits of a multiplier, of a sum with its fraction, and of the fraction.
+MOST_BITS = 40
 MOST_FRACTION, MOST_SUM_BITS = 12, 40
+LOW_BITS = 20
 FEWEST_BITS, BITS_AT_A_TIME = 18, 2
 # Multipliers beside the nearest one that are tried.
 AROUND = (0, 1, -1)
@@ -95,13 +98,13 @@ def exact_requantization(
         bits: of the narrowest multiplier.
 
     Returns:
-        None where it takes more than 62 bits.
+        None where it takes more than `MOST_BITS`, or sums of more than `MOST_SUM_BITS`.
     """
     steps = steps_of(result)
     lasts = [_last_sums(item, steps) for item in sums]
     best: Requantization | None = None
     for fraction in range(0, min(MOST_FRACTION, MOST_SUM_BITS - width) + 1, 2):
-        most = MOST_BITS - width - fraction
+        most = MOST_BITS
         if best is not None:
             most = min(most, best.bits + best.fraction - fraction - 1)
         found = _with_fraction(sums, steps, lasts, fraction, bits, most)
@@ -189,6 +192,26 @@ def _bias(
     if low > high:
         return None
     return min(max(wanted, low), high)
+
+
+def rounded_products(sums: Tensor, multipliers: Tensor, shifts: Tensor, result: Format) -> Tensor:
+    """Return the codes of `sums * multipliers * 2**-shifts`, whose products may exceed 64 bits.
+
+    Args:
+        sums: int64 of at most `MOST_SUM_BITS` bits.
+        multipliers: int64 of at most `MOST_BITS` bits, broadcast over the sums.
+        shifts: int64.
+        result: a format whose values are whole steps.
+    """
+    high, low = multipliers >> LOW_BITS, multipliers & ((1 << LOW_BITS) - 1)
+    below = sums * low
+    rest = below & ((1 << LOW_BITS) - 1)
+    # What is lost says only that there was something.
+    kept = ((sums * high + (below >> LOW_BITS)) << 1) | (rest != 0)
+    exponents = LOW_BITS - 1 - shifts
+    if bool((exponents > -2).any()):
+        return result.from_scaled(sums * multipliers, (-shifts).expand(sums.shape))
+    return result.from_scaled(kept, exponents.expand(sums.shape))
 
 
 @dataclass(frozen=True)

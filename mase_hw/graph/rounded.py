@@ -75,7 +75,9 @@ def absorb_rounded(module: GraphModule) -> None:
         node.replace_all_uses_with(read)
         module.graph.erase_node(node)
     _declare_beside(module, values)
-    module.graph.eliminate_dead_code(is_impure_node=lambda node: node.op in ("placeholder", "output"))
+    module.graph.eliminate_dead_code(
+        is_impure_node=lambda node: node.op in ("placeholder", "output")
+    )
 
 
 def _constant_values(module: GraphModule) -> dict[Node, Any]:
@@ -142,13 +144,17 @@ def _moved(user: Node, constant: _Constant, value: Tensor) -> _Constant | None:
     if axis is None:
         return _Constant(value, constant.number, None)
     size = constant.value.shape[axis]
-    marks = torch.arange(size).reshape([-1 if d == axis else 1 for d in range(constant.value.dim())])
+    marks = torch.arange(size).reshape(
+        [-1 if d == axis else 1 for d in range(constant.value.dim())]
+    )
     moved = user.target(  # type: ignore[operator]
         marks.expand(constant.value.shape).to(constant.value.dtype), *user.args[1:], **user.kwargs
     )
     for dim in range(moved.dim()):
         wanted = torch.arange(size).reshape([-1 if d == dim else 1 for d in range(moved.dim())])
-        if moved.shape[dim] == size and torch.equal(moved, wanted.expand(moved.shape).to(moved.dtype)):
+        if moved.shape[dim] == size and torch.equal(
+            moved, wanted.expand(moved.shape).to(moved.dtype)
+        ):
             return _Constant(value, constant.number, dim)
     raise CaptureError(f"{_place(user)}: {name} mixes the channels of a rounded constant")
 
@@ -183,4 +189,3 @@ def exact_format(value: Tensor) -> Format | None:
 def _place(node: Node) -> str:
     path, source = origin(node)
     return str(source) if source.file else f"node {path or node.name}"
-

@@ -6,7 +6,7 @@ to codes looks up which whole numbers lie between two halves of a step; halves g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -23,6 +23,8 @@ class Real:
     units: list[Fraction]
     offsets: list[Fraction]
     axis: int = 1
+    low: Fraction | None = None
+    high: Fraction | None = None
 
     def moved(self, whole: np.ndarray) -> Real:
         assert len(self.units) == len(self.offsets) == 1
@@ -58,7 +60,9 @@ class RationalModel:
         for node in self.model.graph.node:
             if node.op_type == "Softmax":
                 break
-            attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+            attributes = {
+                item.name: onnx.helper.get_attribute_value(item) for item in node.attribute
+            }
             operands = [
                 known.get(name, self.constants.get(name)) if name else None for name in node.input
             ]
@@ -92,7 +96,12 @@ class RationalModel:
         codes = np.stack(parts)
         codes = np.moveaxis(codes, 0, real.axis) if len(real.units) > 1 else codes[0]
         assert codes.shape == shape
-        return codes
+        # Rounding rises: bounds may be rounded, too.
+        least, most = (
+            None if end is None else min(max(round(end / step) + zero, low), high)
+            for end in (real.low, real.high)
+        )
+        return codes if least is most is None else np.clip(codes, least, most)
 
     def total(self, real, step, zero, low, high):
         a, b = np.broadcast_arrays(real.first.whole, real.second.whole)
@@ -158,8 +167,22 @@ class RationalModel:
         return Real(sums, [x.units[0] / int(np.prod(kernel))], [Fraction(0)])
 
     def Relu(self, attributes, x):  # noqa: N802
-        assert not any(x.offsets)
-        return x.moved(np.maximum(x.whole, 0))
+        return replace(x, low=Fraction(0))
+
+    def Clip(self, attributes, x, low, high):  # noqa: N802
+        return replace(x, low=Fraction(float(low)), high=Fraction(float(high)))
+
+    def MaxPool(self, attributes, x):  # noqa: N802
+        assert not any(attributes.get("pads", []))
+        kernel, strides = attributes["kernel_shape"], attributes["strides"]
+        windows = np.lib.stride_tricks.sliding_window_view(x.whole, kernel, axis=(2, 3))
+        return x.moved(windows[:, :, :: strides[0], :: strides[1]].max((-2, -1)))
+
+    def Flatten(self, attributes, x):  # noqa: N802
+        return x.moved(x.whole.reshape(len(x.whole), -1))
+
+    def MatMul(self, attributes, x, weight):  # noqa: N802
+        return self.layer(x.whole @ weight.whole, x, weight, None)
 
     def Transpose(self, attributes, x):  # noqa: N802
         moved = (x if isinstance(x, np.ndarray) else x.whole).transpose(attributes["perm"])

@@ -26,7 +26,13 @@ NOT_CLAIMED = (
 )  # fmt: skip
 DTYPES = {np.dtype(name) for name in ("float32", "float64", "int64", "int32", "bool")}
 # Codes of integers are held as reals: their tests are in test_qdq.
-CODES = {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"}
+CODES = {
+    "QuantizeLinear",
+    "DequantizeLinear",
+    "QLinearConv",
+    "QLinearMatMul",
+    "DynamicQuantizeLinear",
+}
 # Operators whose operands are all settings, or all but the first.
 MADE, SET = {"Constant", "ConstantOfShape", "Range"}, {"Resize", "Upsample"}
 

@@ -19,6 +19,7 @@ from mase_hw.arithmetic.exact_requantize import (
     Requantization,
     Sums,
     exact_requantization,
+    rounded_products,
 )
 from mase_hw.arithmetic.requantize import (
     SHIFT_BITS,
@@ -71,11 +72,11 @@ class ScaledProduct(Product):
             return found
         if self._exact and self._requantization is None:
             return [
-                f"its sums have {self._unshifted.width()} bits, and no multiplier with which product and "
-                f"sum stay within {MOST_BITS} bits gives all of them the codes of the exact scales: "
+                f"its sums have {self._unshifted.width()} bits, and no multiplier of {MOST_BITS} bits "
+                f"beside sums of {MOST_SUM_BITS} gives all of them the codes of the exact scales: "
                 "give data_out fewer bits"
             ]
-        if any(not 0 <= shift < 1 << SHIFT_BITS for _, shift in self._multipliers):
+        if any(not 0 <= shift < 1 << self._shift_bits for _, shift in self._multipliers):
             return ["its scales differ too much; give data_out a scale nearer to the products'"]
         most = MOST_SUM_BITS if self._exact else MAX_WIDTH_BITS
         if (width := self._width()) > most:
@@ -102,6 +103,8 @@ class ScaledProduct(Product):
             torch.tensor(part).reshape(shape) for part in zip(*self._multipliers, strict=True)
         )
         steps = in_steps(self.call.result.quantized)
+        if self._requantization is not None:
+            return rounded_products(integers, factors, shifts, steps)
         return steps.from_scaled(integers * factors, (-shifts).expand(integers.shape))
 
     @property
@@ -126,7 +129,7 @@ class ScaledProduct(Product):
         sums = net.add(cell, "sums", **inputs)
         result = self.call.result.quantized
         bits, count = self._factor_bits, self.call.result.shape[self.axis]
-        number = Fixed(bits + SHIFT_BITS, 0, signed=False)
+        number = Fixed(bits + self._shift_bits, 0, signed=False)
         spec = TensorSpec((count,), format=number, parallelism=(1, feed.out_lanes))
         words = net.source("multiplier", spec, lambda: self._words().expand(count))
         requantize = Requantize(
@@ -158,6 +161,12 @@ class ScaledProduct(Product):
         if self._requantization is not None:
             return self._requantization.bits
         return multiplier_bits(self.call.result.quantized)
+
+    @property
+    def _shift_bits(self) -> int:
+        if self._requantization is None:
+            return SHIFT_BITS
+        return max(SHIFT_BITS, *(shift.bit_length() for _, shift in self._multipliers))
 
     def _width(self) -> int:
         return max(2, self.whole.width())

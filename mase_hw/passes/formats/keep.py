@@ -101,9 +101,7 @@ def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
                 "call_function", target, (producer, *rounding.args[1:]), {}, name=name
             )
         spec = common(producer).results["data_out_0"].with_format(None)
-        known = CommonMetadata(
-            common(rounding).operator, {"data_in_0": spec}, {"data_out_0": spec}
-        )
+        known = CommonMetadata(common(rounding).operator, {"data_in_0": spec}, {"data_out_0": spec})
         made.meta["mase"] = metadata(rounding)
         update(made, common=known)
         node.replace_input_with(producer, made)
@@ -189,9 +187,7 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
 def _format(node: Node) -> Format:
     number = rounded_format(node)
     if number is None:
-        raise UnsupportedError(
-            f"{node.name} ({location(node)}) rounds to codes that no format has"
-        )
+        raise UnsupportedError(f"{node.name} ({location(node)}) rounds to codes that no format has")
     return number
 
 

@@ -350,6 +350,9 @@ def _after(node: Node) -> Iterable[tuple[Node, str]]:
 def _format(
     mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
 ) -> Format:
+    known = metadata(node)
+    if known.exact and name in known.declared:
+        return known.declared[name]
     cls, fields = open_format(mg, node, name, groups, entry)
     said = said_of_sign(node, name, groups, entry)
     try:
