@@ -1,10 +1,10 @@
 """Multipliers and shifts with which every reachable sum gets the code of the exact rational number.
 
-A layer's sum `n` of integers stands for `n * ratio + offset` steps of its result, of which the
+A layer's sum `n` of integers stands for `n * ratio + offset` steps of its result, which the
 definition rounds and bounds. Hardware computes `round((n * 2**fraction + bias) * m * 2**-s)`. Both
-rise with `n`: they agree on all sums exactly if they step from each code to the next behind the same
-sum. For given `m` and `s` every such place bounds `bias` from both sides, so that whether there is a
-bias is decided by whole numbers alone; `m` grows until there is one.
+rise with `n`: they agree on all sums if they step from each code to the next behind the same sum.
+For given `m` and `s` every such place bounds `bias` from both sides, so that whole numbers alone
+decide whether there is a bias; `m` grows until there is one.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ def trace(
     """
     if isinstance(model, str | os.PathLike):
         module, inputs = open_onnx(model, example_inputs)
-        graph = trace(module, inputs, name=name or Path(model).stem, batched=batched)
-        name_places(graph, module, model)
-        return graph
+        opened = trace(module, inputs, name=name or Path(model).stem, batched=batched)
+        name_places(opened, module, model)
+        return opened
     args, kwargs = arguments(model, example_inputs)
     stage("capturing")
     title = name or type(model).__name__.lower()

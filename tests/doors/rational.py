@@ -1,4 +1,4 @@
-"""What a QDQ file says, in exact rational numbers: no code of the package, of onnx its parser alone.
+"""What a QDQ file says, in exact rational numbers: no code of the package, and onnx as a parser.
 
 A real tensor is `n * unit + offset` with whole `n`, a unit and an offset for each channel. Rounding
 to codes looks up which whole numbers lie between two halves of a step; halves go to the even code.

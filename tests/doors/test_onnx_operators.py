@@ -107,5 +107,4 @@ def test_an_operator_agrees_with_the_cases_of_onnx(kind, tmp_path):
                     err_msg=case.name,
                 )  # fmt: skip
         agreed += 1
-    print(kind, agreed, refused)
     assert agreed > 0, refused

@@ -28,6 +28,12 @@ _NOT_AHEAD = CODES | {"Quant", "IntQuant", "BipolarQuant", "FloatQuant", "Trunc"
 _RANDOM = ("Random", "Bernoulli", "Multinomial")
 _DTYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
            "bool", "int4", "uint4")  # fmt: skip
+NARROW = {
+    "INT8": (-128, 127),
+    "UINT8": (0, 255),
+    "INT16": (-(1 << 15), (1 << 15) - 1),
+    "UINT16": (0, (1 << 16) - 1),
+}
 LONGEST_NAME = 40
 
 
@@ -266,15 +272,9 @@ def _entering(item: ValueInfoProto, tensor: Tensor) -> Value:
     """Return an input; one of narrow integers is taken for their codes."""
     from onnx import TensorProto
 
-    narrow = {
-        TensorProto.INT8: (-128, 127),
-        TensorProto.UINT8: (0, 255),
-        TensorProto.INT16: (-(1 << 15), (1 << 15) - 1),
-        TensorProto.UINT16: (0, (1 << 16) - 1),
-    }
-    kind = item.type.tensor_type.elem_type
-    if kind in narrow and tensor.is_floating_point():
-        return Codes(tensor, None, *narrow[kind])
+    kind = TensorProto.DataType.Name(item.type.tensor_type.elem_type)
+    if kind in NARROW and tensor.is_floating_point():
+        return Codes(tensor, None, *NARROW[kind])
     return tensor
 
 

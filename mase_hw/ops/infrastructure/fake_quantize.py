@@ -10,7 +10,7 @@ choice, as a softmax, it is a cast.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -27,7 +27,7 @@ from mase_hw.ops.infrastructure.cast import Cast
 
 # Codes that are tried one by one.
 MOST_BITS = 12
-ROUNDINGS = {
+ROUNDINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "nearest_even": torch.round,
     "nearest_up": lambda values: torch.floor(values + 0.5),
     "floor": torch.floor,

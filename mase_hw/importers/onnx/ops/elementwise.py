@@ -62,13 +62,19 @@ def _mod(node: NodeCall, a: Value, b: Value) -> Tensor:
     return function(node.tensor(a), node.tensor(b))
 
 
-def _clip(node: NodeCall, x: Value, *ends: Value) -> Tensor | Codes:
+def _clip(node: NodeCall, x: Value, *ends: Value) -> Tensor:
     low, high = (
-        node.setting(name, (None, *ends), place + 1) for place, name in enumerate(("min", "max"))
+        _number(node.setting(name, (None, *ends), place + 1))
+        for place, name in enumerate(("min", "max"))
     )
     if low is None and high is None:
         return node.tensor(x)
     return torch.clamp(node.tensor(x), low, high)
+
+
+def _number(given: Any) -> float | None:
+    """Return a setting that is one number."""
+    return given[0] if isinstance(given, list) else given
 
 
 def _prelu(node: NodeCall, x: Value, slope: Value) -> Tensor:
@@ -93,7 +99,8 @@ def _hard_sigmoid(node: NodeCall, x: Value) -> Tensor:
 
 
 def _selu(node: NodeCall, x: Value) -> Tensor:
-    alpha, gamma = node.get("alpha", 1.6732632423543772), node.get("gamma", 1.0507009873554805)
+    alpha = float(node.get("alpha", 1.6732632423543772))
+    gamma = float(node.get("gamma", 1.0507009873554805))
     values = node.tensor(x)
     if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.0507009) < 1e-6:
         return F.selu(values)

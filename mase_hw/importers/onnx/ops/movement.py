@@ -297,9 +297,9 @@ def _resize(node: NodeCall, x: Value, *given: Value) -> Tensor:
         whole = factors is not None and all(factor == int(factor) for factor in factors)
         if rounding == "floor" or whole:
             return F.interpolate(values, sized, factors, "nearest")
-    if mode == "nearest" and how == "half_pixel" and factors and all(f >= 1 for f in factors):
-        if all(factor == int(factor) for factor in factors):
-            return F.interpolate(values, sized, factors, "nearest")
+    grows = factors is not None and all(f >= 1 and f == int(f) for f in factors)
+    if mode == "nearest" and how == "half_pixel" and grows:
+        return F.interpolate(values, sized, factors, "nearest")
     if mode in ("linear", "bilinear") and how == "half_pixel":
         name = {3: "linear", 4: "bilinear", 5: "trilinear"}[values.dim()]
         if not node.get("antialias", 0):
@@ -315,9 +315,9 @@ _RESIZE = (("scales", 2), ("sizes", 3))
 
 
 def _identity(node: NodeCall, x: Value, *others: Value) -> Value:
-    if node.type == "Dropout" and len(others) > 1 and others[1] is not None:
-        if bool(node.array(others[1], "training_mode").any()):
-            raise node.refuse("it trains: elements are dropped by chance")
+    trains = others[1] if len(others) > 1 else None
+    if trains is not None and bool(node.array(trains, "training_mode").any()):
+        raise node.refuse("it trains: elements are dropped by chance")
     if node.results > 1:
         raise node.refuse("its mask is not known")
     return x

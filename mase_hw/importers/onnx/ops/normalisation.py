@@ -19,13 +19,14 @@ def _batch(
 ) -> Tensor:
     if node.get("training_mode", 0) or node.results > 1:
         raise node.refuse("it trains: its statistics are those of the batch")
-    given = [node.tensor(item) for item in (mean, variance, scale, bias)]
-    return F.batch_norm(node.tensor(x), *given, eps=node.get("epsilon", 1e-5))
+    first, second, gain, shift = (node.tensor(item) for item in (mean, variance, scale, bias))
+    epsilon = node.get("epsilon", 1e-5)
+    return F.batch_norm(node.tensor(x), first, second, gain, shift, eps=epsilon)
 
 
 def _instance(node: NodeCall, x: Value, scale: Value, bias: Value) -> Tensor:
-    given = {"weight": node.tensor(scale), "bias": node.tensor(bias)}
-    return F.instance_norm(node.tensor(x), **given, eps=node.get("epsilon", 1e-5))
+    gain, shift, epsilon = node.tensor(scale), node.tensor(bias), node.get("epsilon", 1e-5)
+    return F.instance_norm(node.tensor(x), weight=gain, bias=shift, eps=epsilon)
 
 
 def _group(node: NodeCall, x: Value, scale: Value, bias: Value) -> Tensor:

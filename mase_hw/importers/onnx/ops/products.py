@@ -114,10 +114,9 @@ def _gemm(node: NodeCall, a: Value, b: Value, c: Value = None) -> Tensor:
     bias = node.tensor(c, "bias")
     bias = bias if beta == 1 else bias * beta
     if alpha != 1:
-        return F.linear(left, weight) * alpha + bias
-    if bias.dim() == 1 or (bias.dim() == 2 and bias.shape[0] == 1 and bias.shape[1] > 1):
-        if bias.shape[-1] == weight.shape[0]:
-            return F.linear(left, weight, bias.reshape(-1) if bias.dim() > 1 else bias)
+        return torch.add(F.linear(left, weight) * alpha, bias)
+    if bias.dim() and bias.numel() == bias.shape[-1] == weight.shape[0]:
+        return F.linear(left, weight, bias.reshape(-1) if bias.dim() > 1 else bias)
     return F.linear(left, weight) + bias
 
 

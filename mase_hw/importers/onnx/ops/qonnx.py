@@ -91,7 +91,8 @@ def _thresholds(node: NodeCall, x: Value, bounds: Value) -> Tensor:
     counts = torch.zeros_like(values)
     for place in range(ordered.shape[1]):
         counts = counts + (values >= ordered[:, place].reshape(shape)).to(values.dtype)
-    return counts * node.get("out_scale", 1.0) + node.get("out_bias", 0.0)
+    scale, offset = float(node.get("out_scale", 1.0)), float(node.get("out_bias", 0.0))
+    return counts * scale + offset
 
 
 OPERATORS: dict[str, Function] = {

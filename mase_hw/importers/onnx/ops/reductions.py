@@ -46,10 +46,11 @@ def _product(x: Tensor, dims: list[int], keep: bool) -> Tensor:
 def _index(node: NodeCall, x: Value) -> Tensor:
     values, dim = node.tensor(x), node.get("axis", 0)
     function = torch.argmax if node.type == "ArgMax" else torch.argmin
+    keep = bool(node.get("keepdims", 1))
     if node.get("select_last_index", 0):
-        size = values.shape[dim]
-        return size - 1 - function(values.flip(dim), dim, keepdim=bool(node.get("keepdims", 1)))
-    return function(values, dim, keepdim=bool(node.get("keepdims", 1)))
+        found = function(values.flip(dim), dim, keepdim=keep)
+        return torch.rsub(found, values.shape[dim] - 1)
+    return function(values, dim, keepdim=keep)
 
 
 def _cumulate(node: NodeCall, x: Value, axis: Value) -> Tensor:
