@@ -24,6 +24,7 @@ SHIFTS = range(1 << 7)
 # Bits of a multiplier, of a sum with its fraction, and of the fraction.
 MOST_BITS = 40
 MOST_FRACTION, MOST_SUM_BITS = 12, 40
+LARGEST_BIAS = 1 << (MOST_SUM_BITS - 3)
 LOW_BITS = 20
 FEWEST_BITS, BITS_AT_A_TIME = 18, 2
 # Multipliers beside the nearest one that are tried.
@@ -87,14 +88,13 @@ def steps_of(result: Format) -> list[tuple[int, bool]]:
 
 
 def exact_requantization(
-    sums: Sequence[Sums], result: Format, width: int, bits: int = FEWEST_BITS
+    sums: Sequence[Sums], result: Format, bits: int = FEWEST_BITS
 ) -> Requantization | None:
     """Return what gives every reachable sum its code, with the fewest bits of a product.
 
     Args:
         sums: of each result.
         result: format of all results.
-        width: bits of the sums.
         bits: of the narrowest multiplier.
 
     Returns:
@@ -102,6 +102,7 @@ def exact_requantization(
     """
     steps = steps_of(result)
     lasts = [_last_sums(item, steps) for item in sums]
+    width = max(max(-item.low, item.high).bit_length() + 1 for item in sums)
     best: Requantization | None = None
     for fraction in range(0, min(MOST_FRACTION, MOST_SUM_BITS - width) + 1, 2):
         most = MOST_BITS
@@ -154,17 +155,22 @@ def _fitting(
     item: Sums, steps: Sequence[tuple[int, bool]], lasts: Sequence[int], fraction: int, bits: int
 ) -> tuple[int, int, int] | None:
     """Return multiplier, shift and bias of so many bits; None where there are none."""
-    exponent = item.ratio.numerator.bit_length() - item.ratio.denominator.bit_length()
-    exponent -= Fraction(2) ** exponent > item.ratio
+    ratio, far = item.ratio, abs(item.offset / item.ratio) * (1 << fraction)
+    if far >= LARGEST_BIAS:
+        # Sums that hardly move the result may move it more, where they pass no step.
+        ratio *= 1 << (int(far) // LARGEST_BIAS).bit_length()
+    exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    exponent -= Fraction(2) ** exponent > ratio
     shift = bits - 1 - exponent
-    nearest = round(item.ratio * Fraction(2) ** shift)
+    nearest = round(ratio * Fraction(2) ** shift)
     shift += fraction
     for around in AROUND:
         multiplier = nearest + around
         if multiplier.bit_length() > bits or multiplier < 1 or shift not in SHIFTS:
             continue
-        bias = _bias(item, steps, lasts, fraction, multiplier, shift)
-        if bias is not None:
+        wanted = round(item.offset / ratio * (1 << fraction))
+        bias = _bias(item, steps, lasts, fraction, multiplier, shift, wanted)
+        if bias is not None and abs(bias) < 2 * LARGEST_BIAS:
             return multiplier, shift, bias
     return None
 
@@ -176,8 +182,9 @@ def _bias(
     fraction: int,
     multiplier: int,
     shift: int,
+    wanted: int,
 ) -> int | None:
-    """Return the bias nearest to the offset with which all steps come behind their sums."""
+    """Return the bias nearest to a wanted one with which all steps come behind their sums."""
     least, most = [], []
     for (place, inside), last in zip(steps, lasts, strict=True):
         # The largest shifted sum, bias and all, that stays below the step.
@@ -187,7 +194,6 @@ def _bias(
             most.append(border - (min(last, item.high) << fraction))
         if last < item.high:
             least.append(border + 1 - (max(last + 1, item.low) << fraction))
-    wanted = round(item.offset / item.ratio * (1 << fraction))
     low, high = max(least, default=wanted), min(most, default=wanted)
     if low > high:
         return None

@@ -24,7 +24,7 @@ from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph.origin import origin
 from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
-from mase_hw.graph.rounded import absorb_rounded
+from mase_hw.graph.rounded import EXACT, absorb_rounded
 
 _PROBE_ROWS = 3
 
@@ -122,7 +122,9 @@ def _metadata(node: Node) -> dict[str, Any]:
     kept: dict[str, Any] = {
         key: value for key, value in node.meta.items() if key in {"nn_module_stack", "stack_trace"}
     }
-    kept["mase"] = MaseMetadata(*origin(node), declared=node.meta.get(DECLARED, {}))
+    kept["mase"] = MaseMetadata(
+        *origin(node), declared=node.meta.get(DECLARED, {}), exact=bool(node.meta.get(EXACT))
+    )
     return kept
 
 

@@ -15,7 +15,10 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
 from mase_hw.errors import CaptureError
+from mase_hw.arithmetic.requantize import scales
 from mase_hw.formats import Format, make_format
+from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.declared import DECLARED
 from mase_hw.graph.naming import operation_name
@@ -25,6 +28,8 @@ from mase_hw.ops import operator_for, operator_for_role
 from mase_hw.ops.infrastructure.fake_quantize import format_of
 
 ROUNDING = "rounding"
+# Under this key a node says that a model somebody else has quantised declares its formats.
+EXACT = "exact"
 # Significand bits of the reals that a constant without rounding has.
 REAL_BITS = 26
 _EXACT = "scaled_integer"
@@ -129,6 +134,7 @@ def _declare(node: Node, constant: _Constant, values: dict[Node, Any]) -> None:
             number = replace(number, channel_axis=constant.axis)  # type: ignore[call-arg]
         for name, item in tensor_arguments(user, kind.operand_names):
             if item is node:
+                user.meta[EXACT] = True
                 user.meta[DECLARED] = {**user.meta.get(DECLARED, {}), name: number}
 
 
@@ -172,6 +178,37 @@ def _declare_beside(module: GraphModule, values: dict[Node, Any]) -> None:
             number = exact_format(values[item])
             if number is not None:
                 node.meta[DECLARED] = {**node.meta[DECLARED], name: number}
+
+
+def with_factors(number: Format, factors: Tensor, axis: int) -> Format | None:
+    """Return the format of a constant whose channels are multiplied, which keeps its codes.
+
+    Args:
+        number: the constant's format.
+        factors: of each channel; codes of one below zero change their sign.
+        axis: dimension of the channels.
+
+    Returns:
+        None where codes lie around a zero point, or their channels along another dimension.
+    """
+    count, (steps,) = len(factors), (scales(number),)
+    wrong = isinstance(number, ScaledInteger) and (
+        not number.centred or (len(steps) > 1 and (number.channel_axis or 0) != axis)
+    )
+    if wrong or not isinstance(number, ScaledInteger | Fixed):
+        return None
+    steps = steps * count if len(steps) == 1 else steps
+    given = [
+        float(step) * (abs(factor) or 1.0)
+        for step, factor in zip(steps, factors.tolist(), strict=True)
+    ]
+    symmetric = isinstance(number, ScaledInteger) and number.symmetric
+    # The least code has no opposite.
+    wider = int(bool((factors < 0).any()) and not symmetric)
+    return ScaledInteger(
+        number.width + wider, tuple(given), (0,) * count, number.signed or bool(wider), symmetric,
+        axis,
+    )  # fmt: skip
 
 
 def exact_format(value: Tensor) -> Format | None:

@@ -43,6 +43,10 @@ def read_model(path: Path) -> ModelProto:
     if model.functions:
         model = inliner.inline_local_functions(model)
     _check_graph(path, model.graph)
+    # Files of other tools leave out the versions of their own domains.
+    known = {item.domain for item in model.opset_import}
+    for domain in sorted({node.domain for node in model.graph.node} - known - {"", "ai.onnx"}):
+        model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
     try:
         checker.check_model(model)
     except checker.ValidationError as error:

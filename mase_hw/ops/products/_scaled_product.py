@@ -72,9 +72,8 @@ class ScaledProduct(Product):
             return found
         if self._exact and self._requantization is None:
             return [
-                f"its sums have {self._unshifted.width()} bits, and no multiplier of {MOST_BITS} "
-                f"bits beside sums of {MOST_SUM_BITS} gives all of them the codes of the exact "
-                "scales: give data_out fewer bits"
+                f"no multiplier of {MOST_BITS} bits, beside sums of {MOST_SUM_BITS}, gives every sum "
+                "the code of the exact scales: give data_out fewer bits"
             ]
         if any(not 0 <= shift < 1 << self._shift_bits for _, shift in self._multipliers):
             return ["its scales differ too much; give data_out a scale nearer to the products'"]
@@ -212,9 +211,7 @@ class ScaledProduct(Product):
             Sums(unit / step, bias / step, first, last)
             for unit, bias, first, last in zip(units, biases, least, most, strict=True)
         ]
-        found = exact_requantization(sums, result, self._unshifted.width(), multiplier_bits(result))
-        fits = found is None or all(abs(bias) < 1 << MOST_SUM_BITS - 1 for bias in found.biases)
-        return found if fits else None
+        return exact_requantization(sums, result, multiplier_bits(result))
 
     def _biases(self, count: int) -> list[Fraction]:
         """Return the exact biases."""

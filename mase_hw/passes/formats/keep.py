@@ -44,7 +44,7 @@ def keep_formats_transform_pass(
     Raises:
         UnsupportedError: where a tensor is rounded and used as it is, or in two ways.
     """
-    if not any(map(is_rounding, mg.nodes)):
+    if not any(is_rounding(node) or metadata(node).exact for node in mg.nodes):
         return mg, {"kept": []}
     mg = mg.copy()
     while _hoist(mg):
@@ -179,7 +179,7 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
             )
         declared = {**metadata(node).declared, **(given if fits else {}), **result}
         if declared:
-            update(node, declared=declared, exact=bool(fits))
+            update(node, declared=declared, exact=bool(fits) or metadata(node).exact)
             kept.append(node.name)
     return kept
 
