@@ -35,6 +35,7 @@ from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.onnx_file import name_places, open_onnx
 from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
+from mase_hw.importers.brevitas import as_observed, observed
 
 _logger = logging.getLogger(__name__)
 # What torch.export returns beside tensors.
@@ -74,10 +75,12 @@ def trace(
     stage("capturing")
     title = name or type(model).__name__.lower()
     with _evaluation(model):
-        expected = _run(model, args, kwargs)
-        graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
-        if graph is None:
-            graph = from_exported(_export(model, args, kwargs, None), title, batched=False)
+        with observed(model) as levels:
+            expected = _run(model, args, kwargs)
+        with as_observed(model, levels):
+            graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
+            if graph is None:
+                graph = from_exported(_export(model, args, kwargs, None), title, batched=False)
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if leaf is not None]
     graph.example_inputs = _ordered(graph, args, kwargs) or tuple(leaves)
     with torch.no_grad():

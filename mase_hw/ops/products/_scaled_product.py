@@ -121,7 +121,7 @@ class ScaledProduct(Product):
 
     def cell(self, feed: Feed) -> Cell:
         """Return the accumulator of integers."""
-        return self.whole.accumulator(feed, Encoding(self._width()))
+        return self.whole.accumulator(feed, self._sum)
 
     def complete(self, net: NetlistBuilder, cell: Cell, feed: Feed, **inputs: Wire | None) -> Wire:
         """Requantize the sums."""
@@ -132,7 +132,7 @@ class ScaledProduct(Product):
         spec = TensorSpec((count,), format=number, parallelism=(1, feed.out_lanes))
         words = net.source("multiplier", spec, lambda: self._words().expand(count))
         requantize = Requantize(
-            Encoding(self._width()),
+            self._sum,
             number.encoding,
             result.encoding,
             feed.rows,
@@ -160,6 +160,12 @@ class ScaledProduct(Product):
         if self._requantization is not None:
             return self._requantization.bits
         return multiplier_bits(self.call.result.quantized)
+
+    @property
+    def _sum(self) -> Encoding:
+        """The sums, whose biases may have a fraction; multipliers count from their last bit."""
+        found = self._requantization
+        return Encoding(self._width(), fraction=0 if found is None else found.fraction)
 
     @property
     def _shift_bits(self) -> int:
