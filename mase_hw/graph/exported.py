@@ -25,6 +25,7 @@ from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph.origin import origin
 from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
 from mase_hw.graph.rounded import EXACT, absorb_rounded
+from mase_hw.graph.roundings import spell_roundings
 
 _PROBE_ROWS = 3
 
@@ -83,6 +84,7 @@ def _canonical(program: ExportedProgram) -> tuple[GraphModule, list[Node]]:
     module = program.module()
     assert isinstance(module, GraphModule)
     dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
+    spell_roundings(module)
     canonicalize(module)
     absorb(module)
     absorb_rounded(module)

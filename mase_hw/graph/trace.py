@@ -36,6 +36,7 @@ from mase_hw.graph.onnx_file import name_places, open_onnx
 from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
 from mase_hw.importers.brevitas import as_observed, observed
+from mase_hw.importers.torchao import plain_weights
 
 _logger = logging.getLogger(__name__)
 # What torch.export returns beside tensors.
@@ -71,6 +72,13 @@ def trace(
         opened = trace(module, inputs, name=name or Path(model).stem, batched=batched)
         name_places(opened, module, model)
         return opened
+    with plain_weights(model):
+        return _traced(model, example_inputs, name, batched)
+
+
+def _traced(
+    model: nn.Module, example_inputs: Any, name: str | None, batched: bool | None
+) -> MaseGraph:
     args, kwargs = arguments(model, example_inputs)
     stage("capturing")
     title = name or type(model).__name__.lower()

@@ -115,6 +115,9 @@ def _check_folded(node: Node) -> None:
     weight = common(node).operands.get("weight")
     if not metadata(node).folded or weight is None or weight.format is None:
         return
+    if metadata(node).exact and "weight" in metadata(node).declared:
+        # Its scales took the factors.
+        return
     if not weight.format.takes_factors(weight.format.to_dict()):
         raise ConfigError(
             f"weights of {node.name} ({location(node)}) hold the factors of a normalisation behind "
