@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("passes",),
     ("hardware",),
     ("emit",),
-    ("sim", "proof"),
+    ("sim", "proof", "exporters"),
     ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
     ("api", "experiments", "doctor", "cli", "__init__", "tutorials"),
 )
