@@ -20,7 +20,6 @@ from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.reference import IntegerReference
-from mase_hw.ops import operator_for_role
 
 # What gives tensors by the name of the layer that makes them.
 Tensors = Mapping[str, Tensor]
@@ -169,16 +168,17 @@ def _tensors(model: Any, mg: MaseGraph) -> dict[str, str]:
     for node in model.graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node)
-    last: dict[int, str] = {}
-    cast: set[int] = set()
+    last, kept = dict[int, str](), dict[int, Format]()
     for node in mg.nodes:
         place = metadata(node).source.line
-        if node.op == "call_function" and 0 < place <= len(model.graph.node):
-            # What follows a cast is of another format than the layer.
-            if common(node).operator == operator_for_role("cast").name:
-                cast.add(place)
-            if place not in cast:
-                last[place] = node.name
+        if node.op != "call_function" or not 0 < place <= len(model.graph.node):
+            continue
+        # What carries a layer's result on, in another format, is no result of the layer.
+        number = common(node).results["data_out_0"].quantized
+        if place not in kept:
+            kept[place] = metadata(node).declared.get("data_out_0", number)
+        if number == kept[place]:
+            last[place] = node.name
     return {
         name: _behind(model.graph.node[place - 1].output[0], readers)
         for place, name in last.items()
