@@ -189,7 +189,9 @@ class _Writer:
         if isinstance(number, ScaledInteger):
             scales, points = list(number.scales), list(number.zero_points)
         if scales is None:
-            raise UnsupportedError(f"{operand} of {call.name} is {number}, which ONNX does not have")
+            raise UnsupportedError(
+                f"{operand} of {call.name} is {number}, which ONNX does not have"
+            )
         kind = "INT8" if _fits(codes, 8) and not any(points) else "INT32"
         axis: dict[str, int] = {}
         if len(scales) > 1:
@@ -301,5 +303,3 @@ def _spelled(node: Node, call: Call) -> Made:
             "exported are layers on matrices"
         )
     return kind, attributes
-
-

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
-from mase_hw.errors import CaptureError
 from mase_hw.arithmetic.requantize import scales
+from mase_hw.errors import CaptureError
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger

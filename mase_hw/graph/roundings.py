@@ -34,7 +34,9 @@ def spell_roundings(module: GraphModule) -> None:
     operators()  # Registers our own.
     for node in found:
         _KNOWN[_name(node)](module, node)
-    module.graph.eliminate_dead_code(is_impure_node=lambda node: node.op in ("placeholder", "output"))
+    module.graph.eliminate_dead_code(
+        is_impure_node=lambda node: node.op in ("placeholder", "output")
+    )
 
 
 def _name(node: Node) -> str:
@@ -60,7 +62,9 @@ def _rounded(module: GraphModule, node: Node, values: Node, levels: Levels) -> N
 def _levels(module: GraphModule, node: Node, axis: str | None = None) -> Levels:
     """Return the levels that a node's arguments say."""
     given = aten_arguments(node)
-    names = {key.replace("scales", "scale").replace("zero_points", "zero_point"): key for key in given}
+    names = {
+        key.replace("scales", "scale").replace("zero_points", "zero_point"): key for key in given
+    }
     scales = _numbers(module, node, given[names["scale"]])
     points = [round(item) for item in _numbers(module, node, given[names["zero_point"]])]
     points = points * len(scales) if len(points) == 1 else points
@@ -74,9 +78,10 @@ def _numbers(module: GraphModule, node: Node, given: Any) -> list[float]:
     if isinstance(given, Node) and given.op == "get_attr":
         found = [float(item) for item in get_tensor(module, given.target).reshape(-1)]
         return found
+    where = location_of_trace(node.stack_trace)
     raise CaptureError(
-        f"a scale or a zero point is computed by the model at {location_of_trace(node.stack_trace)}; "
-        "allowed are constants: freeze them, or quantise statically"
+        f"a scale or a zero point is computed by the model at {where}; allowed are constants: "
+        "freeze them, or quantise statically"
     )
 
 

@@ -1,7 +1,7 @@
 """Modules of Brevitas: their own scales, widths and roundings, as one operator each.
 
-A quantiser of Brevitas computes its scale in real numbers on the way. It is run once as it is; while
-the model is captured it then rounds to the levels that it had, which are constants of a trained
+A quantiser of Brevitas computes its scale in real numbers on the way. It is run once as it is.
+While the model is captured it rounds to the levels that it had, which are constants of a trained
 model in evaluation mode.
 
 Source: Pappalardo, "Xilinx/brevitas", doi:10.5281/zenodo.3333552.

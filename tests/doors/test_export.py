@@ -73,7 +73,6 @@ def test_onnx_runtime_gives_the_same_values(tmp_path):
 
 
 def test_a_width_that_onnx_does_not_have_is_refused(tmp_path):
-    found, x = graphs()
     graph = quantize(mase_hw.trace(nn.Linear(3, 2), torch.randn(9, 3)), {
         "default": {"config": {"name": "fixed", "data_in_width": 5}},
     })  # fmt: skip

@@ -72,8 +72,8 @@ class ScaledProduct(Product):
             return found
         if self._exact and self._requantization is None:
             return [
-                f"no multiplier of {MOST_BITS} bits, beside sums of {MOST_SUM_BITS}, gives every sum "
-                "the code of the exact scales: give data_out fewer bits"
+                f"no multiplier of {MOST_BITS} bits, beside sums of {MOST_SUM_BITS}, gives every "
+                "sum the code of the exact scales: give data_out fewer bits"
             ]
         if any(not 0 <= shift < 1 << self._shift_bits for _, shift in self._multipliers):
             return ["its scales differ too much; give data_out a scale nearer to the products'"]
