@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         synthesize,
     )
     from mase_hw.errors import MaseError
+    from mase_hw.exporters import export_onnx
     from mase_hw.graph import MaseGraph, trace
     from mase_hw.search import search
 
@@ -38,6 +39,7 @@ _VERBS = {
     "compare": "mase_hw.api",
     "compress": "mase_hw.api",
     "emit_verilog": "mase_hw.api",
+    "export_onnx": "mase_hw.exporters",
     "prune": "mase_hw.api",
     "quantize": "mase_hw.api",
     "route": "mase_hw.api",
@@ -53,6 +55,7 @@ __all__ = [
     "compare",
     "compress",
     "emit_verilog",
+    "export_onnx",
     "prune",
     "quantize",
     "route",

@@ -20,7 +20,14 @@ PASSES = "mase_hw.passes"
 # Functions with the name of a module, which hides them from a reader of the sources.
 HIDDEN = ("mase_hw.graph.trace.trace", "mase_hw.search.study.search")
 # What pages link to or show, besides each other.
-LINKED = ("*.svg", "*.ipynb", "figures/*.csv", "bench/*.csv", "LICENSE", "hardware/targets/__init__.py")
+LINKED = (
+    "*.svg",
+    "*.ipynb",
+    "figures/*.csv",
+    "bench/*.csv",
+    "LICENSE",
+    "hardware/targets/__init__.py",
+)
 
 
 def main() -> None:

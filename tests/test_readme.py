@@ -241,7 +241,9 @@ def test_the_search_of_shared_choices(tmp_path: Path) -> None:
 
 
 def test_the_training_example(tmp_path: Path) -> None:
-    output = run([sys.executable, "-c", block("mase_hw/training", "python", "Trainer(epochs")], tmp_path)
+    output = run(
+        [sys.executable, "-c", block("mase_hw/training", "python", "Trainer(epochs")], tmp_path
+    )
     accuracy, top_two = map(float, output.split())
     assert 0.7 < accuracy < top_two
     assert (tmp_path / "build/history.png").exists()

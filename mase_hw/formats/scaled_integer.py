@@ -27,7 +27,8 @@ from mase_hw.formats._codes import CodeFormat
 from mase_hw.formats._encoding import Encoding, Kind
 
 Numbers = float | tuple[float, ...]
-MAX_WIDTH_BITS = 24
+# Of what is fitted to values, and of what is given.
+MAX_WIDTH_BITS, WIDEST_BITS = 24, 32
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class ScaledInteger(CodeFormat):
     """Integers with a real scale.
 
     Attributes:
-        width: bits of a code, 2 to 24.
+        width: bits of a code, 2 to 32.
         scale: the value of one step, or one for each channel.
         zero_point: the code of zero, or one for each channel.
         signed: two's complement when true.
@@ -60,7 +61,7 @@ class ScaledInteger(CodeFormat):
     channel_axis: int | None = None
 
     def __post_init__(self) -> None:
-        check_integer(self.name, "width", self.width, 2, MAX_WIDTH_BITS)
+        check_integer(self.name, "width", self.width, 2, WIDEST_BITS)
         check_bool(self.name, "signed", self.signed)
         check_bool(self.name, "symmetric", self.symmetric)
         for field in ("scale", "zero_point"):
