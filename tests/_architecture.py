@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hardware",),
     ("emit",),
     ("sim", "proof"),
-    ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
+    ("models", "data", "training", "search", "pipelines", "precision", "kernels", "nn"),
     ("api", "experiments", "doctor", "cli", "__init__", "tutorials"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
