@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mase_hw.api import compress, emit_verilog, prune, quantize, route, simulate, synthesize
     from mase_hw.errors import MaseError
     from mase_hw.graph import MaseGraph, trace
+    from mase_hw.precision import fit_formats
     from mase_hw.search import search
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ _VERBS = {
     "MaseGraph": "mase_hw.graph",
     "compress": "mase_hw.api",
     "emit_verilog": "mase_hw.api",
+    "fit_formats": "mase_hw.precision",
     "prune": "mase_hw.api",
     "quantize": "mase_hw.api",
     "route": "mase_hw.api",
@@ -42,6 +44,7 @@ __all__ = [
     "MaseGraph",
     "compress",
     "emit_verilog",
+    "fit_formats",
     "prune",
     "quantize",
     "route",

@@ -56,6 +56,10 @@ def emit_verilog(
     device: Device = "generic",
     reuse: Reuse = False,
     min_sqnr: MinSqnr = None,
+    formats: Annotated[
+        str | None,
+        typer.Option(help="auto: find formats that keep --min-sqnr (30), as the command fit does."),
+    ] = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -100,11 +104,16 @@ def emit_verilog(
     check_tools(engine if simulate else None, synth)
     subject = load_subject(model, display, weights)
     settings = given.settle(subject, asked, memory, memory_style)
+    mg = subject.mg
+    if formats is not None:
+        from mase_hw.cli.fit import automatic
+
+        mg = automatic(subject, display, formats, given.quantize, settings.parallelism, min_sqnr)
     with display.stages(subject.mg.name):
         project = emit(
-            subject.mg,
+            mg,
             output=output or Path("build") / subject.mg.name,
-            config=settings.quantize,
+            config=settings.quantize if formats is None else None,
             parallelism=with_targets(settings.parallelism, targets),
             multipliers=multipliers,
             memory=settings.memory,

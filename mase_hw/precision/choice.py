@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -95,9 +95,37 @@ class Chooser:
         """Return the options that take the least."""
         return self._chosen([min(group, key=lambda p: p.cost.weighed) for group in self._groups])
 
+    def uniform(self) -> list[Chosen]:
+        """Return choices of the same fields for all operands that have them, the coarsest first."""
+        shared = [{option.kind for option in item.options} for item in self._operands]
+        found = [
+            Chosen(numbers, reduce(add, self._noise_of(numbers)))
+            for kind in sorted(set.intersection(*shared), key=repr)
+            if self._is_legal(numbers := self._numbers(kind))
+        ]
+        return sorted(found, key=lambda item: -float(item.noise.max()))
+
+    def _numbers(self, kind: Hashable) -> tuple[int, ...]:
+        return tuple(
+            next(n for n, option in enumerate(item.options) if option.kind == kind)
+            for item in self._operands
+        )
+
+    def _noise_of(self, numbers: Sequence[int]) -> Iterator[Tensor]:
+        return (self._noise[place][number] for place, number in enumerate(numbers))
+
+    def _is_legal(self, numbers: Sequence[int]) -> bool:
+        by_node: dict[Node, list[tuple[int, int]]] = defaultdict(list)
+        for place, number in enumerate(numbers):
+            by_node[self._operands[place].node].append((place, number))
+        return all(
+            self._costs.of(node, self._named(picked)) is not None
+            for node, picked in by_node.items()
+        )
+
     def least(self, name: str) -> float:
         """Return the least of a resource that any choice takes."""
-        return sum(min(getattr(p.cost, name) for p in group) for group in self._groups)
+        return float(sum(min(getattr(p.cost, name) for p in group) for group in self._groups))
 
     def cheapest(self, bound: Tensor, budgets: Mapping[str, float]) -> Chosen | None:
         """Return the choice that takes the least within a noise by output; None where none is."""
@@ -147,16 +175,27 @@ class Chooser:
     def _together(self, node: Node, places: Sequence[int]) -> Iterator[Pick]:
         for numbers in product(*(range(len(self._operands[place].options)) for place in places)):
             picked = tuple(zip(places, numbers, strict=True))
-            cost = self._costs.of(node, self._named(picked))
+            cost = self._priced(node, picked)
             if cost is not None:
                 yield Pick(picked, cost, self._sum(picked))
 
     def _alone(self, node: Node, place: int, base: Pick) -> Iterator[Pick]:
         for number in range(len(self._operands[place].options)):
             picked = ((place, number),)
-            cost = self._costs.of(node, self._named((*base.options, *picked)))
+            cost = self._priced(node, (*base.options, *picked))
             if cost is not None:
                 yield Pick(picked, cost - base.cost, self._sum(picked))
+
+    def _priced(self, node: Node, picked: Sequence[tuple[int, int]]) -> Cost | None:
+        """Return what a node takes, and what makes its operands in their formats more."""
+        own = self._costs.of(node, self._named(picked))
+        if own is None:
+            return None
+        made = (
+            self._costs.made(self._operands[place], self._operands[place].options[number])
+            for place, number in picked
+        )
+        return reduce(add, made, own)
 
     def _named(self, picked: Sequence[tuple[int, int]]) -> dict[str, Option]:
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -13,17 +13,17 @@ from torch.fx import Node
 from mase_hw.emit.flow import lowered
 from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common
+from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.estimate import Estimate, of_parts
 from mase_hw.hardware.explore import BRAM_LUT, DSP_LUT
 from mase_hw.ops import Call
+from mase_hw.passes.formats.shared_formats import keeps_format
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
 from mase_hw.passes.hardware.orders import assign_orders_transform_pass
 from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
 from mase_hw.precision.operands import Operand, Option
-
-# Bits of a block RAM, by which memories count that are not made of them.
-BRAM_BITS = 36 * 1024
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ class Cost:
     def __sub__(self, other: Cost) -> Cost:
         """Return the difference."""
         return self._joined(other, -1)
+
+    def over(self, count: int) -> Cost:
+        """Return an equal part of it."""
+        return Cost(self.lut / count, self.dsp / count, self.bram / count, self.memory_bits / count)
 
     def _joined(self, other: Cost, sign: int) -> Cost:
         return Cost(
@@ -134,10 +138,23 @@ class CostTable:
             self._known[key] = self._asked(call, chosen)
         return self._known[key]
 
-    def legal(self, operands: Sequence[Operand], options: Sequence[Option]) -> bool:
-        """Return whether a node has hardware for some formats beside its own."""
-        chosen = {item.name: option for item, option in zip(operands, options, strict=True)}
-        return self.of(operands[0].node, chosen) is not None
+    def made(self, operand: Operand, option: Option) -> Cost:
+        """Return what it takes to make an operand in a format, beyond that of the reference.
+
+        It is the rounding of the node before, and all of those between that keep the format;
+        consumers of one tensor bear it together.
+        """
+        total, node = Cost(), produced_by(operand)
+        while node is not None and node.op == "call_function":
+            names = list(common(node).results)
+            if keeps_format(node):
+                names += [name for name, _ in stream_operands(node)]
+            found = self.of(node, dict.fromkeys(names, option))
+            usual = self.of(node, {})
+            if found is not None and usual is not None:
+                total += (found - usual).over(max(len(node.users), 1))
+            node = stream_operands(node)[0][1] if keeps_format(node) else None
+        return total
 
     @staticmethod
     def _asked(call: Call, chosen: Mapping[str, Option]) -> Cost | None:
@@ -162,9 +179,17 @@ class CostTable:
             return None
 
 
+def produced_by(operand: Operand) -> Node | None:
+    """Return the node whose result an operand is; None of a constant or a result."""
+    return dict(stream_operands(operand.node)).get(operand.name)
+
+
 def _likeness(call: Call) -> Hashable:
     specs = {**call.operands, **call.results}
     sizes = tuple((name, spec.shape, spec.parallelism) for name, spec in specs.items())
-    return call.operator.name, sizes, repr(sorted(call.attributes.items())), frozenset(
-        call.constants
+    return (
+        call.operator.name,
+        sizes,
+        repr(sorted(call.attributes.items())),
+        frozenset(call.constants),
     )

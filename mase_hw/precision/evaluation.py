@@ -125,7 +125,9 @@ class Evaluator:
         (inputs,) = self._samples.held_out if len(self._samples.held_out) == 1 else (None,)
         if inputs is None:
             return [list(part) for part in self._samples.held_out]
-        return [list(part) for part in zip(*(item.split(BATCH) for item in inputs), strict=True)]
+        return [
+            list(part) for part in zip(*(torch.split(item, BATCH) for item in inputs), strict=True)
+        ]
 
 
 def _classes(mg: MaseGraph, inputs: list[Tensor]) -> Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, MaseError, PrecisionError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location
+from mase_hw.graph.metadata import ValueRange, common, location, metadata, update
 from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.agreement import checksum
@@ -32,7 +33,7 @@ from mase_hw.precision.cost import CostTable, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import Measure, NoiseMeter, NoiseTable, by_confidence, parts
-from mase_hw.precision.operands import Operand, operands_of
+from mase_hw.precision.operands import operands_of
 from mase_hw.precision.samples import Samples
 
 _LOG = logging.getLogger(__name__)
@@ -41,9 +42,18 @@ EXAMPLES = 32
 # How often a choice is made anew where the target does not hold, or much is left of it.
 ROUNDS, STEPS = 6, 9
 SLACK_DB = 0.5
+# How much more noise than a choice a uniform format may be predicted to have, to be run.
+UNIFORM_NOISE = 16.0
 # Widths of the reference in which a node that is priced has its other operands.
 REFERENCE_WIDTHS = (16, 8)
 STATE = "noise.json"
+HEADROOM = 2.0
+# What is lost beyond the target where ranges are too narrow for held-out samples.
+CLIPPED_DB = 3.0
+# Of what a design takes beyond a budget, how much less the next choice may take.
+SPARED, LESS = 1.5, 0.01
+# Of progress: measuring, choosing, comparing; steps of each.
+PARTS, PART = 3, 100
 
 Progress = Callable[[int, int], None]
 
@@ -128,7 +138,10 @@ def fit_formats(
         data: batches of inputs; the example inputs without.
         held_out: batches on which the choice is checked; without them, every fourth example.
         labels: classes of the examples of `held_out`, or of `data`, for `max_drop`.
-        min_sqnr: see `Goal`, as `max_drop`, `max_lut` and `max_bram`.
+        min_sqnr: decibels that every output keeps against the float model, see `Goal`.
+        max_drop: points of accuracy, or the percentage of other elements, to lose at most.
+        max_lut: look-up tables of all nodes, at most.
+        max_bram: block RAMs of all nodes, at most.
         formats: names of the formats to try; all that know what to try without.
         parallelism: of the hardware, see `mase_hw.emit_verilog`.
         seed: of the random vectors by which errors are measured.
@@ -148,7 +161,47 @@ def fit_formats(
     base, _ = decompose_fused_transform_pass(canonicalize(mg, {}), {})
     samples = Samples.of(base, data, held_out, labels)
     base, _ = add_software_metadata_analysis_pass(base, {"data": samples.chosen_on})
-    return _Fitting(base, goal, samples, formats, parallelism, seed, output, progress).fitted()
+    given = (goal, samples, formats, parallelism, seed, output, _growing(progress))
+    try:
+        found = _Fitting(base, *given, is_last=not goal.bounds_loss).fitted()
+        if goal.bounds_loss or not _clips(found.result):
+            return found
+    except PrecisionError:
+        if not goal.bounds_loss:
+            raise
+        found = None
+    # Held-out samples may reach further than those that ranges were seen on.
+    again = _Fitting(_widened(base), *given).fitted()
+    return again if found is None or again.result.sqnr_db > found.result.sqnr_db else found
+
+
+def _growing(progress: Progress | None) -> Progress | None:
+    """Return a progress that never goes back, as where a choice begins anew."""
+    if progress is None:
+        return None
+    most = 0
+
+    def advance(done: int, total: int) -> None:
+        nonlocal most
+        most = max(most, done)
+        progress(most, total)
+
+    return advance
+
+
+def _widened(mg: MaseGraph) -> MaseGraph:
+    """Return a graph whose streams are taken to reach `HEADROOM` times as far as was seen."""
+    mg = mg.copy()
+    for node in mg.nodes:
+        software = metadata(node).software
+        if software is not None:
+            ranges = {name: _times(item) for name, item in software.ranges.items()}
+            update(node, software=replace(software, ranges=ranges))
+    return mg
+
+
+def _times(seen: ValueRange) -> ValueRange:
+    return replace(seen, minimum=HEADROOM * seen.minimum, maximum=HEADROOM * seen.maximum)
 
 
 class _Fitting:
@@ -164,6 +217,8 @@ class _Fitting:
         seed: int,
         output: Path | None,
         progress: Progress | None,
+        *,
+        is_last: bool = True,
     ) -> None:
         self._mg, self._goal, self._samples, self._seed = mg, goal, samples, seed
         self._parallelism, self._output, self._progress = parallelism, output, progress
@@ -172,6 +227,7 @@ class _Fitting:
             raise ConfigError(f"{mg.name} has no tensor whose format could be chosen")
         self._measure = _measure(mg, goal, samples)
         self._evaluator = Evaluator(mg, samples, parallelism)
+        self._is_last = is_last
         self._tried: dict[tuple[int, ...], Result] = {}
         self._front: list[Result] = []
 
@@ -208,26 +264,31 @@ class _Fitting:
         meter = NoiseMeter(self._mg, self._operands, self._measure, self._seed)
         key = self._key()
         state = self._output / STATE if self._output else None
-        if state and state.is_file():
-            known = json.loads(state.read_text())
-            if known["key"] == key:
-                table.load(known["table"])
+        known = json.loads(state.read_text()) if state and state.is_file() else {}
+        if key in known:
+            table.load(known[key])
         chunks = parts(self._mg, self._samples.chosen_on, EXAMPLES)
         for number, inputs in enumerate(chunks):
             if number >= table.done:
                 meter.add(table, inputs)
                 if state:
                     with result_file(state) as made:
-                        made.write_text(json.dumps({"key": key, "table": table.to_dict()}))
-            if self._progress:
-                self._progress(number + 1, len(chunks))
+                        made.write_text(json.dumps({**known, key: table.to_dict()}))
+            self._advance(number + 1, len(chunks), 0)
         return table
+
+    def _advance(self, done: int, total: int, part: int) -> None:
+        """Tell of progress; measuring, choosing and comparing are as long as each other."""
+        if self._progress:
+            self._progress(part * PART + round(PART * done / max(total, 1)), PARTS * PART)
 
     def _key(self) -> str:
         """Return what tells whether noise was measured of the same."""
-        options = [[item.name, [str(o.number_format) for o in item.options]] for item in self._operands]
+        options = [
+            [item.name, [str(o.number_format) for o in item.options]] for item in self._operands
+        ]
         known = [checksum(self._mg), self._samples.digest(), self._seed, str(self._goal), options]
-        return json.dumps(known)
+        return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
     def _reference(self) -> MaseGraph:
         """Return the graph in which nodes are priced.
@@ -253,18 +314,33 @@ class _Fitting:
         return self._tried[chosen.options]
 
     def _within_budgets(self) -> tuple[Chosen, Result]:
-        chosen = self._chooser.best(self._goal.budgets)
-        if chosen is None:
-            raise PrecisionError(self._too_little())
-        return chosen, self._run(chosen)
+        budgets = dict(self._goal.budgets)
+        for _ in range(ROUNDS):
+            chosen = self._chooser.best(budgets)
+            if chosen is None:
+                break
+            result = self._run(chosen)
+            beyond = self._beyond(result)
+            if not beyond:
+                return chosen, result
+            # What casts take is known of a whole graph alone.
+            for name, more in beyond.items():
+                budgets[name] -= SPARED * more + LESS * budgets[name]
+        raise PrecisionError(self._too_little())
+
+    def _beyond(self, result: Result) -> dict[str, float]:
+        """Return by how much a result is beyond the budgets."""
+        taken = {name: getattr(result.cost, name) for name in self._goal.budgets}
+        return {n: taken[n] - most for n, most in self._goal.budgets.items() if taken[n] > most}
 
     def _too_little(self) -> str:
+        coarsest = self._run(self._chooser.coarsest()).cost
         for name, most in self._goal.budgets.items():
-            least = self._chooser.least(name)
+            least = max(self._chooser.least(name), getattr(coarsest, name))
             if least > most:
                 return (
-                    f"max_{name} {most:g} is too little: {self._mg.name} takes at least "
-                    f"{math.ceil(least):g} in the narrowest formats, without queues"
+                    f"max_{name} {most:g} is too little: {self._mg.name} takes "
+                    f"{math.ceil(least):g} in the cheapest formats, without queues"
                 )
         return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
 
@@ -279,18 +355,51 @@ class _Fitting:
                 break
             result = self._run(chosen)
             left = result.sqnr_db - wanted
-            if left >= 0 and (best is None or result.cost.weighed < best[1].cost.weighed):
-                best = chosen, result
+            if left < -CLIPPED_DB and not self._is_last and _clips(result):
+                raise PrecisionError("held-out samples are clipped")
+            best = self._better(best, chosen, result)
             if 0 <= left <= SLACK_DB or (best is not None and number >= ROUNDS // 2 and left >= 0):
                 break
-            factor = self._corrected(chosen, result, factor, number)
+            factor = self._corrected(chosen, result, number)
+            self._advance(number + 1, ROUNDS, 1)
+        best = self._or_uniform(best)
         if best is None:
             raise PrecisionError(self._out_of_reach(f"min_sqnr {wanted:g}"))
         return best
 
-    def _corrected(
-        self, chosen: Chosen, result: Result, factor: Tensor, number: int
-    ) -> Tensor:
+    def _keeps(self, result: Result) -> bool:
+        """Return whether a result is what was asked for."""
+        goal = self._goal
+        if goal.min_sqnr is not None and result.sqnr_db < goal.min_sqnr:
+            return False
+        lost = goal.max_drop is not None and (result.drop is None or result.drop > goal.max_drop)
+        return not lost and not self._beyond(result)
+
+    def _better(
+        self, best: tuple[Chosen, Result] | None, chosen: Chosen, result: Result
+    ) -> tuple[Chosen, Result] | None:
+        """Return the cheaper of what was best and a result that keeps the goal."""
+        if not self._keeps(result):
+            return best
+        cheaper = best is None or result.cost.weighed < best[1].cost.weighed
+        return (chosen, result) if cheaper else best
+
+    def _or_uniform(self, best: tuple[Chosen, Result] | None) -> tuple[Chosen, Result] | None:
+        """Return the narrowest format that serves everywhere, where that takes less.
+
+        It needs no casts, which the choice of each format by itself does not see.
+        """
+        bound = None if best is None else float(best[0].noise.max()) * UNIFORM_NOISE
+        for chosen in self._chooser.uniform():
+            if bound is not None and float(chosen.noise.max()) > bound:
+                continue
+            result = self._run(chosen)
+            found = self._better(best, chosen, result)
+            if self._keeps(result):
+                return found
+        return best
+
+    def _corrected(self, chosen: Chosen, result: Result, number: int) -> Tensor:
         """Return by output what measured noise is of predicted noise."""
         found = []
         for place, node in enumerate(self._measure.nodes):
@@ -313,17 +422,13 @@ class _Fitting:
             kept = False
             if chosen is not None:
                 result = self._run(chosen)
-                kept = result.drop is not None and result.drop <= self._goal.max_drop
-                if kept and (best is None or result.cost.weighed <= best[1].cost.weighed):
-                    best = chosen, result
+                kept = self._keeps(result)
+                best = self._better(best, chosen, result)
             low, high = (middle, high) if kept or chosen is None else (low, middle)
-            if self._progress:
-                self._progress(number + 1, STEPS)
+            self._advance(number + 1, STEPS, 1)
+        best = self._or_uniform(best) or self._better(None, finest, self._run(finest))
         if best is None:
-            result = self._run(finest)
-            if self._goal.budgets or result.drop is None or result.drop > self._goal.max_drop:
-                raise PrecisionError(self._out_of_reach(f"max_drop {self._goal.max_drop:g}"))
-            best = finest, result
+            raise PrecisionError(self._out_of_reach(f"max_drop {self._goal.max_drop:g}"))
         return best
 
     def _out_of_reach(self, asked: str) -> str:
@@ -348,7 +453,9 @@ class _Fitting:
     def _uniform(self) -> None:
         """Run uniform formats, for comparison; those without hardware are left out."""
         tried = {option.number_format.name for item in self._operands for option in item.options}
-        for label, fields in uniform_points(sorted(tried)):
+        points = list(uniform_points(sorted(tried)))
+        for number, (label, fields) in enumerate(points):
+            self._advance(number, len(points), 2)
             try:
                 config = uniform(self._mg, fields)
                 self._front.append(self._evaluator.run(f"uniform {label}", config))
@@ -359,9 +466,7 @@ class _Fitting:
         total = max(result.cost.weighed, 1e-9)
         shares = self._chooser.shares(chosen)
         rows, seen = [], set[Node]()
-        for place, (operand, number) in enumerate(
-            zip(self._operands, chosen.options, strict=True)
-        ):
+        for place, (operand, number) in enumerate(zip(self._operands, chosen.options, strict=True)):
             cost = None
             if operand.node not in seen:
                 cost = self._chooser.cost(chosen, place).weighed / total
@@ -416,6 +521,12 @@ def _behind(outputs: Sequence[Node]) -> list[Node]:
             else:
                 waiting += node.all_input_nodes
     return list(found)
+
+
+def _clips(result: Result) -> bool:
+    """Return whether a format clips held-out samples."""
+    known = (metadata(node).agreement for node in result.graph.nodes)
+    return any(item is not None and item.saturated for item in known)
 
 
 def _is_real(node: Node) -> bool:

@@ -283,9 +283,7 @@ def parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> list
     return list(_parts(mg, batches, most))
 
 
-def _parts(
-    mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int
-) -> Iterator[list[Tensor]]:
+def _parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> Iterator[list[Tensor]]:
     left = most
     for inputs in batches:
         count = examples_in(mg, inputs)

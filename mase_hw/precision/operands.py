@@ -81,7 +81,7 @@ def operands_of(mg: MaseGraph, families: Collection[str] | None = None) -> list[
     tried = _families(families)
     whole = whole_formats(mg, loss_nodes(mg))
     leaving = _leaving(mg)
-    found = []
+    found: list[Operand] = []
     for node in entries_for(mg):
         if node in whole:
             continue

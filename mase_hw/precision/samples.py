@@ -49,6 +49,7 @@ class Samples:
             DataError: where nothing can be held out, or a number is none.
         """
         batches = _batches(mg, [mg.example_inputs] if data is None else data)
+        kept: Sequence[Sequence[Tensor]]
         given = None if labels is None else torch.as_tensor(labels)
         if held_out is not None:
             held = _batches(mg, held_out)

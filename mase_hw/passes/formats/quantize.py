@@ -23,10 +23,10 @@ from mase_hw.ops import Operator, TensorSpec, operators
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats._signs import with_sign
-from mase_hw.passes.formats.whole_numbers import input_format, whole_formats
 from mase_hw.passes.formats.cast import insert_casts_transform_pass
 from mase_hw.passes.formats.losses import part_inputs
 from mase_hw.passes.formats.shared_formats import SharedFormats, casts, keeps_format, shares_format
+from mase_hw.passes.formats.whole_numbers import input_format, whole_formats
 
 RESULT = "data_out"
 # Words for the one format of a node that shares it.
@@ -189,10 +189,9 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, Any]) -> di
             continue
         call = mg.call(node)
         fitted = fitted_format(mg, node, name, words_for(name), default)
+        given = {other: fitted_format(mg, node, other, words_for(other), entry) for other in known}
         specs = {
-            other: spec.with_format(
-                fitted_format(mg, node, other, words_for(other), entry) if other in known else fitted
-            )
+            other: spec.with_format(given.get(other, fitted))
             for other, spec in call.operands.items()
         }
         results = {other: spec.with_format(fitted) for other, spec in call.results.items()}
