@@ -154,7 +154,7 @@ def test_all_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
 def test_the_pages_that_run_something_are_found() -> None:
     light = {"mase_hw", "mase_hw/cells", "mase_hw/experiments", "mase_hw/hardware"}
     light |= {"mase_hw/data", "mase_hw/models", "mase_hw/passes", "mase_hw/training", "sim"}
-    light.add("mase_hw/proof")
+    light |= {"mase_hw/precision", "mase_hw/proof"}
     assert set(pages_with_steps(light=True)) == light
     heavy = {"mase_hw/emit", "mase_hw/pipelines", "mase_hw/search", "mase_hw/tutorials"}
     assert set(pages_with_steps(light=False)) == light | heavy
@@ -179,10 +179,11 @@ def test_the_commands_on_your_own_model(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(block(".", "python", "# net.py"))
     (tmp_path / "net.toml").write_text(block(".", "toml", "[parallelism]"))
     lines = block(".", "sh", "mase-hw preflight").splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     outputs = [run(["sh", "-c", line], tmp_path) for line in lines]
     assert "every node has hardware" in outputs[0]
-    assert re.search(r"bit-exact\W+yes", outputs[1])
+    assert "--config build/formats/formats.toml --simulate" in outputs[1]
+    assert re.search(r"bit-exact\W+yes", outputs[2])
     design = json.loads((tmp_path / "build" / "net" / "design.json").read_text())
     streams = {item["name"]: item for item in design["streams"] + design["constants"]}
     assert streams["linear_0_data_out_0"]["parallelism"] == [1, 8]

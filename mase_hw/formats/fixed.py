@@ -32,7 +32,7 @@ MAX_WIDTH_BITS = 32
 MAX_EXACT_BITS = 62
 MAX_FRAC_WIDTH = 64
 # Widths that a choice of formats tries.
-TRIED_WIDTHS = range(4, 21)
+TRIED_WIDTHS = (*range(4, 21), 24, 28)
 # Elements that are encoded at a time.
 ENCODED_ELEMENTS = 1 << 22
 
