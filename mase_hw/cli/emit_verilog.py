@@ -104,17 +104,18 @@ def emit_verilog(
     check_tools(engine if simulate else None, synth)
     subject = load_subject(model, display, weights)
     settings = given.settle(subject, asked, memory, memory_style)
-    mg = subject.mg
+    mg, lanes = subject.mg, with_targets(settings.parallelism, targets)
     if formats is not None:
         from mase_hw.cli.fit import automatic
 
-        mg = automatic(subject, display, formats, given.quantize, settings.parallelism, min_sqnr)
+        found = automatic(subject, display, formats, given.quantize, lanes, min_sqnr)
+        mg, lanes = found.graph, found.parallelism
     with display.stages(subject.mg.name):
         project = emit(
             mg,
             output=output or Path("build") / subject.mg.name,
             config=settings.quantize if formats is None else None,
-            parallelism=with_targets(settings.parallelism, targets),
+            parallelism=lanes,
             multipliers=multipliers,
             memory=settings.memory,
             queues=settings.queues,

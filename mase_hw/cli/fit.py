@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mase_hw.cli._options import Config, Model, Parallelism
+from mase_hw.cli._options import Clock, Config, Model, Parallelism, TargetFps, TargetInterval
 from mase_hw.cli._progress import Display
 from mase_hw.cli.compress import DataOption, JsonOption, WeightsOption
 
 if TYPE_CHECKING:
     from mase_hw.cli._model import Subject
-    from mase_hw.graph import MaseGraph
     from mase_hw.precision import Fitted
 
 # Rows that are printed; all of them are in the file.
@@ -48,6 +47,9 @@ def fit(
     formats: Formats = None,
     config: Config = None,
     parallelism: Parallelism = None,
+    target_interval: TargetInterval = None,
+    target_fps: TargetFps = None,
+    clock: Clock = None,
     weights: WeightsOption = None,
     data: DataOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the measurement.")] = 0,
@@ -58,7 +60,7 @@ def fit(
     Writes formats.toml, which emit-verilog --config takes, formats.csv and a figure of the front.
     Without a bound of what may be lost, the best agreement within --max-lut and --max-bram.
     """
-    from mase_hw.cli._model import load_subject, read_config, read_parallelism
+    from mase_hw.cli._model import load_subject, read_config, read_parallelism, with_targets
     from mase_hw.precision.report import check_folder, head, to_dict, write
 
     display = Display(quiet=json_output)
@@ -67,6 +69,10 @@ def fit(
     subject = load_subject(model, display, weights)
     folder = output or Path("build") / f"{subject.mg.name}-formats"
     check_folder(folder)
+    lanes = given.settle(subject, asked).parallelism
+    targets = {"target_interval": target_interval, "target_fps": target_fps, "clock": clock}
+    if asked is None and any(value is not None for value in targets.values()):
+        lanes = lanes if isinstance(lanes, dict) else "auto"
     goal = {"min_sqnr": min_sqnr, "max_drop": max_drop, "max_lut": max_lut, "max_bram": max_bram}
     found = find(
         subject,
@@ -74,7 +80,7 @@ def fit(
         data,
         **goal,
         formats=None if formats is None else [word.strip() for word in formats.split(",")],
-        parallelism=given.settle(subject, asked).parallelism,
+        parallelism=with_targets(lanes, targets),
         seed=seed,
         output=folder,
     )
@@ -97,8 +103,8 @@ def automatic(
     config: Any,
     parallelism: Any,
     min_sqnr: float | None,
-) -> MaseGraph:
-    """Return the graph in the formats that keep a model, for `--formats auto`.
+) -> Fitted:
+    """Return the formats that keep a model, for `--formats auto`.
 
     Raises:
         ConfigError: for another word, or formats that a file gives.
@@ -112,7 +118,7 @@ def automatic(
             "--formats auto finds number formats, and --config gives them, too; give one of them"
         )
     wanted = DEFAULT_SQNR if min_sqnr is None else min_sqnr
-    return find(subject, display, min_sqnr=wanted, parallelism=parallelism).graph
+    return find(subject, display, min_sqnr=wanted, parallelism=parallelism)
 
 
 def find(subject: Subject, display: Display, data: str | None = None, **asked: Any) -> Fitted:

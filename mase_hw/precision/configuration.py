@@ -110,11 +110,14 @@ def uniform_points(tried: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any
                 yield label, {"name": name, **given}
 
 
-def to_toml(config: Mapping[str, Any], head: Sequence[str]) -> str:
+def to_toml(
+    config: Mapping[str, Any], parallelism: int | str | Mapping[str, Any], head: Sequence[str]
+) -> str:
     """Return a configuration as the text of a file that `--config` takes.
 
     Args:
         config: by name of the node.
+        parallelism: written where it is a table of its own.
         head: lines of comment.
     """
     lines = [*(f"# {line}".rstrip() for line in head), "[quantize]"]
@@ -124,6 +127,13 @@ def to_toml(config: Mapping[str, Any], head: Sequence[str]) -> str:
             continue
         lines += ["", f"[quantize.{json.dumps(name)}.config]"]
         lines += [f"{key} = {_text(value)}" for key, value in item["config"].items()]
+    if isinstance(parallelism, Mapping):
+        whole = {key: value for key, value in parallelism.items() if not isinstance(value, Mapping)}
+        lines += ["", "[parallelism]", *(f"{key} = {_text(v)}" for key, v in whole.items())]
+        for name, entry in parallelism.items():
+            if isinstance(entry, Mapping) and entry:
+                lines += ["", f"[parallelism.{json.dumps(name)}]"]
+                lines += [f"{key} = {_text(value)}" for key, value in entry.items()]
     return "\n".join(lines) + "\n"
 
 

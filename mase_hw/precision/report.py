@@ -12,7 +12,7 @@ from mase_hw._drawing import save_figure
 from mase_hw._results import check_result, result_file
 from mase_hw.precision.configuration import to_toml
 from mase_hw.precision.evaluation import Result
-from mase_hw.precision.fit import Fitted, Row
+from mase_hw.precision.fitted import Fitted, Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def write(found: Fitted, folder: Path) -> Path:
     """
     path = folder / CONFIG
     with result_file(path) as made:
-        made.write_text(to_toml(found.config, head(found)))
+        made.write_text(to_toml(found.config, found.parallelism, head(found)))
     with result_file(folder / TABLE) as made, made.open("w", newline="") as file:
         writer = csv.DictWriter(file, [item.name for item in fields(Row)])
         writer.writeheader()

@@ -316,3 +316,21 @@ def test_configurations_hold_what_is_chosen() -> None:
         specs = quantized.call(quantized.node(item.node.name))
         found = {**specs.operands, **specs.results}[item.name].format
         assert found == item.options[-1].number_format
+
+
+def test_formats_and_parallelism_meet_a_rate_together(tmp_path: Path) -> None:
+    graph = perceptron()
+    asked = {"default": "auto", "target_interval": 40}
+    found = fit_formats(graph, min_sqnr=25, parallelism=asked, formats=["fixed"])
+    path = write(found, tmp_path)
+    tables = tomllib.loads(path.read_text())
+    project = mase_hw.emit_verilog(
+        graph,
+        output=tmp_path / "net",
+        config=tables["quantize"],
+        parallelism=tables["parallelism"],
+    )
+    assert project.design.interval_cycles <= 40
+    assert found.result.sqnr_db >= 25
+    with pytest.raises(ConfigError, match="max_lut and max_bram"):
+        fit_formats(graph, min_sqnr=25, parallelism={"default": "auto", "max_dsp": 3})
