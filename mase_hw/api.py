@@ -117,13 +117,14 @@ def emit_verilog(
     else:
         mg = trace(model, example_inputs, name=name)
     check_finite(mg)
+    configured = mg.has_formats or not says_nothing(config)
     if not (mg.has_formats and says_nothing(config)):
         mg = quantize(mg, config, data=data, reuse=reuse)
     else:
         mg = measured(mg, data)
         mg = with_laps(mg) if reuse else mg
     check_sqnr(mg, min_sqnr)
-    warned = warnings(mg)
+    warned = warnings(mg, configured=configured)
     mg = to_hardware(
         mg,
         parallelism=parallelism,

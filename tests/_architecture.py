@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hardware",),
     ("emit",),
     ("sim", "proof", "exporters"),
-    ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
+    ("models", "data", "training", "search", "pipelines", "precision", "kernels", "nn"),
     ("api", "experiments", "report", "doctor", "cli", "__init__", "tutorials"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
