@@ -27,7 +27,9 @@ if TYPE_CHECKING:
         synthesize,
     )
     from mase_hw.errors import MaseError
+    from mase_hw.exporters import export_onnx
     from mase_hw.graph import MaseGraph, trace
+    from mase_hw.precision import fit_formats
     from mase_hw.search import search
 
 __version__ = "0.1.0"
@@ -38,6 +40,8 @@ _VERBS = {
     "compare": "mase_hw.api",
     "compress": "mase_hw.api",
     "emit_verilog": "mase_hw.api",
+    "export_onnx": "mase_hw.exporters",
+    "fit_formats": "mase_hw.precision",
     "prune": "mase_hw.api",
     "quantize": "mase_hw.api",
     "route": "mase_hw.api",
@@ -53,6 +57,8 @@ __all__ = [
     "compare",
     "compress",
     "emit_verilog",
+    "export_onnx",
+    "fit_formats",
     "prune",
     "quantize",
     "route",

@@ -29,13 +29,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("approximation",),
     ("cells",),
     ("ops",),
+    ("importers",),
     ("graph",),
     ("timing",),
     ("passes",),
     ("hardware",),
     ("emit",),
-    ("sim", "proof"),
-    ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
+    ("sim", "proof", "exporters"),
+    ("models", "data", "training", "search", "pipelines", "precision", "kernels", "nn"),
     ("api", "experiments", "report", "doctor", "cli", "__init__", "tutorials"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}

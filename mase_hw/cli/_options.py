@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-MODEL_HELP = "A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
+MODEL_HELP = "A registered name, file.py:factory (runs the file), a .pt2, .onnx or .mase file."
 
 Model = Annotated[str, typer.Argument(help=MODEL_HELP)]
 Config = Annotated[

@@ -56,6 +56,10 @@ def emit_verilog(
     device: Device = "generic",
     reuse: Reuse = False,
     min_sqnr: MinSqnr = None,
+    formats: Annotated[
+        str | None,
+        typer.Option(help="auto: find formats that keep --min-sqnr (30), as the command fit does."),
+    ] = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -100,12 +104,18 @@ def emit_verilog(
     check_tools(engine if simulate else None, synth)
     subject = load_subject(model, display, weights)
     settings = given.settle(subject, asked, memory, memory_style)
+    mg, lanes = subject.mg, with_targets(settings.parallelism, targets)
+    if formats is not None:
+        from mase_hw.cli.fit import automatic
+
+        found = automatic(subject, display, formats, given.quantize, lanes, min_sqnr)
+        mg, lanes = found.graph, found.parallelism
     with display.stages(subject.mg.name):
         project = emit(
-            subject.mg,
+            mg,
             output=output or Path("build") / subject.mg.name,
-            config=settings.quantize,
-            parallelism=with_targets(settings.parallelism, targets),
+            config=settings.quantize if formats is None else None,
+            parallelism=lanes,
             multipliers=multipliers,
             memory=settings.memory,
             queues=settings.queues,

@@ -90,6 +90,7 @@ def _entry(node: Node) -> Entry:
         software=known.software,
         pruned=known.pruned,
         declared=known.declared,
+        exact=known.exact,
         folded=known.folded,
         asked=known.asked,
     )
@@ -244,4 +245,10 @@ def _refitted(own: MaseMetadata, given: MaseMetadata) -> MaseMetadata:
             )
         )
         common = replace(common, operands=operands, results=results)
-    return replace(own, common=common, software=given.software, declared=given.declared)
+    return replace(
+        own,
+        common=common,
+        software=given.software,
+        declared=given.declared,
+        exact=given.exact,
+    )

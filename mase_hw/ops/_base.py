@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -505,6 +505,18 @@ class Operator(ABC):
         `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
         """
         return Call(name, self, operands, results, constants, arguments)
+
+
+@runtime_checkable
+class AddsUp(Protocol):
+    """What operators say whose results are sums of elements, over a whole number."""
+
+    def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
+        """Yield, for each kind of result, how many elements of each operand, and the divisor.
+
+        Elements that are subtracted count below zero. A result that is one of several elements is
+        as many kinds.
+        """
 
 
 def _are(names: Sequence[str]) -> str:

@@ -19,7 +19,9 @@ from mase_hw.geometry.blocks import block_axis, is_block
 from mase_hw.ops._base import Call
 
 GUARD = "sum_guard_bits"
-OPTIONS = {GUARD: range(49)}
+# Whether integers with a scale get the codes of the exact scales, or are refused.
+EXACT = "exact"
+OPTIONS = {GUARD: range(49), EXACT: range(2)}
 
 
 @dataclass(frozen=True)
