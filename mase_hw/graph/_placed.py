@@ -230,7 +230,7 @@ class _Run:
         ]
 
     def __call__(self, base: Tensor, source: Any) -> Tensor:
-        """Write the rows of `source` into `base`, row by row of the batch."""
+        """Run the call on another base and another source."""
         name = _MOVES[self.node.target]
         given = {**self.given, "self": base, name: source}
         known = dict(map_arg(given, lambda item: self.known[item]))

@@ -62,12 +62,12 @@ class Fitted:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The configuration."""
+        """The configuration that `emit-verilog` takes."""
         return self.result.config
 
     @property
     def graph(self) -> MaseGraph:
-        """The quantised graph."""
+        """The graph in the fitted formats."""
         return self.result.graph
 
 

@@ -32,10 +32,9 @@ def measure_agreement_analysis_pass(
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Run a graph with its formats and without, side by side, and note how far they are apart.
 
-    The float model is this graph with nothing rounded but what the model rounds itself, and fills as
-    the user has them. Sums alone
-    are kept, so that memory holds one part of a batch. A graph that keeps a state takes batches as
-    inferences one after another.
+    The float model is this graph with nothing rounded but what the model rounds itself, and fills
+    as the user has them. Sums alone are kept, so that memory holds one part of a batch. A graph
+    that keeps a state takes batches as inferences one after another.
 
     Args:
         mg: a graph with formats.
