@@ -36,6 +36,7 @@ NAMES = (
 )
 SECTION = re.compile(r"^    # \d+\. ", re.MULTILINE)
 DRAWS = re.compile(r"\.draw\(|savefig\(|compress\(")
+PREFIXES = re.compile(rf"/[\w./-]+/site-packages/|{re.escape(str(ROOT))}/")
 SHOW = '''from IPython.display import SVG, display
 
 shown = set()
@@ -67,7 +68,7 @@ def clean(made: NotebookNode) -> None:
             for item in cell.outputs:
                 shown = item.get("data", item)
                 for kind in {"text", "image/svg+xml"} & shown.keys():
-                    shown[kind] = re.sub(r"/[\w./-]+/site-packages/", "", shown[kind])
+                    shown[kind] = re.sub(PREFIXES, "", shown[kind])
 
 
 def notebook_path(name: str) -> Path:
