@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from mase_hw.data import Split
+from mase_hw.deploy.bus import BusOptions, write_bus
 from mase_hw.emit.flow import measured, quantize, to_hardware, with_laps
 from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
@@ -66,6 +68,7 @@ def emit_verilog(
     name: str | None = None,
     reuse: bool = False,
     min_sqnr: float | None = None,
+    bus: BusOptions | str | None = None,
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -87,6 +90,7 @@ def emit_verilog(
             quantised graph is used as it is: give `quantize` the same.
         min_sqnr: the least signal over error against the float model, in decibels, that every
             output must have on `data`, or on the example inputs.
+        bus: bus ports round the top, such as `axi-stream`, see `mase_hw.deploy.bus.BusOptions`.
 
     Returns:
         The project: its folder, design and annotated graph.
@@ -96,6 +100,7 @@ def emit_verilog(
             nothing is written then.
     """
     check_folder(Path(output).absolute())
+    options = BusOptions(bus) if isinstance(bus, str) else bus
     if isinstance(model, MaseGraph):
         mg = model
     elif example_inputs is None:
@@ -118,7 +123,13 @@ def emit_verilog(
         queues=queues,
         device=device,
     )
-    project = write_project(mg, Path(output), testbench=write_testbench, warnings=warned)
+    project = write_project(
+        mg,
+        Path(output),
+        testbench=write_testbench,
+        additions=[partial(write_bus, options=options)] if options else [],
+        warnings=warned,
+    )
     for note in (*batch_notes(mg), *warned):
         _logger.warning("%s", note)
     return project

@@ -55,3 +55,14 @@ MinSqnr = Annotated[
         help="Fail where an output has less signal over error against the float model.",
     ),
 ]
+Bus = Annotated[
+    str | None,
+    typer.Option(help="Bus ports round the top: axi-stream (with registers on AXI4-Lite)."),
+]
+BusWidth = Annotated[
+    int | None,
+    typer.Option(help="With --bus: bits of every stream. [default: one word a beat]"),
+]
+OwnClock = Annotated[
+    bool, typer.Option("--own-clock", help="With --bus: the design has another clock.")
+]

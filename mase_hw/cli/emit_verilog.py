@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from mase_hw.cli._options import (
+    Bus,
+    BusWidth,
     Clock,
     Config,
     Device,
@@ -20,6 +22,7 @@ from mase_hw.cli._options import (
     MinSqnr,
     Model,
     Multipliers,
+    OwnClock,
     Parallelism,
     Reuse,
     TargetFps,
@@ -56,6 +59,9 @@ def emit_verilog(
     device: Device = "generic",
     reuse: Reuse = False,
     min_sqnr: MinSqnr = None,
+    bus: Bus = None,
+    bus_width: BusWidth = None,
+    own_clock: OwnClock = False,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -82,6 +88,7 @@ def emit_verilog(
         with_targets,
     )
     from mase_hw.cli._report import check_tools, evaluate, print_report
+    from mase_hw.deploy.bus import bus_options
     from mase_hw.emit.project import check_folder
 
     display = Display(quiet=json_output)
@@ -94,6 +101,7 @@ def emit_verilog(
         "max_dsp": max_dsp,
         "max_bram": max_bram,
     }
+    ports = bus_options(bus, bus_width, own_clock=own_clock)
     asked = None if parallelism is None else read_parallelism(parallelism)
     if output is not None:
         check_folder(output.absolute())
@@ -112,6 +120,7 @@ def emit_verilog(
             device=device,
             reuse=reuse,
             min_sqnr=min_sqnr,
+            bus=ports,
         )
     report = evaluate(
         project,

@@ -32,6 +32,7 @@ DESIGN_FILE = "design.json"
 TESTBENCH_INFERENCES = 8
 
 TestbenchWriter = Callable[[Path, DesignSummary, Mapping[str, Tensor], Mapping[str, Tensor]], None]
+Addition = Callable[[Path, DesignSummary], None]
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def write_project(
     folder: Path,
     *,
     testbench: TestbenchWriter | None = None,
+    additions: Sequence[Addition] = (),
     warnings: Sequence[Note] = (),
 ) -> Project:
     """Write the project of an annotated graph, or nothing.
@@ -68,6 +70,7 @@ def write_project(
         folder: must not exist, be empty, or be a project of ours, which is replaced; files that
             others put there stay.
         testbench: writes the testbench of a project.
+        additions: write what else belongs to it, such as bus ports, one after the other.
         warnings: what the project has to say of itself.
 
     Raises:
@@ -90,6 +93,8 @@ def write_project(
             _write(mg, design, work)
             if testbench is not None:
                 _write_testbench(mg, work, testbench)
+            for add in additions:
+                add(work, DesignSummary.load(work))
             Manifest.of(work).write(work)
             with alone_in(folder.parent):
                 _check_writable(folder)

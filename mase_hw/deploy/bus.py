@@ -1,0 +1,189 @@
+"""Bus ports round the top of a project: which there are, and writing them beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mase_hw._registry import nearest
+from mase_hw._resources import template_environment
+from mase_hw.deploy.packets import Packet
+from mase_hw.emit.design import DesignSummary
+from mase_hw.emit.modules import with_inner_texts
+from mase_hw.errors import ConfigError
+from mase_hw.timing.memory import ExternalMemory
+
+WIDTHS = tuple(8 << power for power in range(8))
+MOST_PORTS = 8
+KINDS: Mapping[str, str] = {"axi-stream": "top_axis"}
+BUS_FOLDER = "bus"
+REGISTERS = "mase_control"
+
+
+@dataclass(frozen=True)
+class BusOptions:
+    """What a user asks for.
+
+    Attributes:
+        kind: `axi-stream`.
+        width_bits: of every stream of the bus; None for one word a beat.
+        own_clock: whether the design has another clock than the bus.
+    """
+
+    kind: str
+    width_bits: int | None = None
+    own_clock: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ConfigError(f"no bus is called {self.kind!r}; {nearest(self.kind, KINDS)}")
+        if self.width_bits is not None and self.width_bits not in WIDTHS:
+            raise ConfigError(
+                f"a bus of {self.width_bits} bits does not exist; allowed: "
+                f"{', '.join(map(str, WIDTHS))}"
+            )
+
+
+def bus_options(
+    kind: str | None, width_bits: int | None, *, own_clock: bool = False
+) -> BusOptions | None:
+    """Return what the options of a command ask for; None for no bus.
+
+    Raises:
+        ConfigError: for an option of a bus without one, or one that is not allowed.
+    """
+    if kind is not None:
+        return BusOptions(kind, width_bits, own_clock)
+    given = {"--bus-width": width_bits is not None, "--own-clock": own_clock}
+    for name, is_given in given.items():
+        if is_given:
+            raise ConfigError(f"{name} belongs to bus ports: add --bus {' or '.join(KINDS)}")
+    return None
+
+
+@dataclass(frozen=True)
+class Bus:
+    """The bus ports of a design, frozen before rendering.
+
+    Attributes:
+        options: what was asked for.
+        inputs: packets of the inputs.
+        outputs: packets of the outputs.
+        core_hash: SHA-256 of all that computes.
+        external: the memory of constants outside, if any.
+    """
+
+    options: BusOptions
+    inputs: tuple[Packet, ...]
+    outputs: tuple[Packet, ...]
+    core_hash: str
+    external: ExternalMemory | None = None
+
+    @classmethod
+    def of(cls, folder: Path, summary: DesignSummary, options: BusOptions) -> Bus:
+        """Return the bus ports of a project that lies in `folder`.
+
+        Raises:
+            ConfigError: for more streams than the registers can tell apart.
+            EmissionError: for a stream that no packet can hold.
+        """
+        for what, streams in (("inputs", summary.inputs), ("outputs", summary.outputs)):
+            if len(streams) > MOST_PORTS:
+                raise ConfigError(
+                    f"the design has {len(streams)} {what}; the registers of a bus tell "
+                    f"{MOST_PORTS} apart"
+                )
+        inputs, outputs = (
+            tuple(Packet.of(stream, options.width_bits) for stream in streams)
+            for streams in (summary.inputs, summary.outputs)
+        )
+        return cls(options, inputs, outputs, core_hash(folder), summary.external)
+
+    @property
+    def module(self) -> str:
+        """The module of the wrapped design."""
+        return KINDS[self.options.kind]
+
+    @property
+    def description(self) -> tuple[int, ...]:
+        """The words that the registers show of all streams."""
+        return tuple(word for item in (*self.inputs, *self.outputs) for word in item.description)
+
+    @cached_property
+    def hash(self) -> int:
+        """64 bits that tell the design with this bus from any other."""
+        ports = [item.to_dict() for item in (*self.inputs, *self.outputs)]
+        text = json.dumps([self.core_hash, self.options.kind, ports], sort_keys=True)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the key `bus` of `design.json`."""
+        return {
+            "kind": self.options.kind,
+            "module": self.module,
+            "files": f"{BUS_FOLDER}/files.f",
+            "hash": f"{self.hash:016x}",
+            "own_clock": self.options.own_clock,
+            "inputs": [item.to_dict() for item in self.inputs],
+            "outputs": [item.to_dict() for item in self.outputs],
+        }
+
+
+def core_hash(folder: Path) -> str:
+    """Return the SHA-256 of the sources and memory images of a project."""
+    digest = hashlib.sha256()
+    names = sorted(path for path in folder.rglob("*") if path.suffix in (".sv", ".mem", ".bin"))
+    for path in names:
+        where = path.relative_to(folder)
+        if where.parts[0] in ("rtl", "mem", "top.sv"):
+            digest.update(
+                f"{where.as_posix()}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
+            )
+    return digest.hexdigest()
+
+
+def write_bus(folder: Path, summary: DesignSummary, options: BusOptions) -> None:
+    """Write the bus ports of a project into it, and tell them in `design.json`."""
+    bus = Bus.of(folder, summary, options)
+    target = folder / BUS_FOLDER
+    target.mkdir()
+    text = render_bus(bus)
+    (target / f"{bus.module}.sv").write_text(text)
+    for path in sorted(registers_folder().iterdir()):
+        if path.stem.startswith(REGISTERS):
+            (target / path.name).write_bytes(path.read_bytes())
+    core = (folder / "files.f").read_text().split()
+    inner = with_inner_texts([bus.module], {bus.module: text})
+    own = [name for name in inner if name != bus.module and f"rtl/{name}.sv" not in core]
+    for name in own:
+        (target / f"{name}.sv").write_text(inner[name])
+    packages = [f"{BUS_FOLDER}/{REGISTERS}_pkg.sv"]
+    files = [
+        *packages,
+        *core,
+        *(f"{BUS_FOLDER}/{name}.sv" for name in (REGISTERS, *own, bus.module)),
+    ]
+    (target / "files.f").write_text("".join(f"{name}\n" for name in files))
+    driver = folder / "driver"
+    driver.mkdir()
+    for path in sorted(Path(__file__).with_name("driver").glob("*.py")):
+        (driver / path.name).write_bytes(path.read_bytes())
+    design = json.loads((folder / "design.json").read_text())
+    design["bus"] = bus.to_dict()
+    (folder / "design.json").write_text(json.dumps(design, indent=2) + "\n")
+
+
+def registers_folder() -> Path:
+    """Return the folder of the register map and of what is generated from it."""
+    return Path(__file__).with_name("registers")
+
+
+def render_bus(bus: Bus) -> str:
+    """Return the SystemVerilog of the wrapped design."""
+    template = template_environment().get_template("axi_stream.sv.j2")
+    return template.render(bus=bus)
