@@ -59,11 +59,6 @@ class Bench:
             for n in range(len(self.ports["outputs"]))
         ]
         self.lite = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, **active)
-        for item in (*self.sources, *self.sinks, self.lite):
-            for name in ("log", "write_if", "read_if"):
-                if hasattr(item, name):
-                    inner = getattr(item, name)
-                    getattr(inner, "log", inner).setLevel("WARNING")
         self.checkers = [
             ChannelChecker(dut, dut.aclk, f"{kind}_axis_{n}_t", STREAM, dut.aresetn)
             for kind, count in (("s", len(self.sources)), ("m", len(self.sinks)))
@@ -188,15 +183,15 @@ async def wrong_packets(dut: Any) -> None:
     inputs, expected = vectors()
     packets = [port.pack(item) for port, item in zip(bench.ports["inputs"], inputs, strict=True)]
     word = bench.ports["inputs"][0].bus_bytes
+    right = packets[0][1]
     faults = {
-        "short": (packets[0][1][:-word], 0x000001),
-        "long": (np.concatenate([packets[0][1], packets[0][1][:1]]), 0x000100),
-        "very long": (np.tile(packets[0][1], 5), 0x000100),
+        "long": (np.concatenate([right, np.resize(right, word)]), 0x000100),
+        "very long": (np.tile(right, 5), 0x000100),
     }
-    if len(packets[0][1]) <= word:
-        del faults["short"]
+    if len(right) > word:
+        faults["short"] = (right[:-word], 0x000001)
     if word > 1:
-        faults["empty byte"] = (packets[0][1], 0x010000)
+        faults["empty byte"] = (right, 0x010000)
     for name, (wrong, bit) in faults.items():
         await bench.write("CONTROL", 1)
         await Timer(400, "ns")

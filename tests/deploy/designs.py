@@ -10,6 +10,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.deploy.bus import BusOptions
+from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.project import Project, load_reference
 
 Factory = Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]
@@ -63,7 +64,7 @@ def pair() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 
 MXINT = {
     "by": "type",
-    "default": {"config": {"name": "mxint", "data_in_width": 8, "data_in_block_size": [1, 4]}},
+    "default": {"config": {"name": "mxint", "data_in_width": 8, "data_in_block_size": 2}},
 }
 FACTORIES: dict[str, Factory] = {
     "perceptron": perceptron,
@@ -88,14 +89,16 @@ def vectors(
     """Return random codes of every input, and what the integer reference makes of them."""
     reference = load_reference(project)
     generator = torch.Generator().manual_seed(seed)
-    from mase_hw.emit.design import DesignSummary
-
     summary = DesignSummary.load(project)
     inputs = [
         item.spec.quantized.random_codes((count, *item.spec.shape), generator)
         for item in summary.inputs
     ]
     results = reference(inputs)
-    return [item.numpy() for item in inputs], [
-        results[item.node].numpy() for item in summary.outputs
-    ]
+    expected = [results[item.node] for item in summary.outputs]
+    return [_items(item) for item in inputs], [_items(item) for item in expected]
+
+
+def _items(codes: torch.Tensor) -> np.ndarray:
+    """Return `[inferences, *shape]` without a batch dimension of 1."""
+    return (codes[:, 0] if codes.dim() > 2 and codes.shape[1] == 1 else codes).numpy()

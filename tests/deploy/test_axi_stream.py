@@ -8,7 +8,7 @@ import pytest
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.emit.design import DesignSummary
 from tests.deploy.designs import emit, vectors
-from tests.deploy.simulation import run_cocotb, save_vectors
+from tests.deploy.simulation import build, run_cocotb, save_vectors
 
 pytest.importorskip("cocotbext.axi")
 
@@ -28,17 +28,14 @@ def test_results_are_equal_under_pauses(name: str, tmp_path: Path) -> None:
     project = emit(design, tmp_path / "net", bus, **options).folder
     inputs, outputs = vectors(project, 40)
     report = tmp_path / "report.json"
-    count = run_cocotb(
-        project,
-        "top_axis",
-        "tests.deploy.axis_cocotb",
-        project / "bus" / "files.f",
-        build=tmp_path / "build",
-        environment={
-            "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", inputs, outputs)),
-            "BUS_REPORT": str(report),
-        },
-    )
+    (tmp_path / "build").mkdir()
+    files = project / "bus" / "files.f"
+    executable = build(project, "top_axis", files, tmp_path / "build")
+    environment = {
+        "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", inputs, outputs)),
+        "BUS_REPORT": str(report),
+    }
+    count = run_cocotb(executable, project, "tests.deploy.axis_cocotb", environment)
     assert count == 5
     found = json.loads(report.read_text())["interval"]
     if not bus.own_clock:
