@@ -128,6 +128,7 @@ async def _equal(bench: Bench, inputs: list[np.ndarray], expected: list[np.ndarr
     task = cocotb.start_soon(bench.receive(len(inputs[0])))
     await bench.send(packets)
     found = await task
+    bench.check_rules()
     for port, rows, codes in zip(bench.ports["outputs"], found, expected, strict=True):
         wanted = codes.reshape(-1, *port.item_shape)
         np.testing.assert_array_equal(port.unpack(rows), wanted)
@@ -145,7 +146,6 @@ async def random_pauses(dut: Any) -> None:
     assert await bench.read("INFERENCES_OUT") == len(inputs[0])
     assert await bench.read("STATUS") & 1 == 0
     assert await bench.read("ERROR") == 0
-    bench.check_rules()
     assert all(checker.moves for checker in bench.checkers if "axis" in checker.prefix)
 
 
