@@ -20,7 +20,11 @@ from mase_hw.timing.memory import ExternalMemory
 
 WIDTHS = tuple(8 << power for power in range(8))
 MOST_PORTS = 8
-KINDS: Mapping[str, str] = {"axi-stream": "top_axis"}
+# What wraps the top, by the word a command uses: module, template, whether it has registers.
+KINDS: Mapping[str, tuple[str, str, bool]] = {
+    "axi-stream": ("top_axis", "axi_stream.sv.j2", True),
+    "uart": ("top_uart", "uart.sv.j2", False),
+}
 BUS_FOLDER = "bus"
 REGISTERS = "mase_control"
 
@@ -30,7 +34,7 @@ class BusOptions:
     """What a user asks for.
 
     Attributes:
-        kind: `axi-stream`.
+        kind: one of `KINDS`.
         width_bits: of every stream of the bus; None for one word a beat.
         own_clock: whether the design has another clock than the bus.
     """
@@ -42,6 +46,10 @@ class BusOptions:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ConfigError(f"no bus is called {self.kind!r}; {nearest(self.kind, KINDS)}")
+        if self.kind == "uart" and self.own_clock:
+            raise ConfigError("a serial line has no clock: leave --own-clock out")
+        if self.kind == "uart" and self.width_bits not in (None, 8):
+            raise ConfigError(f"a serial line moves bytes; {self.width_bits} bits were asked for")
         if self.width_bits is not None and self.width_bits not in WIDTHS:
             raise ConfigError(
                 f"a bus of {self.width_bits} bits does not exist; allowed: "
@@ -98,8 +106,11 @@ class Bus:
                     f"the design has {len(streams)} {what}; the registers of a bus tell "
                     f"{MOST_PORTS} apart"
                 )
+        if options.kind == "uart" and summary.external is not None:
+            raise ConfigError("weights outside the chip need a memory, which a serial line is not")
+        width = 8 if options.kind == "uart" else options.width_bits
         inputs, outputs = (
-            tuple(Packet.of(stream, options.width_bits) for stream in streams)
+            tuple(Packet.of(stream, width) for stream in streams)
             for streams in (summary.inputs, summary.outputs)
         )
         return cls(options, inputs, outputs, core_hash(folder), summary.external)
@@ -107,7 +118,12 @@ class Bus:
     @property
     def module(self) -> str:
         """The module of the wrapped design."""
-        return KINDS[self.options.kind]
+        return KINDS[self.options.kind][0]
+
+    @property
+    def has_registers(self) -> bool:
+        """Whether it is controlled through registers."""
+        return KINDS[self.options.kind][2]
 
     @property
     def description(self) -> tuple[int, ...]:
@@ -154,24 +170,24 @@ def write_bus(folder: Path, summary: DesignSummary, options: BusOptions) -> None
     target.mkdir()
     text = render_bus(bus)
     (target / f"{bus.module}.sv").write_text(text)
-    for path in sorted(registers_folder().iterdir()):
-        if path.stem.startswith(REGISTERS):
-            (target / path.name).write_bytes(path.read_bytes())
     core = (folder / "files.f").read_text().split()
     inner = with_inner_texts([bus.module], {bus.module: text})
     own = [name for name in inner if name != bus.module and f"rtl/{name}.sv" not in core]
     for name in own:
         (target / f"{name}.sv").write_text(inner[name])
-    packages = [f"{BUS_FOLDER}/{REGISTERS}_pkg.sv"]
-    files = [
-        *packages,
-        *core,
-        *(f"{BUS_FOLDER}/{name}.sv" for name in (REGISTERS, *own, bus.module)),
-    ]
+    registers = bus.has_registers
+    if registers:
+        for path in sorted(registers_folder().glob(f"{REGISTERS}*")):
+            (target / path.name).write_bytes(path.read_bytes())
+    before = [f"{BUS_FOLDER}/{REGISTERS}_pkg.sv"] if registers else []
+    after = [*([REGISTERS] if registers else []), *own, bus.module]
+    files = [*before, *core, *(f"{BUS_FOLDER}/{name}.sv" for name in after)]
     (target / "files.f").write_text("".join(f"{name}\n" for name in files))
     driver = folder / "driver"
     driver.mkdir()
-    for path in sorted(Path(__file__).with_name("driver").glob("*.py")):
+    for path in sorted(Path(__file__).with_name("driver").iterdir()):
+        if path.suffix not in (".py", ".cpp"):
+            continue
         (driver / path.name).write_bytes(path.read_bytes())
     design = json.loads((folder / "design.json").read_text())
     design["bus"] = bus.to_dict()
@@ -185,5 +201,5 @@ def registers_folder() -> Path:
 
 def render_bus(bus: Bus) -> str:
     """Return the SystemVerilog of the wrapped design."""
-    template = template_environment().get_template("axi_stream.sv.j2")
-    return template.render(bus=bus)
+    _, template, _ = KINDS[bus.options.kind]
+    return template_environment().get_template(template).render(bus=bus)

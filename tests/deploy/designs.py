@@ -83,9 +83,7 @@ def emit(name: str, folder: Path, bus: BusOptions, **options: Any) -> Project:
     return mase_hw.emit_verilog(model, inputs, output=folder, bus=bus, **options)
 
 
-def vectors(
-    project: Path, count: int, seed: int = 0
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def vectors(project: Path, count: int, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return random codes of every input, and what the integer reference makes of them."""
     reference = load_reference(project)
     generator = torch.Generator().manual_seed(seed)

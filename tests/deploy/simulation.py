@@ -12,6 +12,7 @@ import numpy as np
 from cocotb_tools import config
 from cocotb_tools.check_results import get_results
 
+from mase_hw.deploy.driver.simulated import CLOCKS_PER_BIT, TIMEOUT_BITS
 from mase_hw.sim.build import SOURCE_GROUPS
 from mase_hw.sim.compiling import NO_WARNINGS, SLOW_FLAGS, compile_source, defines, run_tool
 from mase_hw.sim.runtime import headers_ahead, runtime_includes, runtime_objects
@@ -22,11 +23,47 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def build(project: Path, module: str, files: Path, folder: Path, *options: str) -> Path:
     """Return the executable of `module` for cocotb, made of the sources that `files` lists."""
+    libraries = find_cocotb().parent / "libs"
+    return _built(
+        project,
+        module,
+        files,
+        folder,
+        find_cocotb() / "lib" / "verilator" / "verilator.cpp",
+        ("--vpi", "--public-flat-rw", "--timescale", "1ns/1ps", *options),
+        (f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lcocotbvpi_verilator"),
+    )
+
+
+def build_pins(project: Path, folder: Path) -> Path:
+    """Return the program of the emitted driver that is a design at its serial pins."""
+    clocks = f"-GCLOCKS_PER_BIT={CLOCKS_PER_BIT}"
+    return _built(
+        project,
+        "top_uart",
+        project / "bus" / "files.f",
+        folder,
+        project / "driver" / "pins.cpp",
+        (clocks, f"-GTIMEOUT_BITS={TIMEOUT_BITS}"),
+        defined=(f"-DCLOCKS_PER_BIT={CLOCKS_PER_BIT}",),
+    )
+
+
+def _built(
+    project: Path,
+    module: str,
+    files: Path,
+    folder: Path,
+    main: Path,
+    options: Sequence[str],
+    libraries: Sequence[str] = (),
+    defined: Sequence[str] = (),
+) -> Path:
+    """Verilate, compile without optimising, and link with a main."""
     verilator, compiler = find_verilator(), find_compiler()
-    command = [str(verilator.command), "--cc", "--vpi", "--public-flat-rw", "--make", "json"]
-    command += ["--prefix", "Vtop", "--top-module", module, "--Mdir", str(folder)]
-    command += ["-Wno-fatal", "-Werror-USERERROR", "--timescale", "1ns/1ps", *options]
-    command += files.read_text().split()
+    command = [str(verilator.command), "--cc", "--make", "json", "--prefix", "Vtop"]
+    command += ["--top-module", module, "--Mdir", str(folder)]
+    command += ["-Wno-fatal", "-Werror-USERERROR", *options, *files.read_text().split()]
     run_tool(command, "verilating", project, verilator.environment)
     listed = json.loads((folder / "Vtop.json").read_text())["sources"]
     paths = {
@@ -37,18 +74,16 @@ def build(project: Path, module: str, files: Path, folder: Path, *options: str) 
     own = [*paths["fast"], *paths["slow"]]
     unit.write_text("".join(f'#include "{folder / path.name}"\n' for path in own))
     flags = [*SLOW_FLAGS, *headers_ahead(verilator, compiler, SLOW_FLAGS), *defines(waves=False)]
-    flags += [*NO_WARNINGS, f"-isystem{folder}", *runtime_includes(verilator)]
-    main = find_cocotb() / "lib" / "verilator" / "verilator.cpp"
+    flags += [*NO_WARNINGS, f"-isystem{folder}", *runtime_includes(verilator), *defined]
     objects = []
     for source in (unit, main):
         objects.append(folder / f"{source.stem}.o")
         compile_source(compiler, flags, source, objects[-1])
     names = [path.name for path in paths["runtime"] if "dpi" not in path.name]
     objects += runtime_objects(verilator, compiler, names)
-    libraries = find_cocotb().parent / "libs"
-    tail = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lcocotbvpi_verilator", "-pthread"]
     target = folder / module
-    run_tool([compiler.command, "-o", str(target), *map(str, objects), *tail], "linking")
+    tail = [*map(str, objects), *libraries, "-pthread"]
+    run_tool([compiler.command, "-o", str(target), *tail], "linking")
     return target
 
 

@@ -10,7 +10,7 @@ It needs Python 3.10 and numpy; a serial port also pyserial, a Zynq board pynq, 
 device Verilator and a C++ compiler. The layout of packets is read from `design.json`.
 """
 
-from .layout import DriverError, Port, TimedOut, WrongDesign
+from .layout import DriverError, Port, TimedOutError, WrongDesignError
 from .model import Model
 
-__all__ = ["DriverError", "Model", "Port", "TimedOut", "WrongDesign"]
+__all__ = ["DriverError", "Model", "Port", "TimedOutError", "WrongDesignError"]

@@ -19,11 +19,11 @@ class DriverError(Exception):
     """What a device or an array lacks: the message says what was found and what is allowed."""
 
 
-class TimedOut(DriverError):
+class TimedOutError(DriverError):
     """A device did not answer in time."""
 
 
-class WrongDesign(DriverError):
+class WrongDesignError(DriverError):
     """The device holds another design than this driver was made for."""
 
 

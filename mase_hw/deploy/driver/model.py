@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .layout import Codes, DriverError, Octets, Port, Reals, WrongDesign
+from .layout import Codes, DriverError, Octets, Port, Reals, WrongDesignError
 
 
 class Device(Protocol):
@@ -30,7 +30,7 @@ class Device(Protocol):
             outputs: what comes back.
 
         Raises:
-            TimedOut: when no answer comes.
+            TimedOutError: when no answer comes.
             DriverError: when the device reports an error.
         """
 
@@ -43,7 +43,7 @@ class Model:
         project: the emitted folder; the one above this package where it is not given.
 
     Raises:
-        WrongDesign: when the device holds another design.
+        WrongDesignError: when the device holds another design.
         DriverError: when the folder is no project with a bus.
     """
 
@@ -61,7 +61,7 @@ class Model:
         self.device = device
         found = device.identify()
         if found != self.hash:
-            raise WrongDesign(
+            raise WrongDesignError(
                 f"the device holds the design {found:016x}, this driver is for {self.hash:016x}: "
                 "load the bitstream of this project, or take the driver of that one"
             )
