@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 from torch import nn
 
 from mase_hw.data import Split
+from mase_hw.deploy.board import Board, load_board, make_bitstream, write_board
 from mase_hw.deploy.bus import BusOptions, write_bus
 from mase_hw.emit.flow import measured, quantize, to_hardware, with_laps
 from mase_hw.emit.preflight import batch_notes
-from mase_hw.emit.project import Project, check_folder, write_project
+from mase_hw.emit.project import Addition, Project, check_folder, write_project
 from mase_hw.emit.warnings import check_sqnr, warnings
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
@@ -69,6 +70,7 @@ def emit_verilog(
     reuse: bool = False,
     min_sqnr: float | None = None,
     bus: BusOptions | str | None = None,
+    board: Board | None = None,
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -91,6 +93,7 @@ def emit_verilog(
         min_sqnr: the least signal over error against the float model, in decibels, that every
             output must have on `data`, or on the example inputs.
         bus: bus ports round the top, such as `axi-stream`, see `mase_hw.deploy.bus.BusOptions`.
+        board: the board that the design is for, which has a serial line.
 
     Returns:
         The project: its folder, design and annotated graph.
@@ -100,7 +103,7 @@ def emit_verilog(
             nothing is written then.
     """
     check_folder(Path(output).absolute())
-    options = BusOptions(bus) if isinstance(bus, str) else bus
+    options = BusOptions("uart") if board else BusOptions(bus) if isinstance(bus, str) else bus
     if isinstance(model, MaseGraph):
         mg = model
     elif example_inputs is None:
@@ -127,12 +130,59 @@ def emit_verilog(
         mg,
         Path(output),
         testbench=write_testbench,
-        additions=[partial(write_bus, options=options)] if options else [],
+        additions=_additions(options, board),
         warnings=warned,
     )
     for note in (*batch_notes(mg), *warned):
         _logger.warning("%s", note)
     return project
+
+
+def _additions(bus: BusOptions | None, board: Board | None) -> list[Addition]:
+    """Return what writes the bus ports of a project, and the top of a board."""
+    found: list[Addition] = [partial(write_bus, options=bus)] if bus else []
+    return [*found, partial(write_board, board=board)] if board else found
+
+
+def build(
+    model: nn.Module | MaseGraph,
+    example_inputs: Any = None,
+    *,
+    board: Board | str,
+    output: str | Path,
+    parallelism: int | str | Mapping[str, Any] | None = None,
+    seeds: int = 1,
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> tuple[Project, RouteReport]:
+    """Write a project for a board, and its bitstream beside it, `OUTPUT.bit`.
+
+    Args:
+        model: see `emit_verilog`.
+        example_inputs: see `emit_verilog`.
+        board: a board, its name, or the path of its file.
+        output: folder to write.
+        parallelism: see `emit_verilog`; the fastest within the budget of the board if not given.
+        seeds: placements to try; the fastest is taken.
+        progress: called with what goes on.
+        options: see `emit_verilog`.
+
+    Returns:
+        The project, and what placing and routing gave.
+
+    Raises:
+        MaseError: for a design that does not fit the board or its clock.
+    """
+    chosen = load_board(board) if isinstance(board, str) else board
+    if parallelism is None:
+        parallelism = {"default": "auto", **(chosen.budget or {})}
+    project = emit_verilog(
+        model, example_inputs, output=output, parallelism=parallelism, board=chosen, **options
+    )
+    folder = project.folder
+    bitstream = folder.with_name(f"{folder.name}.bit")
+    report = make_bitstream(folder, chosen, bitstream, seeds=seeds, progress=progress)
+    return project, report
 
 
 def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGraph:
