@@ -38,7 +38,7 @@ def build(
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Write MODEL for a board with a serial line, and its bitstream OUTPUT.bit beside the folder."""
+    """Write MODEL for a board, behind a serial line, and its bitstream OUTPUT.bit beside it."""
     from mase_hw.api import build as build_for
     from mase_hw.cli._model import load_subject, read_config, read_parallelism
     from mase_hw.deploy.board import load_board, with_clock

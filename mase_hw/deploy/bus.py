@@ -12,6 +12,7 @@ from typing import Any
 
 from mase_hw._registry import nearest
 from mase_hw._resources import template_environment
+from mase_hw.deploy.c_header import render_header
 from mase_hw.deploy.packets import Packet
 from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.modules import with_inner_texts
@@ -189,6 +190,7 @@ def write_bus(folder: Path, summary: DesignSummary, options: BusOptions) -> None
         if path.suffix not in (".py", ".cpp"):
             continue
         (driver / path.name).write_bytes(path.read_bytes())
+    (driver / "mase_driver.h").write_text(render_header(bus, summary.name))
     design = json.loads((folder / "design.json").read_text())
     design["bus"] = bus.to_dict()
     (folder / "design.json").write_text(json.dumps(design, indent=2) + "\n")

@@ -51,10 +51,10 @@ class Port:
     def places(self) -> Codes:
         """The element in each lane, `[beats, lanes]` of one inference; -1 for padding."""
         order, (rows, columns) = self._stream["order"], self._stream["parallelism"]
-        index = np.arange(math.prod(self.shape), dtype=np.int64)
+        index: Codes = np.arange(math.prod(self.shape), dtype=np.int64)
         if order is not None:
             index = index.reshape(order["view"]).transpose(order["axes"])
-        *_, height, width = (1, 1, *self._stream["stream_shape"])
+        height, width = [1, 1, *map(int, self._stream["stream_shape"])][-2:]
         index = index.reshape(-1, height, width)
         index = np.pad(
             index, ((0, 0), (0, -height % rows), (0, -width % columns)), constant_values=-1
@@ -165,11 +165,12 @@ class Port:
 def _bits(numbers: Codes, width_bits: int) -> Octets:
     """Return the bits of numbers, those of each one after the other, low bits first."""
     bits = numbers[..., None] >> np.arange(width_bits) & 1
-    return bits.astype(np.uint8).reshape(*numbers.shape[:-1], -1)
+    return bits.astype(np.uint8).reshape(*numbers.shape[:-1], numbers.shape[-1] * width_bits)
 
 
 def _numbers(bits: Octets, width_bits: int) -> Codes:
     """Undo `_bits`, without signs."""
-    parts = bits.reshape(*bits.shape[:-1], -1, width_bits).astype(np.int64)
+    count = bits.shape[-1] // width_bits
+    parts = bits.reshape(*bits.shape[:-1], count, width_bits).astype(np.int64)
     total: Codes = (parts << np.arange(width_bits)).sum(axis=-1)
     return total

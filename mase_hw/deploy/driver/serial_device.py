@@ -41,11 +41,7 @@ class SerialDevice:
     def __init__(
         self, line: str | Line, baud: int = 115_200, timeout_s: float = 2.0, tries: int = 3
     ) -> None:
-        if isinstance(line, str):
-            import serial
-
-            line = serial.Serial(line, baud, timeout=timeout_s)
-        self._line: Line = line
+        self._line = _opened(line, baud, timeout_s) if isinstance(line, str) else line
         self._timeout_s, self._tries, self._sequence, self._hash = timeout_s, tries, 0, 0
 
     def identify(self) -> int:
@@ -110,3 +106,11 @@ class SerialDevice:
                     f"{len(data)} of {size} bytes of an answer came within {self._timeout_s:g} s"
                 )
         return data
+
+
+def _opened(name: str, baud: int, timeout_s: float) -> Line:
+    """Open a port by its name."""
+    import serial
+
+    line: Line = serial.Serial(name, baud, timeout=timeout_s)
+    return line
