@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from mase_hw.data import Split
-from mase_hw.deploy.board import Board, load_board, make_bitstream, write_board
-from mase_hw.deploy.bus import BusOptions, write_bus
+from mase_hw.deploy.board import Board, load_board, make_bitstream
+from mase_hw.deploy.bus import BusOptions
+from mase_hw.deploy.deployment import Deployment
 from mase_hw.emit.flow import measured, quantize, to_hardware, with_laps
 from mase_hw.emit.preflight import batch_notes
-from mase_hw.emit.project import Addition, Project, check_folder, write_project
+from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.emit.warnings import check_sqnr, warnings
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
@@ -69,8 +69,7 @@ def emit_verilog(
     name: str | None = None,
     reuse: bool = False,
     min_sqnr: float | None = None,
-    bus: BusOptions | str | None = None,
-    board: Board | None = None,
+    deployment: Deployment | str | None = None,
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -92,8 +91,8 @@ def emit_verilog(
             quantised graph is used as it is: give `quantize` the same.
         min_sqnr: the least signal over error against the float model, in decibels, that every
             output must have on `data`, or on the example inputs.
-        bus: bus ports round the top, such as `axi-stream`, see `mase_hw.deploy.bus.BusOptions`.
-        board: the board that the design is for, which has a serial line.
+        deployment: what else is written, see `mase_hw.deploy.deployment.Deployment`; or the word
+            for bus ports round the top, such as `axi-stream`.
 
     Returns:
         The project: its folder, design and annotated graph.
@@ -103,7 +102,8 @@ def emit_verilog(
             nothing is written then.
     """
     check_folder(Path(output).absolute())
-    options = BusOptions("uart") if board else BusOptions(bus) if isinstance(bus, str) else bus
+    if isinstance(deployment, str):
+        deployment = Deployment(BusOptions(deployment))
     if isinstance(model, MaseGraph):
         mg = model
     elif example_inputs is None:
@@ -130,18 +130,12 @@ def emit_verilog(
         mg,
         Path(output),
         testbench=write_testbench,
-        additions=_additions(options, board),
+        additions=[deployment.for_graph(mg)] if deployment else [],
         warnings=warned,
     )
     for note in (*batch_notes(mg), *warned):
         _logger.warning("%s", note)
     return project
-
-
-def _additions(bus: BusOptions | None, board: Board | None) -> list[Addition]:
-    """Return what writes the bus ports of a project, and the top of a board."""
-    found: list[Addition] = [partial(write_bus, options=bus)] if bus else []
-    return [*found, partial(write_board, board=board)] if board else found
 
 
 def build(
@@ -177,7 +171,12 @@ def build(
     if parallelism is None:
         parallelism = {"default": "auto", **(chosen.budget or {})}
     project = emit_verilog(
-        model, example_inputs, output=output, parallelism=parallelism, board=chosen, **options
+        model,
+        example_inputs,
+        output=output,
+        parallelism=parallelism,
+        deployment=Deployment(board=chosen),
+        **options,
     )
     folder = project.folder
     bitstream = folder.with_name(f"{folder.name}.bit")

@@ -34,8 +34,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("passes",),
     ("hardware",),
     ("emit",),
-    ("deploy",),
     ("sim", "proof"),
+    ("deploy",),
     ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
     ("api", "experiments", "doctor", "cli", "__init__", "tutorials"),
 )

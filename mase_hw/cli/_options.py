@@ -57,7 +57,7 @@ MinSqnr = Annotated[
 ]
 Bus = Annotated[
     str | None,
-    typer.Option(help="Bus ports round the top: axi-stream (with registers on AXI4-Lite)."),
+    typer.Option(help="Bus ports round the top: axi-stream (and registers on AXI4-Lite) or uart."),
 ]
 BusWidth = Annotated[
     int | None,
@@ -65,4 +65,11 @@ BusWidth = Annotated[
 ]
 OwnClock = Annotated[
     bool, typer.Option("--own-clock", help="With --bus: the design has another clock.")
+]
+PlainVerilog = Annotated[
+    bool, typer.Option("--verilog", help="Also write plain Verilog-2005, with a testbench.")
+]
+Projects = Annotated[
+    bool,
+    typer.Option("--projects", help="Also write files of FuseSoC, Vivado, Quartus and LiteX."),
 ]

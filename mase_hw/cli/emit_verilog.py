@@ -24,6 +24,8 @@ from mase_hw.cli._options import (
     Multipliers,
     OwnClock,
     Parallelism,
+    PlainVerilog,
+    Projects,
     Reuse,
     TargetFps,
     TargetInterval,
@@ -62,6 +64,8 @@ def emit_verilog(
     bus: Bus = None,
     bus_width: BusWidth = None,
     own_clock: OwnClock = False,
+    verilog: PlainVerilog = False,
+    projects: Projects = False,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -89,6 +93,7 @@ def emit_verilog(
     )
     from mase_hw.cli._report import check_tools, evaluate, print_report
     from mase_hw.deploy.bus import bus_options
+    from mase_hw.deploy.deployment import Deployment
     from mase_hw.emit.project import check_folder
 
     display = Display(quiet=json_output)
@@ -101,7 +106,9 @@ def emit_verilog(
         "max_dsp": max_dsp,
         "max_bram": max_bram,
     }
-    ports = bus_options(bus, bus_width, own_clock=own_clock)
+    around = Deployment(
+        bus_options(bus, bus_width, own_clock=own_clock), verilog=verilog, projects=projects
+    )
     asked = None if parallelism is None else read_parallelism(parallelism)
     if output is not None:
         check_folder(output.absolute())
@@ -120,7 +127,7 @@ def emit_verilog(
             device=device,
             reuse=reuse,
             min_sqnr=min_sqnr,
-            bus=ports,
+            deployment=around,
         )
     report = evaluate(
         project,

@@ -164,9 +164,8 @@ def core_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def write_bus(folder: Path, summary: DesignSummary, options: BusOptions) -> None:
+def write_bus(folder: Path, summary: DesignSummary, bus: Bus) -> None:
     """Write the bus ports of a project into it, and tell them in `design.json`."""
-    bus = Bus.of(folder, summary, options)
     target = folder / BUS_FOLDER
     target.mkdir()
     text = render_bus(bus)

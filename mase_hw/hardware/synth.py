@@ -156,6 +156,26 @@ def synthesize(
     return _report(modules, nodes, target, entry)
 
 
+def plain_verilog(project: Path, path: Path, entry: Entry | None = None) -> None:
+    """Write a project as one file of Verilog-2005 that keeps its modules; memories are inside.
+
+    Args:
+        project: folder with the sources and `mem/`.
+        path: file to write.
+        entry: where to begin; the top.
+
+    Raises:
+        SynthesisError: when Yosys fails.
+    """
+    entry = entry or Entry()
+    commands = [
+        f"read_slang --best-effort-hierarchy --top {entry.module} -U SYNTHESIS -f {entry.files}",
+        "proc",
+        f'write_verilog -noattr "{path.absolute()}"',
+    ]
+    _run_yosys(commands, project, None)
+
+
 def _nodes_by_instance(project: Path) -> dict[str, str]:
     """Read which graph node each instance of the top belongs to."""
     path = project / "design.json"

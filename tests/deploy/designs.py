@@ -10,6 +10,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.deploy.bus import BusOptions
+from mase_hw.deploy.deployment import Deployment
 from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.project import Project, load_reference
 
@@ -75,12 +76,15 @@ FACTORIES: dict[str, Factory] = {
 }
 
 
-def emit(name: str, folder: Path, bus: BusOptions, **options: Any) -> Project:
+def emit(
+    name: str, folder: Path, bus: BusOptions | None, *, around: Any = None, **options: Any
+) -> Project:
     """Write a design of `FACTORIES` behind bus ports."""
     model, inputs = FACTORIES[name]()
+    deployment = around or Deployment(bus)
     if name == "mxint":
         options = {"config": MXINT, "parallelism": 2, **options}
-    return mase_hw.emit_verilog(model, inputs, output=folder, bus=bus, **options)
+    return mase_hw.emit_verilog(model, inputs, output=folder, deployment=deployment, **options)
 
 
 def vectors(project: Path, count: int, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
