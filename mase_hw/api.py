@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ def emit_verilog(
     reuse: bool = False,
     min_sqnr: float | None = None,
     deployment: Deployment | str | None = None,
+    reload: Sequence[str] = (),
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -93,6 +94,7 @@ def emit_verilog(
             output must have on `data`, or on the example inputs.
         deployment: what else is written, see `mase_hw.deploy.deployment.Deployment`; or the word
             for bus ports round the top, such as `axi-stream`.
+        reload: layers whose weights can be loaded at run time, or `["all"]`.
 
     Returns:
         The project: its folder, design and annotated graph.
@@ -131,6 +133,7 @@ def emit_verilog(
         Path(output),
         testbench=write_testbench,
         additions=[deployment.for_graph(mg)] if deployment else [],
+        reload=reload,
         warnings=warned,
     )
     for note in (*batch_notes(mg), *warned):

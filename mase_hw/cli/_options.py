@@ -73,3 +73,9 @@ Projects = Annotated[
     bool,
     typer.Option("--projects", help="Also write files of FuseSoC, Vivado, Quartus and LiteX."),
 ]
+Reload = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NODES", help="Layers whose weights can be loaded later: names with commas, or all."
+    ),
+]

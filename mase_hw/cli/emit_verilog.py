@@ -26,6 +26,7 @@ from mase_hw.cli._options import (
     Parallelism,
     PlainVerilog,
     Projects,
+    Reload,
     Reuse,
     TargetFps,
     TargetInterval,
@@ -66,6 +67,7 @@ def emit_verilog(
     own_clock: OwnClock = False,
     verilog: PlainVerilog = False,
     projects: Projects = False,
+    reload: Reload = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -128,6 +130,7 @@ def emit_verilog(
             reuse=reuse,
             min_sqnr=min_sqnr,
             deployment=around,
+            reload=reload.split(",") if reload else (),
         )
     report = evaluate(
         project,

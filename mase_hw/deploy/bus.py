@@ -14,7 +14,7 @@ from mase_hw._registry import nearest
 from mase_hw._resources import template_environment
 from mase_hw.deploy.c_header import render_header
 from mase_hw.deploy.packets import Packet
-from mase_hw.emit.design import DesignSummary
+from mase_hw.emit.design import DesignSummary, Load
 from mase_hw.emit.modules import with_inner_texts
 from mase_hw.errors import ConfigError
 from mase_hw.timing.memory import ExternalMemory
@@ -85,6 +85,7 @@ class Bus:
         outputs: packets of the outputs.
         core_hash: SHA-256 of all that computes.
         external: the memory of constants outside, if any.
+        loads: memories whose words can be loaded.
     """
 
     options: BusOptions
@@ -92,6 +93,7 @@ class Bus:
     outputs: tuple[Packet, ...]
     core_hash: str
     external: ExternalMemory | None = None
+    loads: tuple[Load, ...] = ()
 
     @classmethod
     def of(cls, folder: Path, summary: DesignSummary, options: BusOptions) -> Bus:
@@ -107,6 +109,10 @@ class Bus:
                     f"the design has {len(streams)} {what}; the registers of a bus tell "
                     f"{MOST_PORTS} apart"
                 )
+        if summary.loads and (options.kind != "axi-stream" or options.own_clock):
+            raise ConfigError(
+                "weights are loaded through the registers of --bus axi-stream, without --own-clock"
+            )
         if options.kind == "uart" and summary.external is not None:
             raise ConfigError("weights outside the chip need a memory, which a serial line is not")
         width = 8 if options.kind == "uart" else options.width_bits
@@ -114,7 +120,7 @@ class Bus:
             tuple(Packet.of(stream, width) for stream in streams)
             for streams in (summary.inputs, summary.outputs)
         )
-        return cls(options, inputs, outputs, core_hash(folder), summary.external)
+        return cls(options, inputs, outputs, core_hash(folder), summary.external, summary.loads)
 
     @property
     def module(self) -> str:

@@ -20,6 +20,7 @@ from mase_hw.emit.design import Design, DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest, keep_foreign
 from mase_hw.emit.modules import check_instances, module_texts
 from mase_hw.emit.preflight import Note
+from mase_hw.emit.reload import reloadable_design
 from mase_hw.emit.render import render_top
 from mase_hw.errors import CacheError, EmissionError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -58,6 +59,7 @@ def write_project(
     *,
     testbench: TestbenchWriter | None = None,
     additions: Sequence[Addition] = (),
+    reload: Sequence[str] = (),
     warnings: Sequence[Note] = (),
 ) -> Project:
     """Write the project of an annotated graph, or nothing.
@@ -71,6 +73,7 @@ def write_project(
             others put there stay.
         testbench: writes the testbench of a project.
         additions: write what else belongs to it, such as bus ports, one after the other.
+        reload: layers whose constants can be loaded at run time, or `all`.
         warnings: what the project has to say of itself.
 
     Raises:
@@ -82,7 +85,7 @@ def write_project(
             _recover(folder)
     check_folder(folder)
     stage("cycles")
-    design = build_design(mg)
+    design = reloadable_design(mg, reload) if reload else build_design(mg)
     stage("files")
     check_instances(design)
     try:

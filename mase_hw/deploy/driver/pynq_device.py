@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .layout import DriverError, Octets, Port, TimedOutError
+from .loading import load_image
 from .registers import CONTROL, ERROR, FIRST_WRONG, HASH_HIGH, HASH_LOW, MAGIC, MAGIC_WORD, STATUS
 
 # A channel of a DMA that never ends is looked at so often.
@@ -57,6 +58,15 @@ class PynqDevice:
         """Forget everything that is inside the design."""
         self._registers.write(CONTROL, 1)
         self._registers.write(ERROR, 0xFFFFFFFF)
+
+    def load(self, image: bytes) -> None:
+        """Give the design the weights of an image of `mase-hw pack-weights`.
+
+        Raises:
+            TimedOutError: when inferences do not come out of the design.
+            DriverError: when the image is of another design, or damaged.
+        """
+        load_image(self._registers, image, self._timeout_s)
 
     def run(self, inputs: Sequence[Octets], outputs: Sequence[Port]) -> list[Octets]:
         """Return the packets of each output, see `Device.run`."""

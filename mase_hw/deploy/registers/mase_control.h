@@ -138,7 +138,6 @@ extern "C" {
 #define MASE_CONTROL__WEIGHTS__VALUE_bm 0xffffffff
 #define MASE_CONTROL__WEIGHTS__VALUE_bp 0
 #define MASE_CONTROL__WEIGHTS__VALUE_bw 32
-#define MASE_CONTROL__WEIGHTS__VALUE_reset 0x0
 
 // addrmap - mase_control
 typedef struct __attribute__ ((__packed__)) {

@@ -213,10 +213,12 @@ module mase_control (
     end
 
     logic cpuif_req_masked;
+    logic external_pending;
 
     // Read & write latencies are balanced. Stalls not required
-    assign cpuif_req_stall_rd = '0;
-    assign cpuif_req_stall_wr = '0;
+    // except if external
+    assign cpuif_req_stall_rd = external_pending;
+    assign cpuif_req_stall_wr = external_pending;
     assign cpuif_req_masked = cpuif_req
                             & !(!cpuif_req_is_wr & cpuif_req_stall_rd)
                             & !(cpuif_req_is_wr & cpuif_req_stall_wr);
@@ -243,6 +245,8 @@ module mase_control (
     } decoded_reg_strb_t;
     decoded_reg_strb_t decoded_reg_strb;
     logic decoded_err;
+    logic decoded_req_is_external;
+
     logic [5:0] decoded_addr;
     logic decoded_req;
     logic decoded_req_is_wr;
@@ -252,6 +256,8 @@ module mase_control (
     always_comb begin
         automatic logic is_valid_addr;
         automatic logic is_valid_rw;
+        automatic logic is_external;
+        is_external = '0;
         is_valid_addr = '0;
         is_valid_rw = '0;
         decoded_reg_strb.MAGIC = cpuif_req_masked & (cpuif_addr == 6'h0) & !cpuif_req_is_wr;
@@ -297,9 +303,27 @@ module mase_control (
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 6'h34);
         is_valid_rw |= cpuif_req_masked & (cpuif_addr == 6'h34) & !cpuif_req_is_wr;
         decoded_reg_strb.WEIGHTS = cpuif_req_masked & (cpuif_addr == 6'h38) & cpuif_req_is_wr;
+        is_external |= cpuif_req_masked & (cpuif_addr == 6'h38) & cpuif_req_is_wr;
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 6'h38);
         is_valid_rw |= cpuif_req_masked & (cpuif_addr == 6'h38) & cpuif_req_is_wr;
         decoded_err = (~is_valid_addr | (is_valid_addr & ~is_valid_rw)) & decoded_req;
+        decoded_req_is_external = is_external;
+    end
+    logic external_wr_ack;
+    logic external_rd_ack;
+    always_ff @(posedge clk) begin
+        if(rst) begin
+            external_pending <= '0;
+        end else begin
+            if(decoded_req_is_external & ~external_wr_ack & ~external_rd_ack) external_pending <= '1;
+            else if(external_wr_ack | external_rd_ack) external_pending <= '0;
+            `ifndef SYNTHESIS
+                assert_bad_ext_wr_ack: assert(!external_wr_ack || (external_pending | decoded_req_is_external))
+                    else $error("An external wr_ack strobe was asserted when no external request was active");
+                assert_bad_ext_rd_ack: assert(!external_rd_ack || (external_pending | decoded_req_is_external))
+                    else $error("An external rd_ack strobe was asserted when no external request was active");
+            `endif
+        end
     end
 
     // Pass down signals to next stage
@@ -359,12 +383,6 @@ module mase_control (
                 logic load_next;
             } value;
         } INDEX;
-        struct {
-            struct {
-                logic [31:0] next;
-                logic load_next;
-            } value;
-        } WEIGHTS;
     } field_combo_t;
     field_combo_t field_combo;
 
@@ -405,11 +423,6 @@ module mase_control (
                 logic [7:0] value;
             } value;
         } INDEX;
-        struct {
-            struct {
-                logic [31:0] value;
-            } value;
-        } WEIGHTS;
     } field_storage_t;
     field_storage_t field_storage;
 
@@ -671,44 +684,52 @@ module mase_control (
         end
     end
     assign hwif_out.INDEX.value.value = field_storage.INDEX.value.value;
-    // Field: mase_control.WEIGHTS.value
-    always_comb begin
-        automatic logic [31:0] next_c;
-        automatic logic load_next_c;
-        next_c = field_storage.WEIGHTS.value.value;
-        load_next_c = '0;
-        if(decoded_reg_strb.WEIGHTS && decoded_req_is_wr) begin // SW write
-            next_c = (field_storage.WEIGHTS.value.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
-            load_next_c = '1;
-        end
-        field_combo.WEIGHTS.value.next = next_c;
-        field_combo.WEIGHTS.value.load_next = load_next_c;
-    end
-    always_ff @(posedge clk) begin
-        if(rst) begin
-            field_storage.WEIGHTS.value.value <= 32'h0;
-        end else begin
-            if(field_combo.WEIGHTS.value.load_next) begin
-                field_storage.WEIGHTS.value.value <= field_combo.WEIGHTS.value.next;
-            end
-        end
-    end
-    assign hwif_out.WEIGHTS.value.value = field_storage.WEIGHTS.value.value;
-    assign hwif_out.WEIGHTS.value.swmod = decoded_reg_strb.WEIGHTS && decoded_req_is_wr && |(decoded_wr_biten[31:0]);
+    // External register: mase_control.WEIGHTS
+
+    assign hwif_out.WEIGHTS.req = decoded_req_is_wr ? decoded_reg_strb.WEIGHTS : '0;
+    assign hwif_out.WEIGHTS.req_is_wr = decoded_req_is_wr;
+    assign hwif_out.WEIGHTS.wr_data = decoded_wr_data;
+    assign hwif_out.WEIGHTS.wr_biten = decoded_wr_biten;
 
     //--------------------------------------------------------------------------
     // Write response
     //--------------------------------------------------------------------------
-    assign cpuif_wr_ack = decoded_req & decoded_req_is_wr;
+    always_comb begin
+        automatic logic wr_ack;
+        wr_ack = '0;
+        wr_ack |= hwif_in.WEIGHTS.wr_ack;
+        external_wr_ack = wr_ack;
+    end
+    assign cpuif_wr_ack = external_wr_ack | (decoded_req & decoded_req_is_wr & ~decoded_req_is_external);
     // Writes are always granted with no error response
     assign cpuif_wr_err = decoded_err;
 
     //--------------------------------------------------------------------------
     // Readback
     //--------------------------------------------------------------------------
+    logic readback_external_rd_ack_c;
+    always_comb begin
+        automatic logic rd_ack;
+        rd_ack = '0;
+        
+        readback_external_rd_ack_c = rd_ack;
+    end
+
+    logic readback_external_rd_ack;
+
+    assign readback_external_rd_ack = readback_external_rd_ack_c;
 
     logic [5:0] rd_mux_addr;
-    assign rd_mux_addr = decoded_addr;
+    logic [5:0] pending_rd_addr;
+    // Hold read mux address to guarantee it is stable throughout any external accesses
+    always_ff @(posedge clk) begin
+        if(rst) begin
+            pending_rd_addr <= '0;
+        end else begin
+            if(decoded_req) pending_rd_addr <= decoded_addr;
+        end
+    end
+    assign rd_mux_addr = decoded_req ? decoded_addr : pending_rd_addr;
 
     logic readback_err;
     logic readback_done;
@@ -768,11 +789,12 @@ module mase_control (
             readback_data_var[31:0] = hwif_in.DESCRIPTION.value.next;
         end
         readback_data = readback_data_var;
-        readback_done = decoded_req & ~decoded_req_is_wr;
+        readback_done = decoded_req & ~decoded_req_is_wr & ~decoded_req_is_external;
         readback_err = decoded_err;
     end
 
-    assign cpuif_rd_ack = readback_done;
+    assign external_rd_ack = readback_external_rd_ack;
+    assign cpuif_rd_ack = readback_done | readback_external_rd_ack;
     assign cpuif_rd_data = readback_data;
     assign cpuif_rd_err = readback_err;
 endmodule

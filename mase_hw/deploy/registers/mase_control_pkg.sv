@@ -148,6 +148,10 @@ package mase_control_pkg;
     } mase_control__DESCRIPTION__in_t;
 
     typedef struct {
+        logic wr_ack;
+    } mase_control__WEIGHTS__external__in_t;
+
+    typedef struct {
         mase_control__HASH_LOW__in_t HASH_LOW;
         mase_control__HASH_HIGH__in_t HASH_HIGH;
         mase_control__PORTS__in_t PORTS;
@@ -158,6 +162,7 @@ package mase_control_pkg;
         mase_control__INFERENCES_OUT__in_t INFERENCES_OUT;
         mase_control__FIRST_WRONG__in_t FIRST_WRONG;
         mase_control__DESCRIPTION__in_t DESCRIPTION;
+        mase_control__WEIGHTS__external__in_t WEIGHTS;
     } mase_control__in_t;
 
     typedef struct {
@@ -190,19 +195,21 @@ package mase_control_pkg;
         mase_control__INDEX__value__out_t value;
     } mase_control__INDEX__out_t;
 
-    typedef struct {
+    typedef struct packed {
         logic [31:0] value;
-        logic swmod;
-    } mase_control__WEIGHTS__value__out_t;
+    } mase_control__WEIGHTS__external__fields__out_t;
 
     typedef struct {
-        mase_control__WEIGHTS__value__out_t value;
-    } mase_control__WEIGHTS__out_t;
+        logic req;
+        logic req_is_wr;
+        mase_control__WEIGHTS__external__fields__out_t wr_data;
+        mase_control__WEIGHTS__external__fields__out_t wr_biten;
+    } mase_control__WEIGHTS__external__out_t;
 
     typedef struct {
         mase_control__CONTROL__out_t CONTROL;
         mase_control__ERROR__out_t ERROR;
         mase_control__INDEX__out_t INDEX;
-        mase_control__WEIGHTS__out_t WEIGHTS;
+        mase_control__WEIGHTS__external__out_t WEIGHTS;
     } mase_control__out_t;
 endpackage
