@@ -13,27 +13,31 @@ from mase_hw.deploy import bus
 
 FOLDER = bus.registers_folder()
 SOURCE = FOLDER / f"{bus.REGISTERS}.rdl"
+MAPS = {bus.REGISTERS: False, bus.MEMORY_REGISTERS: True}
 DRIVER = FOLDER.parent / "driver" / "registers.py"
 
 
 def generate(folder: Path) -> None:
-    """Write the SystemVerilog, the C header, the page and the driver's table into a folder."""
-    name, command = bus.REGISTERS, [sys.executable, "-m", "peakrdl"]
-    options = ["--cpuif", "axi4-lite-flat", "--module-name", name, "--package-name", f"{name}_pkg"]
-    options += ["--err-if-bad-addr", "--err-if-bad-rw", "--default-reset", "rst"]
-    for arguments in (
-        ["regblock", str(SOURCE), "-o", str(folder), *options],
-        ["c-header", str(SOURCE), "-o", str(folder / f"{name}.h")],
-    ):
-        subprocess.run([*command, *arguments], check=True, capture_output=True)
-    registers = _registers()
-    (folder / f"{name}.md").write_text(_page(registers))
+    """Write the SystemVerilog, the C headers, the pages and the driver's table into a folder."""
+    for name, memory in MAPS.items():
+        chosen = [str(SOURCE), "--rename", name, *(["-D", "MEMORY=1"] if memory else [])]
+        options = ["--cpuif", "axi4-lite-flat", "--module-name", name]
+        options += ["--package-name", f"{name}_pkg", "--type-style", "hier"]
+        options += ["--err-if-bad-addr", "--err-if-bad-rw", "--default-reset", "rst"]
+        for arguments in (
+            ["regblock", *chosen, "-o", str(folder), *options],
+            ["c-header", *chosen, "-o", str(folder / f"{name}.h")],
+        ):
+            command = [sys.executable, "-m", "peakrdl", *arguments]
+            subprocess.run(command, check=True, capture_output=True)
+        registers = _registers(memory)
+        (folder / f"{name}.md").write_text(_page(registers))
     (folder / DRIVER.name).write_text(_table(registers))
 
 
-def _registers() -> list[RegNode]:
+def _registers(memory: bool) -> list[RegNode]:
     compiler = RDLCompiler()
-    compiler.compile_file(str(SOURCE))
+    compiler.compile_file(str(SOURCE), defines={"MEMORY": ""} if memory else {})
     return list(compiler.elaborate().top.registers())
 
 

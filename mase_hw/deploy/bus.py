@@ -20,14 +20,18 @@ from mase_hw.errors import ConfigError
 from mase_hw.timing.memory import ExternalMemory
 
 WIDTHS = tuple(8 << power for power in range(8))
+# Of bursts of 16 words, which lie in 4 KiB; 32 bits unless another width is asked for.
+MEMORY_WIDTHS = WIDTHS[2:]
 MOST_PORTS = 8
 # What wraps the top, by the word a command uses: module, template, whether it has registers.
 KINDS: Mapping[str, tuple[str, str, bool]] = {
     "axi-stream": ("top_axis", "axi_stream.sv.j2", True),
+    "axi-memory": ("top_memory", "axi_stream.sv.j2", True),
     "uart": ("top_uart", "uart.sv.j2", False),
 }
 BUS_FOLDER = "bus"
 REGISTERS = "mase_control"
+MEMORY_REGISTERS = "mase_memory_control"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,11 @@ class BusOptions:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ConfigError(f"no bus is called {self.kind!r}; {nearest(self.kind, KINDS)}")
+        if self.kind == "axi-memory" and (self.width_bits or 32) not in MEMORY_WIDTHS:
+            raise ConfigError(
+                f"a memory on AXI4 has no words of {self.width_bits} bits; allowed: "
+                f"{', '.join(map(str, MEMORY_WIDTHS))}"
+            )
         if self.kind == "uart" and self.own_clock:
             raise ConfigError("a serial line has no clock: leave --own-clock out")
         if self.kind == "uart" and self.width_bits not in (None, 8):
@@ -109,13 +118,18 @@ class Bus:
                     f"the design has {len(streams)} {what}; the registers of a bus tell "
                     f"{MOST_PORTS} apart"
                 )
-        if summary.loads and (options.kind != "axi-stream" or options.own_clock):
+        if summary.loads and (options.kind == "uart" or options.own_clock):
             raise ConfigError(
-                "weights are loaded through the registers of --bus axi-stream, without --own-clock"
+                "weights are loaded through the registers of --bus axi-stream or axi-memory, "
+                "without --own-clock"
             )
         if options.kind == "uart" and summary.external is not None:
             raise ConfigError("weights outside the chip need a memory, which a serial line is not")
-        width = 8 if options.kind == "uart" else options.width_bits
+        if options.kind == "axi-memory":
+            _check_memory(summary)
+        width = {"uart": 8, "axi-memory": options.width_bits or 32}.get(
+            options.kind, options.width_bits
+        )
         inputs, outputs = (
             tuple(Packet.of(stream, width) for stream in streams)
             for streams in (summary.inputs, summary.outputs)
@@ -131,6 +145,21 @@ class Bus:
     def has_registers(self) -> bool:
         """Whether it is controlled through registers."""
         return KINDS[self.options.kind][2]
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether inputs and results lie in a memory."""
+        return self.options.kind == "axi-memory"
+
+    @property
+    def registers(self) -> str:
+        """The module of its registers."""
+        return MEMORY_REGISTERS if self.in_memory else REGISTERS
+
+    @property
+    def address_bits(self) -> int:
+        """Bits of the addresses of registers."""
+        return 7 if self.in_memory else 6
 
     @property
     def description(self) -> tuple[int, ...]:
@@ -157,6 +186,21 @@ class Bus:
         }
 
 
+def _check_memory(summary: DesignSummary) -> None:
+    """Refuse a design that a start with two addresses cannot run.
+
+    Raises:
+        ConfigError: for several inputs or outputs, or weights outside the chip.
+    """
+    if len(summary.inputs) > 1 or len(summary.outputs) > 1:
+        raise ConfigError(
+            f"inputs and results in a memory are of designs with one of each; this one has "
+            f"{len(summary.inputs)} and {len(summary.outputs)}: take --bus axi-stream"
+        )
+    if summary.external is not None:
+        raise ConfigError("weights outside the chip have a port of their own: take axi-stream")
+
+
 def core_hash(folder: Path) -> str:
     """Return the SHA-256 of the sources and memory images of a project."""
     digest = hashlib.sha256()
@@ -181,12 +225,12 @@ def write_bus(folder: Path, summary: DesignSummary, bus: Bus) -> None:
     own = [name for name in inner if name != bus.module and f"rtl/{name}.sv" not in core]
     for name in own:
         (target / f"{name}.sv").write_text(inner[name])
-    registers = bus.has_registers
-    if registers:
-        for path in sorted(registers_folder().glob(f"{REGISTERS}*")):
+    registers = [bus.registers] if bus.has_registers else []
+    for name in registers:
+        for path in sorted(registers_folder().glob(f"{name}*")):
             (target / path.name).write_bytes(path.read_bytes())
-    before = [f"{BUS_FOLDER}/{REGISTERS}_pkg.sv"] if registers else []
-    after = [*([REGISTERS] if registers else []), *own, bus.module]
+    before = [f"{BUS_FOLDER}/{name}_pkg.sv" for name in registers]
+    after = [*registers, *own, bus.module]
     files = [*before, *core, *(f"{BUS_FOLDER}/{name}.sv" for name in after)]
     (target / "files.f").write_text("".join(f"{name}\n" for name in files))
     driver = folder / "driver"

@@ -42,7 +42,8 @@ module mase_weight_loader #(
 
   state_e state_q;
   // What memories hold outlasts a reset, and so does this.
-  logic whole_q = 1'b1;
+  logic whole_q;
+  initial whole_q = 1'b1;
   logic [31:0] left_q;
   logic [31:0] word_q;
   logic [2:0] bytes_q;

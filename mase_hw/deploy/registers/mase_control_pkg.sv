@@ -149,7 +149,7 @@ package mase_control_pkg;
 
     typedef struct {
         logic wr_ack;
-    } mase_control__WEIGHTS__external__in_t;
+    } mase_control__WEIGHTS__in_t;
 
     typedef struct {
         mase_control__HASH_LOW__in_t HASH_LOW;
@@ -162,7 +162,7 @@ package mase_control_pkg;
         mase_control__INFERENCES_OUT__in_t INFERENCES_OUT;
         mase_control__FIRST_WRONG__in_t FIRST_WRONG;
         mase_control__DESCRIPTION__in_t DESCRIPTION;
-        mase_control__WEIGHTS__external__in_t WEIGHTS;
+        mase_control__WEIGHTS__in_t WEIGHTS;
     } mase_control__in_t;
 
     typedef struct {
@@ -197,19 +197,19 @@ package mase_control_pkg;
 
     typedef struct packed {
         logic [31:0] value;
-    } mase_control__WEIGHTS__external__fields__out_t;
+    } mase_control__WEIGHTS__fields__out_t;
 
     typedef struct {
         logic req;
         logic req_is_wr;
-        mase_control__WEIGHTS__external__fields__out_t wr_data;
-        mase_control__WEIGHTS__external__fields__out_t wr_biten;
-    } mase_control__WEIGHTS__external__out_t;
+        mase_control__WEIGHTS__fields__out_t wr_data;
+        mase_control__WEIGHTS__fields__out_t wr_biten;
+    } mase_control__WEIGHTS__out_t;
 
     typedef struct {
         mase_control__CONTROL__out_t CONTROL;
         mase_control__ERROR__out_t ERROR;
         mase_control__INDEX__out_t INDEX;
-        mase_control__WEIGHTS__external__out_t WEIGHTS;
+        mase_control__WEIGHTS__out_t WEIGHTS;
     } mase_control__out_t;
 endpackage
