@@ -15,6 +15,7 @@ from pathlib import PurePath
 
 import torch
 
+from mase_hw._config_file import ALL
 from mase_hw._registry import nearest
 from mase_hw.cells import RomSource
 from mase_hw.cells.ram_source import RamSource
@@ -25,8 +26,6 @@ from mase_hw.formats import Format
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import PhysicalGraph, physical
-
-ALL = "all"
 
 
 def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:
