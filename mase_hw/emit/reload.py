@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import PurePath
 
 import torch
+from torch.fx import Node
 
 from mase_hw._config_file import ALL
 from mase_hw._registry import nearest
@@ -116,6 +117,7 @@ def _corners(mg: MaseGraph, chosen: Sequence[Constant]) -> list[MaseGraph]:
             number = call.operands[item.operand].quantized
             names = call.operator.operand_names
             held = dict(tensor_arguments(node, names))[item.operand]
+            assert isinstance(held, Node)
             tensor = copy.constant(held)
             code = _ends(number)[ends[operands.index(item.operand)]]
             with torch.no_grad():
