@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PACKAGE = ("mase_hw/", "rtl/")
 HIDDEN = (".", "build", "dist")
 
@@ -50,6 +51,11 @@ def pages() -> list[Path]:
         for path in {*ROOT.glob("*.md"), *ROOT.rglob("README.md")}
         if not any(part.startswith(HIDDEN) for part in path.relative_to(ROOT).parts[:-1])
     )
+
+
+def links(page: Path) -> list[str]:
+    """Return where the links and figures of a page lead, outside of its blocks of code."""
+    return LINK.findall(FENCE.sub("", page.read_text()))
 
 
 def blocks(page: str | Path) -> list[Block]:

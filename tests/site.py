@@ -13,21 +13,12 @@ from pathlib import Path
 import yaml
 
 from tests._architecture import MAPPED
-from tests._readme import ROOT, pages
+from tests._readme import ROOT, links, pages
 
 CONFIGURATION = ROOT / ".github" / "mkdocs.yml"
 PASSES = "mase_hw.passes"
 # Functions with the name of a module, which hides them from a reader of the sources.
 HIDDEN = ("mase_hw.graph.trace.trace", "mase_hw.search.study.search")
-# What pages link to or show, besides each other.
-LINKED = (
-    "*.svg",
-    "*.ipynb",
-    "figures/*.csv",
-    "bench/*.csv",
-    "LICENSE",
-    "hardware/targets/__init__.py",
-)
 
 
 def main() -> None:
@@ -79,12 +70,18 @@ def link_package(folder: Path) -> None:
 
 def write_pages(folder: Path) -> None:
     """Copy the pages and what they link to, and write those of the reference."""
-    linked = [path for pattern in LINKED for path in ROOT.glob(f"**/{pattern}")]
-    for path in [*pages(), *linked]:
+    copied, waiting = set[Path](), list(pages())
+    while waiting:
+        path = waiting.pop()
+        if path in copied or not path.is_file():
+            continue
+        copied.add(path)
         place = folder / path.relative_to(ROOT)
-        if not any(part.startswith((".", "build")) for part in place.relative_to(folder).parts):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
+        if path.suffix == ".md":
+            named = (link.partition("#")[0] for link in links(path) if "://" not in link)
+            waiting += [(path.parent / name).resolve() for name in named]
     reference = folder / "reference"
     reference.mkdir()
     names = reference_modules()

@@ -21,7 +21,7 @@ from mase_hw.search.pruners import PRUNERS
 from mase_hw.search.samplers import SAMPLERS
 from mase_hw.search.study import TABLES
 from tests._architecture import LAYERS
-from tests._readme import FENCE, ROOT, blocks, pages
+from tests._readme import FENCE, ROOT, blocks, links, pages
 from tests.bench import benchmarks
 from tests.figures import FIGURES, FOLDER
 
@@ -29,7 +29,6 @@ PAGES = pages()
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LANGUAGES = {"python", "sh", "toml", "text", "systemverilog"}
 COLUMNS, LINES = 100, 250
-LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=NAMES)
 
 
@@ -43,10 +42,6 @@ def anchors(page: Path) -> set[str]:
     slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
     assert len(set(slugs)) == len(slugs), f"{page} has a heading twice"
     return set(slugs)
-
-
-def links(page: Path) -> list[str]:
-    return LINK.findall(FENCE.sub("", page.read_text()))
 
 
 def broken(page: Path, link: str) -> str | None:
