@@ -81,7 +81,7 @@ class GrowingReplay(Stored):
     blocks: Growth
     sent: Growth
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """Every block as often as it is sent."""
         return self.blocks.count(beats) // self.sent.turns * self.sent.beats
 
@@ -125,7 +125,7 @@ class GrowingReorder(Stored):
         """Results of a tensor."""
         return len(self.last) // self.passes.turns * self.passes.beats
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """All passes of every tensor."""
         return beats // self.inputs * self._results
 
@@ -136,8 +136,8 @@ class GrowingReorder(Stored):
         return needs
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """Two whole tensors."""
-        return np.full(places.size, -1)
+        """Two whole tensors; the last beats of the one before may be on their way."""
+        return self._read(places) - Steps(self.latency).depth
 
     def _read(self, places: Cycles) -> Cycles:
         """The tensor two before."""
@@ -167,7 +167,7 @@ class GrowingFold(Fold):
         result: Cycles = come[self.needs("", come.size)] + self.latency
         return result
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """One for each sum."""
         return self.sums.count(beats)
 

@@ -107,9 +107,9 @@ class Motion(ABC):
     def lag(self) -> int:
         """Cycles from the last beat that a result needs to when the result is offered."""
 
-    def results(self, beats: int) -> int:
-        """Return the results that beats of its only input become."""
-        return self.needs("", beats).size
+    def results(self, beats: int, port: str = "") -> int:
+        """Return the results that beats of an input become, of its only one without a name."""
+        return self.needs(port, beats).size
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
         """Return what some results need, or some before them: `needs` without all the others."""
@@ -170,7 +170,7 @@ class Steps(Motion):
         """Of the pipeline."""
         return self.latency
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """As many."""
         return beats
 
@@ -227,7 +227,7 @@ class Replay(Motion):
         """A beat is read the cycle after it was stored."""
         return self.latency + 1
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """Every block again and again."""
         return beats * self.repeats
 
@@ -301,7 +301,7 @@ class Fold(Motion):
         """Of the pipeline."""
         return self.latency
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """One round for each `terms`."""
         return beats // self.terms
 
@@ -364,7 +364,7 @@ class Queue(Motion):
         """The cycle after it entered."""
         return 1
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """As many."""
         return beats
 
@@ -424,7 +424,7 @@ class Blocks(Motion):
         """Of the pipeline."""
         return self.latency
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """As many."""
         return beats
 
@@ -493,7 +493,7 @@ class Reorder(Motion):
         """A result is read the cycle after the last of its elements entered."""
         return self.latency + 1
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """All of them, as often as a tensor is sent."""
         return beats // self.inputs * len(self.last) * self.repeats
 

@@ -53,7 +53,7 @@ class Rows(Motion):
         """From a row's last beat through store and pipeline."""
         return self.delay + self.latency
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """As many."""
         return beats
 

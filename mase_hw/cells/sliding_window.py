@@ -73,7 +73,7 @@ class Sliding(Motion):
         """A beat is read the cycle after the last that it needs entered."""
         return READ.latency + 1
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """Those of every image."""
         return beats // self.window.inputs * self.window.beats
 
@@ -102,7 +102,7 @@ class Sliding(Motion):
         window = self.window
         image, limit = np.divmod(places - window.depth, window.inputs)
         position = image * window.positions + np.searchsorted(window.free, limit, side="right")
-        shown: Cycles = np.maximum(position, 0) * window.blocks * window.terms - 1
+        shown: Cycles = position * window.blocks * window.terms - 1
         return shown
 
     def _of_images(self, beats_of_one: Cycles, beats: int) -> Cycles:

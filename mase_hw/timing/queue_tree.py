@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from torch.fx import Node
 
 from mase_hw.geometry.beats import Cycles
+from mase_hw.timing.forks import Edge
 
-Edge = tuple[Node, str]
 # An operand, or None for a queue that only others follow; what it follows; its depth in beats.
 Late = tuple[Edge | None, int, int]
 
