@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import secrets
 import shutil
-import tempfile
-import time
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import platformdirs
 
 from mase_hw.errors import CacheError
 
 CACHE_VARIABLE = "MASE_HW_CACHE"
-PARTIAL = ".partial-"
-# A temporary folder is locked this soon after it was made.
-LOCKED_SECONDS = 60
+# Of temporary folders; 16 random digits follow.
+PARTIAL = ".partial-mase-hw-"
+# The file that proves a temporary folder ours. Its process holds its lock as long as it lives.
+MARKER = ".made-by-mase-hw"
+MARKER_BYTES = 4096
+# A folder of this name in a temporary folder was taken from its place: nobody removes it.
+TAKEN = "old"
 
 
 def cache_folder(name: str) -> Path:
@@ -58,8 +64,11 @@ def locked(path: Path) -> Iterator[None]:
     Raises:
         CacheError: when it cannot be made.
     """
+    lock = path.with_name(f"{path.name}.lock")
     try:
-        handle = path.with_name(f"{path.name}.lock").open("w")
+        # What a file of that name holds stays.
+        handle = lock.open("a")
+        os.utime(lock)
     except OSError as error:
         raise unusable(path.parent, error) from error
     with handle:
@@ -68,48 +77,114 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def scratch_folder(parent: Path, prefix: str = PARTIAL) -> Iterator[Path]:
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder itself, if its file system has locks of folders."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def scratch_folder(parent: Path, prefix: str = PARTIAL, purpose: str = "") -> Iterator[Path]:
     """Yield a temporary folder on the same file system as `parent`, so that renames are atomic.
 
     Those that killed processes left there are deleted.
 
+    Args:
+        parent: where.
+        prefix: of its name.
+        purpose: what `abandoned` finds it by.
+
     Raises:
         CacheError: when it cannot be made.
     """
-    for left in abandoned(parent, prefix):
-        shutil.rmtree(left, ignore_errors=True)
-        _lock_of(left).unlink(missing_ok=True)
+    remove_abandoned(parent, prefix)
+    folder = parent / f"{prefix}{secrets.token_hex(8)}"
     try:
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
-        handle = _lock_of(folder).open("w")
+        folder.mkdir(0o700)
+        marker = _mark(folder, purpose)
     except OSError as error:
+        with suppress(OSError):
+            folder.rmdir()
         raise unusable(parent, error) from error
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with marker:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            _lock_of(folder).unlink(missing_ok=True)
+            _remove(folder)
 
 
-def abandoned(parent: Path, prefix: str) -> list[Path]:
-    """Return the temporary folders whose process has ended without deleting them."""
-    found = []
-    for folder in parent.iterdir() if parent.is_dir() else ():
-        if not folder.name.startswith(prefix) or folder.is_symlink() or not folder.is_dir():
-            continue
-        try:
-            with _lock_of(folder).open("r+") as handle:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            found.append(folder)
-        except FileNotFoundError:
-            if time.time() - folder.stat().st_mtime > LOCKED_SECONDS:
-                found.append(folder)
-        except OSError:
-            continue
-    return found
+def remove_abandoned(parent: Path, prefix: str = PARTIAL) -> None:
+    """Delete the temporary folders of killed processes, but what was taken from its place."""
+    for left, _ in abandoned(parent, prefix):
+        _remove(left)
 
 
-def _lock_of(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.lock")
+def abandoned(parent: Path, prefix: str = PARTIAL) -> Iterator[tuple[Path, str]]:
+    """Yield each temporary folder of a process that is gone, and its purpose; hold its lock.
+
+    Only what has our marker, which names that very folder, is one.
+    """
+    for folder in sorted(parent.glob(f"{prefix}*")):
+        with suppress(OSError, ValueError, RecursionError), _open_marker(folder) as marker:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = json.loads(marker.read(MARKER_BYTES))
+            purpose = found.pop("purpose", None) if isinstance(found, dict) else None
+            if isinstance(purpose, str) and found == _identity(folder):
+                yield folder, purpose
+
+
+def discard(path: Path) -> None:
+    """Delete a file or a folder of ours, and folders in it that may not be written."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    path.chmod(stat.S_IRWXU)
+    for place, names, _ in os.walk(path):
+        for inner in (Path(place, name) for name in names):
+            if not inner.is_symlink():
+                inner.chmod(stat.S_IRWXU)
+    shutil.rmtree(path)
+
+
+def _identity(folder: Path) -> dict[str, object]:
+    """Return what the marker says of a folder; a copy of the folder is another one."""
+    return {"made_by": "mase-hw", "folder": folder.name, "inode": folder.lstat().st_ino}
+
+
+def _mark(folder: Path, purpose: str) -> IO[str]:
+    """Write the marker of a new folder, and hold its lock."""
+    marker = (folder / MARKER).open("x")
+    try:
+        fcntl.flock(marker, fcntl.LOCK_EX)
+        marker.write(json.dumps({**_identity(folder), "purpose": purpose}))
+        marker.flush()
+    except OSError:
+        (folder / MARKER).unlink()
+        raise
+    return marker
+
+
+def _open_marker(folder: Path) -> IO[str]:
+    """Open the marker of a folder; neither a link nor a pipe is one."""
+    file = os.open(folder / MARKER, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(file).st_mode) and not folder.is_symlink():
+        return os.fdopen(file, "r")
+    os.close(file)
+    raise OSError
+
+
+def _remove(folder: Path) -> None:
+    """Delete a temporary folder of ours, its marker last; keep what was taken from its place."""
+    if os.path.lexists(folder / TAKEN):
+        return
+    with suppress(OSError):
+        for item in folder.iterdir():
+            if item.name != MARKER:
+                discard(item)
+        (folder / MARKER).unlink()
+        folder.rmdir()

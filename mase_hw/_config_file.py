@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mase_hw._results import result_file
 from mase_hw.errors import ConfigError
 
 
@@ -16,12 +17,11 @@ def write_config(path: Path, tables: Mapping[str, Any]) -> Path:
 
     Raises:
         ConfigError: for a value that TOML does not have.
+        OutputError: when a file of others has that name.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     lines = [line for line in _lines(tables, ()) if line]
-    temporary = path.with_name(f"{path.name}.part")
-    temporary.write_text("\n".join(lines) + "\n")
-    temporary.replace(path)
+    with result_file(path) as made:
+        made.write_text("\n".join(lines) + "\n")
     return path
 
 

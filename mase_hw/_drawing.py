@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._results import result_file
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -27,6 +29,9 @@ def save_figure(
         path: file without a suffix.
         draw: draws on the axes it is given.
         height: in inches.
+
+    Raises:
+        OutputError: when a file of others has one of the names.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -37,11 +42,15 @@ def save_figure(
     axes = figure.add_subplot()
     axes.grid(alpha=0.3)
     draw(axes)
-    path.parent.mkdir(parents=True, exist_ok=True)
     files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg")]
+    settings: tuple[dict[str, Any], ...] = (
+        {"dpi": DOTS_PER_INCH, "metadata": {"Software": None}},
+        {"metadata": {"Date": None}},
+    )
     with matplotlib.rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none"}):
-        figure.savefig(files[0], dpi=DOTS_PER_INCH, metadata={"Software": None})
-        figure.savefig(files[1], metadata={"Date": None})
+        for file, options in zip(files, settings, strict=True):
+            with result_file(file) as made:
+                figure.savefig(made, **options)
     return files
 
 

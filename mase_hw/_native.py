@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from mase_hw._cache import cache_folder, locked, scratch_folder
+from mase_hw._processes import tool_group
 from mase_hw.errors import ToolError
 
 logger = logging.getLogger(__name__)
@@ -110,7 +111,13 @@ def _build(source: Path, headers: Sequence[Path], command: list[str], identity: 
 
 
 def _compile(command: list[str]) -> None:
-    result = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    result = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        process_group=tool_group(),
+    )
     if result.returncode != 0:
         lines = (result.stderr or result.stdout).strip().splitlines() or ["no output"]
         first = next((line for line in lines if "error" in line), lines[0])

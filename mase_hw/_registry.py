@@ -3,37 +3,68 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from mase_hw.errors import MaseError, UnitError
 
 T = TypeVar("T")
 # A message lists that many names; of more, the most similar ones.
 LISTED, SHOWN = 40, 8
 
 
-def discover(package: str, base: type[T], group: str) -> Iterator[type[T]]:
+def discover(package: str, base: type[T], group: str | None = None) -> Iterator[type[T]]:
     """Yield every concrete subclass of `base` defined in `package` or by an entry point.
 
     Args:
-        package: dotted name of the folder that is walked; files with a leading underscore are
-            contracts and helpers, not units.
+        package: dotted name of the folder that is walked, with the folders in it; files with a
+            leading underscore are contracts and helpers, not units.
         base: the contract.
-        group: entry-point group through which other distributions add units.
+        group: entry-point group through which other distributions add units, where they may.
     """
-    folder = importlib.import_module(package)
-    for module_info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda info: info.name):
-        if module_info.name.startswith("_"):
-            continue
-        module = importlib.import_module(f"{package}.{module_info.name}")
+    for name in sorted(modules(package), key=lambda name: name.rpartition(".")[2]):
+        module = _loaded(functools.partial(importlib.import_module, name), name)
         for member in vars(module).values():
             if _is_unit(member, base) and member.__module__ == module.__name__:
                 yield member
-    for entry_point in sorted(entry_points(group=group), key=lambda entry: entry.name):
-        yield entry_point.load()
+    for entry_point in sorted(entry_points(group=group or ""), key=lambda entry: entry.name):
+        yield _loaded(entry_point.load, entry_point.value)
+
+
+def _loaded(load: Callable[[], Any], name: str) -> Any:
+    """Return what a file defines.
+
+    Raises:
+        UnitError: naming the line at which it cannot be imported.
+    """
+    try:
+        return load()
+    except MaseError:
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        file, line = where.filename, where.lineno
+        if isinstance(error, SyntaxError) and error.filename:
+            file, line = error.filename, error.lineno
+        raise UnitError(
+            f"{name} cannot be imported: {type(error).__name__}: {error} (at {file}:{line})"
+        ) from error
+
+
+def modules(package: str) -> Iterator[str]:
+    """Yield the dotted names of the files of a folder and of the folders in it, less `_` files."""
+    for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        name = f"{package}.{info.name}"
+        if info.ispkg:
+            yield from modules(name)
+        elif not info.name.startswith("_"):
+            yield name
 
 
 def _is_unit(member: object, base: type) -> bool:

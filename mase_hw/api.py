@@ -10,19 +10,22 @@ from typing import Any
 from torch import nn
 
 from mase_hw.data import Split
-from mase_hw.emit.flow import quantize, to_hardware, with_laps
+from mase_hw.emit.flow import measured, quantize, to_hardware, with_laps
 from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
+from mase_hw.emit.warnings import check_sqnr, warnings
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, check_finite, trace
 from mase_hw.graph.memory import GENERIC, ON_CHIP
+from mase_hw.graph.source import naming_units
 from mase_hw.hardware.route import RouteReport
 from mase_hw.hardware.route import route as route_folder
 from mase_hw.hardware.synth import SynthesisReport
 from mase_hw.hardware.synth import synthesize as synthesize_folder
-from mase_hw.passes.memory import Memory
-from mase_hw.passes.prune import prune_transform_pass
-from mase_hw.passes.prune_structure import prune_structure_transform_pass
+from mase_hw.passes.compression.prune import prune_transform_pass
+from mase_hw.passes.compression.prune_structure import prune_structure_transform_pass
+from mase_hw.passes.configuration import says_nothing
+from mase_hw.passes.hardware.memory import Memory
 from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
 from mase_hw.sim.cocotb_engine import write_testbench
 from mase_hw.sim.simulate import SimulationReport
@@ -47,6 +50,7 @@ def compress(
     return CompressionPipeline.from_config(config)(mg, split, **options)
 
 
+@naming_units()
 def emit_verilog(
     model: nn.Module | MaseGraph,
     example_inputs: Any = None,
@@ -61,6 +65,7 @@ def emit_verilog(
     data: Any = None,
     name: str | None = None,
     reuse: bool = False,
+    min_sqnr: float | None = None,
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -68,11 +73,11 @@ def emit_verilog(
         model: a module, or a graph; a graph that is not quantised is quantised first.
         example_inputs: tensors that the module takes, with a batch dimension where it has one.
         output: folder to write; absent, empty, or an earlier project, which is replaced.
-        config: number formats, see `mase_hw.passes.quantize`; 8-bit fixed point when not given.
+        config: number formats, see `mase_hw.passes.formats.quantize`; else 8-bit fixed point.
         parallelism: elements per beat: a number, `auto`, or a table per node.
         multipliers: the budget of `auto`.
         memory: `on-chip`, or `external` for weights that come through one AXI4 port, or a table,
-            see `mase_hw.passes.memory`.
+            see `mase_hw.passes.hardware.memory`.
         queues: depths of queues by name, in place of the computed ones.
         device: whose blocks may be used: `generic` for none, or `xcup`, where a DSP block makes two
             products. Simulations and other targets take the same without them.
@@ -80,12 +85,15 @@ def emit_verilog(
         name: the design's name.
         reuse: run layers that are alike on the hardware of one, with the weights of each in turn. A
             quantised graph is used as it is: give `quantize` the same.
+        min_sqnr: the least signal over error against the float model, in decibels, that every
+            output must have on `data`, or on the example inputs.
 
     Returns:
         The project: its folder, design and annotated graph.
 
     Raises:
-        MaseError: naming everything that stands in the way; nothing is written then.
+        MaseError: naming everything that stands in the way, an output below `min_sqnr` too;
+            nothing is written then.
     """
     check_folder(Path(output).absolute())
     if isinstance(model, MaseGraph):
@@ -95,10 +103,13 @@ def emit_verilog(
     else:
         mg = trace(model, example_inputs, name=name)
     check_finite(mg)
-    if config is not None or not mg.has_formats:
+    if not (mg.has_formats and says_nothing(config)):
         mg = quantize(mg, config, data=data, reuse=reuse)
-    elif reuse:
-        mg = with_laps(mg)
+    else:
+        mg = measured(mg, data)
+        mg = with_laps(mg) if reuse else mg
+    check_sqnr(mg, min_sqnr)
+    warned = warnings(mg)
     mg = to_hardware(
         mg,
         parallelism=parallelism,
@@ -107,9 +118,10 @@ def emit_verilog(
         queues=queues,
         device=device,
     )
-    for note in batch_notes(mg):
+    project = write_project(mg, Path(output), testbench=write_testbench, warnings=warned)
+    for note in (*batch_notes(mg), *warned):
         _logger.warning("%s", note)
-    return write_project(mg, Path(output), testbench=write_testbench)
+    return project
 
 
 def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGraph:
@@ -118,13 +130,14 @@ def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGra
     Args:
         mg: a captured or quantised graph.
         structured: take whole channels, filters and heads out instead: modules become smaller.
-        options: see `mase_hw.passes.prune.prune_transform_pass`, or
-            `mase_hw.passes.prune_structure.prune_structure_transform_pass`.
+        options: see `mase_hw.passes.compression.prune.prune_transform_pass`, or
+            `mase_hw.passes.compression.prune_structure.prune_structure_transform_pass`.
     """
     chosen = prune_structure_transform_pass if structured else prune_transform_pass
     return chosen(mg, options)[0]
 
 
+@naming_units()
 def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) -> SimulationReport:
     """Simulate a project and compare every output bit with the integer reference.
 

@@ -7,6 +7,10 @@ class MaseError(Exception):
     """Root of all errors: the message says what was asked, what was found and what is allowed."""
 
 
+class UnitError(MaseError):
+    """The file of an operator, a cell or another unit is at fault, not what it was given."""
+
+
 class CaptureError(MaseError):
     """A model could not be captured as a graph."""
 
@@ -61,3 +65,7 @@ class DataError(MaseError):
 
 class SearchError(MaseError):
     """A search cannot start, go on or give a result."""
+
+
+class OutputError(MaseError):
+    """A file of results cannot be written, or is somebody else's."""

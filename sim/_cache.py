@@ -5,24 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
+import re
+import secrets
+import stat
 import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from mase_hw._cache import cache_folder, locked, scratch_folder, unusable
+from mase_hw._cache import cache_folder, discard, locked, scratch_folder, unusable
 
 KEEP_SECONDS = 30 * 24 * 3600
-# Lists the files of a folder in the cache, with their check sums.
+# Proves that a folder of the cache is ours: it lists all files in it with their check sums.
 CONTENTS = "contents.json"
+KEY_DIGITS = 24
+_KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}(\.lock)?")
 
 
 def content_key(*parts: object) -> str:
     """Return a short hash of JSON-serialisable `parts`."""
     text = json.dumps(parts, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
 def file_digest(path: Path) -> str:
@@ -53,17 +57,19 @@ def build_once(kind: str, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:
-    """Fill a folder, in place of what is there."""
+    """Fill a folder; what is there and is not all ours gets another name."""
     with scratch_folder(folder.parent) as scratch:
         made = scratch / folder.name
         try:
             made.mkdir()
             make(made)
-            (made / CONTENTS).write_text(json.dumps(_contents(made)))
-            if folder.is_dir() and not folder.is_symlink():
+            files = _contents(made)
+            listed = {"files": files, "digest": content_key(files)}
+            (made / CONTENTS).write_text(json.dumps(listed))
+            if _is_ours(folder):
                 folder.rename(scratch / "broken")
-            else:
-                folder.unlink(missing_ok=True)
+            elif os.path.lexists(folder):
+                folder.rename(f"{folder}-{secrets.token_hex(4)}")
             made.rename(folder)
         except OSError as error:
             raise unusable(folder.parent, error) from error
@@ -74,28 +80,49 @@ def _contents(folder: Path) -> dict[str, list[int]]:
     found = dict[str, list[int]]()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if not path.is_file():
+        if path.is_symlink() or not path.is_file():
             found[name] = []
-        elif path.name != CONTENTS:
+        elif name != CONTENTS:
             data = path.read_bytes()
             found[name] = [len(data), zlib.crc32(data)]
     return found
 
 
+def _listed(folder: Path) -> dict[str, list[int]] | None:
+    """Return what we wrote into a folder of the cache; None where that is not known."""
+    try:
+        listed = json.loads((folder / CONTENTS).read_text())
+        files, digest = dict(listed["files"]), listed["digest"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return files if digest == content_key(files) else None
+
+
 def _is_whole(folder: Path) -> bool:
     """Return whether a folder is there, with all files as they were written."""
     try:
-        return bool(json.loads((folder / CONTENTS).read_text()) == _contents(folder))
-    except (OSError, ValueError):
+        listed = _listed(folder)
+        return listed is not None and listed.items() <= _contents(folder).items()
+    except OSError:
         return False
 
 
+def _is_ours(folder: Path) -> bool:
+    """Return whether nothing lies in a folder but what we wrote, whole or not."""
+    listed = None if folder.is_symlink() else _listed(folder)
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    return listed is not None and names <= {*listed, CONTENTS}
+
+
 def _drop_unused(root: Path) -> None:
-    """Delete what nobody used for a month, and what an interrupted process left."""
+    """Delete what nobody used for a month."""
     oldest = time.time() - KEEP_SECONDS
     for entry in root.iterdir():
-        try:
-            if entry.stat().st_mtime < oldest:
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        except OSError:
-            continue
+        with suppress(OSError):
+            state = entry.lstat()
+            if state.st_mtime >= oldest or not _KEY.fullmatch(entry.name):
+                continue
+            if _is_ours(entry):
+                discard(entry)
+            elif stat.S_ISREG(state.st_mode) and not state.st_size:
+                entry.unlink()

@@ -14,6 +14,7 @@ from threading import Thread
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mase_hw._processes import tool_group
 from mase_hw.errors import SimulationError, ToolError
 from mase_hw.sim.checks import said_of
 
@@ -99,6 +100,7 @@ def run_simulator(
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            process_group=tool_group(),
         )
     except OSError as error:
         raise ToolError(f"{command[0]} cannot be run: {error}") from error

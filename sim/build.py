@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,7 +224,7 @@ def build_model(
             (folder / CHECK_FILE).write_text(watching)
             command.append(str(folder / CHECK_FILE))
         run_tool(command, "verilating", project, verilator.environment)
-        listed = json.loads((folder / "Vtop.json").read_text())["sources"]
+        listed = _listed(folder / "Vtop.json")
         for kind, groups in SOURCE_GROUPS.items():
             paths = [path for group in groups for path in listed.get(group, [])]
             names = [Path(path).name for path in paths]
@@ -233,6 +234,16 @@ def build_model(
     folder = build_once("verilated", key, make)
     names = tuple(stream.name for stream in probes)
     return Model(folder, key, names, waves, verilator, compiler)
+
+
+def _listed(path: Path) -> Mapping[str, Sequence[str]]:
+    """Return the generated sources by group; only the names of their folders may be garbled.
+
+    Verilator writes bytes beyond ASCII as in C, which JSON does not know.
+    """
+    text = re.sub(r"\\(\\|[0-7]{3})", "?", path.read_text())
+    found: Mapping[str, Sequence[str]] = json.loads(text)["sources"]
+    return found
 
 
 def _sources(project: Path) -> list[str]:
@@ -341,6 +352,7 @@ def _units(folder: Path, files: list[Path], kind: str) -> list[Path]:
     units = []
     for number, group in enumerate(groups):
         unit = folder / f"unit_{kind}_{number}.cpp"
-        unit.write_text("".join(f'#include "{path}"\n' for path in group))
+        lines = "".join(f'#include "{path}"\n' for path in group)
+        unit.write_bytes(os.fsencode(lines))
         units.append(unit)
     return units

@@ -32,6 +32,7 @@ class Mismatch:
         cycle: cycle in which the beat moved; None when it never did.
         seed: seed of the run.
         waveform: path of the recorded waveform.
+        where: the node's module and the user's source line, as far as they are known.
     """
 
     stream: str
@@ -45,6 +46,7 @@ class Mismatch:
     cycle: int | None
     seed: int
     waveform: str | None = None
+    where: str = ""
 
     def __str__(self) -> str:
         """Return one line."""
@@ -53,9 +55,10 @@ class Mismatch:
         expected = "no beat" if self.expected is None else self.expected
         got = "no beat" if self.got is None else self.got
         cycle = "-" if self.cycle is None else self.cycle
+        where = f" ({self.where})" if self.where else ""
         return (
-            f"first mismatch in {self.node}, stream {self.stream}, element [{index}] of inference "
-            f"{self.inference}: expected {expected}, got {got} (beat {self.beat}, lane "
+            f"first mismatch in {self.node}{where}, stream {self.stream}, element [{index}] of "
+            f"inference {self.inference}: expected {expected}, got {got} (beat {self.beat}, lane "
             f"{self.lane}, cycle {cycle}, seed {self.seed}{wave})"
         )
 
@@ -88,6 +91,7 @@ def check_stream(
     *,
     seed: int = 0,
     waveform: Path | None = None,
+    where: str = "",
 ) -> StreamCheck:
     """Compare a stream with the codes `[inferences, *shape]` it should carry.
 
@@ -121,6 +125,7 @@ def check_stream(
             int(recording.cycles[row]) if row < len(got) else None,
             seed,
             str(waveform) if waveform else None,
+            where,
         )
     filled = np.zeros_like(wanted)
     filled[:common] = got[:common]

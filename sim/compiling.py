@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from mase_hw._processes import tool_group
 from mase_hw.errors import SimulationError, ToolError
 from mase_hw.sim.tools import Compiler
 
@@ -53,7 +54,14 @@ def run_tool(
     """
     try:
         result = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            process_group=tool_group(),
         )
     except OSError as error:
         raise ToolError(f"{command[0]} cannot be run: {error}") from error

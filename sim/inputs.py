@@ -23,7 +23,20 @@ MAGNITUDES = 4
 
 
 def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
-    """Return int64 codes `[inferences, *shape]` for each input stream.
+    """Return int64 codes `[inferences, *shape]` for each input stream; see `read_inputs`."""
+    return encode_values(streams, read_inputs(streams, inputs))
+
+
+def encode_values(streams: Sequence[Stream], values: Sequence[Tensor]) -> list[Tensor]:
+    """Return the codes `[inferences, *shape]` of what `read_inputs` returned."""
+    return [
+        stream.spec.quantized.encode(item).reshape(len(item), *stream.spec.shape)
+        for stream, item in zip(streams, values, strict=True)
+    ]
+
+
+def read_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
+    """Return the values of each input stream, inferences first.
 
     Args:
         streams: the input streams of the design.
@@ -36,14 +49,14 @@ def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
         SimulationError: when an input is missing, or its shape or dtype is not the stream's.
     """
     named = _by_stream(streams, inputs)
-    codes = [_encode(stream, named[stream.name]) for stream in streams]
-    counts = {stream.name: len(item) for stream, item in zip(streams, codes, strict=True)}
+    values = [_values(stream, named[stream.name]) for stream in streams]
+    counts = {stream.name: len(item) for stream, item in zip(streams, values, strict=True)}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise SimulationError(f"the inputs differ in their number of inferences: {listed}")
-    if len(codes[0]) == 0:
+    if len(values[0]) == 0:
         raise SimulationError("the inputs hold no inference: at least 1 is needed")
-    return codes
+    return values
 
 
 def random_codes(streams: Sequence[Stream], count: int, seed: int) -> list[Tensor]:
@@ -129,7 +142,7 @@ def _native(given: Any) -> np.ndarray[Any, Any]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _encode(stream: Stream, given: Any) -> Tensor:
+def _values(stream: Stream, given: Any) -> Tensor:
     spec = stream.spec
     try:
         values = given.detach() if isinstance(given, Tensor) else torch.from_numpy(_native(given))
@@ -164,4 +177,4 @@ def _encode(stream: Stream, given: Any) -> Tensor:
             f"inference {step}; the cache is full: it has {stream.places} places, positions 0 to "
             f"{stream.places - 1}"
         )
-    return spec.quantized.encode(values).reshape(count, *spec.shape)
+    return values

@@ -18,11 +18,13 @@ from mase_hw._stages import stage
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest
 from mase_hw.errors import SimulationError
+from mase_hw.graph.agreement import ModelAgreement
+from mase_hw.sim.agreement import rtl_agreement
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
 from mase_hw.sim.cocotb_engine import run_cocotb
 from mase_hw.sim.compiling import BuildError
 from mase_hw.sim.engine import STALLED, Engine, Recording, RunRequest, RunResult, Violation
-from mase_hw.sim.inputs import encode_inputs, inference_shape, random_codes
+from mase_hw.sim.inputs import encode_values, inference_shape, random_codes, read_inputs
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.memory import PORT, MemoryState, memory_model
 from mase_hw.sim.native_engine import run_native
@@ -78,6 +80,9 @@ class SimulationReport:
         peak_kib: the most memory that the simulator held (native engine); 0 where it is not known.
         queues: how full each queue became, when that was asked for.
         memory: what the port of the external memory did, where there is one.
+        agreement: how far the outputs are from the float model: those of the RTL, on the first real
+            inputs that were given, or what emission measured on its examples.
+        min_sqnr: the decibels that were asked for.
         outputs: codes of each output by stream name, the inferences along the batch dimension.
         values: the reals these codes stand for.
     """
@@ -106,18 +111,38 @@ class SimulationReport:
     peak_kib: int = 0
     queues: tuple[QueueMark, ...] = ()
     memory: MemoryState | None = None
+    agreement: ModelAgreement | None = None
+    min_sqnr: float | None = None
     outputs: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     values: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
 
     @property
     def is_right(self) -> bool:
-        """Whether the hardware does what was said of it: bit-exact, in the predicted cycles."""
-        return self.bit_exact and self.as_predicted is not False
+        """Whether the hardware does what was said of it: bit-exact, in the predicted cycles.
+
+        And, where that was asked for, near enough to the float model.
+        """
+        return self.bit_exact and self.as_predicted is not False and self.agrees is not False
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether all outputs have the decibels asked for; None where none were, or none is real.
+
+        Outputs that were not compared do not have them.
+        """
+        if self.min_sqnr is None:
+            return None
+        if self.agreement is None:
+            return False
+        if self.agreement.sqnr_db is None:
+            return None
+        return self.agreement.sqnr_db >= self.min_sqnr
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description without the outputs."""
         skipped = (
             "outputs", "values", "first_mismatch", "violations", "waveform", "queues", "memory",
+            "agreement",
         )  # fmt: skip
         entry = {name: item for name, item in vars(self).items() if name not in skipped}
         first = self.first_mismatch
@@ -128,6 +153,7 @@ class SimulationReport:
             "waveform": str(self.waveform) if self.waveform else None,
             "queues": [vars(mark) for mark in self.queues],
             "memory": vars(self.memory) if self.memory else None,
+            "agreement": self.agreement.to_dict() if self.agreement else None,
         }
 
     def to_json(self) -> str:
@@ -164,6 +190,7 @@ def simulate(
     repeats: int = 1,
     checks: bool | None = None,
     reference: Reference | None = None,
+    min_sqnr: float | None = None,
 ) -> SimulationReport:
     """Stream inputs through an emitted project and compare its outputs with the reference.
 
@@ -190,6 +217,8 @@ def simulate(
         checks: whether the rules of all streams inside, and the properties of inner modules, are
             checked in every cycle; by default in the cocotb engine.
         reference: the integer reference; by default rebuilt from the project's saved graph.
+        min_sqnr: the least signal over error against the float model, in decibels, of an output
+            that is right.
 
     Raises:
         SimulationError: for wrong inputs or options, and when the design hangs.
@@ -202,7 +231,12 @@ def simulate(
     inside = (*probes, *queue_streams(summary)) if queues else probes
     chosen = _choose_probes(summary, inside)
     model_of_memory = memory_model(folder, summary, memory)
-    codes = _codes(summary, inputs, samples, seed)
+    values = None if inputs is None else _given(summary, inputs, samples)
+    codes = (
+        encode_values(summary.inputs, values)
+        if values is not None
+        else random_codes(summary.inputs, DEFAULT_SAMPLES if samples is None else samples, seed)
+    )
     stage("the integer reference")
     model = reference if reference is not None else load_reference(folder)
     expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
@@ -230,6 +264,11 @@ def simulate(
         report = replace(report, resets=resets, followed=followed)
     if not (stall or memory or request.summary.sketched):
         report = replace(report, as_predicted=_as_predicted(report, _ended(request, result)))
+    agreement = summary.agreement
+    if values is not None and reference is None:
+        stage("the float model")
+        agreement = rtl_agreement(folder, values, report.values) or agreement
+    report = replace(report, agreement=agreement, min_sqnr=min_sqnr)
     if outputs is not None:
         report.save_outputs(Path(outputs))
     return report
@@ -376,14 +415,12 @@ def _choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream
     )
 
 
-def _codes(summary: DesignSummary, inputs: Any, samples: int | None, seed: int) -> list[Tensor]:
-    if inputs is None:
-        count = DEFAULT_SAMPLES if samples is None else samples
-        return random_codes(summary.inputs, count, seed)
-    codes = encode_inputs(summary.inputs, inputs)
-    if samples is not None and not 1 <= samples <= len(codes[0]):
-        raise SimulationError(f"samples is {samples}; allowed: 1 to {len(codes[0])}, the inputs")
-    return [item[:samples] for item in codes]
+def _given(summary: DesignSummary, inputs: Any, samples: int | None) -> list[Tensor]:
+    """Return real inputs, the first `samples` of them."""
+    values = read_inputs(summary.inputs, inputs)
+    if samples is not None and not 1 <= samples <= len(values[0]):
+        raise SimulationError(f"samples is {samples}; allowed: 1 to {len(values[0])}, the inputs")
+    return [item[:samples] for item in values]
 
 
 def _reference_codes(
@@ -403,6 +440,7 @@ def _check(
     request: RunRequest, result: RunResult, expected: Mapping[str, Tensor]
 ) -> list[StreamCheck]:
     """Check probes, which come in topological order, and then outputs."""
+    where = {item.node: item.where for item in request.summary.nodes}
     return [
         check_stream(
             stream,
@@ -410,6 +448,7 @@ def _check(
             result.streams[stream.name],
             seed=request.seed,
             waveform=result.waveform,
+            where=where.get(stream.node, ""),
         )
         for stream in (*request.probes, *request.summary.outputs)
         if stream.name in expected

@@ -11,10 +11,11 @@ from pathlib import Path
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "errors",
-        "_figure",
         "_drawing",
         "_config_file",
         "_cache",
+        "_results",
+        "_processes",
         "_registry",
         "_stages",
         "_resources",
@@ -35,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("emit",),
     ("sim", "proof"),
     ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
-    ("api", "experiments", "bench", "doctor", "cli", "__init__", "tutorials"),
+    ("api", "experiments", "doctor", "cli", "__init__", "tutorials"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.
@@ -52,6 +53,8 @@ TOP_LEVEL = (
     "kernels",
     "tests",
     "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
     "LICENSE",
     "constraints.txt",
 )
@@ -62,7 +65,7 @@ def unit_names(root: Path) -> set[str]:
     return {
         path.stem
         for folder in ("ops", "formats")
-        for path in (root / "mase_hw" / folder).glob("*.py")
+        for path in (root / "mase_hw" / folder).rglob("*.py")
         if not path.stem.startswith("_")
     }
 
@@ -97,9 +100,8 @@ def _named(tree: ast.Module, folder: str, names: Collection[str]) -> Iterator[tu
         elif isinstance(node, ast.Attribute) and node.attr == "aten":
             yield node.lineno, ast.unparse(node)
     for line, module in _imports(tree, folder):
-        package, _, unit = module.removeprefix("mase_hw.").partition(".")
-        unit = unit.partition(".")[0]
-        if package in ("ops", "formats") and unit in names:
+        package, *parts = module.removeprefix("mase_hw.").split(".")
+        if package in ("ops", "formats") and set(parts) & set(names):
             yield line, f"import of {module}"
 
 
@@ -138,6 +140,15 @@ def upward_imports(root: Path) -> list[str]:
             if RANKS.get(target, -1) > RANKS[layer]:
                 found.append(f"{where}:{line}: {layer} imports {imported} of {target}")
     return found
+
+
+def imports_of_tests(root: Path) -> list[str]:
+    """Return every import of the tests, or of their bench, by the package."""
+    return [
+        f"{path.relative_to(root)}:{line}: {name}"
+        for path, _ in _modules(root)
+        for line, name in _imports(ast.parse(path.read_text()), _package(root, path), "tests")
+    ]
 
 
 def package_circles(root: Path) -> list[str]:
@@ -190,8 +201,8 @@ def _layer_of(root: Path, imported: str) -> str:
     return name if any(folder.exists() for folder in folders) else "__init__"
 
 
-def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the dotted name of everything imported from `mase_hw`."""
+def _imports(tree: ast.Module, package: str, source: str = "mase_hw") -> Iterator[tuple[int, str]]:
+    """Yield the line and the dotted name of everything imported from `source`."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -199,8 +210,8 @@ def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             parents = package.split(".")
             base = parents[: len(parents) - node.level + 1] if node.level else []
-            source = ".".join([*base, *([node.module] if node.module else [])])
-            names = [f"{source}.{alias.name}" for alias in node.names]
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names = [f"{module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             names = [
                 argument.value
@@ -208,7 +219,7 @@ def _imports(tree: ast.Module, package: str) -> Iterator[tuple[int, str]]:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
             ]
         for name in names:
-            if name == "mase_hw" or name.startswith("mase_hw."):
+            if name == source or name.startswith(f"{source}."):
                 yield node.lineno, name
 
 

@@ -31,7 +31,7 @@ def ruff_format() -> Outcome:
 
 
 def mypy() -> Outcome:
-    """Check the package as it is installed: its folders lie apart in the checkout."""
+    """Check the package as it is installed, with its folders in one place, and the bench."""
     with TemporaryDirectory() as folder:
         package = Path(folder) / "mase_hw"
         package.mkdir()
@@ -39,9 +39,16 @@ def mypy() -> Outcome:
             (package / path.name).symlink_to(path)
         for name in ("sim", "kernels", "rtl", "templates"):
             (package / name).symlink_to(ROOT / name)
+        bench = Path(folder) / "tests" / "bench"
+        bench.mkdir(parents=True)
+        for path in (ROOT / "tests" / "bench").iterdir():
+            if not path.name.startswith("test_"):
+                (bench / path.name).symlink_to(path)
+        (bench.parent / "__init__.py").touch()
         settings = ["--strict", "--config-file", str(ROOT / "pyproject.toml")]
         cache = ["--cache-dir", str(ROOT / ".mypy_cache")]
-        command = [sys.executable, "-m", "mypy", *settings, *cache, "-p", "mase_hw"]
+        packages = ["-p", "mase_hw", "-p", "tests.bench"]
+        command = [sys.executable, "-m", "mypy", *settings, *cache, *packages]
         return _run(command, cwd=Path(folder))
 
 

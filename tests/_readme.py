@@ -1,4 +1,4 @@
-"""The pages of the tree (every README.md), their blocks of code, and the folder to run them in."""
+"""The pages of the tree, their blocks of code, and the folder to run them in."""
 
 import os
 import re
@@ -43,10 +43,10 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Return every page, by its path."""
+    """Return every README.md and what lies beside the first, by path."""
     return sorted(
         path
-        for path in ROOT.rglob("README.md")
+        for path in {*ROOT.glob("*.md"), *ROOT.rglob("README.md")}
         if not any(part.startswith(HIDDEN) for part in path.relative_to(ROOT).parts[:-1])
     )
 

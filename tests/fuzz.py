@@ -186,7 +186,6 @@ def a_command(ground: Ground, chance: random.Random) -> object:
 
 # They train, search or measure for minutes; the rest of them is reached by their functions.
 SLOW = {
-    "bench",
     "compress",
     "sweep",
     "search",

@@ -174,7 +174,7 @@ def sample(count: int, seed: int) -> list[Mutation]:
     found: list[Mutation] = []
     chance = random.Random(seed)
     for folder in FOLDERS:
-        paths = sorted((ROOT / "mase_hw" / folder).glob("*.py"))
+        paths = sorted((ROOT / "mase_hw" / folder).rglob("*.py"))
         every = [path for path in paths for _ in range(path.stat().st_size // 1000)]
         while len(found) < count * (1 + FOLDERS.index(folder)) // len(FOLDERS):
             given = Finder(chance.choice(every)).found
@@ -189,7 +189,8 @@ def tests_of(path: Path) -> list[list[str]]:
 
     The others are those of its folder, and the conformance of operators.
     """
-    stem, folder = path.stem.lstrip("_"), path.parent.name
+    stem = path.stem.lstrip("_")
+    folder = path.relative_to(ROOT / "mase_hw").parts[0]
     names = [stem, *re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)]
     names += re.findall(r"^def ([a-z]\w+)", path.read_text(), re.MULTILINE)
     named = re.compile(rf"\b({'|'.join(names)})\b")

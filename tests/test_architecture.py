@@ -7,6 +7,7 @@ import pytest
 from mase_hw.formats import formats
 from mase_hw.ops import operators
 from tests._architecture import (
+    imports_of_tests,
     misnamed_modules,
     missing_packages,
     named_units,
@@ -44,6 +45,13 @@ def test_no_operator_or_format_is_named_outside_its_folder() -> None:
 
 def test_layers_import_downwards() -> None:
     assert upward_imports(ROOT) == []
+
+
+def test_the_package_imports_no_test(tmp_path: Path) -> None:
+    assert imports_of_tests(ROOT) == []
+    text = "def f():\n    from tests.bench import benchmarks\n"
+    root = write(tmp_path, {"mase_hw/api.py": text})
+    assert imports_of_tests(root) == ["mase_hw/api.py:2: tests.bench.benchmarks"]
 
 
 def test_no_packages_import_each_other() -> None:
@@ -121,14 +129,14 @@ def test_the_top_level_is_the_fixed_list() -> None:
     [
         ("mase_hw/passes/x.py", "def f(o):\n    return o.name == 'linear'\n"),
         ("mase_hw/passes/x.py", "KINDS = {'add': 1}\n"),
-        ("mase_hw/passes/x.py", "PATH = 'mase_hw.ops.linear'\n"),
+        ("mase_hw/passes/x.py", "PATH = 'mase_hw.ops.products.linear'\n"),
         ("mase_hw/passes/x.py", "TARGET = 'aten.relu.default'\n"),
         ("mase_hw/passes/x.py", "import torch\nT = torch.ops.aten.relu.default\n"),
         ("mase_hw/search/x.py", "DEFAULT = dict(name='integer')\n"),
         ("mase_hw/emit/x.py", "def f():\n    from mase_hw.formats.fixed import Fixed\n"),
         ("mase_hw/emit/x.py", "from mase_hw.ops import linear\n"),
         ("mase_hw/emit/x.py", "from ..ops.linear import Linear\n"),
-        ("mase_hw/emit/x.py", "import mase_hw.ops.add as a\n"),
+        ("mase_hw/emit/x.py", "import mase_hw.ops.arithmetic.add as a\n"),
         ("mase_hw/emit/deep/x.py", "M = f'mase_linear_{1}'\n"),
         ("sim/x.py", "M = 'rtl/formats/mase_fixed_cast.sv'\n"),
         ("templates/top.sv.j2", "mase_add_fixed u_add ();\n"),
@@ -149,7 +157,7 @@ def test_a_named_unit_is_found(tmp_path: Path, path: str, text: str) -> None:
         ("mase_hw/passes/x.py", "MESSAGE = 'add a format, such as fixed, to the node'\n"),
         ("mase_hw/passes/x.py", "KEY = 'linear_in'  # linear\nset().add(KEY)\n"),
         ("mase_hw/passes/x.py", "from mase_hw.ops import operator_for_role\n"),
-        ("mase_hw/ops/linear.py", "NAME = 'linear'\n"),
+        ("mase_hw/ops/products/linear.py", "NAME = 'linear'\n"),
         ("sim/x.py", "M = 'mase_stream_join'\n"),
         (
             "templates/top.sv.j2",

@@ -1,5 +1,7 @@
 """Streams that are joined, cut, repeated and padded: bit-exact, at the bound, queues that fit."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -313,11 +315,16 @@ def test_shapes_that_do_not_fit_are_named_with_their_line(function):
     assert "\n" not in str(error.value)
 
 
+def test_a_join_without_elements_is_named_with_its_line():
+    function = Function(lambda x: x[:, 4:] * 2)
+    with pytest.raises(CaptureError, match=f"{re.escape(__file__)}.*leaves no element"):
+        mase_hw.trace(function, torch.randn(1, 4, 3))
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
         (lambda x: torch.cat([x, x], 0), "joins dimension 0, the batch"),
-        (lambda x: x[:, 4:] * 2, "leaves no element"),
         (lambda x: x.unbind(0)[0] * 2, "cuts dimension 0, the batch"),
     ],
 )

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from mase_hw.bench import benchmarks
 from mase_hw.cli import build_app
 from mase_hw.experiments import experiments
 from mase_hw.formats import format_class
@@ -23,6 +22,7 @@ from mase_hw.search.samplers import SAMPLERS
 from mase_hw.search.study import TABLES
 from tests._architecture import LAYERS
 from tests._readme import FENCE, ROOT, blocks, pages
+from tests.bench import benchmarks
 
 PAGES = pages()
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -95,7 +95,7 @@ def test_every_page_is_reached_from_the_first() -> None:
     reached, waiting = set(), [ROOT / "README.md"]
     while waiting:
         page = waiting.pop()
-        if page not in reached and page.name == "README.md":
+        if page not in reached and page.suffix == ".md":
             reached.add(page)
             waiting += [(page.parent / link.partition("#")[0]).resolve() for link in links(page)]
     assert reached == set(PAGES)
@@ -178,7 +178,7 @@ def test_every_network_and_experiment_that_is_described_exists() -> None:
 
 
 def test_every_group_of_figures_that_is_described_exists() -> None:
-    rows = first_cells(text_of("mase_hw/bench"), "# Figures")
+    rows = first_cells(text_of("tests/bench"), "# Figures")
     assert {"flow", "kernels"} <= {name for row in rows for name in row} <= set(benchmarks())
 
 

@@ -22,7 +22,7 @@ from tests._readme import ROOT, SCRIPTS, Block, block, blocks, pages, run, write
 README = (ROOT / "README.md").read_text()
 # Commands that are not run: what they measure takes an hour, their data are fetched, or they are
 # these tests.
-LEFT_OUT = ("mase-hw bench", "mnist-lenet", "python -m tests", "python -m pytest")
+LEFT_OUT = ("mnist-lenet", "python -m tests", "python -m pytest")
 # Commands that take long, of which the slow tests run all.
 HEAVY = re.compile(
     r"mase-hw (simulate|synth|search|compress|sweep|prove|experiment \w)|digits-|python "

@@ -12,10 +12,34 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mase_hw._results import result_file
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured figure beside the bar that it should reach.
+
+    Attributes:
+        what: what was measured, with its conditions.
+        measured: the figure, with its unit.
+        bar: what it should reach; empty for a figure that is only reported.
+        met: whether it does; None when there is no bar, or it could not be measured.
+    """
+
+    what: str
+    measured: str
+    bar: str = ""
+    met: bool | None = None
+
+    @property
+    def verdict(self) -> str:
+        """`met` as a word, empty for None."""
+        return "" if self.met is None else "yes" if self.met else "no"
 
 
 @dataclass(frozen=True)
@@ -35,7 +59,7 @@ class Table:
     def write_csv(self, folder: Path) -> Path:
         """Write `<name>.csv` with full precision."""
         path = folder / f"{self.name}.csv"
-        with path.open("w", newline="") as handle:
+        with result_file(path) as made, made.open("w", newline="") as handle:
             writer = csv.writer(handle)
             writer.writerow(self.columns)
             writer.writerows(self.rows)
@@ -55,26 +79,29 @@ class Report:
         name: stem of the figure's file.
         tables: the numbers.
         notes: sentences that the numbers need.
-        draw: makes the figure.
+        draw: makes the figure, where there is one.
+        setting: what a reader needs to judge the numbers, see `setting`.
     """
 
     name: str
     tables: tuple[Table, ...]
     notes: tuple[str, ...]
-    draw: Callable[[], Figure]
+    draw: Callable[[], Figure] | None = None
     setting: dict[str, str] = field(default_factory=dict)
 
     def save(self, folder: Path) -> list[Path]:
-        """Write every table as CSV and the figure as PNG; return the files."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write every table as CSV, the setting, and the figure as PNG; return the files."""
         paths = [table.write_csv(folder) for table in self.tables]
-        figure = self.draw()
-        path = folder / f"{self.name}.png"
-        figure.savefig(path, dpi=130)
+        if self.draw is not None:
+            figure = self.draw()
+            paths.append(folder / f"{self.name}.png")
+            with result_file(paths[-1]) as made:
+                figure.savefig(made, dpi=130)
         setting = folder / f"{self.name}.txt"
         lines = [f"{key}: {value}" for key, value in self.setting.items()]
-        setting.write_text("\n".join([*lines, "", *self.notes]) + "\n")
-        return [*paths, path, setting]
+        with result_file(setting) as made:
+            made.write_text("\n".join([*lines, "", *self.notes]) + "\n")
+        return [*paths, setting]
 
 
 def setting(command: str, device: torch.device) -> dict[str, str]:

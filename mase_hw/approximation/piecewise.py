@@ -121,7 +121,7 @@ class Piecewise:
     def unrounded(self, codes: Tensor) -> Tensor:
         """Return `y` of operand codes, before the last rounding."""
         starts = torch.tensor([region.low for region in self.regions[1:]], dtype=torch.int64)
-        region = torch.bucketize(codes, starts, right=True)
+        region = torch.bucketize(codes.contiguous(), starts, right=True)
         origins = torch.tensor([item.origin for item in self.regions])
         bases = torch.tensor(self.bases)
         index, t = self.grid.locate((codes - origins[region]).abs())

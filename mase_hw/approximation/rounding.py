@@ -63,6 +63,10 @@ def _decided(values: Tensor, x: Tensor, result: Fixed) -> Tensor:
 
 
 def _round_precise(value: Any, result: Fixed) -> int:
+    if PRECISE.context.isnan(value):
+        raise UnsupportedError(
+            "it gives no number (NaN) for some codes of its operand: give it finite arguments"
+        )
     if PRECISE.context.isinf(value):
         return result.maximum_code if value > 0 else result.minimum_code
     scaled = PRECISE.context.ldexp(value, result.frac_width)

@@ -6,13 +6,16 @@ Heavy imports happen inside the commands, so that help is printed at once.
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import typer
 
-from mase_hw.errors import MaseError
+from mase_hw._cache import cache_folder
+from mase_hw.errors import CacheError, MaseError
 
 INTERRUPTED = 130
 
@@ -52,8 +55,11 @@ def emit_verilog_main() -> None:
 
 
 def _run(app: Callable[[], None]) -> None:
+    with suppress(CacheError):
+        # Else torch makes a folder in that of temporary files, and leaves it.
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder("torch")))
     try:
-        app()
+        _call(app)
     except MaseError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)
@@ -62,3 +68,20 @@ def _run(app: Callable[[], None]) -> None:
         if end.code == INTERRUPTED:
             sys.stderr.write("interrupted\n")
         raise
+
+
+def _call(app: Callable[[], None]) -> None:
+    """Run a command; a fault of an operator's own file is named, when there is one.
+
+    Raises:
+        MaseError: for everything that is raised on purpose, and such a fault.
+    """
+    try:
+        app()
+    except MaseError:
+        raise
+    except Exception:
+        from mase_hw.graph.source import naming_units
+
+        with naming_units():
+            raise

@@ -153,13 +153,14 @@ class ConfigFile:
     ) -> Settings:
         """Return what holds: the command line's, else the file's, else the model's."""
         from mase_hw.graph.memory import ON_CHIP
+        from mase_hw.passes.configuration import says_nothing
 
         where = next(item for item in (memory, self.memory, ON_CHIP) if item is not None)
         if memory_style is not None:
             table = where if isinstance(where, Mapping) else {"default": where}
             where = {**table, "style": memory_style}
         return Settings(
-            self.quantize if self.quantize is not None else subject.config,
+            subject.config if says_nothing(self.quantize) else self.quantize,
             next(
                 item
                 for item in (parallelism, self.parallelism, subject.parallelism)

@@ -48,3 +48,10 @@ MemoryStyle = Annotated[
     str | None,
     typer.Option(help="Of what memories of constants are made: auto, logic, distributed or block."),
 ]
+MinSqnr = Annotated[
+    float | None,
+    typer.Option(
+        metavar="DB",
+        help="Fail where an output has less signal over error against the float model.",
+    ),
+]

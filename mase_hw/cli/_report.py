@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mase_hw.emit.design import Design, DesignSummary
     from mase_hw.emit.project import Project
     from mase_hw.graph import MaseGraph
+    from mase_hw.graph.agreement import ModelAgreement
     from mase_hw.hardware.synth import SynthesisReport
     from mase_hw.sim.simulate import SimulationReport
 
@@ -63,6 +64,8 @@ class Report:
             "simulation": self.simulation.to_dict() if self.simulation else None,
             "accuracy": vars(self.accuracy) if self.accuracy else None,
             "synthesis": self.synthesis.to_dict() if self.synthesis else None,
+            "agreement": design.agreement.to_dict() if design.agreement else None,
+            "warnings": [*map(vars, self.project.warnings)],
         }
 
 
@@ -88,6 +91,7 @@ def evaluate(
     samples: int | None,
     stall: float,
     target: str | None,
+    min_sqnr: float | None = None,
 ) -> Report:
     """Simulate and synthesize as asked; inputs are the test set where the model has one."""
     simulation, accuracy, synthesis = None, None, None
@@ -96,7 +100,14 @@ def evaluate(
         from mase_hw.sim.simulate import simulate as run
 
         with display.stages(subject.mg.name):
-            simulation = run(project.folder, inputs, samples=samples, engine=engine, stall=stall)
+            simulation = run(
+                project.folder,
+                inputs,
+                samples=samples,
+                engine=engine,
+                stall=stall,
+                min_sqnr=min_sqnr,
+            )
     if subject.split is not None:
         accuracy = measure_accuracy(project, subject, simulation, samples)
     if target is not None:
@@ -161,6 +172,8 @@ def _in_real_numbers(mg: MaseGraph, inputs: Tensor) -> Tensor:
 def print_report(report: Report, display: Display) -> None:
     """Print the table of a whole run."""
     rows = _simulation_rows(report.simulation) if report.simulation else []
+    measured = report.simulation and report.simulation.agreement
+    rows += _agreement_rows(measured or report.project.design.agreement)
     rows += _accuracy_rows(report.accuracy) if report.accuracy else []
     multipliers = sum(node.multipliers for node in report.project.design.nodes)
     rows.append(("multipliers", f"{multipliers:,}"))
@@ -179,6 +192,9 @@ def print_simulation(folder: Path, report: SimulationReport, display: Display) -
 
     design = DesignSummary.load(folder)
     _print(str(folder), [*_simulation_rows(report), *_cycle_rows(design, report)], display)
+    if report.agreement is not None:
+        line = f"agrees with the float model: {report.agreement}"
+        display.console.print(line, markup=False, soft_wrap=True)
     print_failure(report, display)
 
 
@@ -194,6 +210,14 @@ def print_failure(simulation: SimulationReport | None, display: Display) -> None
             f"the cycles are not those that were predicted: latency {simulation.latency_cycles} "
             f"for {simulation.predicted_latency_cycles}, interval {simulation.interval_cycles} "
             f"for {simulation.predicted_interval_cycles}",
+            soft_wrap=True,
+        )
+    if simulation.agrees is False:
+        found = simulation.agreement or "they were not compared with it"
+        display.console.print(
+            f"the outputs agree with the float model to less than {simulation.min_sqnr:g} dB: "
+            f"{found}",
+            markup=False,
             soft_wrap=True,
         )
     if simulation.bit_exact:
@@ -222,6 +246,10 @@ def _simulation_rows(simulation: SimulationReport) -> list[tuple[str, str]]:
         ("cycles simulated", f"{simulation.cycles:,}"),
         ("cycles per second", f"{simulation.cycles_per_second:,.0f}"),
     ]
+
+
+def _agreement_rows(agreement: ModelAgreement | None) -> list[tuple[str, str]]:
+    return [("agrees with the float model", str(agreement))] if agreement else []
 
 
 def _accuracy_rows(accuracy: Accuracy) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ from mase_hw.cli._options import (
     MaxLut,
     Memory,
     MemoryStyle,
+    MinSqnr,
     Model,
     Multipliers,
     Parallelism,
@@ -54,6 +55,7 @@ def emit_verilog(
     memory_style: MemoryStyle = None,
     device: Device = "generic",
     reuse: Reuse = False,
+    min_sqnr: MinSqnr = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -109,6 +111,7 @@ def emit_verilog(
             queues=settings.queues,
             device=device,
             reuse=reuse,
+            min_sqnr=min_sqnr,
         )
     report = evaluate(
         project,
@@ -119,6 +122,7 @@ def emit_verilog(
         samples=samples,
         stall=stall,
         target=synth,
+        min_sqnr=min_sqnr,
     )
     if json_output:
         typer.echo(json.dumps(report.to_dict(), indent=2))

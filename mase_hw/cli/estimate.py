@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from mase_hw.cli._options import (
-    MODEL_HELP,
     Clock,
     Config,
     Device,
@@ -17,6 +16,7 @@ from mase_hw.cli._options import (
     MaxLut,
     Memory,
     MemoryStyle,
+    Model,
     Multipliers,
     Parallelism,
     Reuse,
@@ -32,10 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def estimate(
-    model: Annotated[
-        str | None,
-        typer.Argument(help=MODEL_HELP),
-    ] = None,
+    model: Model,
     config: Config = None,
     parallelism: Parallelism = None,
     multipliers: Multipliers = 64,
@@ -49,13 +46,6 @@ def estimate(
     memory_style: MemoryStyle = None,
     device: Device = "generic",
     reuse: Reuse = False,
-    fit: Annotated[
-        bool,
-        typer.Option(
-            "--fit",
-            help="Make the coefficients again from Yosys' counts of single cells; no MODEL.",
-        ),
-    ] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
@@ -68,15 +58,9 @@ def estimate(
         with_targets,
     )
     from mase_hw.emit.flow import quantize, to_hardware, with_laps
-    from mase_hw.errors import ConfigError
     from mase_hw.hardware.estimate import estimate_nodes
 
     display = Display(quiet=json_output)
-    if fit != (model is None):
-        raise ConfigError("estimate takes a MODEL, or --fit and none")
-    if model is None:
-        _fit(display, json_output)
-        return
     targets = {
         "target_interval": target_interval,
         "target_fps": target_fps,
@@ -109,15 +93,3 @@ def estimate(
     display.console.print(f"interval {report.interval_cycles:,} cycles")
     if report.clock is not None:
         display.console.print(str(report.clock), highlight=False)
-
-
-def _fit(display: Display, json_output: bool) -> None:
-    """Count what was not counted, and write the coefficients."""
-    from mase_hw.bench import refit
-
-    found = refit(display.status)
-    if json_output:
-        typer.echo(json.dumps(found))
-        return
-    for name, value in found.items():
-        display.console.print(f"{name}: {value:g}", highlight=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mase_hw._results import result_file
 from mase_hw.cli._options import Clock, Config, Device, Model
 from mase_hw.cli._progress import Display
 
@@ -79,9 +80,10 @@ def explore(
             points=points,
         )
     folder = output or Path("build") / f"{mg.name}-explore"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "parallelism.toml").write_text(plan.to_toml(mg.name))
-    _draw(folder / "front.svg", mg.name, front, plan)
+    with result_file(folder / "parallelism.toml") as made:
+        made.write_text(plan.to_toml(mg.name))
+    with result_file(folder / "front.svg") as made:
+        _draw(made, mg.name, front, plan)
     if json_output:
         found = {
             **plan.to_dict(),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import Model
+from mase_hw.cli._options import MinSqnr, Model
 from mase_hw.cli._progress import Display
 
 
@@ -23,6 +23,7 @@ def preflight(
         Path | None,
         typer.Option(help="TOML file of number formats, parallelism, memory and queues."),
     ] = None,
+    min_sqnr: MinSqnr = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of lines.")
     ] = False,
@@ -32,6 +33,7 @@ def preflight(
     from mase_hw.emit.flow import quantize, to_hardware
     from mase_hw.emit.preflight import notes
     from mase_hw.emit.preflight import preflight as inspect
+    from mase_hw.emit.warnings import sqnr_problems, warnings
 
     display = Display(quiet=json_output)
     subject = load_subject(model, display)
@@ -46,9 +48,14 @@ def preflight(
                 memory=settings.memory,
                 queues=settings.queues,
             )
-    known = [] if problems else notes(mg)
+    known, warned = ([], []) if problems else (notes(mg), warnings(mg))
+    problems += sqnr_problems(mg, min_sqnr)
     if json_output:
-        found = {"problems": [*map(vars, problems)], "notes": [*map(vars, known)]}
+        found = {
+            "problems": [*map(vars, problems)],
+            "notes": [*map(vars, known)],
+            "warnings": [*map(vars, warned)],
+        }
         typer.echo(json.dumps(found, indent=2))
     elif problems:
         for problem in problems:
@@ -57,5 +64,7 @@ def preflight(
         display.console.print(f"{subject.mg.name}: every node has hardware")
         for note in known:
             display.console.print(str(note), markup=False, soft_wrap=True)
+    for note in warned:
+        display.errors.print(f"warning: {note}", markup=False, soft_wrap=True)
     if problems:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`mase-hw profile WHAT MODEL`: measure compiling, fused attention, MXINT8 and the formats."""
+"""`mase-hw profile`: measure compiling, attention, MXINT8 and formats of a model, and kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import typer
 if TYPE_CHECKING:
     from mase_hw.kernels.profile import Report, Table
 
-app = typer.Typer(no_args_is_help=True, help="Measure a model: table, CSV and figure.")
+app = typer.Typer(
+    no_args_is_help=True, help="Measure a model, or the kernels: table, CSV and figure."
+)
 
 Model = Annotated[
     str,
@@ -109,6 +111,22 @@ def formats(
         from mase_hw.kernels.profile.formats import profile_formats
 
         return profile_formats(model, device, length=length)
+
+    _run(measure, threads, out)
+
+
+@app.command("kernels")
+def kernels(
+    quick: Annotated[bool, typer.Option("--quick", help="fewer samples, for a look")] = False,
+    threads: Threads = 0,
+    out: Out = DEFAULT_OUT,
+) -> None:
+    """The MXINT8 kernels of this machine against its memory, torch and torch.compile."""
+
+    def measure() -> Report:
+        from mase_hw.kernels.profile.kernels import profile_kernels
+
+        return profile_kernels(quick=quick)
 
     _run(measure, threads, out)
 

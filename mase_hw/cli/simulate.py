@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mase_hw.cli._options import MinSqnr
 from mase_hw.cli._progress import Display
 
 
@@ -54,6 +55,7 @@ def simulate(
     outputs: Annotated[
         Path | None, typer.Option(help="Save what the RTL produced (.npz: codes, values).")
     ] = None,
+    min_sqnr: MinSqnr = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
@@ -79,6 +81,7 @@ def simulate(
             repeats=repeats,
             checks=checks,
             outputs=outputs,
+            min_sqnr=min_sqnr,
         )
     if json_output:
         typer.echo(report.to_json())

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mase_hw._cache import cache_folder, locked, scratch_folder
+from mase_hw._processes import tool_group
 from mase_hw.errors import DataError
 
 logger = logging.getLogger(__name__)
@@ -47,8 +48,9 @@ def fetch_package(
             return found
         with scratch_folder(folder.parent) as scratch:
             logger.info("fetching %s", label)
-            _run(_CLIENTS[registry](name, version, source), scratch, label)
-            fetched = _only_file(scratch)
+            (scratch / "package").mkdir()
+            _run(_CLIENTS[registry](name, version, source), scratch / "package", label)
+            fetched = _only_file(scratch / "package")
             if fetched is None:
                 raise DataError(f"{label}: the client reported success but left no file")
             actual = file_sha256(fetched)
@@ -93,7 +95,12 @@ def _run(command: list[str], folder: Path, label: str) -> None:
         raise DataError(f"{label} is not cached and {command[0]} is not installed to fetch it")
     try:
         result = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            process_group=tool_group(),
         )
     except subprocess.TimeoutExpired as error:
         raise DataError(f"{label}: no answer in {TIMEOUT_SECONDS} s") from error

@@ -36,6 +36,7 @@ from mase_hw.graph.physical import FEEDBACK, PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call
+from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.timing.memory import ExternalMemory, Place
 from mase_hw.timing.prediction import Prediction, predict
 
@@ -72,7 +73,7 @@ def build_design(mg: MaseGraph) -> Design:
     Raises:
         EmissionError: for names that collide in the top.
     """
-    keeps_state = mg.keeps_state
+    keeps_state, agreement = mg.keeps_state, model_agreement(mg)
     mg = physical(mg)
     prediction = predict(mg)
     builder = _Builder(prediction.memory)
@@ -116,6 +117,7 @@ def build_design(mg: MaseGraph) -> Design:
         pack_image(builder.external, builder.outside) if builder.external else b"",
         prediction.sketched,
         keeps_state,
+        agreement,
     )
     check_names(design)
     return design

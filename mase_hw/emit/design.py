@@ -20,6 +20,7 @@ from mase_hw.emit.library import library_ports
 from mase_hw.errors import EmissionError
 from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry import TensorSpec
+from mase_hw.graph.agreement import ModelAgreement
 from mase_hw.timing.bounds import progress_cycles
 from mase_hw.timing.memory import ExternalMemory
 
@@ -249,6 +250,11 @@ class NodeSummary:
     multipliers: int
     source: str
 
+    @property
+    def where(self) -> str:
+        """The module, and the user's source line where it is known."""
+        return ", ".join(item for item in (self.module, self.source) if item and item != "-")
+
 
 @dataclass(frozen=True)
 class Section:
@@ -291,6 +297,7 @@ class Design:
         image: the bytes of that memory.
         sketched: whether the latency follows some beats of each tensor alone; see `Prediction`.
         keeps_state: whether a result depends on inferences before.
+        agreement: how far the quantised graph is from the float model, where that was measured.
     """
 
     name: str
@@ -309,6 +316,7 @@ class Design:
     image: bytes = field(default=b"", repr=False)
     sketched: bool = False
     keeps_state: bool = False
+    agreement: ModelAgreement | None = None
 
     @property
     def instances(self) -> tuple[Instance, ...]:
@@ -386,6 +394,7 @@ class Design:
             "queues": [asdict(queue) for queue in self.queues],
             "external_memory": self.external.to_dict() if self.external else None,
             "keeps_state": self.keeps_state,
+            "agreement": self.agreement.to_dict() if self.agreement else None,
             "predicted": {
                 "interval_cycles": self.interval_cycles,
                 "latency_cycles": self.latency_cycles,
@@ -443,6 +452,7 @@ class DesignSummary:
         memories: words of each memory image.
         sketched: whether the predicted latency is nearly that of the design, and no more.
         keeps_state: whether a result depends on inferences before.
+        agreement: how far the quantised graph is from the float model, where that was measured.
     """
 
     name: str
@@ -460,6 +470,7 @@ class DesignSummary:
     memories: Mapping[str, int] = field(default_factory=dict)
     sketched: bool = False
     keeps_state: bool = False
+    agreement: ModelAgreement | None = None
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -513,6 +524,7 @@ class DesignSummary:
             {item["file"]: _whole(item["depth"]) for item in entry["memories"]},
             bool(predicted.get("sketched", False)),
             bool(entry.get("keeps_state", False)),
+            ModelAgreement.from_dict(found) if (found := entry.get("agreement")) else None,
         )
 
 

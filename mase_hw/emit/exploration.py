@@ -10,8 +10,8 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import Explorer, Plan, fitting, split_targets
-from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
-from mase_hw.passes.memory import Memory
+from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
+from mase_hw.passes.hardware.memory import Memory
 
 
 def explored(

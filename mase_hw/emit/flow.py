@@ -2,49 +2,52 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
-from mase_hw.errors import ConfigError, EmissionError, ParallelismError
-from mase_hw.formats import DEFAULT_FORMAT
+from mase_hw.errors import ConfigError, EmissionError, FormatError, ParallelismError
 from mase_hw.graph.laps import laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
+from mase_hw.graph.source import naming_units
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
-from mase_hw.passes.bridge import bridge_formats_transform_pass
-from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.decompose import (
+from mase_hw.passes.canonical.bound_fills import bound_fills_transform_pass
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.decompose import (
     decompose_fused_transform_pass,
     decompose_transform_pass,
 )
-from mase_hw.passes.fold import (
+from mase_hw.passes.canonical.fold import (
     fold_constants_transform_pass,
     fold_into_producer_transform_pass,
 )
-from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
-from mase_hw.passes.init_metadata import init_metadata_analysis_pass
-from mase_hw.passes.look_up_positions import look_up_positions_transform_pass
-from mase_hw.passes.memory import Memory
-from mase_hw.passes.merge_thresholds import merge_thresholds_transform_pass
-from mase_hw.passes.progress import verify_progress_analysis_pass
-from mase_hw.passes.quantize import quantize_transform_pass
-from mase_hw.passes.raise_masks import raise_masks_transform_pass
-from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
-from mase_hw.passes.remove_identity import remove_identity_transform_pass
-from mase_hw.passes.reuse import insert_laps_transform_pass, share_ranges_analysis_pass
-from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.canonical.look_up_positions import look_up_positions_transform_pass
+from mase_hw.passes.canonical.raise_masks import raise_masks_transform_pass
+from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
+from mase_hw.passes.canonical.remove_identity import remove_identity_transform_pass
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.formats.agreement import (
+    FirstExamples,
+    is_measured,
+    measure_agreement_analysis_pass,
+)
+from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
+from mase_hw.passes.formats.losses import drop_losses_transform_pass
+from mase_hw.passes.formats.merge_thresholds import merge_thresholds_transform_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
+from mase_hw.passes.hardware.memory import Memory
+from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
+from mase_hw.passes.hardware.reuse import insert_laps_transform_pass, share_ranges_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
 from mase_hw.timing.memory import external_memory
 
-DEFAULT_CONFIG: Mapping[str, Any] = {
-    "by": "type",
-    "default": {
-        "config": {"name": DEFAULT_FORMAT, "data_in_width": 8, "weight_width": 8, "bias_width": 8}
-    },
-}
+_LOG = logging.getLogger(__name__)
 
 
 def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> MaseGraph:
@@ -63,6 +66,7 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     mg, _ = look_up_positions_transform_pass(mg, {})
     mg, _ = raise_masks_transform_pass(mg, {})
+    mg, _ = bound_fills_transform_pass(mg, {})
     mg, _ = decompose_transform_pass(mg, {})
     mg, _ = remove_identity_transform_pass(mg, {"training": True})
     mg, _ = fold_constants_transform_pass(mg, {})
@@ -71,6 +75,7 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
     return mg
 
 
+@naming_units()
 def quantize(
     mg: MaseGraph,
     config: Mapping[str, Any] | None = None,
@@ -78,13 +83,14 @@ def quantize(
     data: Iterable[Any] | None = None,
     reuse: bool = False,
 ) -> MaseGraph:
-    """Return the canonical graph with number formats.
+    """Return the canonical graph with number formats, compared with the float model.
 
     Args:
         mg: a captured graph.
-        config: see `quantize_transform_pass`; without one, 8-bit fixed point everywhere with
-            fractions fitted to the observed ranges.
-        data: batches of inputs on which ranges are observed; the example inputs without.
+        config: see `quantize_transform_pass`; without one, or with an empty one, 8-bit fixed point
+            everywhere with fractions fitted to the observed ranges.
+        data: batches of inputs on which ranges are observed, and the first of which are run in
+            the formats; the example inputs without.
         reuse: let layers that are alike run on the hardware of one: they get the same formats.
 
     Raises:
@@ -98,15 +104,34 @@ def quantize(
             "mase_hw.nn.quantize_layers"
         )
     stage("number formats")
-    config = config if config is not None else DEFAULT_CONFIG
+    config = {} if config is None else config
     mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
     if reuse:
         mg, _ = insert_laps_transform_pass(mg)
-    mg, _ = add_software_metadata_analysis_pass(mg, {"data": data} if data is not None else {})
+    seen = FirstExamples(mg, [mg.example_inputs] if data is None else data)
+    mg, _ = add_software_metadata_analysis_pass(mg, {"data": seen})
     if reuse:
         mg, _ = share_ranges_analysis_pass(mg)
     mg, _ = quantize_transform_pass(mg, config)
-    return mg
+    return measured(mg, seen.batches)
+
+
+def measured(mg: MaseGraph, data: Iterable[Any] | None = None) -> MaseGraph:
+    """Return a quantised graph with its agreement with the float model.
+
+    Args:
+        mg: a quantised graph; what was measured of it holds while no parameter has changed.
+        data: batches of inputs; without them what was measured, else the example inputs.
+    """
+    if not mg.has_formats or (data is None and is_measured(mg)):
+        return mg
+    stage("agreement with the float model")
+    try:
+        return measure_agreement_analysis_pass(mg, {} if data is None else {"data": data})[0]
+    except (FormatError, RuntimeError) as error:
+        # Preflight says what the graph is refused for.
+        _LOG.debug("the agreement of %s is not measured: %s", mg.name, error)
+        return mg
 
 
 def lowered(mg: MaseGraph) -> MaseGraph:
@@ -117,6 +142,7 @@ def lowered(mg: MaseGraph) -> MaseGraph:
     """
     # What acts in training alone.
     mg, _ = remove_identity_transform_pass(mg, {})
+    mg, _ = drop_losses_transform_pass(mg, {})
     check(mg)
     if any(node.op == "get_attr" for node in mg.outputs):
         mg = mg.copy()

@@ -12,11 +12,18 @@ from torch.fx import Node
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
 from mase_hw.graph.fixed_batch import fixed_batch, has_batch_behind
+from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Operator, operator_for, operators
-from mase_hw.passes.bridge import bridge_formats_transform_pass
+from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
+from mase_hw.passes.formats.losses import drop_losses_transform_pass
+
+_ONLY_A_LOSS = (
+    "it is a loss, one number for all rows of a batch, and the model returns nothing else: return "
+    "what it is computed of, which has hardware"
+)
 
 
 @dataclass(frozen=True)
@@ -67,12 +74,18 @@ def preflight(mg: MaseGraph) -> list[Problem]:
     Only causes are listed: a node that lacks its number format because the one before it is refused
     is not.
     """
+    mg, _ = drop_losses_transform_pass(mg, {})
     mg, _ = bridge_formats_transform_pass(mg, {})
-    found = []
+    losses = loss_nodes(mg)
+    found = [
+        Problem(node.name, metadata(node).module_path, location(node), _ONLY_A_LOSS)
+        for node in dict.fromkeys(mg.outputs)
+        if node in losses
+    ]
     for node in mg.nodes:
         found += [
             Problem(node.name, metadata(node).module_path, location(node), reason)
-            for reason in _reasons(mg, node)
+            for reason in (_reasons(mg, node) if node not in losses else ())
         ]
     return found
 
@@ -80,6 +93,7 @@ def preflight(mg: MaseGraph) -> list[Problem]:
 def notes(mg: MaseGraph) -> list[Note]:
     """Return what is worth knowing of a quantised graph without problems."""
     found = batch_notes(mg)
+    mg, info = drop_losses_transform_pass(mg, {})
     mg, _ = bridge_formats_transform_pass(mg, {})
     calls = [(node, mg.call(node)) for node in mg.nodes if _operator_of(node) is not None]
     found += [
@@ -87,10 +101,15 @@ def notes(mg: MaseGraph) -> list[Note]:
         for node, call in calls
         for text in call.operator.notes(call)
     ]
-    return found + [
-        Note("output", "", "the model's code", f"result {name} is a constant: it has no port")
+    without = [(name, "is a loss, which stays in software") for name in info["dropped"]]
+    without += [
+        (name, "is a constant")
         for name, leaf in mg.returned()
         if isinstance(leaf, Node) and leaf.op == "get_attr"
+    ]
+    return found + [
+        Note("output", "", "the model's code", f"result {name} {why}: it has no port")
+        for name, why in without
     ]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -12,22 +13,23 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._cache import abandoned, scratch_folder
+from mase_hw._cache import TAKEN, abandoned, alone_in, scratch_folder
 from mase_hw._stages import stage
 from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest, keep_foreign
 from mase_hw.emit.modules import check_instances, module_texts
+from mase_hw.emit.preflight import Note
 from mase_hw.emit.render import render_top
 from mase_hw.errors import CacheError, EmissionError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import IntegerReference, spec
 
+logger = logging.getLogger(__name__)
+
 GRAPH_FILE = "model.mase"
 DESIGN_FILE = "design.json"
 TESTBENCH_INFERENCES = 8
-# Of a project's name in that of a temporary folder, which is longer.
-NAME_CHARACTERS = 100
 
 TestbenchWriter = Callable[[Path, DesignSummary, Mapping[str, Tensor], Mapping[str, Tensor]], None]
 
@@ -40,15 +42,21 @@ class Project:
         folder: where it lies.
         design: what was rendered.
         mg: the annotated graph.
+        warnings: what it does not keep of the float model.
     """
 
     folder: Path
     design: Design
     mg: MaseGraph
+    warnings: tuple[Note, ...] = ()
 
 
 def write_project(
-    mg: MaseGraph, folder: Path, *, testbench: TestbenchWriter | None = None
+    mg: MaseGraph,
+    folder: Path,
+    *,
+    testbench: TestbenchWriter | None = None,
+    warnings: Sequence[Note] = (),
 ) -> Project:
     """Write the project of an annotated graph, or nothing.
 
@@ -60,12 +68,15 @@ def write_project(
         folder: must not exist, be empty, or be a project of ours, which is replaced; files that
             others put there stay.
         testbench: writes the testbench of a project.
+        warnings: what the project has to say of itself.
 
     Raises:
         EmissionError: when `folder` is something else, or a file of ours in it has been changed.
     """
-    folder = folder.absolute()
-    _recover(folder)
+    given, folder = folder.absolute(), _target(folder)
+    if folder.parent.is_dir():
+        with alone_in(folder.parent):
+            _recover(folder)
     check_folder(folder)
     stage("cycles")
     design = build_design(mg)
@@ -73,51 +84,85 @@ def write_project(
     check_instances(design)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with scratch_folder(folder.parent, _prefix(folder)) as scratch:
+        with scratch_folder(folder.parent, purpose=folder.name) as scratch:
             work = scratch / "new"
             work.mkdir()
             _write(mg, design, work)
             if testbench is not None:
                 _write_testbench(mg, work, testbench)
             Manifest.of(work).write(work)
-            keep_foreign(folder, work)
-            _replace(folder, work, scratch / "old")
+            with alone_in(folder.parent):
+                _check_writable(folder)
+                _replace(folder, work, scratch)
     except CacheError as error:
-        raise EmissionError(f"{folder} cannot be written: {error.__cause__ or error}") from error
+        raise EmissionError(f"{given} cannot be written: {error.__cause__ or error}") from error
     except OSError as error:
-        raise EmissionError(f"{folder} cannot be written: {error.strerror or error}") from error
-    return Project(folder, design, mg)
+        raise EmissionError(f"{given} cannot be written: {error.strerror or error}") from error
+    return Project(given, design, mg, tuple(warnings))
 
 
-def _prefix(folder: Path) -> str:
-    return f".{folder.name[:NAME_CHARACTERS]}-"
+def _target(folder: Path) -> Path:
+    """Return the folder that links lead to: they stay."""
+    try:
+        return folder.resolve()
+    except (OSError, RuntimeError) as error:
+        raise EmissionError(f"{folder} cannot be made: its links lead nowhere") from error
 
 
 def _recover(folder: Path) -> None:
-    """Put a project back that a killed process had taken away, and had not replaced yet."""
-    with suppress(OSError):
-        for left in abandoned(folder.parent, _prefix(folder)):
-            if not folder.exists() and (left / "old").is_dir():
-                (left / "old").rename(folder)
+    """Put a project back that a killed process had taken away.
+
+    Where another one has its place, that one gets what others had put into it.
+    """
+    for left, purpose in abandoned(folder.parent):
+        taken = left / TAKEN
+        if purpose != folder.name or not taken.is_dir():
+            continue
+        try:
+            if not folder.exists() or _is_empty(folder):
+                taken.rename(folder)
+            elif Manifest.load(folder) is not None:
+                _give_up(taken, folder)
+        except (OSError, EmissionError) as error:
+            logger.warning("%s is what a killed emission left, and stays: %s", left, error)
 
 
-def _replace(folder: Path, new: Path, old: Path) -> None:
-    """Put `new` in the place of `folder`, which is moved to `old`, and stays if that fails."""
+def _replace(folder: Path, new: Path, scratch: Path) -> None:
+    """Put `new` in the place of `folder`, which stays if that fails."""
     if not folder.exists():
         new.rename(folder)
         return
-    folder.rename(old)
+    keep_foreign(folder, new)
+    taken = scratch / TAKEN
+    folder.rename(taken)
     try:
         new.rename(folder)
     except BaseException:
-        old.rename(folder)
+        taken.rename(folder)
         raise
+    _give_up(taken, folder)
+
+
+def _give_up(taken: Path, folder: Path) -> None:
+    """Leave a project that was taken away to be deleted, once `folder` has what others put in."""
+    keep_foreign(taken, folder)
+    taken.rename(taken.with_name("replaced"))
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
 
 
 def check_folder(folder: Path) -> None:
-    """Raise unless `folder` may be written: absent, empty, or a project as we wrote it."""
+    """Raise unless `folder` may be written: absent, empty, or a project as we wrote it.
+
+    An emission that puts another project there meanwhile is waited for.
+    """
     try:
-        _check_writable(folder)
+        target = _target(folder)
+        readable = target.parent.is_dir() and os.access(target.parent, os.R_OK)
+        with alone_in(target.parent) if readable else nullcontext():
+            _check_writable(target)
     except OSError as error:
         shown = str(folder) if len(str(folder)) <= 100 else f"{str(folder)[:100]}..."
         raise EmissionError(f"{shown} cannot be made: {error.strerror}") from error
@@ -127,9 +172,10 @@ def _check_writable(folder: Path) -> None:
     above = next((item for item in folder.parents if item.exists()), folder)
     if not above.is_dir():
         raise EmissionError(f"{folder} cannot be made: {above} is a file")
-    if not os.access(above, os.W_OK | os.X_OK):
-        raise EmissionError(f"{folder} cannot be made: {above} may not be written by this user")
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+    for place in (above, folder):
+        if place.is_dir() and not os.access(place, os.W_OK | os.X_OK):
+            raise EmissionError(f"{folder} cannot be made: {place} may not be written by this user")
+    if not folder.exists() or _is_empty(folder):
         return
     if not folder.is_dir():
         raise EmissionError(f"{folder} is a file; give the name of a folder")

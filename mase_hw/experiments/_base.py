@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from mase_hw._results import check_result, result_file
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -68,15 +70,22 @@ def run_experiment(
     experiment.seed = seed
 
     folder.mkdir(parents=True, exist_ok=True)
+    for kind in ("csv", "svg", "png"):
+        check_result(folder / f"{experiment.name}.{kind}")
     outcome = experiment.run(folder, quick=quick, progress=progress)
-    with (folder / f"{experiment.name}.csv").open("w", newline="") as file:
+    name = experiment.name
+    with result_file(folder / f"{name}.csv") as made, made.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(outcome.columns)
         table.writerows([text(cell) for cell in row] for row in outcome.rows)
     # Fixed identifiers and no date: the same figure gives the same bytes.
-    with mpl.rc_context({"svg.hashsalt": experiment.name, "svg.fonttype": "none"}):
-        outcome.figure.savefig(folder / f"{experiment.name}.svg", metadata={"Date": None})
-    outcome.figure.savefig(folder / f"{experiment.name}.png", dpi=150)
+    with (
+        result_file(folder / f"{name}.svg") as made,
+        mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}),
+    ):
+        outcome.figure.savefig(made, metadata={"Date": None})
+    with result_file(folder / f"{name}.png") as made:
+        outcome.figure.savefig(made, dpi=150)
     return outcome
 
 

@@ -15,7 +15,7 @@ from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import MARKERS, label, logarithmic, new_figure
 from mase_hw.experiments._subject import Subject, steps
 from mase_hw.hardware.synth import synthesize
-from mase_hw.passes.report_quantization import storage
+from mase_hw.passes.formats.report_quantization import storage
 from mase_hw.training import Trainer, evaluate, standard_error
 
 if TYPE_CHECKING:

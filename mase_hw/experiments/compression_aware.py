@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
 from mase_hw.experiments._subject import Subject, chosen_architecture, steps
-from mase_hw.passes.report_quantization import FLOAT_BITS
+from mase_hw.passes.formats.report_quantization import FLOAT_BITS
 from mase_hw.training import standard_error
 
 QUICK: dict[str, Any] = {

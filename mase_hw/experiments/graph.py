@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from mase_hw._results import result_file
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, new_figure
 from mase_hw.experiments._subject import steps
@@ -39,7 +40,8 @@ class Graph(Experiment):
         for name, given in inputs.items():
             mg = trace(classifier(QUICK_LAYERS if quick else LAYERS), given, name="bert")
             advance()
-            mg.draw(folder / f"graph-{name.replace(', ', '-')}.svg")
+            with result_file(folder / f"graph-{name.replace(', ', '-')}.svg") as made:
+                mg.draw(made)
             counts.append(operators(mg))
             advance()
         without, having = counts

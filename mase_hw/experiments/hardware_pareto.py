@@ -12,7 +12,7 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, logarithmic, new_figure
 from mase_hw.experiments._subject import Subject, classes, steps
-from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.search import TrialResult
 from mase_hw.search.objective import score
 from mase_hw.training import standard_error

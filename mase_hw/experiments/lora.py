@@ -15,7 +15,7 @@ from mase_hw.experiments._subject import steps
 from mase_hw.graph import trace
 from mase_hw.graph.reference import output_nodes
 from mase_hw.models.builder import build
-from mase_hw.passes.lora import (
+from mase_hw.passes.compression.lora import (
     fuse_lora_weights_transform_pass,
     insert_lora_adapter_transform_pass,
     trainable,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mase_hw._results import result_file
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import MARKERS, label, logarithmic, new_figure
 
@@ -97,7 +98,8 @@ def measure(folder: Path, scope: Scope, progress: Progress) -> Outcome:
         key = f"{name}, {method}"
         if key not in losses:
             losses[key] = subject.losses(name, method)
-            known.write_text(json.dumps(losses, indent=1))
+            with result_file(known) as made:
+                made.write_text(json.dumps(losses, indent=1))
         progress(done + 1, len(runs))
     rows = list(_rows(runs, losses))
     figure = _draw(rows)
@@ -122,9 +124,9 @@ class _Subject:
     def losses(self, name: str, method: str) -> list[float]:
         """Return the mean loss of a token for every sequence."""
         from mase_hw.emit.flow import quantize
-        from mase_hw.passes.gptq import gptq_transform_pass
-        from mase_hw.passes.rotate import rotate_transform_pass
-        from mase_hw.passes.scale_channels import scale_channels_transform_pass
+        from mase_hw.passes.compression.gptq import gptq_transform_pass
+        from mase_hw.passes.compression.rotate import rotate_transform_pass
+        from mase_hw.passes.compression.scale_channels import scale_channels_transform_pass
 
         mg, seen, tested = self._load()
         if name == FLOAT:
@@ -147,7 +149,7 @@ class _Subject:
 
     @staticmethod
     def _names(mg: MaseGraph) -> list[str]:
-        from mase_hw.passes.walk import layers
+        from mase_hw.passes.compression.walk import layers
 
         return [node.name for node in layers(mg)]
 

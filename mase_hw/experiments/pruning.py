@@ -11,7 +11,7 @@ from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, new_figure
 from mase_hw.experiments._subject import Subject, mean_and_error, steps
 from mase_hw.graph import MaseGraph
-from mase_hw.passes.prune import prune_transform_pass
+from mase_hw.passes.compression.prune import prune_transform_pass
 from mase_hw.training import Trainer, evaluate
 
 QUICK_MODEL, MODEL = "digits-mlp", "bert-tiny"

@@ -24,6 +24,7 @@ from mase_hw.formats._encoding import (
 )
 from mase_hw.formats._float import FloatElement
 from mase_hw.formats._minifloat import FloatFormat
+from mase_hw.formats._serving import serving_formats
 
 __all__ = [
     "BLOCKS",
@@ -48,6 +49,7 @@ __all__ = [
     "joined",
     "make_format",
     "names_in",
+    "serving_formats",
 ]
 
 

@@ -68,19 +68,23 @@ class Format(ABC):
         aliases: other words that resolve to this format.
         abbreviation: the word used in the names of SystemVerilog modules.
         inherited: fields that an operand without fields of its own takes from the first operand.
+        fitted: fields that `fit` and `fit_values` choose where they are open.
         scale_follows_data: whether the field `scale` may be None, taken from each tensor.
         exact_bits: bits of the magnitudes that `from_scaled` takes.
         sparse: whether values lie so far apart that rounding is a part of a model's function, not
             an error of it: signs, powers of two.
+        rounds: whether it is a format at all, and not the word for none.
     """
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     abbreviation: ClassVar[str]
     inherited: ClassVar[tuple[str, ...]] = ("width", "signed")
+    fitted: ClassVar[tuple[str, ...]] = ()
     scale_follows_data: ClassVar[bool] = False
     exact_bits: ClassVar[int] = 62
     sparse: ClassVar[bool] = False
+    rounds: ClassVar[bool] = True
 
     @abstractmethod
     def round_values(self, values: Tensor) -> Tensor:
@@ -100,6 +104,10 @@ class Format(ABC):
     def in_range(self, values: Tensor) -> Tensor:
         """Return a bool tensor: true where `values` does not saturate (the gradient passes)."""
         return self.headroom(values) >= 0
+
+    def clipped(self, values: Tensor) -> int:
+        """Return how many of `values` saturate; none where rounding is not an error."""
+        return 0 if self.sparse else int((self.headroom(values) < 0).sum())
 
     @abstractmethod
     def encode(self, values: Tensor) -> Tensor:
@@ -225,6 +233,21 @@ class Format(ABC):
         if not bool(values.isfinite().all()):
             raise FormatError("a constant holds what is no finite number; give a finite one")
         return cls.fit(float(values.min()), float(values.max()), **fields)
+
+    @classmethod
+    def covering(cls, formats: Sequence[Format], minimum: float, maximum: float) -> Format | None:
+        """Return one format for those who take values in `[minimum, maximum]` in any of `formats`.
+
+        Its steps are as small as the smallest of theirs, and it reaches as far as the values do or
+        the furthest of them. None for a family whose range follows the values by itself: the one
+        that loses least serves all.
+
+        Args:
+            formats: two formats of this class, or more.
+            minimum: the least value.
+            maximum: the largest value.
+        """
+        return None
 
     def scaled(self, octaves: float) -> Self | None:
         """Return the format whose values are `2**octaves` times these, to the nearest it has.

@@ -37,6 +37,7 @@ class BinaryResidual(SignFormat):
     name: ClassVar[str] = "binary_residual"
     aliases: ClassVar[tuple[str, ...]] = ("binary_residual_sign",)
     abbreviation: ClassVar[str] = "binary"
+    fitted: ClassVar[tuple[str, ...]] = ("scale",)
     scale_follows_data: ClassVar[bool] = True
     inherited: ClassVar[tuple[str, ...]] = ("levels",)
 

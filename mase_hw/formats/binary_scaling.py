@@ -34,6 +34,7 @@ class BinaryScaling(SignFormat):
 
     name: ClassVar[str] = "binary_scaling"
     abbreviation: ClassVar[str] = "binary"
+    fitted: ClassVar[tuple[str, ...]] = ("scale",)
     scale_follows_data: ClassVar[bool] = True
     inherited: ClassVar[tuple[str, ...]] = ()
 

@@ -57,6 +57,7 @@ class Fixed(Format):
     name: ClassVar[str] = "fixed"
     aliases: ClassVar[tuple[str, ...]] = ("integer",)
     abbreviation: ClassVar[str] = "fixed"
+    fitted: ClassVar[tuple[str, ...]] = ("frac_width",)
 
     width: int = 8
     frac_width: int = 4
@@ -106,6 +107,12 @@ class Fixed(Format):
         scale = 2.0**-self.frac_width
         low, high = (self.minimum_code - 0.5) * scale, (self.maximum_code + 0.5) * scale
         return torch.minimum(values - low, high - values)
+
+    def clipped(self, values: Tensor) -> int:
+        """Look at the extremes first: mostly nothing saturates."""
+        if not values.numel() or bool(self.in_range(torch.stack(torch.aminmax(values))).all()):
+            return 0
+        return super().clipped(values)
 
     def encode(self, values: Tensor) -> Tensor:
         """Return int64 codes; refuses NaN."""
@@ -226,6 +233,29 @@ class Fixed(Format):
         ratio = min(highest, lowest)
         frac_width = open_format.width - 1 if math.isinf(ratio) else math.floor(math.log2(ratio))
         return cls(**{**fields, "frac_width": max(-MAX_FRAC_WIDTH, min(frac_width, 32))})
+
+    @property
+    def _whole_bits(self) -> int:
+        """Bits in front of the point, without the sign."""
+        return self.width - self.frac_width - self.signed
+
+    @classmethod
+    def covering(cls, formats: Sequence[Format], minimum: float, maximum: float) -> Fixed:
+        """Return the steps of the finest, up to the largest value or the end of the furthest.
+
+        Where that takes more than `MAX_WIDTH_BITS`, the range stays and the steps grow.
+        """
+        given = [item for item in formats if isinstance(item, Fixed)]
+        finest = max(given, key=lambda item: (item.frac_width, item.width))
+        signed = any(item.signed for item in given)
+        reached = cls.fit(minimum, maximum, width=MAX_WIDTH_BITS, signed=signed)._whole_bits
+        furthest = max(item._whole_bits for item in given)
+        whole = max(finest._whole_bits, min(furthest, reached))
+        frac = min(finest.frac_width, max(MAX_WIDTH_BITS, finest.width) - signed - whole)
+        modes = {(item.rounding, item.overflow) for item in given}
+        rounding, overflow = modes.pop() if len(modes) == 1 else (cls.rounding, cls.overflow)
+        width = max(MIN_WIDTH_BITS, whole + frac + signed)
+        return cls(width, frac, signed, rounding, overflow)
 
 
 def _check_integer(field: str, value: object, low: int, high: int) -> None:

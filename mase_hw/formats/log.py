@@ -12,9 +12,11 @@ Representation" (2016), arXiv:1603.01025; zero has a code of its own and roundin
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from mase_hw.formats._base import Format
 from mase_hw.formats._checks import check_integer
 from mase_hw.formats._float import FloatElement
 from mase_hw.formats._minifloat import MAX_BIAS, FloatFormat, default_bias
@@ -35,6 +37,7 @@ class Log(FloatFormat):
 
     name: ClassVar[str] = "log"
     abbreviation: ClassVar[str] = "minifloat"
+    fitted: ClassVar[tuple[str, ...]] = ("exponent_bias",)
     inherited: ClassVar[tuple[str, ...]] = ("width",)
     sparse: ClassVar[bool] = True
 
@@ -64,3 +67,12 @@ class Log(FloatFormat):
         wanted = exponent - (mantissa < 0.75)
         bias = (1 << (number_format.width - 1)) - 1 - wanted
         return cls(**{**fields, "exponent_bias": max(-MAX_BIAS, min(MAX_BIAS, bias))})
+
+    @classmethod
+    def covering(cls, formats: Sequence[Format], minimum: float, maximum: float) -> Format | None:
+        """Return the powers of two from the smallest to the largest of any, in up to 8 bits."""
+        layouts = [item.layout for item in formats if isinstance(item, Log)]
+        highest = max((1 << item.exponent_width) - 1 - item.bias for item in layouts)
+        codes = highest + max(item.bias for item in layouts)
+        width = min(8, codes.bit_length() + 1)
+        return cls(width, (1 << (width - 1)) - 1 - highest)

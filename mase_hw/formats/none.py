@@ -30,6 +30,7 @@ class Unquantized(Format):
     name: ClassVar[str] = "none"
     abbreviation: ClassVar[str] = "none"
     inherited: ClassVar[tuple[str, ...]] = ()
+    rounds: ClassVar[bool] = False
 
     def __str__(self) -> str:
         """Return `none`."""

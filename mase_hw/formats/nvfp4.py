@@ -44,6 +44,7 @@ class NVFP4(BlockFormat):
 
     name: ClassVar[str] = "nvfp4"
     abbreviation: ClassVar[str] = "nvfp"
+    fitted: ClassVar[tuple[str, ...]] = ("tensor_scale",)
     inherited: ClassVar[tuple[str, ...]] = ("block_size",)
     exact_bits: ClassVar[int] = 46
 

@@ -21,11 +21,13 @@ from torch import Tensor
 
 from mase_hw.errors import FormatError
 from mase_hw.formats import _binary_scale as binary
+from mase_hw.formats._base import Format
 from mase_hw.formats._checks import check_bool, check_integer, check_positive
 from mase_hw.formats._codes import CodeFormat
 from mase_hw.formats._encoding import Encoding, Kind
 
 Numbers = float | tuple[float, ...]
+MAX_WIDTH_BITS = 24
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class ScaledInteger(CodeFormat):
 
     name: ClassVar[str] = "scaled_integer"
     abbreviation: ClassVar[str] = "scaled"
+    fitted: ClassVar[tuple[str, ...]] = ("scale", "zero_point")
     inherited: ClassVar[tuple[str, ...]] = ("width", "signed", "symmetric")
 
     width: int = 8
@@ -57,7 +60,7 @@ class ScaledInteger(CodeFormat):
     channel_axis: int | None = None
 
     def __post_init__(self) -> None:
-        check_integer(self.name, "width", self.width, 2, 24)
+        check_integer(self.name, "width", self.width, 2, MAX_WIDTH_BITS)
         check_bool(self.name, "signed", self.signed)
         check_bool(self.name, "symmetric", self.symmetric)
         for field in ("scale", "zero_point"):
@@ -261,3 +264,21 @@ class ScaledInteger(CodeFormat):
         scales = [scale for channel in channels for scale in channel.scales]
         points = [point for channel in channels for point in channel.zero_points]
         return cls(**{**fields, "scale": tuple(scales), "zero_point": tuple(points)})
+
+    @classmethod
+    def covering(cls, formats: Sequence[Format], minimum: float, maximum: float) -> Format | None:
+        """Return the steps of the finest in as many bits as reach the largest value."""
+        given = [item for item in formats if isinstance(item, ScaledInteger)]
+        if any(item.channel_axis is not None for item in given):
+            return None
+        reach = torch.tensor(
+            [item.decode(torch.tensor(item.code_range)).tolist() for item in given]
+        )
+        low, high = max(minimum, float(reach.min())), min(maximum, float(reach.max()))
+        finest = min(given, key=lambda item: (item.scales, -item.width))
+        for width in range(finest.width, MAX_WIDTH_BITS + 1):
+            wider = replace(finest, width=width)
+            if bool(wider.in_range(torch.tensor([low, high], dtype=torch.float64)).all()):
+                return wider
+        fields = {"signed": finest.signed, "symmetric": finest.symmetric}
+        return cls.fit(low, high, width=MAX_WIDTH_BITS, **fields)

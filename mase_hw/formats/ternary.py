@@ -41,6 +41,7 @@ class Ternary(CodeFormat):
 
     name: ClassVar[str] = "ternary"
     abbreviation: ClassVar[str] = "fixed"
+    fitted: ClassVar[tuple[str, ...]] = ("scale", "threshold")
     scale_follows_data: ClassVar[bool] = True
     sparse: ClassVar[bool] = True
     inherited: ClassVar[tuple[str, ...]] = ()

@@ -1,5 +1,6 @@
 """Capture: models as graphs of ATen operators with typed metadata."""
 
+from mase_hw.graph._dense import check_finite
 from mase_hw.graph.loader import load_pt2
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import (
@@ -13,7 +14,7 @@ from mase_hw.graph.metadata import (
     metadata,
     update,
 )
-from mase_hw.graph.trace import check_finite, trace
+from mase_hw.graph.trace import trace
 
 __all__ = [
     "CommonMetadata",

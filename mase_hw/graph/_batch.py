@@ -3,7 +3,8 @@
 Masks and positions of transformers are computed for a whole batch from nothing but its size. A
 constant that is repeated for every row is made once, and broadcasts, or, where a reshape merges
 rows with its own dimensions, is repeated for the rows of an input. An index that counts rows
-becomes a slice of all of them, and numbers of what is sorted are counted.
+becomes a slice of all of them, numbers of what is sorted are counted, and so are rows that a result
+is divided by.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ _ROW_BY_ROW = (
     _aten.scatter.value,
     _aten.scatter_add.default,
     _aten.scatter_reduce.two,
+    _aten.slice_scatter.default,
+    _aten.select_scatter.default,
+    _aten.copy.default,
 )
+FACTORIES = (_aten.zeros.default, _aten.ones.default, _aten.full.default)
 # What takes rows that a repetition has put behind each other apart again.
 _SPLITS = (_aten.unflatten.int, _aten.view.default, _aten.reshape.default)
 _ORIGIN = ("nn_module_stack", "stack_trace", "val")
@@ -74,9 +79,11 @@ def free_batch(module: GraphModule) -> None:
                 node = _look_up_shared(module, node, constants)
             if node.target in _ROW_BY_ROW:
                 _give_rows(module, node, constants)
+            _count_rows(module, node)
         inputs = node.all_input_nodes
         if node.op == "get_attr" or (
-            node.op == "call_function" and all(item in constants for item in inputs)
+            node.op == "call_function"
+            and (node.target in FACTORIES or all(item in constants for item in inputs))
         ):
             constants.add(node)
 
@@ -215,6 +222,26 @@ def _give_rows(module: GraphModule, node: Node, constants: set[Node]) -> None:
                 rows = module.graph.call_function(target, (item, given[0]))
             rows.meta["val"] = item.meta["val"]
             node.replace_input_with(item, rows)
+
+
+def _count_rows(module: GraphModule, node: Node) -> None:
+    """Count the rows of an input where their number is computed with, as in a mean over them."""
+    known: Any = getattr(node.target, "_schema", None)
+    given: Any = node.args if known is not None else ()
+    for place, value in enumerate(given):
+        if not _is_symbolic(value) or not isinstance(known.arguments[place].type, torch.TensorType):
+            continue
+        inputs = [item for item in module.graph.nodes if item.op == "placeholder"]
+        counted = [item for item in inputs if _counts(item, value.meta["val"])]
+        if not counted:
+            continue
+        with module.graph.inserting_before(node):
+            made = counted[0]
+            for _ in _shape(made)[1:]:
+                made = module.graph.call_function(_aten.select.int, (made, 1, 0))
+            made = module.graph.call_function(_aten.ones_like.default, (made,))
+            made = module.graph.call_function(_aten.sum.default, (made,))
+        node.update_arg(place, made)
 
 
 def _counts(node: Node, rows: torch.SymInt) -> bool:

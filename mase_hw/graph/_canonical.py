@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from mase_hw.errors import CaptureError
-from mase_hw.graph._batch import REPETITIONS, free_batch, join_once
+from mase_hw.graph._batch import FACTORIES, REPETITIONS, free_batch, join_once
 from mase_hw.graph._leading import keep_batch_first
 from mase_hw.graph._written_state import raise_written_state
 from mase_hw.graph.source import location_of_trace
@@ -24,7 +24,6 @@ _ASSERTIONS = (
     "aten._functional_sym_constrain",
 )
 _RESHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
-_FACTORIES = (_aten.zeros.default, _aten.ones.default, _aten.full.default)
 # Constants that take their type, but no value, from another tensor.
 _LIKE = {
     _aten.new_zeros.default: _aten.zeros.default,
@@ -52,6 +51,7 @@ def canonicalize(module: GraphModule) -> None:
     _remove_assertions(module)
     raise_written_state(module)
     _free_constants(module)
+    _take_unspread(module)
     keep_batch_first(module)
     free_batch(module)
     _remove_shape_arithmetic(module)
@@ -85,6 +85,19 @@ def _free_constants(module: GraphModule) -> None:
         made.meta = dict(node.meta)
         node.replace_all_uses_with(made)
         module.graph.erase_node(node)
+
+
+def _take_unspread(module: GraphModule) -> None:
+    """Take tensors as they are where broadcasting them together leaves their shapes."""
+    for node in list(module.graph.nodes):
+        source = node.args[0] if node.target is operator.getitem else None
+        if not isinstance(source, Node) or source.target is not _aten.broadcast_tensors.default:
+            continue
+        members: Any = source.args[0]
+        member = members[node.args[1]]
+        if _sizes(_value(member)) == _sizes(_value(node)):
+            node.replace_all_uses_with(member)
+            module.graph.erase_node(node)
 
 
 def _where(node: Node) -> str:
@@ -138,7 +151,7 @@ def _is_constant(node: Node) -> bool:
     sizes = node.args[node.target in REPETITIONS] if node.args else None
     source = node.args[0] if node.target in REPETITIONS else None
     first = source is None or (isinstance(source, Node) and source.op == "get_attr")
-    known = node.target in REPETITIONS or node.target in _FACTORIES
+    known = node.target in REPETITIONS or node.target in FACTORIES
     return known and first and isinstance(sizes, list | tuple) and _is_symbolic(sizes[0])
 
 

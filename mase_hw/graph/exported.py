@@ -17,6 +17,7 @@ from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import AliasError, canonicalize, relax_views
+from mase_hw.graph._values import check_values
 from mase_hw.graph.declared import DECLARED, absorb
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
@@ -41,6 +42,7 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     """
     module, dynamic = _clean(program)
     names = node_names(module.graph.nodes)
+    check_values(module, names)
     relax_views(module)
     structure = module.graph._codegen.pytree_info.out_spec  # type: ignore[attr-defined]
     model = rebuild(
@@ -178,20 +180,23 @@ def _rows_are_independent(
 ) -> bool:
     """Return whether a batch of inferences equals the inferences one by one.
 
-    Real numbers are random. Whole numbers are 0 and 1; where the model does not run on those, which
-    may be indices or corners of boxes, they are rows of the examples, if these differ.
+    Real numbers are random, whole numbers are 0 and 1. Where the model does not run on those, first
+    whole numbers, which may be indices or corners of boxes, are rows of the examples, then all
+    numbers are, which may be probabilities; rows of the examples have to differ.
     """
     generator = torch.Generator().manual_seed(0)
     inputs = [_random(node.meta["val"], node in dynamic, generator) for node in _inputs(captured)]
     carries = [node in dynamic for node in _inputs(captured)]
     found = _is_independent(graph, inputs, carries)
-    if found is None and given is not None:
+    for kinds in ((False,), (False, True)):
+        if found is not None or given is None:
+            break
         rows = [
-            _example_rows(value, drawn) if carried and not drawn.is_floating_point() else drawn
+            _example_rows(value, drawn) if carried and drawn.is_floating_point() in kinds else drawn
             for value, drawn, carried in zip(given, inputs, carries, strict=True)
         ]
         known = [row for row in rows if row is not None]
-        found = len(known) == len(rows) and _is_independent(graph, known, carries)
+        found = _is_independent(graph, known, carries) if len(known) == len(rows) else None
     return bool(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,7 @@ from mase_hw.graph import calls
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.graph.metadata import metadata
-from mase_hw.graph.rebuild import drop_unused_state, get_tensor, rebuild
+from mase_hw.graph.rebuild import drop_unused_state, get_tensor, rebuild, spread_out
 from mase_hw.graph.table import graph_table, render
 from mase_hw.ops import Call, operator_for
 
@@ -85,9 +85,9 @@ class MaseGraph(nn.Module):
     It is a module: called, trained, moved to a device, saved. Parameters and buffers have the
     names of the captured model's. Once a pass has given it number formats, every operand and
     result is rounded to its format, with gradients straight through: calling the graph, its
-    `state_dict` and a trainer mean the quantised model. It starts in evaluation mode; `train()`
-    makes dropout drop and normalisation move its statistics, although the capture was in
-    evaluation mode.
+    `state_dict`, which then has an entry `number_formats`, and a trainer mean the quantised model.
+    It starts in evaluation mode; `train()` makes dropout drop and normalisation move its
+    statistics, although the capture was in evaluation mode.
 
     Attributes:
         name: the model's name, a valid identifier.
@@ -131,6 +131,8 @@ class MaseGraph(nn.Module):
         self._netlists: dict[Node, tuple[Call, Making | None, Netlist]] = {}
         self.eval()
         hold_masks(self)
+        hooks: Any = self.register_load_state_dict_post_hook
+        hooks(lambda graph, _: hold_masks(graph))
 
     # The graph module, which passes work on. By itself it computes in real numbers, and as
     # captured: call the graph instead.
@@ -275,6 +277,37 @@ class MaseGraph(nn.Module):
                 )
         self.frozen |= set(names)
         return self
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Also give number formats, the ranges they were fitted to, and which masks hold."""
+        from mase_hw.graph.state import KEY, state_of
+
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if (state := state_of(self)) is not None:
+            destination[f"{prefix}{KEY}"] = state
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        from mase_hw.graph.state import KEY, state_of, take_state
+
+        key = f"{prefix}{KEY}"
+        if key in state_dict:
+            take_state(self, state_dict[key])
+        elif state_of(self) is not None:
+            missing_keys.append(key)
+        spread_out(self.model)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        unexpected_keys[:] = [item for item in unexpected_keys if item != key]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Convert example inputs with the parameters: `to`, `double`, `cuda` all come here."""

@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from mase_hw.errors import MaseError
 from mase_hw.formats import Format
+from mase_hw.graph.agreement import Agreement
 from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.ops import TensorSpec
 
@@ -96,6 +97,19 @@ class HardwareMetadata:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """A constant argument that only means "never", and is smaller than the user's model has it.
+
+    Attributes:
+        bound: its magnitude in this graph; of a tensor, that of the elements that mean it.
+        magnitude: in the user's model.
+    """
+
+    bound: float
+    magnitude: float
+
+
+@dataclass(frozen=True)
 class MaseMetadata:
     """Everything known of one node.
 
@@ -106,8 +120,11 @@ class MaseMetadata:
         declared: formats that the captured layer itself gives its operands, by name. They hold
             while no pass has given the node other ones.
         folded: whether its constants hold factors of a node that stood behind it.
+        asked: whether a configuration gives the format of its result.
         alike: names of the nodes that get the same formats, itself among them, because their layers
             are to run on the same hardware; while formats are chosen.
+        fills: arguments that are smaller than the user's model has them.
+        agreement: how far its values are from the float model's, where that was measured.
     """
 
     module_path: str = ""
@@ -118,7 +135,17 @@ class MaseMetadata:
     pruned: bool = False
     declared: Mapping[str, Format] = field(default_factory=dict)
     folded: bool = False
+    asked: bool = False
     alike: tuple[str, ...] = ()
+    fills: tuple[Fill, ...] = ()
+    agreement: Agreement | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it comes from: the user's line, else the torch module, else the model."""
+        if self.source.file:
+            return str(self.source)
+        return f"module {self.module_path}" if self.module_path else "the model's code"
 
 
 def metadata(node: Node) -> MaseMetadata:
@@ -129,10 +156,7 @@ def metadata(node: Node) -> MaseMetadata:
 
 def location(node: Node) -> str:
     """Return where a node comes from: the user's line, else the torch module, else the model."""
-    known = metadata(node)
-    if known.source.file:
-        return str(known.source)
-    return f"module {known.module_path}" if known.module_path else "the model's code"
+    return metadata(node).place
 
 
 def common(node: Node) -> CommonMetadata:

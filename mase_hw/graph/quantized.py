@@ -94,7 +94,8 @@ class GraphRun:
         """
         result = self._compute(node, values) if given is None else given
         spec = _specs(node).get("data_out_0")
-        number_format = None if spec is None else spec.format
+        # Several results are rounded where each of them is taken out.
+        number_format = spec.format if spec and isinstance(result, Tensor) else None
         return self._rounded(node, "data_out_0", number_format, result)
 
     def _rounded(

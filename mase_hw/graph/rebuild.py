@@ -30,14 +30,16 @@ def rebuild(
     names: Mapping[Node, str],
     output: Callable[[Any], Any] = lambda structure: structure,
     meta: Callable[[Node], Mapping[str, Any]] = lambda node: node.meta,
+    own: bool = True,
 ) -> GraphModule:
-    """Return a copy of `module` whose nodes have other names and whose state is its own.
+    """Return a copy of `module` whose nodes have other names.
 
     Args:
         module: a graph module.
         names: the new name of every node.
         output: what the output node returns, given what it returned.
         meta: the metadata of a node's copy.
+        own: whether its parameters and buffers are copies, too.
     """
     graph = Graph()
     copies: dict[Node, Node] = {}
@@ -51,7 +53,8 @@ def rebuild(
             graph, node.op, node.target, copied(args), copied(node.kwargs), names[node], meta(node)
         )
     model = _LazyGraphModule(module, graph)
-    _own_state(model)
+    if own:
+        _own_state(model)
     return model
 
 
@@ -102,6 +105,15 @@ def drop_unused_state(module: GraphModule) -> None:
             target = f"{path}.{leaf}" if path else leaf
             if target not in used and not target.startswith(kept):
                 delattr(owner, leaf)
+
+
+def spread_out(module: nn.Module) -> None:
+    """Give buffers that repeat one element, as expanded constants do, memory to be written to."""
+    for target, value in list(module.named_buffers()):
+        if any(
+            size > 1 and not step for size, step in zip(value.shape, value.stride(), strict=True)
+        ):
+            set_tensor(module, target, value.contiguous())
 
 
 def _parent(module: nn.Module, target: str) -> tuple[nn.Module, str]:

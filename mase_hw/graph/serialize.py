@@ -25,6 +25,7 @@ from safetensors.torch import save, save_file
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
+from mase_hw._results import whole_file
 from mase_hw.errors import DataError, MaseError
 from mase_hw.graph.calls import dtype_name
 from mase_hw.graph.encoding import (
@@ -52,16 +53,16 @@ _DAMAGES = (
 
 
 def save_graph(mg: MaseGraph, path: str | Path) -> Path:
-    """Write `mg` to the file `path`, through a temporary file beside it.
+    """Write `mg` to the file `path`, whole or not at all.
 
     Raises:
         MaseError: when a node holds what has no description, such as a Python function.
+        OutputError: when the file cannot be written.
     """
     target = Path(path)
-    temporary = target.with_name(f"{target.name}.part")
     stored, known = _content(mg)
-    save_file(stored, temporary, known)
-    temporary.replace(target)
+    with whole_file(target) as made:
+        save_file(stored, made, known)
     return target
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import re
+import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+from mase_hw.cells import cells
+from mase_hw.errors import MaseError, UnitError
+from mase_hw.formats import formats
 from mase_hw.graph.metadata import SourceLocation
+from mase_hw.ops import operators
 
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in .*)?\s*$')
 _TORCH = Path(torch.__file__).resolve().parent
@@ -22,6 +28,11 @@ _BUILTIN_LIBRARY = Path(re.__file__).resolve().parent.parent
 _OURSELVES = Path(__file__).resolve().parent
 # Layers that users' models are made of.
 _LAYERS = _OURSELVES.parent / "nn.py"
+# Where operators and what they are made of lie.
+_UNITS = [
+    _OURSELVES.parent / name
+    for name in ("formats", "geometry", "arithmetic", "approximation", "cells", "ops")
+]
 _GENERATED = ("<eval_with_key>", "<frozen ", "<string>", "<unknown")
 
 
@@ -49,18 +60,57 @@ def location_of_trace(stack_trace: str | None) -> SourceLocation:
 
 def location_of_error(error: BaseException) -> SourceLocation:
     """Return the user's line that raised `error`."""
-    frames = [
+    return _deepest(_frames(error))
+
+
+def _frames(error: BaseException) -> list[_Frame]:
+    return [
         _Frame(entry.filename, entry.lineno or 0, entry.line or "")
         for entry in traceback.extract_tb(error.__traceback__)
     ]
-    return _deepest(frames)
+
+
+@contextlib.contextmanager
+def naming_units() -> Iterator[None]:
+    """Name the line of an operator's, a cell's or a format's own file that raises an error.
+
+    Raises:
+        UnitError: in place of such an error.
+    """
+    try:
+        yield
+    except MaseError:
+        raise
+    except Exception as error:
+        frames = [frame for frame in _frames(error) if _is_units(frame.file)]
+        if not frames:
+            raise
+        raise UnitError(
+            f"the file of an operator, a cell or a format is at fault: {type(error).__name__}: "
+            f"{error} (at {_location(frames[-1])})"
+        ) from error
+
+
+@cache
+def _unit_files() -> frozenset[Path]:
+    """Return the files of operators, cells and formats that other packages add."""
+    units = (*map(type, operators().values()), *cells(), *formats().values())
+    files = (getattr(sys.modules[unit.__module__], "__file__", None) for unit in units)
+    return frozenset(Path(file).resolve() for file in files if file is not None)
+
+
+def _is_units(file: str) -> bool:
+    path = Path(file).resolve()
+    return any(path.is_relative_to(folder) for folder in _UNITS) or path in _unit_files()
 
 
 def _deepest(frames: Iterable[_Frame]) -> SourceLocation:
     own = [frame for frame in frames if _is_users(frame.file)]
-    if not own:
-        return SourceLocation()
-    file, line, code = own[-1]
+    return _location(own[-1]) if own else SourceLocation()
+
+
+def _location(frame: _Frame) -> SourceLocation:
+    file, line, code = frame
     return SourceLocation(file, line, code or linecache.getline(file, line).strip())
 
 

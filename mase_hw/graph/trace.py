@@ -10,7 +10,7 @@ import io
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -19,20 +19,23 @@ from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mase_hw._stages import stage
-from mase_hw.errors import CaptureError
+from mase_hw.errors import CaptureError, UnitError
 from mase_hw.graph._attention import as_written, batch_first_attention
 from mase_hw.graph._bags import rows_of_bags
+from mase_hw.graph._dense import check_dense
 from mase_hw.graph._drawn import shared_windows
+from mase_hw.graph._given import arguments
 from mase_hw.graph._randomness import drawing
 from mase_hw.graph._recurrent import unrolled_recurrence
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.plain import plain
-from mase_hw.graph.source import location_of_error
-from mase_hw.graph.untrusted import is_path
+from mase_hw.graph.source import location_of_error, naming_units
 
 _logger = logging.getLogger(__name__)
+# What torch.export returns beside tensors.
+_RESULTS = (type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.layout)
 _CAPTURE_BATCH = 2  # torch.export specialises sizes of 0 and 1
 
 
@@ -58,7 +61,7 @@ def trace(
     Raises:
         CaptureError: when the model cannot be captured; the message gives the user's line.
     """
-    args, kwargs = _arguments(model, example_inputs)
+    args, kwargs = arguments(model, example_inputs)
     stage("capturing")
     title = name or type(model).__name__.lower()
     with _evaluation(model):
@@ -80,91 +83,26 @@ def trace(
     return graph
 
 
-def check_finite(mg: MaseGraph) -> None:
-    """Raise unless every parameter and buffer is finite.
-
-    Raises:
-        CaptureError: naming the first tensor, index and value that is not.
-    """
-    for node in mg.nodes:
-        if node.op != "get_attr":
-            continue
-        value = mg.constant(node)
-        if value.is_floating_point() and not bool(value.isfinite().all()):
-            index = (~value.isfinite()).nonzero()[0].tolist()
-            raise CaptureError(
-                f"{node.target}{index} of {mg.name} is {value[tuple(index)].item()}; "
-                "weights must be finite numbers"
-            )
-
-
-def _arguments(model: Any, example_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if isinstance(model, MaseGraph):
-        raise CaptureError(f"{model.name} is a captured graph already; call it, or quantize it")
-    if not isinstance(model, nn.Module):
-        raise CaptureError(f"a model is a torch.nn.Module, not {type(model).__name__}")
-    for path, _ in (*model.named_parameters(), *model.named_buffers()):
-        if not is_path(path):
-            raise CaptureError(
-                f"{path!r} of the model: names of modules, parameters and buffers are printable, "
-                "without quotation marks and backslashes, and do not begin with two underscores"
-            )
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = {}
-    if isinstance(example_inputs, Mapping):
-        kwargs = {str(key): value for key, value in example_inputs.items() if value is not None}
-    elif isinstance(example_inputs, Tensor):
-        args = (example_inputs,)
-    elif isinstance(example_inputs, Sequence) and not isinstance(example_inputs, str):
-        args = tuple(example_inputs)
-    else:
-        args = (example_inputs,)
-    leaves = tree_leaves((args, kwargs))
-    if not leaves:
-        raise CaptureError("example inputs are empty; give at least one tensor")
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor):
-            raise CaptureError(
-                f"example inputs hold a {type(leaf).__name__} ({leaf!r:.60}); allowed are tensors, "
-                "a tuple or list of tensors, or a dict of tensors by argument name"
-            )
-        if leaf.layout is not torch.strided or leaf.is_complex():
-            kind = "complex" if leaf.is_complex() else str(leaf.layout).removeprefix("torch.")
-            raise CaptureError(f"an example input is {kind}; only dense real tensors are taken")
-        if not leaf.numel():
-            raise CaptureError(
-                f"an example input of shape {list(leaf.shape)} holds no element; "
-                "give at least one inference"
-            )
-    return _distinct(args, kwargs)
-
-
-def _distinct(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments of which no two are one tensor: export would take them for one input."""
-    seen: set[int] = set()
-
-    def other(leaf: Tensor) -> Tensor:
-        kept = id(leaf) not in seen
-        seen.add(id(leaf))
-        return leaf if kept else leaf.clone()
-
-    found: tuple[tuple[Any, ...], dict[str, Any]] = tree_map(other, (args, kwargs))
-    return found
-
-
 @contextlib.contextmanager
 def _evaluation(model: nn.Module) -> Iterator[None]:
     """Put the model into evaluation mode without gradients, and restore every module's mode."""
     modes = {module: module.training for module in model.modules()}
     try:
-        model.eval()
+        _evaluate(model)
         with torch.no_grad():
             yield
     finally:
         for module, training in modes.items():
             module.training = training
+
+
+def _evaluate(model: nn.Module) -> None:
+    try:
+        model.eval()
+    except NotImplementedError:
+        # A module that torch.export made has the mode it was exported in, and refuses another.
+        for module in model.modules():
+            module.training = False
 
 
 def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -173,8 +111,8 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     copies: Any = tree_map(torch.clone, (args, kwargs))
     try:
         with as_written():
-            return plain(torch.func.functional_call(model, buffers, *copies))
-    except Exception as error:
+            outputs = plain(torch.func.functional_call(model, buffers, *copies))
+    except (Exception, SystemExit) as error:
         given = ", ".join(
             f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
             for leaf in tree_leaves((args, kwargs))
@@ -183,6 +121,15 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             f"the model does not run on the example inputs ({given}): {first_line(error)}"
             f"{_at(error)}; give inputs of the shapes and dtypes it takes"
         ) from error
+    for leaf in tree_leaves(outputs):
+        if isinstance(leaf, Tensor):
+            check_dense(leaf, "a result of the model")
+        elif not isinstance(leaf, _RESULTS):
+            raise CaptureError(
+                f"the model returns an object of the class {type(leaf).__name__}; allowed are "
+                "tensors, and tuples, lists and dicts of them"
+            )
+    return outputs
 
 
 def _dynamic(
@@ -205,7 +152,8 @@ def _dynamic(
             graph = from_exported(
                 _export(model, widened[0], widened[1], shapes), name, batched=True
             )
-        except CaptureError as error:
+        except (CaptureError, UnitError) as error:
+            # A fault of an operator that is no matter of the batch shows at its fixed size, too.
             reason = str(error)
         else:
             if graph.batched:
@@ -228,14 +176,17 @@ def _export(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
 ) -> ExportedProgram:
     try:
-        exportable = _exportable(model, args, kwargs)
+        exportable = (_exportable(model, args, kwargs), _unguarded(model))
         layers = (as_written(), batch_first_attention(), unrolled_recurrence())
         calls = (shared_windows(), rows_of_bags())
         with contextlib.ExitStack() as stack:
-            for item in (quiet(), _uncollected(), capturing(), *layers, *calls, exportable):
+            for item in (quiet(), _uncollected(), capturing(), *layers, *calls, *exportable):
                 stack.enter_context(item)
+            stack.enter_context(naming_units())
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
-    except Exception as error:
+    except UnitError:
+        raise
+    except (Exception, SystemExit) as error:
         raise CaptureError(_refusal(error)) from error
 
 
@@ -259,6 +210,20 @@ def _exportable(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any])
             model.__dict__["forward"] = own
 
 
+@contextlib.contextmanager
+def _unguarded(model: nn.Module) -> Iterator[None]:
+    """Let modules that torch.export made take another batch than the one of their capture."""
+    guards = [module._guards_fn for module in model.modules() if hasattr(module, "_guards_fn")]
+    originals = [item.__dict__.get("forward") for item in guards]
+    for item in guards:
+        item.__dict__["forward"] = lambda *args: None
+    try:
+        yield
+    finally:
+        for item, original in zip(guards, originals, strict=True):
+            item.__dict__["forward"] = original
+
+
 def _named(signature: inspect.Signature, kwargs: Mapping[str, Any]) -> inspect.Signature:
     """Return a signature with a name for each argument that is taken as `**kwargs`.
 
@@ -273,7 +238,7 @@ def _named(signature: inspect.Signature, kwargs: Mapping[str, Any]) -> inspect.S
     return signature.replace(parameters=listed)
 
 
-def _refusal(error: Exception) -> str:
+def _refusal(error: BaseException) -> str:
     text = str(error)
     if "data-dependent" in text or "Dynamic control flow" in text:
         return (
@@ -291,10 +256,12 @@ def _at(error: BaseException) -> str:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error that says something."""
+    if isinstance(error, SystemExit):
+        return "it ends the program"
     for line in str(error).splitlines():
         stripped = re.sub(r"\s+", " ", line).strip()
         if stripped:
-            return stripped
+            return stripped if " " in stripped else f"{type(error).__name__}: {stripped}"
     return type(error).__name__
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,9 @@ from mase_hw._registry import nearest
 from mase_hw.errors import DataError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
+from mase_hw.graph.state import KEY, state_of, take_state
+
+_logger = logging.getLogger(__name__)
 
 GRAPH_SUFFIX = ".mase"
 SUFFIXES = (GRAPH_SUFFIX, ".safetensors", ".pt", ".pth")
@@ -43,7 +47,19 @@ def load_weights(mg: MaseGraph, path: str | Path) -> MaseGraph:
     mg = mg.copy()
     state = mg.model.state_dict()
     found = _read(file)
+    formats = found.pop(KEY, None)
     _check(state, found, file)
+    if state_of(mg) is not None:
+        if formats is None:
+            raise DataError(f"{file} holds no number formats, and {mg.name} has some")
+        take_state(mg, formats)
+    elif formats is not None:
+        _logger.warning(
+            "%s: its number formats are left out, because %s has none yet; a .mase file of "
+            "MaseGraph.save brings them",
+            file,
+            mg.name,
+        )
     with torch.no_grad():
         for name, value in state.items():
             value.copy_(found[name])

@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from mase_hw._processes import tool_group
 from mase_hw.errors import RoutingError, ToolError
 from mase_hw.hardware.targets import Part, RoutableTarget
 
@@ -226,6 +227,7 @@ def _run(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        process_group=tool_group(),
     )
     lines = []
     try:

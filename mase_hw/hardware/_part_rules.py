@@ -1,7 +1,7 @@
 """What a part takes of an FPGA by the rules of Yosys' `synth_xilinx -family xcup`.
 
 Flip-flops, carry chains, DSP blocks and block memories follow from the part. Look-up tables are
-sums of a few terms for each kind of part, whose coefficients `mase_hw.hardware.fit` finds.
+sums of a few terms for each kind of part, whose coefficients are in `coefficients.json`.
 
 - A chain of three or more registers without reset is a shift register in look-up tables, one for
   each 32 stages of a bit.

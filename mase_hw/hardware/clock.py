@@ -3,8 +3,8 @@
 The period of a design is `base + size * log2(LUT + FF) + cells * log2(cells) + level * levels +
 carry * carry bits`, for the part of its cells whose levels and carry bits
 (`mase_hw.hardware._delay_rules`) take longest. The five coefficients are found on units and chains
-that nextpnr placed and routed with a flip-flop at every port (`clock_fit.json`, MHz of each seed);
-`mase-hw estimate --fit` makes them again. What lies between cells, such as the handshake of
+that nextpnr placed and routed with a flip-flop at every port; in a checkout,
+`python -m tests.bench.refit` makes them again. What lies between cells, such as the handshake of
 operands that meet, is not looked at.
 """
 
@@ -15,19 +15,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import product
 from pathlib import Path as File
-
-import numpy as np
 
 from mase_hw.cells import Cell
 from mase_hw.hardware._delay_rules import Path, path
 
 COEFFICIENTS = File(__file__).with_name("clock_coefficients.json")
 PART = "LFE5U-85F, speed 6"
-# Where delays are looked for, ns.
-LEVELS_NS = np.arange(0.1, 1.0, 0.025)
-CARRY_NS = np.arange(0.02, 0.2, 0.005)
 
 
 @dataclass(frozen=True)
@@ -95,23 +89,6 @@ class Clock:
         return f"clock about {self.mhz:.0f} MHz on {self.part}, limited by {where}"
 
 
-@dataclass(frozen=True)
-class Observation:
-    """A design that was placed and routed.
-
-    Attributes:
-        paths: through the parts of its cells.
-        size: look-up tables and flip-flops.
-        cells: number of cells.
-        mhz: highest clock.
-    """
-
-    paths: frozenset[Path]
-    size: float
-    cells: int
-    mhz: float
-
-
 @cache
 def delays() -> Delays:
     """Return the fitted coefficients."""
@@ -146,23 +123,3 @@ def predicted(cells: Mapping[str, Sequence[Cell]], size: float) -> Clock | None:
     delay, node, module, item = slowest
     period = known.period(delay, size, sum(map(len, cells.values())))
     return Clock(1e3 / period, node, module, item.levels, item.carry_bits)
-
-
-def fitted(observations: Sequence[Observation]) -> Delays:
-    """Return the coefficients of least relative errors of the period."""
-    periods = np.array([1e3 / item.mhz for item in observations])
-    spreads = np.array(
-        [(1.0, math.log2(max(item.size, 2.0)), math.log2(item.cells)) for item in observations]
-    )
-    best: tuple[float, Delays] | None = None
-    for level, carry in product(LEVELS_NS, CARRY_NS):
-        logic = Delays(0.0, 0.0, 0.0, float(level), float(carry))
-        slowest = np.array([max(map(logic.of, item.paths)) for item in observations])
-        rows = spreads / periods[:, None]
-        factors = np.linalg.lstsq(rows, (periods - slowest) / periods, rcond=None)[0]
-        errors = (spreads @ factors + slowest) / periods - 1
-        found = float(errors @ errors)
-        if best is None or found < best[0]:
-            best = found, Delays(*(round(float(x), 4) for x in (*factors, level, carry)))
-    assert best is not None
-    return best[1]

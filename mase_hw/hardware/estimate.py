@@ -2,8 +2,9 @@
 
 Every cell says what it is made of (`Cell.parts`). Flip-flops, carry chains, DSP blocks, block RAMs
 and memory bits of a part follow from rules (`mase_hw.hardware._part_rules`); its look-up tables are
-a few amounts times coefficients that `mase-hw estimate --fit` finds by least squares on what Yosys
-counted of single cells. The target is that of `synth_xilinx -family xcup`.
+a few amounts times coefficients, found by least squares on what Yosys counted of single cells (in a
+checkout, `python -m tests.bench.refit` finds them again). The target is that of `synth_xilinx
+-family xcup`.
 
 The clock rate is that of another family, for which nextpnr places and routes: see
 `mase_hw.hardware.clock`.

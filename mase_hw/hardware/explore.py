@@ -28,11 +28,11 @@ from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, BLOCK, GENERIC, LOGIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, of_parts
-from mase_hw.passes.broadcast import insert_broadcasts_transform_pass
-from mase_hw.passes.end_rows import end_rows_analysis_pass
-from mase_hw.passes.memory import NODE_STYLE, Memory, place_constants, split_styles
-from mase_hw.passes.orders import assign_orders_transform_pass
-from mase_hw.passes.parallelism import Choice, Space, parallelism_space
+from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
+from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
+from mase_hw.passes.hardware.memory import NODE_STYLE, Memory, place_constants, split_styles
+from mase_hw.passes.hardware.orders import assign_orders_transform_pass
+from mase_hw.passes.hardware.parallelism import Choice, Space, parallelism_space
 
 DSP_LUT, BRAM_LUT = 100, 300
 SEED, EFFORT = 1, 20.0

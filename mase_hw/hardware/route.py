@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._results import whole_file
 from mase_hw.errors import RoutingError
 from mase_hw.hardware._nextpnr import NETLIST, check_installed, pack, place_and_route, too_large
 from mase_hw.hardware._path import CriticalPath, Instance, critical_path
@@ -462,12 +463,8 @@ def _write_bitstream(
     """Write the file whole or not at all."""
     packed = Path("bitstream")
     pack(family, part, Path(f"layout{seed}"), packed, scratch)
-    with NamedTemporaryFile(
-        dir=bitstream.absolute().parent, prefix=f".{bitstream.name}.", delete=False
-    ) as file:
-        file.write((scratch / packed).read_bytes())
-    Path(file.name).chmod(0o644)
-    Path(file.name).replace(bitstream)
+    with whole_file(bitstream) as made:
+        made.write_bytes((scratch / packed).read_bytes())
 
 
 def _seconds(value: float) -> str:

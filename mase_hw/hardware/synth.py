@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._processes import tool_group
 from mase_hw.errors import SynthesisError
 from mase_hw.hardware._primitives import Resources
 from mase_hw.hardware._wrapper import WRAPPER, Wrapper
@@ -189,6 +190,7 @@ def _run_yosys(commands: list[str], project: Path, progress: Progress | None) ->
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        process_group=tool_group(),
     )
     lines = []
     try:

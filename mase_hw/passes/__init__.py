@@ -6,15 +6,16 @@ Every pass can be imported from here: `from mase_hw.passes import quantize_trans
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
+
+from mase_hw._registry import modules
 
 
 def __getattr__(name: str) -> Any:
     """Find a pass in its file at its first use."""
     if name.endswith("_pass"):
-        for module in iter_modules(__path__):
-            found = getattr(import_module(f"{__name__}.{module.name}"), name, None)
+        for module in modules(__name__):
+            found = getattr(import_module(module), name, None)
             if found is not None:
                 globals()[name] = found
                 return found

@@ -9,9 +9,19 @@ from typing import Any
 
 from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.ops import operators
 
 SELECTORS = ("name", "regex_name", "type")
+# Everything stays in float.
+FLOAT: Mapping[str, Any] = {"default": {"config": {"name": None}}}
+# Of every node where a configuration says nothing.
+DEFAULT_ENTRY: Mapping[str, Any] = {
+    "name": DEFAULT_FORMAT,
+    "data_in_width": 8,
+    "weight_width": 8,
+    "bias_width": 8,
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,9 @@ class Configuration:
     @classmethod
     def parse(cls, config: Mapping[str, Any], node_names: list[str] | None = None) -> Configuration:
         """Read `{"by": ..., "default": {"config": ...}, KEY: {"config": ...}, ...}`.
+
+        Without a default, nodes that no key matches stay as they are; a configuration that has no
+        key either, beside `by`, is that of 8-bit fixed point everywhere.
 
         Args:
             config: the user's dictionary, which is not changed. `by` is `type`, `name`,
@@ -58,8 +71,8 @@ class Configuration:
         if node_names is not None:
             for key in entries:
                 _check_key(key, ordered, node_names)
-        default = _entry("default", config.get("default", {"config": {"name": None}}))
-        return cls(ordered, default, entries)
+        default = {"config": DEFAULT_ENTRY if says_nothing(config) else {"name": None}}
+        return cls(ordered, _entry("default", config.get("default", default)), entries)
 
     def for_node(self, name: str, operator: str | None) -> Mapping[str, Any]:
         """Return the entry for a node: by name, else by expression, else by type, else default."""
@@ -73,6 +86,11 @@ class Configuration:
                 if _matches(selector, key, name, operator):
                     return entry
         return None
+
+
+def says_nothing(config: Any) -> bool:
+    """Return whether a configuration is the same as none."""
+    return config is None or (isinstance(config, Mapping) and not config.keys() - {"by"})
 
 
 def _matches(selector: str, key: str, name: str, operator: str | None) -> bool:

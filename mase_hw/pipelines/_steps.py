@@ -13,22 +13,21 @@ from torch import nn
 
 from mase_hw._registry import nearest
 from mase_hw.data import Split
-from mase_hw.emit.flow import DEFAULT_CONFIG
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import metadata, update
-from mase_hw.passes.calibrate import calibrate_analysis_pass
-from mase_hw.passes.learn_steps import LearnedStepModel
-from mase_hw.passes.lora import (
+from mase_hw.passes.compression.learn_steps import LearnedStepModel
+from mase_hw.passes.compression.lora import (
     fuse_lora_weights_transform_pass,
     insert_lora_adapter_transform_pass,
 )
-from mase_hw.passes.prune import prune_transform_pass
-from mase_hw.passes.prune_activations import prune_activations_transform_pass
-from mase_hw.passes.prune_structure import prune_structure_transform_pass
-from mase_hw.passes.quantize import quantize_transform_pass
-from mase_hw.passes.schedule import sparsity_schedule
+from mase_hw.passes.compression.prune import prune_transform_pass
+from mase_hw.passes.compression.prune_activations import prune_activations_transform_pass
+from mase_hw.passes.compression.prune_structure import prune_structure_transform_pass
+from mase_hw.passes.compression.schedule import sparsity_schedule
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.training import Trainer
 
 Progress = Callable[[int, int], None]
@@ -106,7 +105,7 @@ def quantize_step(
     if not isinstance(samples, int) or samples < 1:
         raise ConfigError(f"quantize: samples is {samples!r}; allowed: a number from 1")
     given = {
-        "config": DEFAULT_CONFIG if config is None else config,
+        "config": config,
         "data": [context.split.train_inputs[:samples]],
         **calibration,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +12,15 @@ from typing import Any
 import torch
 
 from mase_hw._config_file import write_config
+from mase_hw._results import check_result, remove_results, result_file
 from mase_hw.data import Split
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, MaseError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.passes.prune import report_sparsity_analysis_pass
-from mase_hw.passes.quantize import quantize_transform_pass
-from mase_hw.passes.report_quantization import FLOAT_BITS, storage
-from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.compression.prune import report_sparsity_analysis_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.passes.formats.report_quantization import FLOAT_BITS, storage
 from mase_hw.pipelines._steps import STEPS, Context, Progress, State, parse_steps
 from mase_hw.pipelines.report import write_report
 from mase_hw.search.objective import hardware_metrics, score
@@ -128,6 +128,9 @@ class CompressionPipeline:
         """
         split = split if len(split.validation_labels) else split.hold_out()
         folder = None if output is None else Path(output)
+        if folder is not None:
+            for file in ("model.mase", "config.toml", "report.json"):
+                check_result(folder / file)
         formats = [given.get("config") for name, given in self.steps if name == "quantize"]
         start = canonicalize(mg, formats[0] if formats else None)
         check_samples(start, split.test_inputs, split.test_labels)
@@ -172,8 +175,8 @@ class CompressionPipeline:
             row |= {"loss": kept.loss, "best_epoch": kept.number}
         if stem is not None and history is not None and history.epochs:
             figure = stem.parent.parent / f"epochs_{number + 1:02d}"
-            figure.parent.mkdir(parents=True, exist_ok=True)
-            history.save(figure.with_suffix(".csv"))
+            with result_file(figure.with_suffix(".csv")) as made:
+                history.save(made)
             history.draw(figure)
         if stem is not None:
             _save(stem, identity, state, row)
@@ -211,7 +214,8 @@ class CompressionPipeline:
             return {}
 
     def _write(self, result: CompressionResult, state: State, split: Split, folder: Path) -> None:
-        result.mg.save(folder / "model.mase")
+        with result_file(folder / "model.mase") as made:
+            result.mg.save(made)
         if result.config is not None:
             tables: dict[str, Any] = {"quantize": result.config}
             if self.parallelism:
@@ -288,26 +292,18 @@ def _digest(text: str) -> str:
 
 
 def _save(stem: Path, identity: str, state: State, row: Mapping[str, Any]) -> None:
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    _remove_older(stem)
-    state.mg.save(stem.with_suffix(".mase"))
+    # Another compression's step of this number.
+    remove_results(stem.parent, f"{stem.name.partition('_')[0]}_*")
+    with result_file(stem.with_suffix(".mase")) as made:
+        state.mg.save(made)
     if state.plain is not None:
-        state.plain.save(stem.with_suffix(".plain.mase"))
+        with result_file(stem.with_suffix(".plain.mase")) as made:
+            state.plain.save(made)
     entry = {"identity": identity, "config": state.config, "row": row}
-    temporary = stem.with_suffix(".part")
-    temporary.write_text(json.dumps(entry, indent=2))
-    temporary.replace(stem.with_suffix(".json"))
+    with result_file(stem.with_suffix(".json")) as made:
+        made.write_text(json.dumps(entry, indent=2))
     for path in stem.parent.glob(f"{stem.name}-{identity}*.ckpt"):
         path.unlink()
-
-
-def _remove_older(stem: Path) -> None:
-    """Remove the files of another compression's step of this number."""
-    number = re.match(r"\d+_", stem.name)
-    assert number is not None
-    for path in stem.parent.glob(f"{number.group()}*"):
-        if path.is_file() and path.suffix in (".mase", ".json"):
-            path.unlink()
 
 
 def _load(stem: Path, identity: str) -> tuple[State, dict[str, Any]] | None:

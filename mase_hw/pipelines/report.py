@@ -13,11 +13,15 @@ import torch
 from torch import Tensor
 
 from mase_hw._drawing import bars, curves, save_figure, spans
+from mase_hw._results import result_file
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.passes.calibrate import observe
-from mase_hw.passes.report_quantization import quantized_nodes, report_quantization_analysis_pass
+from mase_hw.passes.formats.calibrate import observe
+from mase_hw.passes.formats.report_quantization import (
+    quantized_nodes,
+    report_quantization_analysis_pass,
+)
 
 BEYOND = 3e38
 ROW_INCHES, LEAST_INCHES = 0.22, 2.5
@@ -56,9 +60,8 @@ def write_report(
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write rows as CSV; a row may lack columns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    with path.open("w", newline="") as file:
+    with result_file(path) as made, made.open("w", newline="") as file:
         table = csv.DictWriter(file, columns)
         table.writeheader()
         table.writerows(rows)
@@ -67,8 +70,8 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 def write_json(path: Path, content: Any) -> Path:
     """Write JSON; numbers that it does not have become text."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(_finite(content), indent=2) + "\n")
+    with result_file(path) as made:
+        made.write_text(json.dumps(_finite(content), indent=2) + "\n")
     return path
 
 
@@ -83,9 +86,9 @@ def _finite(content: Any) -> Any:
 
 
 def _flat(layer: Mapping[str, Any]) -> dict[str, Any]:
-    formats = layer["formats"]
-    rest = {key: value for key, value in layer.items() if key != "formats"}
-    return rest | {f"format_{name}": text for name, text in formats.items()}
+    rest = {key: value for key, value in layer.items() if key not in ("formats", "saturated")}
+    rest |= {f"format_{name}": text for name, text in layer["formats"].items()}
+    return rest | {f"saturated_{name}": share for name, share in layer["saturated"].items()}
 
 
 def _height(rows: int) -> float:

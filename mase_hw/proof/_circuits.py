@@ -3,12 +3,16 @@
 `mase_hw.proof` starts this file as a process of its own: a fatal error of Yosys ends the process
 that it happens in. Arguments are the top module and the sources, packages first. `step.aig` is
 one cycle of the circuit, `names.json` names its assertions, `step.map` its inputs and registers.
+`roles.json` has the attribute `mase_register` of registers that have one, by name.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 
+ROLE = "\\mase_register"
 # Registers that have no initial value start with any. What drives nothing is any value.
 COMMANDS = (
     "proc",
@@ -46,6 +50,13 @@ def main(top: str, sources: list[str]) -> None:
     # Its names need registers that start with 0; else both are the same.
     design.run_pass("write_aiger -zinit -ywmap names.json names.aig")
     design.run_pass("write_aiger -map step.map step.aig")
+    role = libyosys.IdString(ROLE)
+    roles = {
+        wire.name.str().removeprefix("\\"): wire.get_string_attribute(role)
+        for wire in design.top_module().selected_wires()
+        if wire.has_attribute(role)
+    }
+    Path("roles.json").write_text(json.dumps(roles))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mase_hw.proof._network import FALSE, TRUE, Network
+from mase_hw.proof._relations import STAGES
 
 Bools = npt.NDArray[np.bool_]
 States = npt.NDArray[np.uint8]
@@ -25,8 +26,6 @@ COPIES = ("one.", "two.")
 CONTROL_BITS, TOGETHER_BITS, NEAREST = 4, 9, 14
 # Conditions of a register of data: that name one register, and that say the most.
 SINGLES, BEST, ALMOST = 2, 6, 0.98
-# Registers that say of each stage by itself whether something is there.
-LINES = ("valid_q", "last_q")
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,13 @@ class Copies:
     Args:
         states: `[states, registers]` bits.
         groups: numbers of the bits of each register by name, which begins with the copy's.
+        roles: what registers are, by name.
     """
 
-    def __init__(self, states: States, groups: Mapping[str, Sequence[int]]) -> None:
-        self._states = states
+    def __init__(
+        self, states: States, groups: Mapping[str, Sequence[int]], roles: Mapping[str, str]
+    ) -> None:
+        self._states, self._roles = states, roles
         self._same: list[Equal] = []
         # Registers of the first copy that are always as in the second one; and the others of both.
         self.control: dict[str, tuple[int, ...]] = {}
@@ -104,7 +106,7 @@ class Copies:
         yield from self._same
         small: dict[str, tuple[int, ...]] = {}
         for name, bits in self.control.items():
-            if name.endswith(LINES):
+            if self._roles.get(name) == STAGES:
                 small |= {f"{name}[{place}]": (bit,) for place, bit in enumerate(bits)}
             elif len(bits) <= CONTROL_BITS:
                 small[name] = bits

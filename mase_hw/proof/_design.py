@@ -19,7 +19,7 @@ from mase_hw.emit.modules import module_texts
 from mase_hw.emit.project import load_graph
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph
-from mase_hw.passes.progress import verify_progress_analysis_pass
+from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
 from mase_hw.proof._parts import part_of
 from mase_hw.proof._prove import (
     LIMIT_SECONDS,

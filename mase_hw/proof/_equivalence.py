@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
+from mase_hw._processes import tool_group
 from mase_hw._resources import template_environment
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.errors import ProofError
@@ -104,7 +105,7 @@ class Machines:
             command = [sys.executable, "-P", str(WORKER), str(folder), CLOSED, self._inside, level]
             done = subprocess.run(
                 [*command, *files], cwd=self._project, capture_output=True, text=True,
-                errors="replace", check=False,
+                errors="replace", check=False, process_group=tool_group(),
             )  # fmt: skip
             if done.returncode or not (folder / "names.json").is_file():
                 text = done.stdout + done.stderr
@@ -208,7 +209,7 @@ def _abc(folder: Path, script: str, limit_seconds: float) -> str:
     try:
         done = subprocess.run(
             [str(solver()), "-c", script], cwd=folder, capture_output=True, text=True,
-            errors="replace", check=False, timeout=limit_seconds,
+            errors="replace", check=False, timeout=limit_seconds, process_group=tool_group(),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return ""
@@ -257,7 +258,7 @@ def _closed(summary: DesignSummary) -> str:
     environment = template_environment()
     memory = summary.external
     depth = memory.port.outstanding + 1 if memory else 0
-    return environment.get_template("closed.sv.j2").render(
+    return environment.get_template("proof/closed.sv.j2").render(
         name=CLOSED,
         top="top",
         inputs=[_Port.of(stream) for stream in summary.inputs],

@@ -319,15 +319,15 @@ class Proof:
     @property
     def text(self) -> str:
         """The module."""
-        return self._rendered("proof")
+        return self._rendered("cell")
 
     @property
     def start_text(self) -> str:
         """The module of two copies, which a reset makes the same."""
-        return self._rendered("proof_start")
+        return self._rendered("start")
 
     def _rendered(self, name: str) -> str:
-        return template_environment().get_template(f"{name}.sv.j2").render(proof=self)
+        return template_environment().get_template(f"proof/{name}.sv.j2").render(proof=self)
 
 
 def expression(value: Value) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
+from mase_hw._processes import tool_group
 from mase_hw.proof._network import FALSE, TRUE, Network
 from mase_hw.proof._transition import Transition, cone, cone_registers
 
@@ -303,7 +304,7 @@ class Induction:
             done = subprocess.run(
                 [str(self._solver), "-c", f"read_aiger {FILE}; {SEARCH}"], cwd=self._folder,
                 capture_output=True, text=True, errors="replace", check=False,
-                timeout=limit_seconds,
+                timeout=limit_seconds, process_group=tool_group(),
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return None

@@ -6,8 +6,8 @@ anything; from then on each state is followed by those that any inputs lead to, 
 new one: a claim that no inputs break in any of them holds for all times. `reach.cpp` looks at the
 states.
 
-Of data nothing is known but the lane that the harness follows (`templates/proof.sv.j2`): where it
-enters it is 0 and it is 1, and once nothing is followed all data is anything again.
+Of data nothing is known but the lane that the harness follows (`templates/proof/cell.sv.j2`): where
+it enters it is 0 and it is 1, and once nothing is followed all data is anything again.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ not take all values. `_induction.py` keeps those that are invariants.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -29,11 +29,11 @@ BESIDE_BITS = 4
 MOST_PAIRS = 1500
 # Bits of three registers, and how many of them are looked at.
 TRIPLE_BITS, MOST_TRIPLES = 5, 400
-# Registers that count for how long the next result, or a beat, has waited; and those in which what
-# is under way moves from bit to bit.
-DELAYS, LINES = ("late_q", "_wait_q"), ("valid_q", "last_q")
-# Registers that say which beat of an inference is next: each of its values counts by itself.
-PLACES, PLACE_BITS = ("_beat_q", "result_q"), 5
+# What the attribute `mase_register` of a register says: a bit for each stage of a pipeline; for how
+# long the next result, or a beat, has waited; which beat of an inference is next.
+STAGES, WAIT, PLACE = "stages", "wait", "place"
+# Bits of a place whose values count one by one.
+PLACE_BITS = 5
 
 
 @dataclass(frozen=True)
@@ -182,48 +182,68 @@ class Implication:
 Relation = Sum | Table | Implication
 
 
-def relations(states: States, groups: Mapping[str, Sequence[int]]) -> list[Relation]:
+def relations(
+    states: States, groups: Mapping[str, Sequence[int]], roles: Mapping[str, str]
+) -> list[Relation]:
     """Return what holds in all states.
 
     Args:
         states: `[states, registers]` bits.
         groups: numbers of the bits of each register, the lowest first.
+        roles: what registers are: `stages`, `wait` or `place`.
     """
     if not len(states):
         return []
-    return [*_sums(states, groups), *_tables(states, groups), *_delays(states, groups)]
+    lines = [tuple(bits) for name, bits in groups.items() if roles.get(name) == STAGES]
+    waits = [tuple(bits) for name, bits in groups.items() if roles.get(name) == WAIT]
+    whole = {
+        name
+        for name, bits in groups.items()
+        if roles.get(name) == PLACE and len(bits) <= PLACE_BITS
+    }
+    single = [bits[0] for bits in groups.values() if len(bits) == 1]
+    return [
+        *_sums(states, groups, whole),
+        *_tables(states, groups),
+        *(item for bits in waits for item in _delays(states, bits, lines, single)),
+    ]
 
 
-def _delays(states: States, groups: Mapping[str, Sequence[int]]) -> Iterator[Implication]:
+def _delays(
+    states: States, bits: Sequence[int], lines: Sequence[tuple[int, ...]], single: Sequence[int]
+) -> Iterator[Implication]:
     """Yield how far in a pipeline something must be when the next result has waited so long.
 
     Each cycle moves what is under way by a stage, up to what waits behind the last one.
     """
-    single = [bits[0] for bits in groups.values() if len(bits) == 1]
-    lines = [tuple(bits) for name, bits in groups.items() if name.endswith(LINES)]
-    for name, bits in groups.items():
-        if not name.endswith(DELAYS):
-            continue
-        codes = states[:, list(bits)].astype(np.int64) @ (1 << np.arange(len(bits)))
-        waits = np.unique(codes)[1:].tolist()
-        some = {wait: states[codes == wait].astype(bool) for wait in waits}
-        if not waits:
-            continue
-        combined = [combo for count in range(3) for combo in combinations(single, count)]
-        for line in lines:
-            # By how many stages what is under way may be behind the wait; the tightest help.
-            found: dict[int, list[dict[int, tuple[int, ...]]]] = {}
-            for end in combined:
-                if all(some[wait][:, end].any(axis=1).all() for wait in waits):
-                    continue
-                for behind in range(-1, len(line)):
-                    kept = {wait: (*line[max(0, wait - behind) :], *end) for wait in waits}
-                    if all(some[wait][:, kept[wait]].any(axis=1).all() for wait in waits):
-                        found.setdefault(behind, []).append(kept)
-                        break
-            for kept in found[min(found)] if found else ():
-                for wait, seen in kept.items():
-                    yield Implication(Term(tuple(bits), wait), seen)
+    codes = _codes(states, bits)
+    waits = np.unique(codes)[1:].tolist()
+    some = {wait: states[codes == wait].astype(bool) for wait in waits}
+    if not waits:
+        return
+    combined = [combo for count in range(3) for combo in combinations(single, count)]
+    for line in lines:
+        # By how many stages what is under way may be behind the wait; the tightest help.
+        found: dict[int, list[dict[int, tuple[int, ...]]]] = {}
+        for end in combined:
+            if all(some[wait][:, end].any(axis=1).all() for wait in waits):
+                continue
+            for behind in range(-1, len(line)):
+                kept = {wait: (*line[max(0, wait - behind) :], *end) for wait in waits}
+                if all(some[wait][:, kept[wait]].any(axis=1).all() for wait in waits):
+                    found.setdefault(behind, []).append(kept)
+                    break
+        for kept in found[min(found)] if found else ():
+            for wait, seen in kept.items():
+                yield Implication(Term(tuple(bits), wait), seen)
+
+
+def _codes(states: States, bits: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Return the value of a register in each state."""
+    found: npt.NDArray[np.int64] = states[:, list(bits)].astype(np.int64) @ (
+        1 << np.arange(len(bits))
+    )
+    return found
 
 
 def _tables(states: States, groups: Mapping[str, Sequence[int]]) -> list[Table]:
@@ -232,7 +252,7 @@ def _tables(states: States, groups: Mapping[str, Sequence[int]]) -> list[Table]:
     for bits in groups.values():
         if len(bits) <= REGISTER_BITS:
             parts.append(tuple(bits))
-    taken = [states[:, list(bits)].astype(np.int64) @ (1 << np.arange(len(bits))) for bits in parts]
+    taken = [_codes(states, bits) for bits in parts]
     counts = [
         np.bincount(codes, minlength=1 << len(bits)) > 0
         for bits, codes in zip(parts, taken, strict=True)
@@ -287,18 +307,21 @@ def _expected(
     return found.reshape(-1)
 
 
-def _sums(states: States, groups: Mapping[str, Sequence[int]]) -> list[Sum]:
-    """Return a basis of the sums that are 0 in all states, if its factors are small."""
+def _sums(states: States, groups: Mapping[str, Sequence[int]], whole: Collection[str]) -> list[Sum]:
+    """Return a basis of the sums that are 0 in all states, if its factors are small.
+
+    Each value of a register in `whole` counts by itself, and each bit of others.
+    """
     terms: list[Term] = []
     owners: list[str] = []
     columns = [np.ones(len(states), np.int64)]
     for name, bits in groups.items():
-        if not name.endswith(PLACES) or len(bits) > PLACE_BITS:
+        if name not in whole:
             terms += [Term((bit,)) for bit in bits]
             owners += [name] * len(bits)
             columns += [states[:, bit].astype(np.int64) for bit in bits]
             continue
-        codes = states[:, list(bits)].astype(np.int64) @ (1 << np.arange(len(bits)))
+        codes = _codes(states, bits)
         for value in np.unique(codes)[1:].tolist():
             terms.append(Term(tuple(bits), value))
             owners.append("")

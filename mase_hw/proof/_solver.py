@@ -20,9 +20,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from mase_hw._processes import tool_group
 from mase_hw.errors import ProofError, ToolError
 from mase_hw.proof._copies import COPIES, Copies
 from mase_hw.proof._induction import Induction, Relation
+from mase_hw.proof._names import Names
 from mase_hw.proof._reach import Reach
 from mase_hw.proof._relations import Sum, relations
 from mase_hw.proof._simulation import CYCLES, Simulation
@@ -102,6 +104,9 @@ class Circuit:
         top: the module.
         folder: where files are written.
 
+    Attributes:
+        names: of its inputs and registers.
+
     Raises:
         ProofError: when Yosys refuses the module.
         ToolError: when the tools are missing.
@@ -111,12 +116,13 @@ class Circuit:
         self._solver, self._folder = solver(), folder
         command = [sys.executable, "-P", str(WORKER), top, *sources]
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
-        )
+            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False,
+            process_group=tool_group(),
+        )  # fmt: skip
         if done.returncode or not (folder / "names.json").is_file():
             raise ProofError(f"Yosys cannot read the module: {failure(done.stdout + done.stderr)}")
         self._step = Transition.read(folder / "step.aig")
-        self._inputs, self._registers = _names(folder / "step.map", len(self._step.latches))
+        self.names = Names.read(folder, len(self._step.latches))
         listed = json.loads((folder / "names.json").read_text())["asserts"]
         self._numbers = {
             ".".join(part.removeprefix("\\") for part in path): number
@@ -158,10 +164,10 @@ class Circuit:
         runs = simulation.run(shown, watched, cycles)
         self._reached = {watched[literal]: cycle for literal, cycle in runs.reached.items()}
         groups = {name: [number[place] for place in places] for name, places in named.items()}
-        copies = Copies(runs.states, groups)
+        copies = Copies(runs.states, groups, self.names.roles)
         found: list[Relation] = [item.moved(shown) for item in copies.equalities()]
         # What is always equal in both copies is tied to the rest in one of them.
-        tied = relations(runs.states, copies.control or groups)
+        tied = relations(runs.states, copies.control or groups, self.names.roles)
         found += [item.moved(shown) for item in tied]
         short = [
             number
@@ -175,14 +181,14 @@ class Circuit:
         """Return the bits of each register that are among some registers."""
         return {
             name: places
-            for name, bits in self._registers.items()
+            for name, bits in self.names.registers.items()
             if (places := [place for place in bits if place in inside])
         }
 
     def _inputs_together(self) -> list[list[int]]:
         """Return the literals of the bits of each input."""
         groups: dict[str, list[int]] = {}
-        for place, (name, _) in sorted(self._inputs.items(), key=lambda item: item[1]):
+        for place, (name, _) in sorted(self.names.inputs.items(), key=lambda item: item[1]):
             groups.setdefault(name, []).append(2 * (1 + place))
         return list(groups.values())
 
@@ -280,7 +286,7 @@ class Circuit:
         """Prove an assertion by looking at all states; of data at what is followed."""
         literal = self._step.bad[number]
         named = self._named(range(len(self._step.latches)))
-        reach = Reach(self._step, [literal], self._inputs, named, self._control)
+        reach = Reach(self._step, [literal], self.names.inputs, named, self._control)
         found = reach.found(long_search(limit_seconds))
         if found is None or not found.claims:
             return Verdict("bounded", 0)
@@ -306,6 +312,7 @@ class Circuit:
                 errors="replace",
                 check=False,
                 timeout=2 * limit_seconds + 30,
+                process_group=tool_group(),
             )
         except subprocess.TimeoutExpired:
             return ""
@@ -320,7 +327,7 @@ class Circuit:
         lines = []
         for cycle, row in enumerate(rows):
             values: dict[str, int] = {}
-            for place, (name, offset) in self._inputs.items():
+            for place, (name, offset) in self.names.inputs.items():
                 bit = int(row[self._skipped + place]) << offset
                 values[name] = values.get(name, 0) | bit
             values.pop("clk", None)
@@ -332,41 +339,6 @@ class Circuit:
 def long_search(limit_seconds: float) -> float:
     """Return the seconds of a long search, of those of a short one."""
     return max(limit_seconds, min(LONG_SEARCH * limit_seconds, LONG_SECONDS))
-
-
-def _names(path: Path, count: int) -> tuple[dict[int, tuple[str, int]], dict[str, list[int]]]:
-    """Return name and bit of each input, and the numbers of each register's bits.
-
-    A register that has several names goes by the widest, and of those by the shortest. Those that
-    have none, such as an address that a memory reads at, are one register where they follow each
-    other.
-
-    Args:
-        path: the file that names them.
-        count: how many bits of registers there are.
-    """
-    given: dict[int, tuple[str, int]] = {}
-    bits: dict[str, dict[int, int]] = {}
-    for line in path.read_text().splitlines():
-        kind, place, offset, name = line.split(maxsplit=3)
-        if kind == "input":
-            given.setdefault(int(place), (name, int(offset)))
-        elif kind == "latch":
-            bits.setdefault(name, {})[int(offset)] = int(place)
-    registers: dict[str, list[int]] = {}
-    taken: set[int] = set()
-    for name, places in sorted(bits.items(), key=lambda item: (-len(item[1]), len(item[0]))):
-        left = [place for _, place in sorted(places.items()) if place not in taken]
-        if left:
-            registers[name] = left
-            taken.update(left)
-    group = ""
-    for number in sorted(set(range(count)) - taken):
-        if not group or number != registers[group][-1] + 1:
-            group = f"unnamed {number}"
-            registers[group] = []
-        registers[group].append(number)
-    return given, registers
 
 
 def outcome(text: str) -> Verdict | None:

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from types import FrameType
 
+from mase_hw._processes import tool_group
 from mase_hw.errors import ProofError
 from mase_hw.proof._report import ProofRow
 
@@ -43,7 +44,7 @@ def together(
         while len(found) < len(proofs):
             for number, proof in islice(waiting, (os.cpu_count() or 1) - len(running)):
                 here, there = context.Pipe(duplex=False)
-                process = context.Process(target=_prove, args=(proof, there))
+                process = context.Process(target=_prove, args=(proof, there, tool_group()))
                 running[here] = number, process
                 process.start()
                 there.close()
@@ -64,7 +65,8 @@ def together(
     return [row for number in range(len(proofs)) for row in found[number]]
 
 
-def _prove(proof: Callable[[], Iterable[ProofRow]], there: Connection) -> None:
+def _prove(proof: Callable[[], Iterable[ProofRow]], there: Connection, group: int) -> None:
+    os.setpgid(0, group)
     for number in ENDS:
         signal.signal(number, _end)
     try:

@@ -16,12 +16,12 @@ from mase_hw.errors import DataError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.hardware.estimate import estimate
-from mase_hw.passes.calibrate import Observations, calibrate_analysis_pass, observe
-from mase_hw.passes.learn_steps import LearnedStepModel
-from mase_hw.passes.prune import prune_transform_pass, report_sparsity_analysis_pass
-from mase_hw.passes.quantize import quantize_transform_pass
-from mase_hw.passes.report_quantization import storage
-from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.compression.learn_steps import LearnedStepModel
+from mase_hw.passes.compression.prune import prune_transform_pass, report_sparsity_analysis_pass
+from mase_hw.passes.formats.calibrate import Observations, calibrate_analysis_pass, observe
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.passes.formats.report_quantization import storage
 from mase_hw.timing.prediction import predict
 from mase_hw.training import EVALUATION_BATCH, Trainer, check_samples, evaluate, scores_of
 

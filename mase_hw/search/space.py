@@ -24,14 +24,13 @@ from typing import Any
 from torch.fx import Node
 
 from mase_hw._registry import nearest
-from mase_hw.emit.flow import DEFAULT_CONFIG
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.passes import quantize
+from mase_hw.passes.compression.prune import ARGUMENTS, report_sparsity_analysis_pass
+from mase_hw.passes.compression.skip import skippable
 from mase_hw.passes.configuration import Configuration
-from mase_hw.passes.prune import ARGUMENTS, report_sparsity_analysis_pass
-from mase_hw.passes.skip import skippable
+from mase_hw.passes.formats import quantize
 from mase_hw.search._values import (
     Condition,
     Dimension,
@@ -94,14 +93,12 @@ class Space:
         nodes = [node for node in mg.nodes if node.op == "call_function"]
         names = [node.name for node in nodes]
         absent = [name for name in known if name not in names]
-        given, shared = _without_shared(tables.get("quantize", DEFAULT_CONFIG))
+        given, shared = _without_shared(tables.get("quantize", {}))
         config = Configuration.parse(given, [*names, *absent])
         selectors = {id(entry): key for key, entry in config.entries.items()}
         entries: dict[str, dict[str, Item]] = {}
         legal: dict[str, dict[str, set[str]]] = {}
-        for node in nodes:
-            if not quantize.casts(node):
-                continue
+        for node in quantize.configurable(mg):
             entry = config.for_node(node.name, common(node).operator)
             legal[node.name] = _legal_keys(node, entry)
             selector = selectors.get(id(entry), "default")
@@ -130,7 +127,7 @@ class Space:
     @staticmethod
     def formats(tables: Mapping[str, Any]) -> Any:
         """Return the table of formats, in which a key may have several values."""
-        return _without_shared(tables.get("quantize", DEFAULT_CONFIG))[0]
+        return _without_shared(tables.get("quantize", {}))[0]
 
     @property
     def dimensions(self) -> list[Dimension]:

@@ -17,11 +17,12 @@ from torch import nn
 
 from mase_hw._config_file import write_config
 from mase_hw._registry import nearest
+from mase_hw._results import check_result, result_file
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models.builder import build, check_arguments
-from mase_hw.passes.skip import skip_transform_pass
+from mase_hw.passes.compression.skip import skip_transform_pass
 from mase_hw.search._values import Proposer
 from mase_hw.search.objective import (
     METRICS,
@@ -464,6 +465,8 @@ def search(
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
     folder.mkdir(parents=True, exist_ok=True)
+    for name in ("trials.csv", "best.toml"):
+        check_result(folder / name)
     study = store.open(task.directions, task.identity())
     from mase_hw.search.worker import FileTurn, run_processes, run_trials
 
@@ -508,7 +511,8 @@ def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
     for name, result in names.items():
         result.write(folder / f"{name}.toml")
         if task.changes_weights:
-            _replay(task, result).save(folder / f"{name}.mase")
+            with result_file(folder / f"{name}.mase") as made:
+                _replay(task, result).save(made)
     return SearchResult(tuple(best), finished(trials), failed, folder, url)
 
 
@@ -543,7 +547,7 @@ def _write_table(task: Task, trials: list[FrozenTrial], path: Path) -> None:
     names = [dimension.name for dimension in task.space.dimensions]
     dimensions = list(dict.fromkeys([*names, *(key for trial in trials for key in trial.params)]))
     metrics = sorted({key for trial in trials for key in trial.user_attrs.get("metrics", {})})
-    with path.open("w", newline="") as file:
+    with result_file(path) as made, made.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["trial", "state", *metrics, *dimensions, ERROR])
         for trial in trials:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mase_hw._cache import remove_abandoned, scratch_folder
+from mase_hw._processes import tool_group
 from mase_hw.errors import MaseError, SearchError
 from mase_hw.graph import MaseGraph
 from mase_hw.search.storage import WORKER, Store, recover, this_worker, used
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from optuna import Study
 
 POLL_SECONDS = 0.2
-# Of temporary folders; the number of the process that made one follows.
+# Of temporary folders.
 PREFIX = "mase-hw-search-"
 DEATHS_PER_WORKER = 3
 
@@ -46,7 +46,7 @@ class FileTurn:
     """The turn of workers that share a file."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("w")
+        self._file = path.open("a")
 
     def take(self) -> None:
         """Wait for the turn."""
@@ -108,9 +108,7 @@ def run_processes(
         SearchError: when workers die again and again; the study stays as it is.
     """
     deaths = 0
-    remove_leftovers()
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as name:
-        shared = Path(name)
+    with scratch_folder(Path(tempfile.gettempdir()), PREFIX) as shared:
         write_task(task, store, shared)
         alive = [_start(shared) for _ in range(workers)]
         try:
@@ -141,35 +139,7 @@ def run_processes(
 
 def remove_leftovers() -> None:
     """Remove the temporary folders of searches on this machine that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
-        if owner.isdigit() and not _is_alive(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def end_with_parent(pipe: int) -> None:
-    """End this process once the other end of a pipe is closed: its holder is gone, however.
-
-    Args:
-        pipe: its file descriptor. A file object would be locked at the interpreter's own end.
-    """
-
-    def wait() -> None:
-        while os.read(pipe, 1):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
+    remove_abandoned(Path(tempfile.gettempdir()), PREFIX)
 
 
 def write_task(task: Task, store: Store, shared: Path) -> None:
@@ -184,9 +154,13 @@ def _start(shared: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "mase_hw.search.worker", str(shared)]
     words = shared / f"words-{time.monotonic_ns()}"
     with words.open("wb") as file:
-        # The pipe is never written to: it closes when this process ends.
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=file, stderr=file, env=_environment()
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=_environment(),
+            process_group=tool_group(),
         )
     words.rename(shared / f"words-{process.pid}")
     return process
@@ -221,7 +195,6 @@ def main(shared: Path) -> None:
 
 
 if __name__ == "__main__":
-    end_with_parent(sys.stdin.fileno())
     try:
         main(Path(sys.argv[1]))
     except MaseError as failure:

@@ -23,7 +23,8 @@ def progress_cycles(cell: Cell) -> int | None:
     """Return within how many cycles of the last beat of an inference the next result is offered.
 
     A bound for each result: that of all of an inference that meets an idle cell. None where no
-    beats enter, where results go to several consumers, or where an inference is very long.
+    beats enter, where results go to several consumers, where streams inside are joined, or where an
+    inference is very long.
     """
     ports = [*cell.inputs.values(), *cell.outputs.values()]
     if (
@@ -34,4 +35,9 @@ def progress_cycles(cell: Cell) -> int | None:
     ):
         return None
     come = {port: np.arange(cell.inputs[port].beats) for port in streams(cell)}
+    # Of motions one behind another, the one that takes the inputs.
+    motion = getattr(cell.motion, "motions", [cell.motion])[0]
+    if isinstance(motion, Merge) and come.keys() != motion.places.keys():
+        # It joins other streams than its own inputs.
+        return None
     return int(cell.motion.offered(come).max()) + 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mase_hw._results import whole_file
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.mase_graph import batch_size
@@ -237,11 +237,8 @@ class _Progressed:
             "optimizer": self._optimizer.state_dict(),
             "schedule": self._schedule.state_dict(),
         }
-        folder = path.absolute().parent
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-            torch.save(state, file)
-        Path(file.name).replace(path)
+        with whole_file(path) as made:
+            torch.save(state, made)
 
     def restore(self, path: Path | None) -> None:
         """Go on from a checkpoint where there is one."""

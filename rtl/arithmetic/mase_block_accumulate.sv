@@ -162,6 +162,7 @@ module mase_block_accumulate
   end
 
   // Beside the dot products: whether a beat begins or ends a block, and the scales.
+  (* mase_register = "stages" *)
   logic [DotLatency-1:0] valid_q;
   logic [DotLatency-1:0] starts_q;
   logic [Latency-1:0] ends_q;

@@ -27,6 +27,7 @@ module mase_row_fold
 
   logic [OUT_WIDTH-1:0] part;
   logic first_q;
+  (* mase_register = "stages" *)
   logic [Stages-1:0] valid_q;
   logic [Stages-1:0] firsts_q;
   logic [Stages:0] lasts_q;

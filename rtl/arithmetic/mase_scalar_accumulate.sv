@@ -68,6 +68,7 @@ module mase_scalar_accumulate
   logic met;
   logic part_valid;
   logic part_first;
+  (* mase_register = "stages" *)
   logic [BiasStages-1:0] valid_q;
   logic [BiasStages-1:0] first_q;
   logic [OUT_LANES-1:0][BIAS.width-1:0] part_bias;

@@ -89,7 +89,9 @@ module mase_block_encode
   // When numbers are here, and when what is made of them is.
   logic take;
   logic here;
+  (* mase_register = "stages" *)
   logic [ReadStages-1:0] valid_q;
+  (* mase_register = "stages" *)
   logic [ReadStages-1:0] last_q;
   logic [TileWidth-1:0] tile_in_q;
   logic [PartWidth-1:0] part_in_q;
@@ -324,6 +326,7 @@ module mase_block_encode
     end
   end
 
+  (* mase_register = "stages" *)
   logic [ResultStages:0] result_valid_q;
 
   always_ff @(posedge clk) begin
@@ -361,9 +364,11 @@ module mase_block_encode
   localparam int unsigned RowBlocks = ceil_div(Tiles, BlockTiles);
   localparam int unsigned CheckWidth = $clog2(8 * (Depth + Tiles + BlockTiles));
   typedef logic [CheckWidth-1:0] check_t;
+  (* mase_register = "place" *)
   logic [TileWidth-1:0] whole_beat_q;
   logic [2:0] rows_q;
   // The tile of a row that may be taken now.
+  (* mase_register = "place" *)
   logic [TileWidth-1:0] next_beat_q;
   check_t whole;
   check_t whole_begin;

@@ -138,15 +138,19 @@ module mase_axi_source #(
   check_t due_q;
   check_t come_q;
   check_t held;
+  logic unasked_q;
 
   always_ff @(posedge clk) begin
     if (rst) begin
       due_q  <= '0;
       come_q <= '0;
+      unasked_q <= 1'b0;
     end else begin
       due_q <= due_q + (ask ? check_t'(wanted) : '0) - check_t'(beat_valid);
       come_q <= come_q + check_t'(beat_valid)
           - ((u_gearbox.read && u_gearbox.last) ? check_t'(Beats) : '0);
+      // As it is at the edge: what answers may change `beat_valid` some time behind it.
+      unasked_q <= beat_valid && due_q == '0;
     end
   end
 
@@ -154,7 +158,7 @@ module mase_axi_source #(
     held = check_t'(u_buffer.u_level.level_q) + check_t'(u_buffer.gen_registers.word_valid)
         + check_t'(queued_valid);
     if (!rst) begin
-      asked_for : assert (!beat_valid || due_q != '0);
+      asked_for : assert (!unasked_q);
       credits_match : assert (check_t'(credit_q) + due_q + held == check_t'(Places));
       beats_match : assert (come_q == check_t'(u_gearbox.taken_q) + held);
       in_range : assert (check_t'(burst_q) < check_t'(Bursts));

@@ -57,6 +57,7 @@ module mase_row_norm
   logic last;
   logic take;
   logic [1:0] take_q;
+  (* mase_register = "stages" *)
   logic [1:0] last_q;
   logic [1:0][LANES-1:0][InWidth-1:0] data_q;
   logic [LANES-1:0][2*Width-2:0] square_q;
@@ -133,6 +134,7 @@ module mase_row_norm
   logic [ROOT_FRACTION:0] root;
   logic [HalfWidth-1:0] half_place;
   logic signed [TotalWidth-1:0] total_q[ValueStages];
+  (* mase_register = "stages" *)
   logic [ValueStages-1:0] value_valid_q;
 
   if (CENTRED) begin : gen_square_of_total

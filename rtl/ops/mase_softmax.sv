@@ -222,6 +222,7 @@ module mase_softmax
   logic entering_last;
   logic [SumWidth-1:0] sum;
   logic sum_valid;
+  (* mase_register = "stages" *)
   logic [ReciprocalStages-1:0] sum_valid_q;
   logic [FRACTION:0] scale;
   logic summed;

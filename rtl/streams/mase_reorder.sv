@@ -243,6 +243,7 @@ module mase_reorder
   write_entry_t [BANKS-1:0] write_2_q;
   logic [1:0][LANES_IN-1:0][WIDTH-1:0] data_q;
   logic [1:0] write_q;
+  (* mase_register = "stages" *)
   logic [2:0] write_last_q;
   logic [2:0] write_halves_q;
   read_entry_t read_1_q;

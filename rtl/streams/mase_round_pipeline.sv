@@ -62,7 +62,9 @@ module mase_round_pipeline
   logic room_kept;
   logic may_kept;
   logic may_taken;
+  (* mase_register = "stages" *)
   logic [PART_STAGES-1:0] valid_q;
+  (* mase_register = "stages" *)
   logic [PART_STAGES+RESULT_STAGES-1:0] last_q;
 
   assign data_in_ready = may_q;

@@ -29,6 +29,7 @@ module mase_stream_pipeline #(
   if (STAGES == 0) begin : gen_wire
     assign result_valid = take;
   end else begin : gen_stages
+    (* mase_register = "stages" *)
     logic [STAGES-1:0] valid_q;
     assign result_valid = valid_q[STAGES-1];
     always_ff @(posedge clk) begin

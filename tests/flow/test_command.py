@@ -183,6 +183,7 @@ def test_long_steps_say_what_they_do(tmp_path):
     assert [item for item in found if item not in builds] == [
         "capturing",
         "number formats",
+        "agreement with the float model",
         "what has hardware",
         "parallelism and queues",
         "that it cannot stop for good",

@@ -7,11 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from mase_hw.emit.flow import quantize
+from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.emit.preflight import preflight
+from mase_hw.errors import ConfigError
 from mase_hw.formats.fixed import Fixed
 from mase_hw.graph import MaseGraph, common, trace
 from mase_hw.graph.reference import IntegerReference
+from mase_hw.passes.configuration import FLOAT
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
 from tests.flow.perceptrons import seeded
 
 ISSUE_SHAPE = {
@@ -135,3 +139,34 @@ def test_the_configuration_of_one_operand_is_the_more_specific() -> None:
     mg = trace(Sum(), (torch.randn(2, 3), torch.randn(2, 3)))
     mg = quantize(mg, {"default": entry(8, data_in_1_width=5)})
     assert (operand(mg, "add").width, operand(mg, "add", "data_in_1").width) == (8, 5)
+
+
+EIGHT = {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
+
+
+@pytest.mark.parametrize("config", [None, {}, {"by": "name"}, {"by": ["name", "type"]}])
+def test_a_configuration_without_keys_is_none(config):
+    mg = canonicalize(trace(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), torch.randn(5, 4)))
+    wanted = quantize(mg, {"default": {"config": EIGHT}})
+    assert str(quantize(mg, config)) == str(wanted)
+    arguments = {} if config is None else {"config": config}
+    resolved = calibrate_analysis_pass(mg, arguments)[1]["config"]
+    assert str(quantize(mg, resolved)) == str(wanted)
+    assert str(quantize_transform_pass(mg, config)[0]) == str(wanted)
+
+
+@pytest.mark.parametrize("default", [None, "none"])
+def test_a_configuration_that_selects_nothing_is_refused(default):
+    mg = trace(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), torch.randn(5, 4))
+    config = {"default": {"config": {"name": default}}} if default else {}
+    config |= {"conv2d": {"config": EIGHT}}
+    with pytest.raises(ConfigError, match=r"conv2d selects nothing in .* by type: linear, relu"):
+        quantize(mg, config)
+    quantize(mg, {**config, "linear": {"config": EIGHT}})
+    assert not quantize(mg, FLOAT).has_formats
+
+
+def test_fields_without_a_format_are_refused():
+    mg = trace(nn.Sequential(nn.Linear(4, 3)), torch.randn(5, 4))
+    with pytest.raises(ConfigError, match="data_in_width is given, but no name"):
+        quantize(mg, {"linear": {"config": {"data_in_width": 8}}})

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.bench._architectures import spread_weights
 from mase_hw.emit.flow import canonicalize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, ConfigError, DataError, SimulationError, UnsupportedError
 from mase_hw.nn import DecoderStep, KeyValueCache
-from mase_hw.passes.calibrate import observe
+from mase_hw.passes.formats.calibrate import observe
+from tests.bench.architectures import spread_weights
 from tests.engines import each
 
 # A number of places that is no power of two: the port can ask for places that there are not.

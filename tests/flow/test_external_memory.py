@@ -22,7 +22,7 @@ from mase_hw.emit.project import Project
 from mase_hw.errors import ConfigError, SimulationError
 from mase_hw.graph import trace
 from mase_hw.graph.memory import MemoryPort
-from mase_hw.passes.memory import place_constants
+from mase_hw.passes.hardware.memory import place_constants
 from mase_hw.timing.memory import ExternalMemory, Region
 from tests.engines import each
 from tests.flow.perceptrons import by_type, quantized

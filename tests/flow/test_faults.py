@@ -71,7 +71,7 @@ def found_in(folder: Path, engine: str, stall: float = 0.0) -> Mismatch:
     first = report.first_mismatch
     assert first is not None
     pattern = (
-        r"first mismatch in \w+, stream \w+, element \[[\d, ]+\] of inference \d+: "
+        r"first mismatch in \w+ \(mase_\w+\), stream \w+, element \[[\d, ]+\] of inference \d+: "
         r"expected -?\d+, got -?\d+ \(beat \d+, lane \d+, cycle \d+, seed 3\)"
     )
     assert re.fullmatch(pattern, str(first))

@@ -6,9 +6,9 @@ from torch import nn
 
 import mase_hw
 import mase_hw.nn as qnn
-from mase_hw.emit.flow import DEFAULT_CONFIG, canonicalize, quantize
+from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.graph import common, metadata
-from mase_hw.passes.calibrate import calibrate_analysis_pass
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 
 FLOATS = {
     f"{operand}_{field}": value
@@ -100,7 +100,7 @@ def test_what_layers_leave_open_is_the_configurations():
 def test_calibration_resolves_layers_as_quantization_places_them():
     model, x = model_of("Integer")
     mg = mase_hw.trace(model, x)
-    _, info = calibrate_analysis_pass(canonicalize(mg), {"config": DEFAULT_CONFIG, "data": [x]})
+    _, info = calibrate_analysis_pass(canonicalize(mg), {"data": [x]})
     left, right = quantize(mg, info["config"]), quantize(mg, data=[x])
     for one, other in zip(left.nodes, right.nodes, strict=True):
         assert common(one) == common(other)

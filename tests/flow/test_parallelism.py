@@ -12,7 +12,7 @@ from mase_hw.cells import Netlist
 from mase_hw.emit.flow import to_hardware
 from mase_hw.graph import MaseGraph, common, metadata
 from mase_hw.ops import Call, Operator, operators
-from mase_hw.passes.parallelism import assign_parallelism_transform_pass
+from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
 from mase_hw.timing.prediction import predict
 from tests.flow.perceptrons import JET_TAGGER, assert_bit_exact, by_type, command, quantized
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.emit.project import Project
+from mase_hw import _cache
+from mase_hw.emit.project import Project, write_project
 from mase_hw.errors import EmissionError
 from mase_hw.sim.tools import find_verilator
 from tests.flow.perceptrons import JET_TAGGER, by_type, quantized, seeded
@@ -212,6 +214,174 @@ def test_a_folder_without_our_manifest_is_left_alone(written: Path, damage: str)
     with pytest.raises(EmissionError, match="is not a mase-hw project of this release"):
         mase_hw.emit_verilog(nn.ReLU(), torch.randn(2, 6), output=written)
     assert contents(written) == before
+
+
+def emit(folder: Path) -> Project:
+    return mase_hw.emit_verilog(nn.ReLU(), torch.randn(2, 4), output=folder)
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, str | bytes]]:
+    """Return mode and content of everything in a folder, by path."""
+    found: dict[str, tuple[int, str | bytes]] = {}
+    for path in sorted(folder.rglob("*")):
+        content: str | bytes = ""
+        if path.is_symlink():
+            content = str(path.readlink())
+        elif path.is_file():
+            content = path.read_bytes()
+        found[str(path.relative_to(folder))] = path.lstat().st_mode, content
+    return found
+
+
+ODD = "odd \n'\"*? name"
+
+
+def make_theirs(folder: Path) -> dict[str, tuple[int, str | bytes]]:
+    """Put into a folder what a user may have: empty, locked, linked, oddly named, not a file."""
+    before = snapshot(folder)
+    for name in ("empty", "rtl/empty/deep", ODD, "notes/sim/build", "sim/build/mine"):
+        (folder / name).mkdir(parents=True)
+    for name in ("notes/sim/build/top.o", "sim/build/thesis.txt", "old", f"{ODD}/-x"):
+        (folder / name).write_text(name)
+    (folder / ".made-by-mase-hw").write_text("{}")
+    (folder / "away").symlink_to("/nowhere")
+    (folder / "notes" / "up").symlink_to("..")
+    os.mkfifo(folder / "notes" / "pipe")
+    (folder / os.fsdecode(b"caf\xe9")).write_text("latin")
+    (folder / "empty").chmod(0o555)
+    (folder / "notes" / "sim" / "build" / "top.o").chmod(0o440)
+    (folder / "notes").chmod(0o555)
+    return {name: item for name, item in snapshot(folder).items() if name not in before}
+
+
+def test_everything_of_others_inside_a_project_stays_as_it_is(written: Path) -> None:
+    theirs = make_theirs(written)
+    written.chmod(0o2775)
+    for _ in range(2):
+        emit(written)
+        after = snapshot(written)
+        assert {name: after.get(name) for name in theirs} == theirs
+        assert written.stat().st_mode & 0o7777 == 0o2775
+        assert [path.name for path in written.parent.iterdir()] == ["net"]
+
+
+def test_everything_of_others_beside_a_project_stays_as_it_is(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "home" / "net"
+    for name in (".net-backup", ".net-x", ".net.old", ".partial-x", ".partial-mase-hw-1", "old"):
+        (home / name).mkdir(parents=True)
+        make_theirs(home / name)
+    for name in (".net-x.lock", ".net-", "net.lock", "net.part", "new", ".made-by-mase-hw"):
+        (home / name).write_text(name)
+    for path in home.iterdir():
+        os.utime(path, (0, 0))
+    before = snapshot(home)
+    for _ in range(2):
+        emit(folder)
+        assert {name: item for name, item in snapshot(home).items() if name in before} == before
+        assert sorted({item.name for item in home.iterdir()} - {*before}) == ["net"]
+
+
+@pytest.mark.parametrize("target", ["project", "empty folder", "nothing"])
+def test_a_link_to_a_project_stays(tmp_path: Path, target: str) -> None:
+    real, link = tmp_path / "a" / "real", tmp_path / "b" / "link"
+    link.parent.mkdir()
+    if target == "project":
+        emit(real)
+    elif target == "empty folder":
+        real.mkdir(parents=True)
+    link.symlink_to("../a/real")
+    project = emit(link)
+    (real / "theirs").mkdir()
+    emit(link)
+    assert link.is_symlink()
+    assert (project.folder / "theirs").is_dir()
+    assert [path.name for path in (*real.parent.iterdir(), *link.parent.iterdir())] == [
+        "real", "link",
+    ]  # fmt: skip
+
+
+def test_links_that_lead_nowhere_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(EmissionError, match="cannot be made"):
+        emit(tmp_path / "a")
+
+
+def test_a_file_of_ours_that_became_a_link_is_a_change(written: Path) -> None:
+    (written / "top.sv").rename(written / "mine.sv")
+    (written / "top.sv").symlink_to("mine.sv")
+    before = snapshot(written)
+    with pytest.raises(EmissionError, match=r"top\.sv changed since emission"):
+        emit(written)
+    assert snapshot(written) == before
+
+
+@pytest.mark.parametrize("text", ['{"version": 1, "files": {}}', '{"version": 2, "files": {}}'])
+def test_the_manifest_of_somebody_else_proves_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "manifest.json").write_text(text)
+    (tmp_path / "site" / "index.html").write_text("mine")
+    before = snapshot(tmp_path)
+    with pytest.raises(EmissionError, match="is not a mase-hw project"):
+        emit(tmp_path / "site")
+    assert snapshot(tmp_path) == before
+
+
+def test_emissions_to_one_folder_at_the_same_time_lose_nothing(written: Path) -> None:
+    theirs = make_theirs(written)
+    graphs = [emit(written).mg for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda mg: [write_project(mg, written) for _ in range(5)], graphs))
+    after = snapshot(written)
+    assert {name: after.get(name) for name in theirs} == theirs
+    assert [path.name for path in written.parent.iterdir()] == ["net"]
+
+
+class Killed(BaseException):
+    """Ends an emission as a signal does that nobody can catch."""
+
+
+def kill_at(moment: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Emit to a folder, and end before this renaming; nothing is renamed or removed any more."""
+    left, real = moment, Path.rename
+
+    def rename(path: Path, target: Path) -> Path:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            raise Killed
+        return real(path, target)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Path, "rename", rename)
+        patch.setattr(_cache, "_remove", lambda _: None)
+        emit(folder)
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3])
+@pytest.mark.parametrize("since", ["nothing", "an empty folder", "a folder", "a project"])
+def test_a_kill_loses_nothing_whatever_happens_next(
+    written: Path, moment: int, since: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes before the old project is taken away, before the new one comes, or after."""
+    theirs = make_theirs(written)
+    kill_at(moment, written, monkeypatch)
+    if not written.exists():
+        assert moment == 2
+        if since == "a project":
+            emit(written.with_name("other")).folder.rename(written)
+        elif since != "nothing":
+            written.mkdir()
+        if since == "a folder":
+            (written / "mine").write_text("new")
+            with pytest.raises(EmissionError, match="is not a mase-hw project"):
+                emit(written)
+            assert (written / "mine").read_text() == "new"
+            shutil.rmtree(written)
+    emit(written)
+    after = snapshot(written)
+    assert {name: after.get(name) for name in theirs} == theirs
+    assert [path.name for path in written.parent.iterdir()] == ["net"]
 
 
 def run_testbench(folder: Path, blocked: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.bench._architectures import spread_weights
 from mase_hw.emit.preflight import preflight
+from tests.bench.architectures import spread_weights
 
 TOKENS, WIDTH, HEADS = 4, 8, 2
 SIZES = {

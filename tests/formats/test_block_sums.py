@@ -15,8 +15,8 @@ from mase_hw.errors import ConfigError
 from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.graph.serialize import load_graph, save_graph
-from mase_hw.ops._block_product import BlockProduct
-from mase_hw.ops._products import product_of
+from mase_hw.ops.products._block_product import BlockProduct
+from mase_hw.ops.products._products import product_of
 
 TERMS, RESULTS = 12, 3
 

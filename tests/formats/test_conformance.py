@@ -54,6 +54,17 @@ def test_rounding_is_monotonic_within_a_block(name, row):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40, deadline=None)
+@given(first=ROWS, second=ROWS)
+def test_fitting_chooses_the_fields_that_it_says(name, first, second):
+    cls = formats()[name]
+    found = [cls.fit_values(torch.tensor(row)).to_dict() for row in (first, second)]
+    found += [cls.fit(min(row), max(row)).to_dict() for row in (first, second)]
+    for key, value in found[0].items():
+        assert key in cls.fitted or all(item[key] == value for item in found)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_codes_survive_the_wire(name):
     number, codes = default(name), codes_of(name, (24, LENGTH))
     for lanes, rows in ((LENGTH, 1), (4, 1), (2 * LENGTH, 2), (8, 2)):

@@ -5,12 +5,13 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
-from mase_hw.bench._architectures import ARCHITECTURES, model_and_inputs
 from mase_hw.emit.flow import quantize
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.plain import plain
 from mase_hw.graph.quantized import GraphRun
+from mase_hw.passes.configuration import FLOAT
 from tests._close import assert_same
+from tests.bench.architectures import ARCHITECTURES, model_and_inputs
 
 ROWS, LENGTH = 5, 6
 
@@ -190,7 +191,7 @@ def check(name, attention):
     with torch.no_grad():
         expected = tensors(model(**batch))
         mg = trace(model, batch)
-        for graph in (mg, quantize(mg, {"by": "type"})):
+        for graph in (mg, quantize(mg, FLOAT)):
             found = tensors(graph(**batch))
             for left, right in zip(found, expected, strict=True):
                 assert_same(left, right)

@@ -11,7 +11,7 @@ from mase_hw.formats import make_format
 from mase_hw.graph import common, trace, update
 from mase_hw.graph._layout import lay_out
 from mase_hw.graph.draw import _CHARACTER_WIDTH, render_svg
-from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -9,7 +9,8 @@ from mase_hw.errors import MaseError
 from mase_hw.graph import trace
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.reference import IntegerReference, spec
-from mase_hw.passes.lora import insert_lora_adapter_transform_pass
+from mase_hw.passes.compression.lora import insert_lora_adapter_transform_pass
+from mase_hw.passes.configuration import FLOAT
 
 FIXED = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
 
@@ -29,7 +30,7 @@ class Tokens(nn.Module):
 
 IDS = torch.arange(12).reshape(3, 4) % 9
 CONFIGS = {
-    "nothing": {"by": "type"},
+    "nothing": FLOAT,
     "linear": {"by": "type", "linear": {"config": FIXED}},
     "all": {"default": {"config": FIXED}},
 }
@@ -103,7 +104,7 @@ def test_quantizing_a_graph_again_leaves_it_as_it_was():
         trace(model, x), {"by": "type", "linear": {"config": {**FIXED, "weight_width": 3}}}
     )
     before = mg(x)
-    quantize(mg, {"by": "type"})
+    quantize(mg, FLOAT)
     assert mg.is_quantized
     assert torch.equal(mg(x), before)
 

@@ -15,8 +15,8 @@ from mase_hw.errors import CaptureError, DataError, MaseError
 from mase_hw.formats import make_format
 from mase_hw.graph import HardwareMetadata, MaseGraph, common, load_pt2, metadata, trace, update
 from mase_hw.graph.encoding import decode_argument, decode_target, encode_argument
-from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 
 SIZE = 6
 LAYERS = {

@@ -5,11 +5,12 @@ import torch
 import transformers
 from torch.utils._pytree import tree_leaves
 
-from mase_hw.bench._architectures import spread_weights
 from mase_hw.emit.flow import quantize
 from mase_hw.graph import trace
 from mase_hw.graph.quantized import GraphRun
+from mase_hw.passes.configuration import FLOAT
 from tests._close import assert_same
+from tests.bench.architectures import spread_weights
 
 TEXT = {
     "hidden_size": 32,
@@ -103,7 +104,7 @@ def test_nothing_quantized_is_the_float_module(name):
         assert dict(mg.model.named_parameters()).keys() <= dict(model.named_parameters()).keys()
         examples = mg.example_inputs
         assert_equal(mg(*examples), expected)
-        assert_equal(quantize(mg, {"by": "type"})(*examples), expected)
+        assert_equal(quantize(mg, FLOAT)(*examples), expected)
         mg = quantize(mg, {"by": "type", "linear": {"config": LINEAR}})
         assert_equal(GraphRun(mg, only=())(examples), expected)
     assert mg.is_quantized

@@ -11,16 +11,25 @@ from torch import nn
 from typer.testing import CliRunner
 
 import mase_hw
-from mase_hw.bench import _clock_fit
-from mase_hw.bench._clock_fit import cells_of, fit_units, left_out, measured, observed, refit
-from mase_hw.bench._clock_units import UNITS, Unit
 from mase_hw.cells import Adder, Mux, Table
 from mase_hw.cells._parts import Part
 from mase_hw.cli import build_app
 from mase_hw.hardware import clock
 from mase_hw.hardware._delay_rules import RULES, Path, path
-from mase_hw.hardware.clock import Delays, Observation, delays, fitted
+from mase_hw.hardware.clock import Delays, delays
 from mase_hw.hardware.estimate import estimate_nodes
+from tests.bench import clock_fit
+from tests.bench.clock_fit import (
+    Observation,
+    cells_of,
+    fit_units,
+    fitted,
+    left_out,
+    measured,
+    observed,
+    refit,
+)
+from tests.bench.clock_units import UNITS, Unit
 
 
 def test_every_kind_of_part_has_a_path() -> None:
@@ -76,9 +85,9 @@ def three(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
         return [200.0 + len(name), 210.0 + len(name), 220.0 + len(name)]
 
     names = ("relu", "add", "argmax")
-    monkeypatch.setattr(_clock_fit, "fit_units", lambda: {name: UNITS[name] for name in names})
-    monkeypatch.setattr(_clock_fit, "_rates", rates)
-    monkeypatch.setattr(_clock_fit, "DATA", tmp_path / "fit.json")
+    monkeypatch.setattr(clock_fit, "fit_units", lambda: {name: UNITS[name] for name in names})
+    monkeypatch.setattr(clock_fit, "_rates", rates)
+    monkeypatch.setattr(clock_fit, "DATA", tmp_path / "fit.json")
     monkeypatch.setattr(clock, "COEFFICIENTS", tmp_path / "coefficients.json")
     yield placed
     clock.delays.cache_clear()
@@ -93,9 +102,9 @@ def test_what_changed_is_measured_again_and_nothing_else(
     assert delays() == found
     refit()
     assert three == ["relu", "add", "argmax"]
-    source = _clock_fit.source_of
+    source = clock_fit.source_of
     monkeypatch.setattr(
-        _clock_fit, "source_of", lambda cell: source(cell) + "x" * ("argmax" in cell.module)
+        clock_fit, "source_of", lambda cell: source(cell) + "x" * ("argmax" in cell.module)
     )
     assert [item.name for item in left_out()] == ["relu", "add"]
     refit()
@@ -107,7 +116,7 @@ def test_a_prediction_has_not_seen_its_design(three: list[str]) -> None:
     before = {item.name: item.predicted_mhz for item in left_out()}
     entries = measured()
     entries["add"].mhz[:] = [90.0, 100.0, 110.0]
-    _clock_fit._write(entries)
+    clock_fit._write(entries)
     after = {item.name: item for item in left_out()}
     assert after["add"].measured_mhz == 100.0
     assert after["add"].predicted_mhz == before["add"]

@@ -9,15 +9,14 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from mase_hw.bench import benchmarks
 from mase_hw.cli import profile as command
 from mase_hw.errors import ConfigError
-from mase_hw.kernels import bench
-from mase_hw.kernels.profile import _measure, mxint8
+from mase_hw.kernels.profile import _measure, kernels, mxint8
 from mase_hw.kernels.profile.formats import profile_formats
 from mase_hw.kernels.profile.mxint8 import profile_mxint8
 from mase_hw.kernels.profile.sdpa import backend_of, profile_sdpa
 from mase_hw.kernels.profile.torch_compile import profile_torch_compile
+from tests.bench import benchmarks
 
 FACTORY = """
 import torch
@@ -156,38 +155,40 @@ def test_no_cuda_device_is_said() -> None:
             _measure.check_device("cuda")
 
 
-def test_bench_lists_what_it_cannot_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_measured_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    rows = list(bench._gpu_rows(3))
+    rows = list(kernels._gpu_rows(3))
     assert len(rows) == 4
     assert all(row.met is None and row.measured.startswith("unmeasured") for row in rows)
 
 
-def test_bench_of_linear_layers_runs_on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = (bench.vectorized, (48, 64), 3, 1.6, 1e9, 1, "cpu")
-    faster, share = bench._gpu_linear(*arguments)
+def test_linear_layers_are_measured_on_any_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = (kernels.vectorized, (48, 64), 3, 1.6, 1e9, 1, "cpu")
+    faster, share = kernels._gpu_linear(*arguments)
     assert faster.what == "GPU W8A16 linear, 3 x 64 x 48, vectorized, against bfloat16 F.linear"
     assert " x (" in faster.measured
     assert share.measured.endswith("%")
-    right = bench.vectorized.linear
-    monkeypatch.setattr(bench.vectorized, "linear", lambda *operands: right(*operands) * 1.1)
+    right = kernels.vectorized.linear
+    monkeypatch.setattr(kernels.vectorized, "linear", lambda *operands: right(*operands) * 1.1)
     with pytest.raises(ArithmeticError, match="relative error"):
-        list(bench._gpu_linear(*arguments))
+        list(kernels._gpu_linear(*arguments))
 
 
 @pytest.mark.slow
-def test_bench_measures_the_cpu() -> None:
+def test_the_cpu_is_measured() -> None:
     found = benchmarks()["kernels"].rows(quick=True)
     rows = [row for row in found if row.what.startswith("CPU")]
     assert len(rows) in (4, 8)
     assert all(row.met is not None for row in rows)
 
 
-def test_bench_refuses_a_wrong_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = bench.cpu.dequantize
+def test_a_wrong_kernel_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = kernels.cpu.dequantize
     monkeypatch.setattr(torch, "compile", lambda function: function)
     monkeypatch.setattr(
-        bench.cpu, "dequantize", lambda *arguments, out=None: right(*arguments, out=out).neg()
+        kernels.cpu, "dequantize", lambda *arguments, out=None: right(*arguments, out=out).neg()
     )
     with pytest.raises(ArithmeticError, match="no figure is reported"):
-        list(bench._cpu_rows(1 << 17, 1, 1))
+        list(kernels._cpu_rows(1 << 17, 1, 1))

@@ -12,8 +12,8 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.errors import FormatError
 from mase_hw.geometry.window import Axis
 from mase_hw.ops import Apply
-from mase_hw.ops._windows import listed
-from mase_hw.ops.window_index import window_index
+from mase_hw.ops.pooling._windows import listed
+from mase_hw.ops.pooling.window_index import window_index
 
 pool = nn.functional
 

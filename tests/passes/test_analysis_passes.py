@@ -6,18 +6,18 @@ import pytest
 import torch
 from torch import nn
 
-from mase_hw.errors import ConfigError, MaseError, UnsupportedError
+from mase_hw.errors import ConfigError, DataError, MaseError, UnsupportedError
 from mase_hw.formats import make_format
 from mase_hw.graph import common, metadata, trace, update
 from mase_hw.ops import TensorSpec
-from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.count import (
     count_flops_analysis_pass,
     count_parameters_analysis_pass,
     report_operators_analysis_pass,
 )
-from mase_hw.passes.init_metadata import init_metadata_analysis_pass
-from mase_hw.passes.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
 
 
@@ -134,7 +134,7 @@ def test_software_metadata_refuses_data_that_are_no_inputs(mg):
         add_software_metadata_analysis_pass(mg, {"data": [{"y": torch.zeros(1)}]})
     with pytest.raises(ConfigError, match="no batches"):
         add_software_metadata_analysis_pass(mg, {"data": iter(())})
-    with pytest.raises(MaseError, match=r"node fc .*does not run.*y = self\.fc"):
+    with pytest.raises(DataError, match=r"data for x has the shape \(2, 5\); net takes \(N, 4\)"):
         add_software_metadata_analysis_pass(mg, {"data": [torch.zeros(2, 5)]})
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mase_hw.passes._balance import Balance, Option, Unit, tile_sizes
+from mase_hw.passes.hardware._balance import Balance, Option, Unit, tile_sizes
 
 
 def layer(inputs, outputs, elements, groups):

@@ -8,7 +8,7 @@ import mase_hw
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError
 from mase_hw.formats import formats, make_format
-from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.search.space import Space
 
 # Fields of a weight that a configuration must give, by format.

@@ -10,7 +10,8 @@ from mase_hw.emit.flow import quantize
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.formats import make_format
 from mase_hw.graph import trace
-from mase_hw.passes.gptq import Method, gptq, gptq_transform_pass, squared_error
+from mase_hw.passes.compression.gptq import Method, gptq, gptq_transform_pass, squared_error
+from mase_hw.passes.configuration import FLOAT
 
 PLAIN = Method(0.01, order=False, scales=False, sweeps=0)
 
@@ -209,10 +210,81 @@ def test_what_layers_before_lost_is_made_up_for():
     assert torch.equal(found[0].state_dict()[key], found[2].state_dict()[key])
 
 
+class Wide(nn.Module):
+    """Inputs and rows of very different sizes, as in trained networks."""
+
+    def __init__(self, seed):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.layers = nn.Sequential(
+            nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
+        )
+        with torch.no_grad():
+            for layer in self.layers[::2]:
+                sizes = torch.logspace(-1, 1, len(layer.weight))
+                layer.weight.mul_(sizes[torch.randperm(len(sizes))][:, None])
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+FEW_BITS = {
+    "blocks": ENTRY,
+    "channels": {
+        "name": "none", "weight_name": "scaled_integer", "weight_width": 3,
+        "weight_channel_axis": 0,
+    },
+    "fixed": {"name": "none", "weight_name": "fixed", "weight_width": 4},
+}  # fmt: skip
+
+
+def wide_inputs(seed):
+    generator = torch.Generator().manual_seed(seed)
+    mixing = torch.randn(64, 64, generator=generator) * torch.logspace(-1.5, 0, 64)
+    return torch.randn(2200, 64, generator=generator) @ mixing
+
+
+def errors_of(seed, entry, data, **options):
+    """Return the errors on other data, rounded to nearest and by GPTQ, and what the pass says."""
+    model, x = Wide(seed).eval(), wide_inputs(seed)
+    mg = quantize(trace(model, x[:100]), {"by": "type", "linear": {"config": entry}})
+    found, info = gptq_transform_pass(mg, {"data": data(x), **options})
+    with torch.no_grad():
+        test = x[200:]
+        errors = [float((item(test) - model(test)).square().mean()) for item in (mg, found)]
+    return *errors, info
+
+
+@pytest.mark.parametrize("kind", FEW_BITS)
+@pytest.mark.parametrize("samples", [60, 200])
+def test_few_samples_never_make_it_worse(kind, samples):
+    for seed in range(3):
+        for correction in (0.0, 0.5):
+            nearest, found, info = errors_of(
+                seed, FEW_BITS[kind], lambda x: [x[:samples]], correction=correction
+            )
+            assert found <= nearest
+            kept = [key for key, item in info["layers"].items() if item["gptq"] == item["nearest"]]
+            assert info["kept"] == kept
+            if samples == 200:
+                assert found < 0.6 * nearest
+                assert not kept
+
+
+@pytest.mark.parametrize("kind", FEW_BITS)
+def test_data_that_says_nothing_leaves_weights_rounded_to_nearest(kind, caplog):
+    for data in (lambda x: [0 * x[:200]], lambda x: [x[:1]], lambda x: [x[:1].repeat(9, 1)] * 3):
+        caplog.clear()
+        nearest, found, info = errors_of(0, FEW_BITS[kind], data)
+        assert found == nearest
+        assert info["kept"] == ["layers_0", "layers_2", "layers_4"]
+        assert "3 of 3 layers keep rounding to nearest" in caplog.text
+
+
 def test_bad_arguments_are_named():
     model = nn.Sequential(nn.Linear(4, 4)).eval()
     x = torch.randn(3, 4)
-    plain = quantize(trace(model, x), {"by": "type"})
+    plain = quantize(trace(model, x), FLOAT)
     with pytest.raises(ConfigError, match="quantize it first"):
         gptq_transform_pass(plain)
     mg = quantize(trace(model, x), CONFIG)

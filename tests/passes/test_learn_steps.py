@@ -10,9 +10,9 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError
 from mase_hw.formats import make_format
 from mase_hw.graph import common, trace
-from mase_hw.passes.calibrate import calibrate_analysis_pass
-from mase_hw.passes.learn_steps import GAIN, LearnedStepModel, _Rounding
-from mase_hw.passes.quantize import quantize_transform_pass
+from mase_hw.passes.compression.learn_steps import GAIN, LearnedStepModel, _Rounding
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.training import Trainer, evaluate
 
 FORMATS = [

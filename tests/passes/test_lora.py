@@ -8,7 +8,7 @@ import mase_hw
 from mase_hw.errors import ConfigError
 from mase_hw.graph import trace
 from mase_hw.models.hub import load_pretrained
-from mase_hw.passes.lora import (
+from mase_hw.passes.compression.lora import (
     fuse_lora_weights_transform_pass,
     insert_lora_adapter_transform_pass,
 )

@@ -11,8 +11,8 @@ from mase_hw.emit.flow import quantize
 from mase_hw.graph import trace
 from mase_hw.graph.metadata import common
 from mase_hw.graph.reference import IntegerReference, spec
-from mase_hw.passes.bridge import bridge_formats_transform_pass
-from mase_hw.passes.merge_thresholds import merge_thresholds_transform_pass
+from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
+from mase_hw.passes.formats.merge_thresholds import merge_thresholds_transform_pass
 
 WIDE = {"name": "fixed", "data_in_width": 20, "weight_width": 12, "bias_width": 20}
 BINARY = {"name": "binary"}

@@ -7,8 +7,8 @@ from torch import nn
 from mase_hw.emit.flow import quantize
 from mase_hw.formats import make_format
 from mase_hw.graph import metadata, trace
-from mase_hw.passes.hardware_metadata import add_hardware_metadata_analysis_pass
-from mase_hw.passes.parallelism import Group
+from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
+from mase_hw.passes.hardware.parallelism import Group
 
 
 @pytest.mark.parametrize(("memory", "place"), [("on-chip", "BRAM"), ("external", "AXI")])

@@ -12,7 +12,7 @@ from mase_hw.emit.flow import to_hardware
 from mase_hw.errors import ConfigError, EmissionError, SimulationError
 from mase_hw.graph import trace
 from mase_hw.graph.reference import spec
-from mase_hw.passes.progress import verify_progress_analysis_pass
+from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
 
 
 class Residual(nn.Module):

@@ -7,7 +7,7 @@ from torch import nn
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.passes.prune import prune_transform_pass, report_sparsity_analysis_pass
+from mase_hw.passes.compression.prune import prune_transform_pass, report_sparsity_analysis_pass
 from mase_hw.training import Trainer
 
 

@@ -8,8 +8,8 @@ import mase_hw
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import trace
-from mase_hw.passes.prune import report_sparsity_analysis_pass
-from mase_hw.passes.prune_activations import prune_activations_transform_pass
+from mase_hw.passes.compression.prune import report_sparsity_analysis_pass
+from mase_hw.passes.compression.prune_activations import prune_activations_transform_pass
 
 
 def graph():

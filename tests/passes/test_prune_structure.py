@@ -9,9 +9,9 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.masks import hold_masks
-from mase_hw.passes import _channels
-from mase_hw.passes.prune import prune_transform_pass
-from mase_hw.passes.prune_structure import prune_structure_transform_pass
+from mase_hw.passes.compression import _channels
+from mase_hw.passes.compression.prune import prune_transform_pass
+from mase_hw.passes.compression.prune_structure import prune_structure_transform_pass
 from mase_hw.training import Trainer
 
 

@@ -10,8 +10,8 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats import make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.graph import trace
-from mase_hw.passes.gptq import gptq_transform_pass
-from mase_hw.passes.quantize_attention import quantize_attention_transform_pass
+from mase_hw.passes.compression.gptq import gptq_transform_pass
+from mase_hw.passes.formats.quantize_attention import quantize_attention_transform_pass
 
 HEADS, SIZE, LENGTH = 2, 8, 6
 KEY = {"name": "mxint", "width": 4, "block_size": 8}

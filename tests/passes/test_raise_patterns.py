@@ -13,8 +13,8 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import common
 from mase_hw.ops import Apply, Unary, example_values, operators, torch_target
-from mase_hw.passes import raise_patterns
-from mase_hw.passes.raise_patterns import raise_patterns_transform_pass
+from mase_hw.passes.canonical import raise_patterns
+from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
 
 
 def gelu_new(x):

@@ -10,10 +10,13 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.errors import MaseError
 from mase_hw.graph import metadata, trace
 from mase_hw.ops import Apply
-from mase_hw.passes.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.fold import (
+    fold_constants_transform_pass,
+    fold_into_producer_transform_pass,
+)
+from mase_hw.passes.canonical.remove_identity import erase_node, remove_identity_transform_pass
 from mase_hw.passes.count import count_parameters_analysis_pass
-from mase_hw.passes.fold import fold_constants_transform_pass, fold_into_producer_transform_pass
-from mase_hw.passes.remove_identity import erase_node, remove_identity_transform_pass
 from mase_hw.passes.verify import verify_analysis_pass
 
 

@@ -8,9 +8,9 @@ from torch import nn
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.errors import ConfigError
 from mase_hw.graph import trace
-from mase_hw.passes.gptq import gptq_transform_pass
-from mase_hw.passes.rotate import hadamard, rotate_transform_pass
-from mase_hw.passes.scale_channels import scale_channels_transform_pass
+from mase_hw.passes.compression.gptq import gptq_transform_pass
+from mase_hw.passes.compression.rotate import hadamard, rotate_transform_pass
+from mase_hw.passes.compression.scale_channels import scale_channels_transform_pass
 
 WIDE = 32
 WEIGHT = {"name": "mxint", "width": 3, "block_size": 8}
@@ -121,7 +121,7 @@ def test_what_others_read_is_left_alone(cls):
     found, info = scale_channels_transform_pass(
         canonicalize(trace(model, x)), {"data": [x], "strength": 0.5}
     )
-    assert info == {"strengths": {}, "left": ["head"]}
+    assert info == {"strengths": {}, "kept": [], "left": ["head"]}
     for left, right in zip(found(x), model(x), strict=True):
         assert torch.equal(left, right)
 

@@ -7,7 +7,7 @@ from torch import nn
 import mase_hw
 from mase_hw import passes
 from mase_hw.errors import CaptureError, ConfigError
-from mase_hw.passes.prune import prune_transform_pass
+from mase_hw.passes.compression.prune import prune_transform_pass
 
 
 def graph():

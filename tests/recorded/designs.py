@@ -199,7 +199,7 @@ def _normal(generator: np.random.Generator, count: int, shape: tuple[int, ...]) 
 
 
 def _network(name: str, folder: Path) -> tuple[Project, Tensor]:
-    """Emit a network as `mase-hw bench branches` does, from what it learnt once."""
+    """Emit a network as `python -m tests.bench branches` does, from what it learnt once."""
     model = models()[name]
     split = dataset(model.data).load().hold_out()
     module = model.build()

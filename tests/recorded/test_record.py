@@ -12,8 +12,8 @@ from tests.recorded import designs, record
 
 # Its embeddings have no hardware.
 WITHOUT_HARDWARE = {"bert-tiny"}
-# Compared with torch's own networks of few bits in tests/flow and by `mase-hw bench coverage`;
-# simulated by `mase-hw bench transformers`.
+# Compared with torch's own networks of few bits in tests/flow and by the benchmark `coverage`;
+# simulated by the benchmark `transformers`.
 HELD_ELSEWHERE = {
     *(
         f"{name}{bits}"

@@ -33,9 +33,9 @@ from mase_hw.hardware.estimate import (
     of_cell,
     of_parts,
 )
-from mase_hw.hardware.fit import Observation, fitted
 from mase_hw.models import perceptron
 from mase_hw.search.objective import hardware_metrics
+from tests.bench.least_squares import Observation, fitted
 
 
 def graph(width, sizes=(16, 32, 5)):
@@ -212,12 +212,6 @@ def test_the_command_prints_a_table_and_an_object(factory):
     assert sum(node["ff"] for node in found["nodes"].values()) == found["ff"]
     table = runner.invoke(app, ["estimate", factory])
     assert "linear" in table.output + table.stderr
-
-
-def test_the_command_refuses_a_model_beside_a_fit(factory):
-    done = CliRunner().invoke(build_app(), ["estimate", factory, "--fit"])
-    assert done.exit_code != 0
-    assert "--fit" in str(done.exception)
 
 
 def test_an_estimate_takes_less_than_a_second():

@@ -11,8 +11,8 @@ import mase_hw
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import CaptureError, ConfigError, DataError
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.passes.prune import report_sparsity_analysis_pass
-from mase_hw.passes.skip import skip_transform_pass, skippable
+from mase_hw.passes.compression.prune import report_sparsity_analysis_pass
+from mase_hw.passes.compression.skip import skip_transform_pass, skippable
 from mase_hw.search import Samples, search
 from mase_hw.search.objective import score
 from mase_hw.search.pruners import PRUNERS

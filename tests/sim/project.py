@@ -105,7 +105,9 @@ def write_project(folder: Path, chains: Sequence[Sequence[Layer]] = CHAIN) -> Pa
         sections=(),
         memories=tuple(memory for layer in every for memory in layer.memories),
         nodes=tuple(
-            NodeSummary(layer.name, "mul", "scale", layer.stream.spec.beats, layer.lanes, "")
+            NodeSummary(
+                layer.name, "mul", "scale", layer.stream.spec.beats, layer.lanes, "net.py:3: y = x"
+            )
             for layer in every
         ),
         interval_cycles=max(layer.stream.spec.beats for layer in every),

@@ -100,6 +100,15 @@ def test_one_process_builds_and_the_others_wait(
     assert sorted(path.name for path in (tmp_path / "kind").iterdir()) == ["key", "key.lock"]
 
 
+def test_a_path_beyond_ascii_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verilator writes such names as in C: octal, which JSON does not know."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "é漢" / "cache"))
+    folder = write_project(tmp_path / "é漢\\303" / "project")
+    found = build.build_model(folder, DesignSummary.load(folder)).folder
+    assert "Vtop.cpp" in (found / "fast.txt").read_text()
+    assert (found / "runtime.txt").read_text().startswith("verilated.cpp")
+
+
 def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
 
@@ -182,6 +191,18 @@ def test_baseline_loop_is_checked(project: Path, tmp_path: Path) -> None:
     two = write_project(tmp_path / "two", TWO_CHAINS)
     with pytest.raises(SimulationError, match="the plain loop drives"):
         baseline_cycles_per_second(two, 1, reference=make_reference(TWO_CHAINS))
+
+
+def test_emitted_testbench_refuses_a_folder_that_make_cannot_take(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "a#b")
+    summary = DesignSummary.load(folder)
+    codes = random_codes(summary.inputs, 1, 0)
+    expected = reference(codes, [SCALE2.name])[SCALE2.name]
+    write_testbench(folder, summary, {"data_in_0": codes[0]}, {"data_out_0": expected})
+    command = [sys.executable, str(folder / "sim" / "run.py")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert f"make cannot build in a folder with '#' in its path: {folder}" in ended.stderr
 
 
 @pytest.mark.slow

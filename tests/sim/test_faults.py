@@ -49,7 +49,8 @@ def test_wrong_elements_name_the_first_layer(
     assert first.expected != first.got
     assert first.seed == 1
     message = str(first)
-    for part in (layer.name, "expected", "got", "beat", "lane", "cycle", "seed 1"):
+    said = f"{layer.name} (scale, net.py:3: y = x)"
+    for part in (said, "expected", "got", "beat", "lane", "cycle", "seed 1"):
         assert part in message
 
 

@@ -1,6 +1,6 @@
 """What no cell describes as a stream with inputs and one output.
 
-The properties of each are a template of their own, `templates/proof_PART.sv.j2`.
+The properties of each are a template of their own, `templates/proof/PART.sv.j2`.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Part:
     def text(self) -> str:
         """The module with the properties."""
         environment = template_environment()
-        template = environment.get_template(f"proof_{self.name}.sv.j2")
+        template = environment.get_template(f"proof/{self.name}.sv.j2")
         return template.render(top=TOP, **self.values)
 
     @property

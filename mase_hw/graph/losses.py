@@ -1,0 +1,88 @@
+"""Which nodes belong to a loss: what a graph computes for its training, and no hardware does.
+
+A loss mixes the inferences of a batch, so that nothing in it has the range of one inference: it is
+left in real numbers. It is told from a model's results by the graph alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from torch import nn
+from torch.fx import Node
+
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common
+
+# A result that its model calls so, by itself or in a table of losses.
+_NAME = re.compile(r"(^|.*[._])loss(es)?(\..*)?")
+
+
+def loss_nodes(mg: MaseGraph) -> set[Node]:
+    """Return the nodes and inputs that only a loss reads.
+
+    In a graph that returns nothing but losses, these are the nodes behind the last parameters;
+    without any parameter it is a function like others, and has no loss.
+
+    Args:
+        mg: a graph with common metadata.
+    """
+    losses = loss_results(mg)
+    kept = set(mg.outputs) - losses
+    found: set[Node] = set()
+    for node in reversed([item for item in mg.nodes if item.op != "output"]):
+        users = [user for user in node.users if user.op != "output"]
+        if node.op == "get_attr" or node in kept or not found.issuperset(users):
+            continue
+        if (users or node in losses) and (kept or not _has_parameter(mg, node)):
+            found.add(node)
+    whole = {item for item in mg.nodes if item.op not in ("get_attr", "output")} <= found
+    return set() if whole else found
+
+
+def loss_results(mg: MaseGraph) -> set[Node]:
+    """Return the results of a graph that are losses.
+
+    A loss is one number for all rows of a batch; or it reads an input that no other result reads,
+    the labels, and is called a loss, or is one number that is computed of another result.
+
+    Args:
+        mg: a graph with common metadata.
+    """
+    reads = _inputs_read(mg)
+    results = [item for item in mg.returned() if isinstance(item[1], Node) and reads[item[1]]]
+    numbers = {leaf for _, leaf in results if not common(leaf).results["data_out_0"].shape}
+    called = {leaf for name, leaf in results if _NAME.fullmatch(name)}
+    others = {leaf for _, leaf in results} - numbers - called
+    known = frozenset[Node]().union(*(reads[item] for item in others))
+    labelled = {leaf for _, leaf in results if not reads[leaf] <= known}
+    compared = {leaf for leaf in numbers & labelled if _is_computed_of(leaf, others)}
+    return (numbers if mg.batched else compared) | (called & labelled)
+
+
+def _is_computed_of(node: Node, others: set[Node]) -> bool:
+    """Return whether a node depends on one of others."""
+    seen, waiting = {node}, [node]
+    while waiting:
+        for item in waiting.pop().all_input_nodes:
+            if item in others:
+                return True
+            if item not in seen:
+                seen.add(item)
+                waiting.append(item)
+    return False
+
+
+def _inputs_read(mg: MaseGraph) -> Mapping[Node, frozenset[Node]]:
+    """Return the inputs that each node depends on."""
+    found: dict[Node, frozenset[Node]] = {}
+    for node in mg.nodes:
+        own = [node] if node.op == "placeholder" else []
+        found[node] = frozenset(own).union(*(found[item] for item in node.all_input_nodes))
+    return found
+
+
+def _has_parameter(mg: MaseGraph, node: Node) -> bool:
+    read = [item for item in node.all_input_nodes if item.op == "get_attr"]
+    return any(isinstance(mg.constant(item), nn.Parameter) for item in read)

@@ -1,0 +1,247 @@
+"""What decides a graph's numbers beside its parameters: in `state_dict`, under one key.
+
+The entry is the bytes of a JSON object: for every node what it computes, the number formats of its
+tensors, with the fields that were fitted to values, the ranges that were seen, and which parameters
+are pruned. A state is taken where nodes and formats are of one kind, so that all else is fitted: a
+graph that was made by the same recipe from other weights or data then computes the same numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, Node
+
+from mase_hw.errors import DataError, MaseError
+from mase_hw.formats import Format
+from mase_hw.graph.encoding import (
+    decode_argument,
+    decode_metadata,
+    decode_target,
+    encode_argument,
+    encode_metadata,
+    encode_target,
+)
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
+from mase_hw.graph.rebuild import append_node
+from mase_hw.graph.untrusted import check_identifier
+from mase_hw.ops import operator_for_role, operators
+
+KEY = "number_formats"
+_CAST = "cast"
+_SHOWN = 5
+_DAMAGES = (ArithmeticError, AttributeError, LookupError, MaseError, TypeError, ValueError)
+Entry = dict[str, Any]
+
+
+def state_of(mg: MaseGraph) -> Tensor | None:
+    """Return the entry of a graph, uint8; None for one as it was captured, in float."""
+    known = [metadata(node) for node in mg.nodes]
+    changed = any(item.pruned or (item.common and item.common.options) for item in known)
+    if not (changed or mg.is_quantized):
+        return None
+    text = json.dumps([_entry(node) for node in mg.nodes])
+    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).clone()
+
+
+def take_state(mg: MaseGraph, state: Tensor) -> None:
+    """Give a graph, in place, the formats of a state.
+
+    Args:
+        mg: the graph.
+        state: what `state_of` returned.
+
+    Raises:
+        DataError: for a state of another recipe, naming what differs; nothing is changed then.
+    """
+    own = state_of(mg)
+    if own is None:
+        raise DataError(
+            f"the state is of a graph with number formats, pruned parameters or adapters, and "
+            f"{mg.name} has none: make it as that one was made; to take the weights alone, leave "
+            f"{KEY!r} out"
+        )
+    try:
+        mine, given = _entries(own), _entries(state)
+        differences = [] if mine == given else list(_differences(mine, given))
+        graph = None if mine == given or differences else _graph(mg, given)
+    except _DAMAGES as error:
+        raise DataError(f"the state's {KEY!r} is damaged: {error!r:.200}") from error
+    if differences:
+        more = len(differences) - _SHOWN
+        shown = "; ".join(differences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        raise DataError(f"the state is of another recipe than {mg.name}: {shown}")
+    if graph is not None:
+        mg.model.graph = graph
+        mg.release()
+        mg.recompile()
+
+
+def _entry(node: Node) -> Entry:
+    known = metadata(node)
+    kept = MaseMetadata(
+        common=known.common,
+        software=known.software,
+        pruned=known.pruned,
+        declared=known.declared,
+        folded=known.folded,
+        asked=known.asked,
+    )
+    return {
+        "name": node.name,
+        "op": node.op,
+        "target": encode_target(node),
+        "args": encode_argument(tuple(node.args)),
+        "kwargs": encode_argument(dict(node.kwargs)),
+        "metadata": encode_metadata(kept),
+    }
+
+
+def _entries(state: Tensor) -> list[Entry]:
+    """Return the nodes of a state."""
+    if state.dtype != torch.uint8:
+        raise TypeError(f"it is {state.dtype}, not bytes")
+    found: list[Entry] = json.loads(state.cpu().numpy().tobytes())
+    return found
+
+
+def _is_cast(entry: Entry) -> bool:
+    return bool(entry["target"] in operator_for_role(_CAST).targets)
+
+
+def _computed(entries: list[Entry]) -> dict[str, tuple[Any, ...]]:
+    """Return what each node but the casts computes, of what is cast where it is."""
+    casts: dict[str, str] = {}
+    found = {}
+
+    def uncast(value: Any) -> Any:
+        if isinstance(value, list):
+            return [uncast(item) for item in value]
+        if isinstance(value, dict):
+            if isinstance(name := value.get("node"), str):
+                return {"node": casts.get(name, name)}
+            return {key: uncast(item) for key, item in value.items()}
+        return value
+
+    for entry in entries:
+        if _is_cast(entry):
+            (producer,) = uncast(entry["args"])["tuple"]
+            casts[entry["name"]] = producer["node"]
+        else:
+            arguments = uncast(entry["args"]), uncast(entry["kwargs"])
+            found[entry["name"]] = (entry["op"], entry["target"], *arguments)
+    return found
+
+
+def _differences(own: list[Entry], given: list[Entry]) -> Iterator[str]:
+    """Yield what two states differ in that is not fitted."""
+    mine, theirs = _computed(own), _computed(given)
+    yield from (f"{name} is in the graph alone" for name in mine if name not in theirs)
+    yield from (f"{name} is in the state alone" for name in theirs if name not in mine)
+    others = {entry["name"]: decode_metadata(entry["metadata"]) for entry in given}
+    for entry in own:
+        name = entry["name"]
+        if name in mine and name in theirs:
+            if mine[name] != theirs[name]:
+                yield f"{name} computes something else, or with other constants"
+            known = decode_metadata(entry["metadata"])
+            yield from (f"{name}{text}" for text in _unlike(known, others[name]))
+
+
+def _unlike(own: MaseMetadata, given: MaseMetadata) -> Iterator[str]:
+    """Yield what the metadata of one node in two states differ in."""
+    if own.pruned != given.pruned:
+        yield f" is pruned {'here' if own.pruned else 'in the state'} alone"
+    mine, theirs = _formats(own), _formats(given)
+    for key in {**mine, **theirs}:
+        fitted = {"width"} if key in _shared(own) else set()
+        if text := _other_kind(mine.get(key), theirs.get(key), key in _whole(own), fitted):
+            yield f".{key}: {text}"
+    for left, right in [(own.common, given.common)] if own.common and given.common else []:
+        if left.options != right.options:
+            yield f": {dict(left.options)} here, {dict(right.options)} in the state"
+
+
+def _formats(known: MaseMetadata) -> dict[str, Format]:
+    """Return the formats of tensors by name, those that passes gave before declared ones."""
+    found = dict(known.declared)
+    if known.common is not None:
+        specs = {**known.common.operands, **known.common.results}
+        found |= {name: spec.format for name, spec in specs.items() if spec.format is not None}
+    return found
+
+
+def _whole(known: MaseMetadata) -> set[str]:
+    """Return the tensors of whole numbers, which have as many bits as their values take."""
+    common = known.common or CommonMetadata(None, {}, {})
+    specs = {**common.operands, **common.results}
+    return {name for name, spec in specs.items() if not spec.dtype.startswith(("float", "bfloat"))}
+
+
+def _shared(known: MaseMetadata) -> set[str]:
+    """Return the tensors whose format follows from those of all their consumers, its width too."""
+    common = known.common or CommonMetadata(None, {}, {})
+    operator = operators()[common.operator] if common.operator is not None else None
+    kept = operator is not None and (operator.keeps_format or operator.shares_format)
+    cast = operator is not None and operator.role is not None
+    results = () if known.asked else common.results
+    return {*results, *(common.operands if kept or cast else ())}
+
+
+def _other_kind(own: Format | None, given: Format | None, whole: bool, fitted: set[str]) -> str:
+    """Return in what two formats differ that is not fitted to values; nothing for none.
+
+    Args:
+        own: the format of a tensor here.
+        given: that in the state.
+        whole: whether it holds whole numbers.
+        fitted: fields that are fitted beside those that its class fits.
+    """
+    if own is None or given is None or own.name != given.name:
+        names = ["float" if item is None else item.name for item in (own, given)]
+        return f"{names[0]} here, {names[1]} in the state" if own is not given else ""
+    here, there = own.to_dict(), given.to_dict()
+    fields = [key for key in here if key not in {*own.fitted, *fitted} and here[key] != there[key]]
+    if whole or not fields:
+        return ""
+    return f"{own.name}, {fields[0]} {here[fields[0]]} here, {there[fields[0]]} in the state"
+
+
+def _graph(mg: MaseGraph, given: list[Entry]) -> Graph:
+    """Return a graph of the nodes of `mg`, with the formats and the casts of a state."""
+    own = {node.name: node for node in mg.nodes}
+    graph, nodes = Graph(), dict[str, Node]()
+    for entry in given:
+        name, known = str(entry["name"]), decode_metadata(entry["metadata"])
+        args, kwargs = (decode_argument(entry[key], nodes) for key in ("args", "kwargs"))
+        if _is_cast(entry):
+            target: Any = decode_target("call_function", entry["target"])
+            origin = metadata(args[0])
+            meta = {"mase": replace(known, module_path=origin.module_path, source=origin.source)}
+            check_identifier(name, "the name of a node")
+        else:
+            target, meta = own[name].target, dict(own[name].meta)
+            meta["mase"] = _refitted(metadata(own[name]), known)
+        nodes[name] = append_node(graph, entry["op"], target, args, kwargs, name, meta)
+    return graph
+
+
+def _refitted(own: MaseMetadata, given: MaseMetadata) -> MaseMetadata:
+    """Return the metadata of a node with the formats and ranges of a state."""
+    common = own.common
+    if common is not None and given.common is not None:
+        operands, results = (
+            {name: spec.with_format(theirs[name].format) for name, spec in mine.items()}
+            for mine, theirs in (
+                (common.operands, given.common.operands),
+                (common.results, given.common.results),
+            )
+        )
+        common = replace(common, operands=operands, results=results)
+    return replace(own, common=common, software=given.software, declared=given.declared)

@@ -1,0 +1,18 @@
+"""Rectifier: `max(x, 0)` (`torch.nn.ReLU`)."""
+
+from __future__ import annotations
+
+from mase_hw.ops._unary import Attributes
+from mase_hw.ops.activations._clamp import Clamp as _Clamp
+
+
+class ReLU(_Clamp):
+    """Rectifier."""
+
+    name = "relu"
+    targets = ("aten.relu.default", "aten.relu_.default")
+    keeps_format = True
+
+    def bounds(self, attributes: Attributes) -> tuple[float, float]:
+        """Return (low, high)."""
+        return 0.0, float("inf")

@@ -1,0 +1,94 @@
+"""Element-wise operators of two operands, each a stream or a constant, with broadcasting."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from mase_hw.arithmetic.fixed_point import exact_combination, fixed
+from mase_hw.cells import Netlist
+from mase_hw.formats import Families, Format
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Example,
+    Operator,
+    Reference,
+    example_values,
+    torch_target,
+)
+from mase_hw.ops._elementwise import ELEMENTWISE, elements_of
+from mase_hw.ops._one_cell import one_cell
+from mase_hw.ops.movement._broadcast import broadcast_orders
+
+
+class Binary(Operator):
+    """`y = cast(f(a, b))` with `f` exact, in the arithmetic that `elements_of` chooses.
+
+    Attributes:
+        operation: `f`: `add`, `subtract`, `multiply` or, in fixed point, another `Operation`.
+    """
+
+    broadcasts: ClassVar[bool] = True
+    elementwise: ClassVar[bool] = True
+    whole: ClassVar[bool] = True
+    families: ClassVar[Families] = ELEMENTWISE
+    operation: ClassVar[str]
+
+    @abstractmethod
+    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return `f` of real values."""
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return `f`; the scalar overloads take quantised constants, which are tensors, too."""
+        return self.combine_values(operands["data_in_0"], operands["data_in_1"])
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse scaled operands, two constants, and what the arithmetic refuses."""
+        found = super().problems(call)
+        if call.attributes.get("alpha", 1) != 1:
+            found.append(f"alpha is {call.attributes['alpha']}: run decompose_transform_pass first")
+        if not call.streams:
+            found.append("both operands are constant")
+        return found or elements_of(call).binary_problems(self.operation)
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> codes; constants are encoded once."""
+        return elements_of(call).binary_reference(self.operation)
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return that of exact results."""
+        return exact_combination(
+            self.operation, fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
+        )
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return a cell; a constant operand comes from a ROM as beats of the result."""
+        return one_cell(call, elements_of(call).binary_cell(self.operation))
+
+    def block_axis(self, name: str) -> int | None:
+        """Any: blocks stay as they are."""
+        return None
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Blocks come whole, anything else in any; smaller streams take it too."""
+        return elements_of(call).orders(broadcast_orders(call))
+
+    def examples(self) -> list[Example]:
+        """Two streams, equal or not, a constant of one row, of one element, a Python scalar."""
+        target = torch_target(self.targets[0])
+        any_overload = torch_target(self.targets[0].rpartition(".")[0])
+        row = example_values(7, seed=1)
+        return [
+            (Apply(target), (example_values(3, 7), example_values(3, 7, seed=1))),
+            (Apply(target), (example_values(3, 2, 1, 3), example_values(3, 1, 5, 1, seed=1))),
+            (Apply(target, row), (example_values(3, 2, 7),)),
+            (Apply(target, row[:1]), (example_values(3, 7),)),
+            (Apply(lambda x: any_overload(x, 0.75)), (example_values(3, 7),)),
+        ]

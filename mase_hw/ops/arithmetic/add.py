@@ -1,0 +1,50 @@
+"""Sum of two tensors, `y = a + b` (torch.add), exact and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Call
+from mase_hw.ops.arithmetic._binary import Binary
+
+
+class Add(Binary):
+    """Element-wise sum."""
+
+    name: ClassVar[str] = "add"
+    targets: ClassVar[tuple[str, ...]] = ("aten.add.Tensor", "aten.add.Scalar")
+    homogeneous: ClassVar[bool] = True
+    operation: ClassVar[str] = "add"
+    commutes: ClassVar[bool] = True
+    opposite: ClassVar[str] = "subtract"
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Write a factor of the second operand, `alpha`, as a product, and -1 as the other sign."""
+        alpha = call.attributes.get("alpha", 1)
+        if alpha == 1:
+            return None
+        first, second = operands["data_in_0"], operands["data_in_1"]
+        if alpha == -1:
+            return [_combined(self.opposite, first, second)]
+        number = isinstance(second, int | float)
+        scaled = second * alpha if number else torch.ops.aten.mul.Tensor(second, alpha)
+        return [_combined(self.operation, first, scaled)]
+
+    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the real result."""
+        return first + second
+
+
+def _combined(operation: str, first: Any, second: Any) -> Any:
+    """Return a sum or a difference of two tensors, one of which may be a Python number."""
+    if operation == "subtract" and isinstance(first, int | float):
+        return torch.ops.aten.rsub.Scalar(second, first)
+    if operation == "add" and isinstance(first, int | float):
+        first, second = second, first
+    packet = torch.ops.aten.add if operation == "add" else torch.ops.aten.sub
+    target = packet.Scalar if isinstance(second, int | float) else packet.Tensor
+    return target(first, second)

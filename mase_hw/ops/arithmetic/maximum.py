@@ -1,0 +1,35 @@
+"""The larger of two tensors, element by element (torch.maximum), rounded once."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.formats import FIXED_POINT, Families
+from mase_hw.ops._base import Example
+from mase_hw.ops.arithmetic._binary import Binary
+
+
+class Maximum(Binary):
+    """Element-wise maximum."""
+
+    name: ClassVar[str] = "maximum"
+    selects: ClassVar[bool] = True
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.maximum.default",
+        "aten.max.other",
+    )
+    families: ClassVar[Families] = FIXED_POINT
+    homogeneous: ClassVar[bool] = True
+    operation: ClassVar[str] = "maximum"
+    commutes: ClassVar[bool] = True
+
+    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the real result."""
+        return torch.maximum(first, second)
+
+    def examples(self) -> list[Example]:
+        """Two streams, equal or not, and constants; torch takes no Python number."""
+        return super().examples()[:-1]

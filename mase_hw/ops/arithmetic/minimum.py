@@ -1,0 +1,36 @@
+"""The smaller of two tensors, element by element (torch.minimum), rounded once."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.formats import FIXED_POINT, Families
+from mase_hw.ops._base import Example
+from mase_hw.ops.arithmetic._binary import Binary
+
+
+class Minimum(Binary):
+    """Element-wise minimum."""
+
+    name: ClassVar[str] = "minimum"
+    selects: ClassVar[bool] = True
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.minimum.default",
+        "aten.fmin.default",
+        "aten.min.other",
+    )
+    families: ClassVar[Families] = FIXED_POINT
+    homogeneous: ClassVar[bool] = True
+    operation: ClassVar[str] = "minimum"
+    commutes: ClassVar[bool] = True
+
+    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the real result."""
+        return torch.minimum(first, second)
+
+    def examples(self) -> list[Example]:
+        """Two streams, equal or not, and constants; torch takes no Python number."""
+        return super().examples()[:-1]

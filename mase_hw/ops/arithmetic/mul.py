@@ -1,0 +1,44 @@
+"""Product of two tensors, `y = a * b` (torch.mul), exact and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from mase_hw.ops._base import Call
+from mase_hw.ops.arithmetic._binary import Binary
+
+
+class Mul(Binary):
+    """Element-wise product."""
+
+    name: ClassVar[str] = "mul"
+    targets: ClassVar[tuple[str, ...]] = ("aten.mul.Tensor", "aten.mul.Scalar")
+    operation: ClassVar[str] = "multiply"
+    commutes: ClassVar[bool] = True
+    also_for: ClassVar[str] = "mask"
+
+    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the real result."""
+        return first * second
+
+    def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
+        """Return the weights of a producer that takes a row of factors, and its biases."""
+        if len(call.constants) != 1 or not producer.operator.takes_gain:
+            return None
+        (factors,), size = call.constants.values(), call.result.shape[-1]
+        if call.result.shape != producer.result.shape:
+            return None
+        if tuple(factors.shape)[-1:] != (size,) or factors.numel() != size:
+            return None
+        row = factors.reshape(size)
+        found = (
+            {"weight": row * producer.constants["weight"].reshape(-1)}
+            if "weight" in producer.constants
+            else {"weight": row}
+        )
+        if "bias" in producer.constants:
+            found["bias"] = row * producer.constants["bias"].reshape(-1)
+        return found

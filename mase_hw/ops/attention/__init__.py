@@ -1,0 +1,1 @@
+"""Attention: softmax, its product, and the cache of keys and values."""

@@ -1,0 +1,1 @@
+"""Comparisons, logic, and what they choose."""

@@ -1,0 +1,65 @@
+"""Relations of two tensors: 1 where one holds, else 0, a whole number without sign.
+
+Operands are compared as they are in their own formats, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.arithmetic.whole import bounds_of, is_whole, whole_format
+from mase_hw.formats import FIXED_POINT, Families, Format, make_format
+from mase_hw.formats.fixed import MIN_WIDTH_BITS
+from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops.arithmetic._binary import Binary
+
+TRUTH: Format = make_format(
+    {"name": "fixed", "width": MIN_WIDTH_BITS, "frac_width": 0, "signed": False}
+)
+
+
+class Comparison(Binary):
+    """A relation; subclasses name it.
+
+    Attributes:
+        relation: the relation of real values.
+    """
+
+    families: ClassVar[Families] = FIXED_POINT
+    selects: ClassVar[bool] = True
+    homogeneous: ClassVar[bool] = True
+    relation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
+
+    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return where the relation holds."""
+        return type(self).relation(first, second)
+
+    def operand_format(self, call: Call, name: str) -> Format | None:
+        """Return whole numbers that hold all constants beside whole numbers, and one more each way.
+
+        What lies beyond them is in the same relation to all as the number beyond.
+        """
+        whole = all(spec.dtype.startswith("int") for spec in call.streams.values())
+        if not whole or not call.constants or not all(map(is_whole, call.constants.values())):
+            return None
+        bounds = [bounds_of(item) for item in call.constants.values()]
+        return whole_format(min(low for low, _ in bounds) - 1, max(high for _, high in bounds) + 1)
+
+    def result_format(self, call: Call) -> Format | None:
+        """Return that of 0 and 1."""
+        return TRUTH
+
+    def examples(self) -> list[Example]:
+        """Two streams, and equal ones; a stream and a number; what reads the result."""
+        target = torch_target(self.targets[0])
+        overloads = torch_target(self.targets[0].rpartition(".")[0])
+        values = example_values(3, 7)
+        return [
+            (Apply(target), (values, torch.where(values > 0, values, -values))),
+            (Apply(lambda x: overloads(x, 0.25)), (values,)),
+            (Apply(lambda x, y: overloads(x, y) * 0.75), (values, example_values(3, 1, seed=1))),
+        ]

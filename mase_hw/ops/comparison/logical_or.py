@@ -1,0 +1,24 @@
+"""Where one or both hold, 1, else 0 (torch.logical_or, `|` of masks)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops.comparison._masks import MaskPair
+
+
+class LogicalOr(MaskPair):
+    """The larger of two truths."""
+
+    name: ClassVar[str] = "logical_or"
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.logical_or.default",
+        "aten.bitwise_or.Tensor",
+        "aten.__or__.Tensor",
+    )
+
+    def combined(self, first: Any, second: Any) -> Any:
+        """Return the larger one."""
+        return torch.ops.aten.maximum.default(first, second)

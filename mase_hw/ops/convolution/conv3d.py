@@ -1,0 +1,88 @@
+"""Convolution of volumes (torch.nn.functional.conv3d), zeros outside.
+
+Written with one convolution of images: the frames of each window over the depth are channels, and
+the windows lie one below the other in one tall image, so that every sum is exact and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._composite import Composite
+from mase_hw.ops.convolution._volumes import convolution_problems, padded, tall, triple, untall
+
+_aten = torch.ops.aten
+
+
+class Conv3d(Composite):
+    """Cross-correlation with stride, padding, dilation and groups."""
+
+    name: ClassVar[str] = "conv3d"
+    targets: ClassVar[tuple[str, ...]] = ("aten.conv3d.default", "aten.conv3d.padding")
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse a missing batch dimension and weights that stream."""
+        return convolution_problems(call) or super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the convolution of a tall image."""
+        shape, result = call.operands["data_in_0"].shape, call.result.shape
+        if convolution_problems(call) or min(result) < 1:
+            return None
+        kernel = call.operands["weight"].shape[2:]
+        stride, dilation = (triple(call.attributes[key], 1) for key in ("stride", "dilation"))
+        data, shape = padded(operands["data_in_0"], shape, self._padding(call, kernel, dilation))
+        # Every frame begins at a row that the stride meets.
+        extra = -shape[3] % stride[1]
+        if extra:
+            data, shape = padded(data, shape, ((0, 0), (0, extra), (0, 0)))
+        depth = result[2]
+        image = tall(data, shape, kernel[0], stride[0], dilation[0], depth)
+        rows, covered = shape[3] // stride[1], dilation[1] * (kernel[1] - 1) + 1
+        # The last frame needs rows behind it where its windows would end too early.
+        missing = (depth * rows - 1) * stride[1] + covered - depth * shape[3]
+        if missing > 0:
+            image = _aten.constant_pad_nd.default(image, [0, 0, 0, missing], 0.0)
+        weight = _aten.flatten.using_ints(operands["weight"], 1, 2)
+        made = _aten.conv2d.default(
+            image,
+            weight,
+            operands.get("bias"),
+            list(stride[1:]),
+            [0, 0],
+            list(dilation[1:]),
+            call.attributes["groups"],
+        )
+        return [untall(made, result[1:], rows)]
+
+    @staticmethod
+    def _padding(
+        call: Call, kernel: Sequence[int], dilation: Sequence[int]
+    ) -> list[tuple[int, int]]:
+        """Return zeros before and behind, of every dimension."""
+        given = call.attributes["padding"]
+        if not isinstance(given, str):
+            return [(amount, amount) for amount in triple(given, 0)]
+        spans = [
+            d * (k - 1) if given == "same" else 0 for d, k in zip(dilation, kernel, strict=True)
+        ]
+        return [(span // 2, span - span // 2) for span in spans]
+
+    def examples(self) -> list[Example]:
+        """Stride and padding; dilation and groups; an odd padding on both sides."""
+        return [
+            (
+                nn.Conv3d(2, 3, (2, 3, 2), stride=(1, 2, 1), padding=(0, 1, 0)),
+                (example_values(2, 2, 3, 4, 3),),
+            ),
+            (
+                nn.Conv3d(4, 4, (2, 1, 2), groups=2, dilation=(2, 1, 1), bias=False),
+                (example_values(2, 4, 4, 2, 3),),
+            ),
+            (nn.Conv3d(1, 2, (2, 2, 3), padding="same"), (example_values(2, 1, 2, 3, 3),)),
+        ]

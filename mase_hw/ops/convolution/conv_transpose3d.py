@@ -1,0 +1,96 @@
+"""Transposed convolution of volumes (torch.nn.functional.conv_transpose3d).
+
+Written with one transposed convolution of images: zero frames stand between those of the volume,
+the frames of each window over the depth are channels, and the windows lie one below the other in
+one tall image, so that every sum is exact and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._composite import Composite
+from mase_hw.ops.convolution._volumes import convolution_problems, tall, triple, untall
+
+_aten = torch.ops.aten
+
+
+class ConvTranspose3d(Composite):
+    """Stride, padding, output padding, dilation and groups."""
+
+    name: ClassVar[str] = "conv_transpose3d"
+    targets: ClassVar[tuple[str, ...]] = ("aten.conv_transpose3d.input",)
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse a missing batch dimension and weights that stream."""
+        return convolution_problems(call) or super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the transposed convolution of a tall image."""
+        shape, result = call.operands["data_in_0"].shape, call.result.shape
+        if convolution_problems(call) or min(result) < 1:
+            return None
+        kernel = call.operands["weight"].shape[2:]
+        stride, dilation = (triple(call.attributes[key], 1) for key in ("stride", "dilation"))
+        padding, behind = (triple(call.attributes[key], 0) for key in ("padding", "output_padding"))
+        data, depth = _stuffed(operands["data_in_0"], shape, stride[0])
+        span = dilation[0] * (kernel[0] - 1)
+        front, back = span - padding[0], span - padding[0] + behind[0]
+        height, width = shape[3:]
+        # Each frame has rows enough for all of its results before those of the next begin.
+        covered = dilation[1] * (kernel[1] - 1) + 1
+        needed = max((height - 1) * stride[1] + covered, padding[1] + result[3])
+        rows = -(-needed // stride[1])
+        data = _aten.constant_pad_nd.default(data, [0, 0, front, back], 0.0)
+        depth += front + back
+        data = _aten.reshape.default(data, [-1, shape[1] * depth, height, width])
+        if rows > height:
+            data = _aten.constant_pad_nd.default(data, [0, 0, 0, rows - height], 0.0)
+        volume = (shape[0], shape[1], depth, rows, width)
+        image = tall(data, volume, kernel[0], 1, dilation[0], result[2])
+        weight = _aten.permute.default(_aten.flip.default(operands["weight"], [2]), [0, 2, 1, 3, 4])
+        weight = _aten.flatten.using_ints(weight, 0, 1)
+        missing = stride[1] - covered
+        made = _aten.conv_transpose2d.input(
+            image,
+            weight,
+            operands.get("bias"),
+            list(stride[1:]),
+            [0, padding[2]],
+            [max(missing, 0), behind[2]],
+            call.attributes["groups"],
+            list(dilation[1:]),
+        )
+        if missing < 0:
+            made = _aten.slice.Tensor(made, 2, 0, result[2] * rows * stride[1])
+        return [untall(made, result[1:], rows * stride[1], padding[1])]
+
+    def examples(self) -> list[Example]:
+        """Stride with output padding; groups and dilation."""
+        return [
+            (
+                nn.ConvTranspose3d(2, 3, (2, 3, 2), (2, 2, 1), (0, 1, 1), (1, 1, 0)),
+                (example_values(2, 2, 2, 2, 3),),
+            ),
+            (
+                nn.ConvTranspose3d(4, 4, (2, 1, 2), 2, groups=2, dilation=(2, 1, 1), bias=False),
+                (example_values(2, 4, 2, 2, 2),),
+            ),
+        ]
+
+
+def _stuffed(data: Any, shape: Sequence[int], stride: int) -> tuple[Any, int]:
+    """Return the frames as rows of an image, with zero rows between them, and the rows."""
+    _, channels, depth, height, width = shape
+    if stride == 1:
+        return _aten.reshape.default(data, [-1, channels, depth, height * width]), depth
+    rows = _aten.reshape.default(data, [-1, channels * depth, 1, height * width])
+    rows = _aten.constant_pad_nd.default(rows, [0, 0, 0, stride - 1], 0.0)
+    rows = _aten.reshape.default(rows, [-1, channels, depth * stride, height * width])
+    size = (depth - 1) * stride + 1
+    return _aten.slice.Tensor(rows, 2, 0, size), size

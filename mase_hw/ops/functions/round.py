@@ -1,0 +1,38 @@
+"""The nearest whole number, of two the even one (torch.round)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops.functions._steps import Step
+
+_aten = torch.ops.aten
+
+
+class Round(Step):
+    """The nearest whole number, of two the even one."""
+
+    name: ClassVar[str] = "round"
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.round.default",
+        "aten.round_.default",
+        "aten.round.decimals",
+    )
+    rounding: ClassVar[str] = "nearest_even"
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return whole numbers of tenths, hundredths, ..., where decimals are asked for."""
+        scale = 10.0 ** int(call.attributes.get("decimals", 0))
+        if scale == 1.0:
+            return None
+        scaled = _aten.mul.Tensor(operands["data_in_0"], scale)
+        return [_aten.mul.Tensor(_aten.round.default(scaled), 1.0 / scale)]
+
+    def examples(self) -> list[Example]:
+        """Numbers of both signs; tenths."""
+        tenths = Apply(lambda x: torch.round(x, decimals=1))
+        return [*super().examples(), (tenths, (example_values(2, 5),))]

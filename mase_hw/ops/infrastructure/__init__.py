@@ -1,0 +1,1 @@
+"""What passes insert: casts, queues, other tiles, shared layers."""

@@ -1,0 +1,34 @@
+"""A stream repeated for one of another shape that it meets; inserted by a pass."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops._library import define_sized
+from mase_hw.ops.movement.expand import Expand
+
+define_sized("broadcast", torch.Tensor.expand)
+
+
+class Broadcast(Expand):
+    """`expand`, in the order of elements that it was made for."""
+
+    name: ClassVar[str] = "broadcast"
+    targets: ClassVar[tuple[str, ...]] = ("mase.broadcast.default",)
+    role: ClassVar[str | None] = "broadcast"
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """As it was made."""
+        return {"data_in_0": call.operands["data_in_0"].order, "data_out_0": call.result.order}
+
+    def examples(self) -> list[Example]:
+        """Rows; lanes."""
+        target = torch_target(self.targets[0])
+        return [
+            (Apply(lambda x: target(x, [-1, 4, 5])), (example_values(2, 1, 5),)),
+            (Apply(lambda x: target(x, [-1, 3, 5])), (example_values(2, 3, 1),)),
+        ]

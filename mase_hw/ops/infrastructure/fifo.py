@@ -1,0 +1,31 @@
+"""A queue of beats, inserted where streams meet after paths of different delay."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mase_hw.cells import Netlist
+from mase_hw.cells.stream_fifo import StreamFifo
+from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops._library import define_queue
+from mase_hw.ops.movement._moves import Wire
+
+define_queue("fifo")
+
+
+class Fifo(Wire):
+    """The identity, `depth` beats deep."""
+
+    name: ClassVar[str] = "fifo"
+    targets: ClassVar[tuple[str, ...]] = ("mase.fifo.default",)
+    role: ClassVar[str | None] = "fifo"
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return the queue."""
+        (port,) = call.ports.values()
+        return Netlist.single(call.ports, StreamFifo(port, int(call.attributes["depth"])))
+
+    def examples(self) -> list[Example]:
+        """A short queue."""
+        target = torch_target(self.targets[0])
+        return [(Apply(lambda x: target(x, 3)), (example_values(3, 11),))]

@@ -1,0 +1,68 @@
+"""Identity: `y = x`, whatever torch calls it (a copy, a view of the same shape, a detach)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Example,
+    example_values,
+)
+from mase_hw.ops.movement._moves import Wire
+
+_aten = torch.ops.aten
+
+
+class Identity(Wire):
+    """Copies and conversions that keep every value; in hardware, a wire."""
+
+    name: ClassVar[str] = "identity"
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.clone.default",
+        "aten.contiguous.default",
+        "aten.alias.default",
+        "aten.detach.default",
+        "aten.detach_.default",
+        "aten.lift_fresh_copy.default",
+        "aten._to_copy.default",
+        "aten.to.device",
+        "aten.to.dtype",
+        "aten.to.dtype_layout",
+        "aten.type_as.default",
+        # A stream holds neither NaN nor an infinity.
+        "aten.nan_to_num.default",
+    )
+
+    def is_identity(self, call: Call) -> bool:
+        """Return true when the dtype stays."""
+        return call.operands["data_in_0"].dtype == call.result.dtype
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return where a number is not zero, if that becomes a mask; nothing else is read."""
+        kinds = call.operands["data_in_0"].dtype, call.result.dtype
+        if len(call.operands) > 1:
+            return [_aten.to.dtype(operands["data_in_0"], getattr(torch, kinds[1]))]
+        if kinds[1] != "bool" or kinds[0] == "bool":
+            return None
+        return [_aten.ne.Scalar(operands["data_in_0"], 0)]
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse what would round to whole numbers."""
+        found = super().problems(call)
+        data, result = call.operands["data_in_0"].dtype, call.result.dtype
+        if _is_real(data) and not _is_real(result):
+            found.append(f"it converts {data} to {result}: round it first, and keep {data}")
+        return found
+
+    def examples(self) -> list[Example]:
+        """A copy, and beside it something to compute."""
+        return [(Apply(lambda x: x.clone().relu()), (example_values(3, 5),))]
+
+
+def _is_real(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))

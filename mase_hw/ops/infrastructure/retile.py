@@ -1,0 +1,37 @@
+"""The same tensor in another order or tiling; inserted where two sides of an edge differ."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import Call
+from mase_hw.ops._library import define_identity
+from mase_hw.ops.movement._layout import Layout
+
+define_identity("retile")
+
+
+class Retile(Layout):
+    """Nothing moves but the cuts between beats."""
+
+    name: ClassVar[str] = "retile"
+    targets: ClassVar[tuple[str, ...]] = ("mase.retile.default",)
+    role: ClassVar[str | None] = "retile"
+
+    def move(self, call: Call, tensor: Tensor) -> Tensor:
+        """Return the tensor itself."""
+        return tensor
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """Nothing is tied: that is what it is for."""
+        return []
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Any order goes in; the result keeps the one it was made for."""
+        return {
+            "data_in_0": call.operands["data_in_0"].order,
+            "data_out_0": call.result.order,
+        }

@@ -1,0 +1,1 @@
+"""Images and signals of another size."""

@@ -1,0 +1,72 @@
+"""Interpolation by constant factors: along each dimension a linear map of its pixels.
+
+The maps are found by interpolating unit images, so that scales, sizes and corners are torch's own.
+Dimensions follow each other from the last one, and each result is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Call
+from mase_hw.ops._composite import Composite
+from mase_hw.ops.convolution._images import no_batch
+
+_aten = torch.ops.aten
+
+
+class Interpolation(Composite):
+    """Upsampling, or downsampling, of signals, images and volumes.
+
+    Attributes:
+        mode: torch's word.
+        dimensions: of the space.
+    """
+
+    mode: ClassVar[str]
+    dimensions: ClassVar[int]
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse a missing batch dimension."""
+        rank = len(call.operands["data_in_0"].shape)
+        if rank != self.dimensions + 2:
+            return [no_batch(self.dimensions + 2)]
+        return super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return a linear layer for each dimension that changes."""
+        shape, result = call.operands["data_in_0"].shape, call.result.shape
+        if len(shape) != self.dimensions + 2:
+            return None
+        data, last = operands["data_in_0"], len(shape) - 1
+        for dim in range(last, 1, -1):
+            weight = self._map(call, dim, shape[dim], result[dim])
+            if torch.equal(weight, torch.eye(shape[dim])):
+                continue
+            data = data if dim == last else _aten.transpose.int(data, dim, last)
+            data = _aten.linear.default(data, weight)
+            data = data if dim == last else _aten.transpose.int(data, dim, last)
+        return [_aten.alias.default(data)] if data is operands["data_in_0"] else [data]
+
+    def _map(self, call: Call, dim: int, size: int, positions: int) -> Tensor:
+        """Return what each position takes of each pixel, `[positions, pixels]`."""
+        given = call.attributes
+        scales = given.get("scale_factors")
+        # One pixel in the other dimensions leaves this one alone.
+        space, target = [1] * self.dimensions, [1] * self.dimensions
+        space[dim - 2], target[dim - 2] = size, positions
+        factors = [1.0] * self.dimensions
+        if scales:
+            factors[dim - 2] = float(scales[dim - 2])
+        found = torch.nn.functional.interpolate(
+            torch.eye(size).reshape(size, 1, *space),
+            size=None if scales else target,
+            scale_factor=factors if scales else None,
+            mode=self.mode,
+            align_corners=bool(given.get("align_corners")),
+        )
+        return found.reshape(size, positions).t().contiguous()

@@ -1,0 +1,58 @@
+"""Nearest-neighbour upsampling of images (torch.nn.functional.interpolate, mode `nearest`).
+
+`y[q] = x[floor(q * size / n)]` along each axis, with torch's own scale where one is given.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from mase_hw.geometry.tensor import Order
+from mase_hw.geometry.window import Axis, image_size
+from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops.convolution._images import image_orders
+from mase_hw.ops.movement._gather import GatherRows
+
+
+class UpsampleNearest2d(GatherRows):
+    """Repeats rows and columns."""
+
+    name: ClassVar[str] = "upsample_nearest2d"
+    targets: ClassVar[tuple[str, ...]] = ("aten.upsample_nearest2d.vec",)
+    mode: ClassVar[str] = "nearest"
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Channels last, on both sides."""
+        return image_orders(call)
+
+    def axes(self, call: Call) -> tuple[Axis, Axis]:
+        """Look up which row and column torch repeats where."""
+        _, height, width = image_size(call.operands["data_in_0"])
+        space = call.operands["data_in_0"].shape[2:]
+        places = torch.arange(height * width).reshape(1, 1, *space)
+        found = self.copy(call, places).reshape(-1, image_size(call.result)[2])
+        rows, columns = found[:, 0] // width, found[0] % width
+        return Axis.of(height, rows[:, None].tolist()), Axis.of(width, columns[:, None].tolist())
+
+    def copy(self, call: Call, codes: Tensor) -> Tensor:
+        """Repeat the codes."""
+        upsample = torch.nn.functional.interpolate
+        given = call.attributes
+        size = given["output_size"]
+        repeated = upsample(
+            codes.double(),
+            size=size,
+            scale_factor=None if size else given["scale_factors"],
+            mode=self.mode,
+        )
+        return repeated.to(torch.int64)
+
+    def examples(self) -> list[Example]:
+        """A whole factor, and a size that is none."""
+        return [
+            (nn.Upsample(scale_factor=2), (example_values(2, 3, 2, 3),)),
+            (nn.Upsample(size=(3, 5)), (example_values(2, 2, 2, 3),)),
+        ]

@@ -1,0 +1,1 @@
+"""Elements that are moved, picked, joined or repeated."""

@@ -1,0 +1,145 @@
+"""A tensor repeated along dimensions of size 1 (torch.Tensor.expand).
+
+In a stream a repeated dimension sends the beats inside it again and again; along the lanes it
+copies one lane to all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import prod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.arithmetic.fixed_point import is_fixed
+from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells.copy_lanes import CopyLanes
+from mase_hw.cells.reorder import Reorder
+from mase_hw.cells.stream_replay import StreamReplay
+from mase_hw.geometry.reorder import Reordering
+from mase_hw.geometry.runs import stream_axes
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops.movement._broadcast import aligned_order
+from mase_hw.ops.movement._moves import Moves
+
+
+class Expand(Moves):
+    """`y[i, j] = x[i, 0]`."""
+
+    name: ClassVar[str] = "expand"
+    targets: ClassVar[tuple[str, ...]] = ("aten.expand.default", "aten.expand_as.default")
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Take the size of the other tensor as a number."""
+        if len(operands) == 1:
+            return None
+        size = [-1, *call.result.shape[1:]]
+        return [torch.ops.aten.expand.default(operands["data_in_0"], size)]
+
+    def is_identity(self, call: Call) -> bool:
+        """Return true when nothing is repeated."""
+        return call.operands["data_in_0"].shape == call.result.shape
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse to repeat inferences."""
+        found = super().problems(call)
+        data, result = call.operands["data_in_0"].shape, call.result.shape
+        if len(data) < len(result) and data[:1] == (1,) and result[0] != 1:
+            found.append("it expands the batch; keep the batch dimension first")
+        return found
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> codes."""
+        data, result = call.operands["data_in_0"].shape, call.result.shape
+        aligned = (1,) * (len(result) - len(data)) + data
+
+        def compute(codes: Tensor) -> Tensor:
+            return codes.reshape(-1, *aligned).expand(-1, *result).flatten(0, 1)
+
+        return compute
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """The order that is offered, where the result can have it."""
+        data, result = call.operands["data_in_0"], call.result
+        rank = len(result.shape)
+        axes = stream_axes(data) if len(data.shape) == rank else None
+        axes = axes or tuple(range(rank))
+        return {
+            "data_in_0": aligned_order(data, rank, axes),
+            "data_out_0": Order.permuted(result.shape, axes),
+        }
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """Elements stay in their lanes, unless one goes to all."""
+        sizes = call.operands["data_in_0"].size, call.result.size
+        return [
+            [("data_in_0", dim), ("data_out_0", dim)]
+            for dim in (0, 1)
+            if sizes[0][1 - dim] == sizes[1][1 - dim]
+        ]
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return a buffer for each run of repeated dimensions, and copied lanes; or a wire."""
+        data, result = call.operands["data_in_0"], call.result
+        stages, copies = self._stages(call), data.lanes != result.lanes
+        net, port = NetlistBuilder(call.ports), call.ports["data_in_0"]
+        wire = net.input("data_in_0")
+        if result.growth is not None:
+            row = torch.arange(result.tiles[1] * result.lanes).reshape(-1, result.lanes)
+            width, times = data.quantized.encoding.width, result.rows
+            again = Reorder(width, Reordering(row, row), times, growth=result.growth)
+            return net.netlist(data_out_0=net.add(again, data_in_0=wire))
+        for number, (block, repeats) in enumerate(stages, 1):
+            name = f"repeat_{number}" if copies or number < len(stages) else ""
+            wire = net.add(StreamReplay(port, block, repeats), name, data_in=wire)
+            port = replace(port, beats=port.beats * repeats)
+        if copies:
+            width = data.quantized.encoding.width
+            cell = CopyLanes(width, *data.parallelism, *result.parallelism, port.beats)
+            wire = net.add(cell, data_in_0=wire)
+        return net.netlist(data_out_0=wire)
+
+    def growing(self, call: Call) -> list[frozenset[str]]:
+        """Return the result, where it is one row again and again."""
+        data, result = call.operands["data_in_0"], call.result
+        row = self._stages(call) == [(data.beats, result.rows)] and data.lanes == result.lanes
+        return [frozenset({"data_out_0"})] if row and is_fixed(data) else []
+
+    def _stages(self, call: Call) -> list[tuple[int, int]]:
+        """Return (beats of a block, times it is sent) for each run of repeated dimensions.
+
+        The outermost comes first, so that its block is that of the operand.
+        """
+        given, made = _grid(call.operands["data_in_0"]), _grid(call.result)
+        given = (1,) * (len(made) - len(given)) + given
+        pairs = [(old, new) for old, new in zip(given, made, strict=True) if new > 1]
+        stages, outer = [], 0
+        for repeated, run in groupby(pairs, lambda pair: pair[0] != pair[1]):
+            sizes = list(run)
+            outer += len(sizes)
+            if repeated:
+                block = prod(old for old, _ in pairs[outer:])
+                stages.append((block, prod(new for _, new in sizes)))
+        return stages
+
+    def examples(self) -> list[Example]:
+        """Rows; lanes; two dimensions with one between."""
+        return [
+            (Apply(lambda x: x.expand(-1, 4, -1)), (example_values(2, 1, 5),)),
+            (Apply(lambda x: x.expand(-1, -1, 5)), (example_values(2, 3, 1),)),
+            (Apply(lambda x: x.expand(-1, 2, -1, 4)), (example_values(2, 1, 3, 1),)),
+            (
+                Apply(lambda x, y: x.expand_as(y) + y),
+                (example_values(2, 1, 3), example_values(2, 2, 3)),
+            ),
+        ]
+
+
+def _grid(spec: Any) -> tuple[int, ...]:
+    """Return the beats along each dimension of a stream."""
+    return (*spec.stream_shape[:-2], *spec.tiles)

@@ -1,0 +1,126 @@
+"""Elements at constant indices of some dimensions (`x[:, index]`, torch.index)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+from mase_hw.ops.movement._indices import picked
+
+_aten = torch.ops.aten
+
+
+class Index(Composite):
+    """Indexed dimensions that lie side by side become one, of which elements are selected."""
+
+    name: ClassVar[str] = "index"
+    targets: ClassVar[tuple[str, ...]] = ("aten.index.Tensor",)
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse indices that are computed but for rows, dimensions apart, and inferences."""
+        return _refusal(call) or super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return what is selected."""
+        if _refusal(call):
+            return None
+        if "data_in_0" in call.constants:
+            return [_looked_up(call, operands)]
+        dims = _dims(call)
+        shape = call.operands["data_in_0"].shape
+        sizes = [shape[dim] for dim in dims]
+        indices = _linear(call, sizes)
+        data, first = operands["data_in_0"], dims[0]
+        if len(dims) > 1:
+            data = _aten.reshape.default(
+                data, [-1, *shape[1:first], prod(sizes), *shape[dims[-1] + 1 :]]
+            )
+        made = picked(data, first, indices.flatten().tolist())
+        return [_aten.reshape.default(made, [-1, *call.result.shape[1:]])]
+
+    def examples(self) -> list[Example]:
+        """Columns; a mask of them; two dimensions together."""
+        index = torch.tensor([4, 2, 0, 0])
+        rows, columns = torch.tensor([0, 2, 1]), torch.tensor([1, 0, 3])
+        return [
+            (Apply(lambda x, index: x[:, :, index], index), (example_values(2, 2, 5),)),
+            (Apply(lambda x, kept: x[:, kept], index > 0), (example_values(2, 4, 3),)),
+            (Apply(lambda x, r, c: x[:, r, c], rows, columns), (example_values(2, 3, 4),)),
+        ]
+
+
+def _refusal(call: Call) -> list[str]:
+    """Return what stands between a selection and slices."""
+    if "data_in_0" in call.constants:
+        return (
+            []
+            if _dims(call) == [0] and (_is_real(call) or _is_uniform(call))
+            else [
+                "its indices are computed: only rows of a table of real numbers, or of whole "
+                "numbers that are all alike, x[index]"
+            ]
+        )
+    if len(call.streams) > 1:
+        return ["its indices are computed; only constant ones select elements of a stream"]
+    dims = _dims(call)
+    if 0 in dims:
+        return ["it selects along dimension 0, the batch; name the others, x[:, index]"]
+    if dims != list(range(dims[0], dims[0] + len(dims))):
+        return [f"it indexes dimensions {dims}, which do not lie side by side; select in steps"]
+    return []
+
+
+def _is_real(call: Call) -> bool:
+    return call.operands["data_in_0"].dtype.startswith(("float", "bfloat"))
+
+
+def _is_uniform(call: Call) -> bool:
+    """Return whether all rows of a constant are the same."""
+    table = call.constants["data_in_0"]
+    return bool((table == table[:1]).all())
+
+
+def _looked_up(call: Call, operands: Mapping[str, Any]) -> Any:
+    """Return rows of a constant at indices that are computed."""
+    table, rows = call.constants["data_in_0"], call.operands["data_in_0"].shape
+    (index,) = (name for name in call.operands if name != "data_in_0")
+    shape = call.result.shape[1:]
+    if _is_uniform(call):
+        ones = [1] * len(call.operands[index].shape)
+        row = _aten.slice.Tensor(operands["data_in_0"], 0, 0, 1)
+        return _aten.expand.default(_aten.reshape.default(row, [*ones, *rows[1:]]), [1, *shape])
+    flat = _aten.reshape.default(operands["data_in_0"], [rows[0], table[0].numel()])
+    return _aten.reshape.default(_aten.embedding.default(flat, operands[index]), [-1, *shape])
+
+
+def _dims(call: Call) -> list[int]:
+    """Return the dimensions that are indexed; a mask counts for each of its own."""
+    count = len(call.operands) - 1
+    places = call.attributes.get("indices") or (True,) * count
+    given = iter(name for name in call.operands if name != "data_in_0")
+    dims: list[int] = []
+    dim = 0
+    for is_given in places:
+        spec = call.operands[next(given)] if is_given else None
+        wide = len(spec.shape) if spec is not None and spec.dtype == "bool" else 1
+        dims += list(range(dim, dim + wide)) if is_given else []
+        dim += wide
+    return dims
+
+
+def _linear(call: Call, sizes: Sequence[int]) -> Tensor:
+    """Return indices into the indexed dimensions as one."""
+    listed: list[Tensor] = []
+    for name, value in call.constants.items():
+        mask = call.operands[name].dtype == "bool"
+        listed += value.bool().nonzero(as_tuple=True) if mask else [value.long()]
+    found = torch.zeros_like(listed[0])
+    for item, size in zip(listed, sizes, strict=True):
+        found = found * size + item % size
+    return found

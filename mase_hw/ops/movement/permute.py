@@ -1,0 +1,60 @@
+"""Dimensions in another order (torch.permute)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops.movement._layout import Layout
+
+
+class Permute(Layout):
+    """`y[i_d0, i_d1, ...] = x[i_0, i_1, ...]`."""
+
+    name: ClassVar[str] = "permute"
+    targets: ClassVar[tuple[str, ...]] = ("aten.permute.default",)
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse to move the batch dimension."""
+        found = super().problems(call)
+        data = call.operands["data_in_0"]
+        if data.shape[0] == 1 and self.move(call, _probe(data.shape)).shape[0] != 2:
+            found.append("the batch dimension moves; keep it first")
+        return found
+
+    def move(self, call: Call, tensor: Tensor) -> Tensor:
+        """Permute every inference."""
+        return tensor.permute(call.attributes["dims"])
+
+    def examples(self) -> list[Example]:
+        """Three dimensions turned."""
+        return [(Apply(lambda x: x.permute(0, 3, 1, 2)), (example_values(2, 2, 3, 4),))]
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Nothing moves here: the result is the same stream, in an order of its own.
+
+        A consumer that needs torch's order gets a re-ordering node.
+        """
+        data, result = call.operands["data_in_0"], call.result
+        order = data.order if data.order and data.order.view == data.shape else None
+        back = self._inverse(call)
+        axes = tuple(back[axis] for axis in order.axes) if order else back
+        stream = order.stream if order else data.shape
+        return {
+            "data_in_0": order,
+            "data_out_0": Order(result.shape, axes, stream).simplified(result.shape),
+        }
+
+    def _inverse(self, call: Call) -> tuple[int, ...]:
+        """Return, for each dimension of the operand, where it is in the result."""
+        rank = len(call.operands["data_in_0"].shape)
+        moved = self.move(call, Tensor(1).expand(*range(1, rank + 1)))
+        return tuple(list(moved.shape).index(size) for size in range(1, rank + 1))
+
+
+def _probe(shape: tuple[int, ...]) -> Tensor:
+    """Return an empty-storage tensor of two inferences."""
+    return Tensor(1).expand(2, *shape[1:])

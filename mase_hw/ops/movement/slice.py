@@ -1,0 +1,35 @@
+"""Some of the elements along a dimension (`x[:, start:end:step]`)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops.movement._crop import Crop
+
+
+class Slice(Crop):
+    """Bounds are clamped as Python does."""
+
+    name: ClassVar[str] = "slice"
+    targets: ClassVar[tuple[str, ...]] = ("aten.slice.Tensor", "aten.narrow.default")
+
+    def indices(self, call: Call) -> range:
+        """Return the indices that stay."""
+        given, size = call.attributes, call.operands["data_in_0"].shape[self.dim(call)]
+        if "length" in given:
+            start = int(given["start"]) % size
+            return range(start, start + int(given["length"]))
+        return range(*slice(given["start"], given["end"], given["step"]).indices(size))
+
+    def is_identity(self, call: Call) -> bool:
+        """Return true when everything stays."""
+        return call.operands["data_in_0"].shape == call.result.shape
+
+    def examples(self) -> list[Example]:
+        """The first channels; every other row; the middle of a row."""
+        return [
+            (Apply(lambda x: x[:, :4]), (example_values(2, 7),)),
+            (Apply(lambda x: x[:, 1::2]), (example_values(2, 5, 3),)),
+            (Apply(lambda x: x[:, :, 1:3]), (example_values(2, 3, 5),)),
+        ]

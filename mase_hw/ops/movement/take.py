@@ -1,0 +1,52 @@
+"""The part of a sequence that one of several alike steps takes (`x[:, index]`)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops._library import define_numbered
+from mase_hw.ops.movement.select import Select
+
+
+def _taken(values: Tensor, index: int) -> Tensor:
+    return values.select(1, index).clone()
+
+
+define_numbered("take", "Tensor self, int index", _taken)
+
+
+class Take(Select):
+    """Step `index` of the steps along dimension 1.
+
+    All steps of a sequence are in one number format. Where steps run on the same hardware it is a
+    wire, because their parts follow each other in the stream.
+    """
+
+    name: ClassVar[str] = "take"
+    targets: ClassVar[tuple[str, ...]] = ("mase.take.default",)
+    role: ClassVar[str | None] = "take"
+
+    def dim(self, call: Call) -> int:
+        """The dimension behind the batch."""
+        return 1
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        """One row at a time."""
+        return {("data_in_0", 1): 1, ("data_out_0", 1): 1}
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """Elements stay in their lanes."""
+        return [[("data_in_0", 0), ("data_out_0", 0)]]
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Torch's own, in which the parts lie one behind the other."""
+        return {"data_in_0": None, "data_out_0": None}
+
+    def examples(self) -> list[Example]:
+        """One part alone, which is what `select` gives."""
+        target = torch_target(self.targets[0])
+        return [(Apply(lambda x: target(x, 1)), (example_values(2, 3, 5),))]

@@ -1,0 +1,1 @@
+"""Normalisation over a batch or over rows."""

@@ -1,0 +1,169 @@
+"""What normalisations of rows share: arithmetic, weights and cell."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from math import inf, prod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.approximation.row_norm import MOST_ROOT_FRACTION
+from mase_hw.approximation.row_norm import RowNorm as Arithmetic
+from mase_hw.arithmetic.carriers import fixed_of
+from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.cells import Image, Netlist
+from mase_hw.cells.row_norm import RowNorm as RowNormCell
+from mase_hw.formats import Encoding, Format
+from mase_hw.geometry.tensor import TensorSpec
+from mase_hw.ops._base import Call, Reference
+from mase_hw.ops.reductions._rows import Rows
+
+
+class RowNorm(Rows):
+    """A normalisation over the last dimension, `normalized_shape`, with constant weights.
+
+    Attributes:
+        centred: whether the mean is subtracted.
+    """
+
+    takes_gain: ClassVar[bool] = True
+    exact_everywhere: ClassVar[bool] = False
+    centred: ClassVar[bool]
+
+    def dim(self, call: Call) -> int:
+        """The last one."""
+        return len(call.operands["data_in_0"].shape) - 1
+
+    @abstractmethod
+    def epsilon(self, call: Call) -> float:
+        """Return what is added to the mean square."""
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse weights that stream, and formats that its numbers are too wide for."""
+        found = super().problems(call)
+        streams = [name for name in call.streams if name != "data_in_0"]
+        if streams:
+            found.append(f"its {streams[0]} is computed by the model; it must be constant")
+        if not 0 <= self.epsilon(call) < inf:
+            found.append(f"its eps is {self.epsilon(call)}; allowed is a finite number from 0")
+        return found or self._arithmetic(call).problems
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Write rows of several dimensions as rows of one."""
+        size = call.attributes.get("normalized_shape", ())
+        if len(size) < 2:
+            return None
+        shape = call.result.shape
+        flat, row = [-1, *shape[1 : len(shape) - len(size)], prod(size)], [prod(size)]
+        reshape = torch.ops.aten.reshape.default
+        given = {
+            name: reshape(value, flat if name == "data_in_0" else row)
+            for name, value in operands.items()
+        }
+        result = self.normalize(call, given, row)
+        return [reshape(result, [-1, *shape[1:]])]
+
+    @abstractmethod
+    def normalize(self, call: Call, operands: Mapping[str, Any], size: list[int]) -> Any:
+        """Return the call of torch's operator on other operands."""
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> codes; weights and biases are encoded once."""
+        arithmetic = self._arithmetic(call)
+        codes = {name: call.constant_codes(name) for name in call.constants}
+        return lambda data: arithmetic.evaluate(data, codes.get("weight"), codes.get("bias"))
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return one cell."""
+        data, arithmetic = call.operands["data_in_0"], self._arithmetic(call)
+        root = arithmetic.root
+        weight, bias = (
+            call.operands[name].quantized.encoding if name in call.constants else Encoding(1)
+            for name in ("weight", "bias")
+        )
+        cell = RowNormCell(
+            data.quantized.encoding,
+            call.result.quantized.encoding,
+            weight,
+            bias,
+            bool(call.constants),
+            self.centred,
+            data.lanes,
+            arithmetic.size,
+            arithmetic.below_bits,
+            arithmetic.constant >> 31,
+            arithmetic.constant & ((1 << 31) - 1),
+            arithmetic.square_width,
+            root.fraction,
+            root.index_bits,
+            root.has_step,
+            arithmetic.term_fraction,
+            arithmetic.term_width,
+            Image(root.word_fraction + 1, lambda: root.words),
+            _weights(call, (weight.width, bias.width)),
+            data.beats,
+        )
+        return Netlist.single(call.ports, cell)
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return what is less than a step off, a sixteenth of the least step of the result's.
+
+        It has fewer fraction bits where its root has not as many.
+        """
+        given = {
+            name: fixed(call.operands[name])
+            for name in ("weight", "bias")
+            if name in call.constants
+        }
+        octaves = (call.result.shape[-1].bit_length() + 1) // 2
+        if "weight" in given:
+            octaves += given["weight"].width - given["weight"].frac_width
+        if "bias" in given:
+            octaves = 1 + max(octaves, given["bias"].width - given["bias"].frac_width)
+        places = min(fraction + 3, MOST_ROOT_FRACTION - 3 - octaves)
+        return fixed_of(1 + octaves + places, places)
+
+    def operations(self, call: Call) -> int:
+        """A square, two sums, a product, a weight and a bias for each element."""
+        return 6 * call.result.elements
+
+    def _arithmetic(self, call: Call) -> Arithmetic:
+        data, constants = call.operands["data_in_0"], call.constants
+        weight, bias = (
+            fixed(call.operands[name]) if name in constants else None for name in ("weight", "bias")
+        )
+        return call.once(
+            "arithmetic",
+            lambda: Arithmetic(
+                fixed(data),
+                fixed(call.result),
+                data.shape[-1],
+                self.epsilon(call),
+                self.centred,
+                weight,
+                bias,
+            ),
+        )
+
+
+def _weights(call: Call, widths: Sequence[int]) -> Image:
+    """Return the memory of weights and biases, a word for each beat of a row."""
+    lanes, size = call.operands["data_in_0"].lanes, call.result.shape[-1]
+    row = TensorSpec((1, size)).with_parallelism(1, lanes)
+
+    def words() -> list[int]:
+        lane_bits, found = sum(widths), [0] * row.beats
+        for place, (name, width) in enumerate(zip(("weight", "bias"), widths, strict=True)):
+            if name not in call.constants:
+                continue
+            codes: Tensor = call.constant_codes(name).reshape(1, size)
+            for beat, lane_codes in enumerate(row.to_beats(codes).tolist()):
+                for lane, code in enumerate(lane_codes):
+                    bits = code & ((1 << width) - 1)
+                    found[beat] |= bits << (lane * lane_bits + place * widths[0])
+        return found
+
+    return Image(lanes * sum(widths), words)

@@ -1,0 +1,51 @@
+"""Layer normalisation, `y = (x - mean) / sqrt(variance + eps) * weight + bias` (arXiv:1607.06450).
+
+Sums are exact, and the result is rounded once: see `mase_hw/approximation/row_norm.py` for the
+integers. The result is less than one step from the exact one, or one and a half where it is rounded
+down or towards zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops.normalisation._row_norm import RowNorm
+
+
+class LayerNorm(RowNorm):
+    """Elements of the last dimensions over their standard deviation, around their mean."""
+
+    name: ClassVar[str] = "layer_norm"
+    targets: ClassVar[tuple[str, ...]] = ("aten.layer_norm.default",)
+    centred: ClassVar[bool] = True
+
+    def epsilon(self, call: Call) -> float:
+        """Return what is added to the variance."""
+        return float(call.attributes.get("eps", 1e-5))
+
+    def normalize(self, call: Call, operands: Mapping[str, Any], size: list[int]) -> Any:
+        """Return the call on other operands."""
+        return torch.ops.aten.layer_norm.default(
+            operands["data_in_0"],
+            size,
+            operands.get("weight"),
+            operands.get("bias"),
+            self.epsilon(call),
+        )
+
+    def examples(self) -> list[Example]:
+        """With weights and biases, without, and over two dimensions."""
+        norm = nn.LayerNorm(7)
+        with torch.no_grad():
+            norm.weight.copy_(example_values(7, seed=1))
+            norm.bias.copy_(example_values(7, seed=2))
+        return [
+            (norm, (example_values(3, 2, 7),)),
+            (nn.LayerNorm(4, elementwise_affine=False), (example_values(3, 4),)),
+            (nn.LayerNorm((3, 2), bias=False), (example_values(3, 2, 3, 2),)),
+        ]

@@ -1,0 +1,71 @@
+"""Root mean square normalisation, `y = x / sqrt(mean x^2 + eps) * weight` (arXiv:1910.07467).
+
+Sums are exact, and the result is rounded once: see `mase_hw/approximation/row_norm.py` for the
+integers. The result is less than one step from the exact one, or one and a half where it is rounded
+down or towards zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from mase_hw.ops._base import ANY_NUMBER, Apply, Call, Example, Spelling, example_values
+from mase_hw.ops._library import define_normalizing
+from mase_hw.ops.normalisation._row_norm import RowNorm
+
+
+def _normalized(values: Tensor, weight: Tensor | None = None, *, eps: float) -> Tensor:
+    return torch.nn.functional.rms_norm(values, values.shape[-1:], weight, eps)
+
+
+define_normalizing("rms_norm", _normalized)
+
+
+class RMSNorm(RowNorm):
+    """Elements of the last dimensions over their root mean square."""
+
+    name: ClassVar[str] = "rms_norm"
+    targets: ClassVar[tuple[str, ...]] = ("mase.rms_norm.default", "aten.rms_norm.default")
+    centred: ClassVar[bool] = False
+
+    def epsilon(self, call: Call) -> float:
+        """Return what is added to the mean square: of torch's, where none is given."""
+        given = call.attributes.get("eps")
+        if given is not None:
+            return float(given)
+        dtype: torch.dtype = getattr(torch, call.operands["data_in_0"].dtype)
+        return torch.finfo(dtype).eps
+
+    def normalize(self, call: Call, operands: Mapping[str, Any], size: list[int]) -> Any:
+        """Return the call on other operands."""
+        weight = operands.get("weight")
+        return torch.ops.aten.rms_norm.default(
+            operands["data_in_0"], size, weight, self.epsilon(call)
+        )
+
+    def patterns(self, x: Tensor) -> Iterable[Spelling]:
+        """Yield it as models of language write it out; the weight is folded behind."""
+        mean = (x**2).mean(-1, keepdim=True) + ANY_NUMBER
+        for result in (x * torch.rsqrt(mean), x / torch.sqrt(mean), x * mean ** (-0.5)):
+            yield result, {"eps": ANY_NUMBER}
+
+    def examples(self) -> list[Example]:
+        """With weights, without, and written out."""
+        norm = nn.RMSNorm(7, eps=1e-5)
+        with torch.no_grad():
+            norm.weight.copy_(example_values(7, seed=1))
+        return [
+            (norm, (example_values(3, 2, 7),)),
+            (nn.RMSNorm(4, elementwise_affine=False), (example_values(3, 4),)),
+            (
+                Apply(
+                    lambda x, w: w * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)),
+                    example_values(5, seed=1),
+                ),
+                (example_values(3, 2, 5),),
+            ),
+        ]

@@ -1,0 +1,174 @@
+"""Pooling: the maximum or the mean over a window, channel by channel.
+
+A mean is an exact sum divided by the number of its pixels, rounded once. Where windows hold
+different numbers of pixels, sums are scaled to a common divisor first.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import partial
+from math import lcm
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.arithmetic.quotient import Quotient, exact_quotient
+from mase_hw.cells import Netlist, NetlistBuilder, RomSource
+from mase_hw.cells.reduce import Reduce
+from mase_hw.cells.sliding_window import SlidingWindow
+from mase_hw.formats import Format
+from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
+from mase_hw.geometry.runs import Run
+from mase_hw.geometry.tensor import Order, TensorSpec
+from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, pair
+from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops.convolution._images import image_orders, no_batch
+from mase_hw.ops.reductions._reduce import reduce_cell
+
+
+class Pool(Operator):
+    """Pooling; subclasses say which pixels a window holds and how many it counts."""
+
+    homogeneous: ClassVar[bool] = True
+    dimensions: ClassVar[int]
+    maximum: ClassVar[bool] = False
+
+    @abstractmethod
+    def axes(self, call: Call) -> tuple[Axis, Axis]:
+        """Return the vertical and the horizontal axis."""
+
+    def counts(self, call: Call) -> tuple[list[int], list[int]]:
+        """Return what each row and each column of positions divides by."""
+        rows, columns = self.axes(call)
+        return [1] * rows.positions, [1] * columns.positions
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse a missing batch dimension, and sums beyond 62 bits."""
+        found = super().problems(call)
+        if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
+            found.append(no_batch(self.dimensions + 2))
+        if found:
+            return found
+        factor = int(self._factors(call).max())
+        bits = self._sum_width(call) + factor.bit_length()
+        if factor.bit_length() > MAX_WIDTH_BITS or self._quotient(call).width(bits) > 62:
+            found.append("sums may exceed 62 bits; use narrower operands")
+        return found
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> codes."""
+        data, result = fixed(call.operands["data_in_0"]), call.result
+        gather = Gather(*self.axes(call), fill=data.minimum_code if self.maximum else 0)
+        factors, quotient = self._factors(call), self._quotient(call)
+
+        def compute(codes: Tensor) -> Tensor:
+            windows = gather(codes)
+            sums = windows.amax(2) if self.maximum else windows.sum(2)
+            return quotient(sums * factors).reshape(-1, *result.shape[1:])
+
+        return compute
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Channels last, on both sides."""
+        return image_orders(call)
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """Channels stay in their lanes."""
+        return [[("data_in_0", 0), ("data_out_0", 0)]]
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        """One pixel at a time."""
+        return ONE_PIXEL
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return a window and a reduction, with a memory of factors where they differ."""
+        data, net = call.operands["data_in_0"], NetlistBuilder(call.ports)
+        window = Window(*self.axes(call), data.tiles[1], 1)
+        factors, width, factor = self._factors(call), 0, None
+        if bool((factors != 1).any()):
+            width = max(2, int(factors.max()).bit_length())
+            natural = Fixed(width, 0, signed=False)
+            spec = TensorSpec((factors.numel(), 1), call.result.dtype, natural)
+            words = partial(spec.to_beats, factors)
+            factor = net.memory("factor", RomSource.of(spec, words, hold=window.tiles))
+        pad = fixed(data).minimum_code if self.maximum else 0
+        image = SlidingWindow(window, call.ports["data_in_0"], pad_code=pad)
+        shown = net.add(image, "window", data_in=net.input("data_in_0"))
+        cell = self.reduction(
+            call, Run(window.terms, 1), width, net.port(shown).beats or window.beats
+        )
+        return net.netlist(data_out_0=net.add(cell, data_in_0=shown, factor=factor))
+
+    def reduction(self, call: Call, run: Run, factor_width: int = 0, beats: int = 0) -> Reduce:
+        """Return the cell that reduces the pixels of a window, which lie where `run` says."""
+        return reduce_cell(
+            call.operands["data_in_0"],
+            run,
+            self._sum_width(call),
+            self._quotient(call),
+            maximum=self.maximum,
+            factor_width=factor_width,
+            beats=beats,
+        )
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return that of the pixels, or of their means."""
+        if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
+            return None
+        return exact_quotient(
+            fixed(call.operands["data_in_0"]), 1, self._divisors(call)[1], fraction
+        )
+
+    def operations(self, call: Call) -> int:
+        """One for each pixel of each window."""
+        rows, columns = self.axes(call)
+        return call.result.elements * rows.kernel * columns.kernel
+
+    def _divisors(self, call: Call) -> tuple[Tensor, int]:
+        """Return the divisor of every position, and their common multiple."""
+        rows, columns = self.counts(call)
+        divisors = torch.tensor(rows)[:, None] * torch.tensor(columns)
+        return divisors.flatten(), lcm(*rows) * lcm(*columns)
+
+    def _factors(self, call: Call) -> Tensor:
+        divisors, common = self._divisors(call)
+        return common // divisors
+
+    def _quotient(self, call: Call) -> Quotient:
+        data = fixed(call.operands["data_in_0"])
+        return Quotient(data.frac_width, self._divisors(call)[1], fixed(call.result))
+
+    def _sum_width(self, call: Call) -> int:
+        data = fixed(call.operands["data_in_0"])
+        rows, columns = self.axes(call)
+        terms = 1 if self.maximum else rows.kernel * columns.kernel
+        return data.width + (not data.signed) + (terms - 1).bit_length()
+
+
+class SlidingPool(Pool):
+    """A pool with kernel, stride, padding and dilation."""
+
+    def axes(self, call: Call) -> tuple[Axis, Axis]:
+        """Slide over the image."""
+        vertical, horizontal = (
+            Axis.sliding(size, kernel, stride, dilation, before, positions)
+            for size, kernel, stride, dilation, before, positions in self.sides(call)
+        )
+        return vertical, horizontal
+
+    def sides(self, call: Call) -> list[tuple[int, int, int, int, int, int]]:
+        """Return (size, kernel, stride, dilation, padding, positions) of both axes."""
+        data, result = call.operands["data_in_0"], call.result
+        sizes = [(1, *spec.shape[2:])[-2:] for spec in (data, result)]
+        given = call.attributes
+        kernel = pair(given["kernel_size"], self.dimensions, 1)
+        stride = pair(given["stride"] or given["kernel_size"], self.dimensions, 1)
+        dilation = pair(given.get("dilation", 1), self.dimensions, 1)
+        padding = pair(given["padding"], self.dimensions, 0)
+        return [
+            (sizes[0][i], kernel[i], stride[i], dilation[i], padding[i], sizes[1][i])
+            for i in (0, 1)
+        ]

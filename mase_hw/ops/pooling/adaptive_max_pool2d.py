@@ -1,0 +1,55 @@
+"""Largest pixel of windows that share an image out (torch.nn.functional.adaptive_max_pool2d)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from torch import nn
+from torch.nn.functional import adaptive_max_pool2d
+
+from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops._library import define_sized
+from mase_hw.ops.pooling._adaptive import AdaptivePool, shared
+from mase_hw.ops.pooling._windows import indices
+
+define_sized("adaptive_max_pool2d", lambda values, size: adaptive_max_pool2d(values, size))
+
+
+class AdaptiveMaxPool2d(AdaptivePool):
+    """Torch's own operator also returns indices."""
+
+    name: ClassVar[str] = "adaptive_max_pool2d"
+    selects: ClassVar[bool] = True
+    targets: ClassVar[tuple[str, ...]] = (
+        "mase.adaptive_max_pool2d.default",
+        "aten.adaptive_max_pool2d.default",
+    )
+    dimensions: ClassVar[int] = 2
+    maximum: ClassVar[bool] = True
+    keeps_format: ClassVar[bool] = True
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the maxima, and where they are, each by itself."""
+        rank = len(call.operands["data_in_0"].shape)
+        if len(call.results) == 1 or rank != self.dimensions + 2:
+            return None
+        return with_places(torch_target(self.targets[0]), call, operands["data_in_0"])
+
+    def examples(self) -> list[Example]:
+        """One window, and windows of different sizes."""
+        return [
+            (nn.AdaptiveMaxPool2d(1), (example_values(2, 5, 3, 4),)),
+            (nn.AdaptiveMaxPool2d((3, 2)), (example_values(2, 2, 5, 3),)),
+            (
+                Apply(lambda x: adaptive_max_pool2d(x, (3, 2), return_indices=True)[1]),
+                (example_values(2, 2, 5, 3),),
+            ),
+        ]
+
+
+def with_places(target: Callable[..., Any], call: Call, data: Any) -> list[Any]:
+    """Return the largest elements of windows that share a tensor out, and where they are."""
+    sizes, positions = call.operands["data_in_0"].shape[2:], list(call.result.shape[2:])
+    axes = [shared(*item) for item in zip(sizes, positions, strict=True)]
+    return [target(data, positions), indices(data, call.result.shape[1], positions, axes)]

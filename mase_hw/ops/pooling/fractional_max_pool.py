@@ -1,0 +1,118 @@
+"""Largest elements of windows whose places were drawn (torch.nn.FractionalMaxPool2d and 3d).
+
+The samples that say where windows lie are constant: one for every channel, the same for every
+inference (arXiv:1412.6071). A pool that draws them at every call is no function of its input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import fractional_max_pool2d, fractional_max_pool3d
+
+from mase_hw.geometry.window import Axis
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+from mase_hw.ops._library import define_fractional
+from mase_hw.ops.pooling._windows import indices, largest
+
+_aten = torch.ops.aten
+
+
+def _pooled(
+    values: Tensor, kernel: list[int], size: list[int], samples: Tensor
+) -> tuple[Tensor, Tensor]:
+    pool = getattr(_aten, f"fractional_max_pool{len(kernel)}d").default
+    found: tuple[Tensor, Tensor] = pool(
+        values, kernel, size, samples.to(values).expand(len(values), -1, -1)
+    )
+    return found
+
+
+define_fractional("fractional_max_pool", _pooled)
+
+
+class FractionalMaxPool(Composite):
+    """Channels whose samples are the same are pooled together."""
+
+    name: ClassVar[str] = "fractional_max_pool"
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.fractional_max_pool2d.default",
+        "aten.fractional_max_pool3d.default",
+        "mase.fractional_max_pool.default",
+    )
+    operand_names: ClassVar[Mapping[str, str]] = {
+        "self": "data_in_0",
+        "random_samples": "samples",
+        "samples": "samples",
+    }
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse samples that are drawn, and those of each inference."""
+        return self._refusal(call) or super().problems(call)
+
+    @staticmethod
+    def _refusal(call: Call) -> list[str]:
+        if "samples" not in call.constants:
+            return ["its windows are drawn at every call: give it _random_samples, as a constant"]
+        if len(call.constants["samples"]) != 1:
+            return ["its windows differ from inference to inference; give samples for one"]
+        return []
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the maxima and their places, channels that share windows side by side."""
+        if self._refusal(call):
+            return None
+        sizes, given = call.operands["data_in_0"].shape[2:], call.attributes
+        kernel, positions = given["kernel_size"], given["output_size"]
+        samples = call.constants["samples"][0].float().tolist()
+        values, places = [], []
+        for sample, group in groupby(range(len(samples)), lambda channel: samples[channel]):
+            channels = list(group)
+            # Of an image the first is that of the columns.
+            ordered = sample[::-1] if len(sizes) == 2 else sample
+            axes = [drawn(*item) for item in zip(ordered, sizes, positions, kernel, strict=True)]
+            data = operands["data_in_0"]
+            if len(channels) < len(samples):
+                data = _aten.slice.Tensor(data, 1, channels[0], channels[-1] + 1)
+            values.append(largest(data, len(channels), positions, axes))
+            places.append(indices(data, len(channels), positions, axes))
+        return [
+            parts[0] if len(parts) == 1 else _aten.cat.default(parts, 1)
+            for parts in (values, places)
+        ]
+
+    def examples(self) -> list[Example]:
+        """Samples for every channel, and for all; both results; a volume."""
+        image = torch.tensor([[[0.3, 0.7], [0.9, 0.1]]])
+        volume = torch.tensor([[[0.3, 0.7, 0.5]]])
+
+        def images(x: Tensor, samples: Tensor) -> Any:
+            rows = samples.expand(x.shape[0], -1, -1)
+            return fractional_max_pool2d(
+                x, 2, output_size=(2, 3), _random_samples=rows, return_indices=True
+            )
+
+        def volumes(x: Tensor, samples: Tensor) -> Any:
+            rows = samples.expand(x.shape[0], -1, -1)
+            return fractional_max_pool3d(x, 2, output_size=(2, 1, 3), _random_samples=rows)
+
+        return [
+            (Apply(images, image), (example_values(2, 2, 5, 7),)),
+            (Apply(volumes, volume), (example_values(2, 1, 4, 3, 5),)),
+        ]
+
+
+def drawn(sample: float, size: int, positions: int, kernel: int) -> Axis:
+    """Return the windows of a sample: the last one reaches the end."""
+    starts = [size - kernel]
+    if positions > 1:
+        step = torch.tensor(size - kernel, dtype=torch.float32) / (positions - 1)
+        first = int(torch.tensor(sample) * step)
+        near = [int((position + torch.tensor(sample)) * step) for position in range(positions - 1)]
+        starts = [*(place - first for place in near), *starts]
+    return Axis.of(size, [[start + element for element in range(kernel)] for start in starts])

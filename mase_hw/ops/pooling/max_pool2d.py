@@ -1,0 +1,28 @@
+"""Largest pixel of a window (torch.nn.functional.max_pool2d)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import nn
+
+from mase_hw.ops._base import Example, example_values
+from mase_hw.ops.pooling._pool import SlidingPool
+
+
+class MaxPool2d(SlidingPool):
+    """Pixels outside the image never win."""
+
+    name: ClassVar[str] = "max_pool2d"
+    selects: ClassVar[bool] = True
+    targets: ClassVar[tuple[str, ...]] = ("aten.max_pool2d.default",)
+    dimensions: ClassVar[int] = 2
+    maximum: ClassVar[bool] = True
+    keeps_format: ClassVar[bool] = True
+
+    def examples(self) -> list[Example]:
+        """Windows apart; windows that overlap, with padding and a rounded-up size."""
+        return [
+            (nn.MaxPool2d(2), (example_values(2, 3, 4, 6),)),
+            (nn.MaxPool2d(3, 2, padding=1, ceil_mode=True), (example_values(2, 5, 4, 5),)),
+        ]

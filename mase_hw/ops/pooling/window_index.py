@@ -1,0 +1,184 @@
+"""Where the largest pixel of each window lies in the image, as `row * width + column`.
+
+Of equal pixels it is the first in the window. The result is a whole number without sign.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.cells import Image, Netlist, NetlistBuilder, Operation, RomSource
+from mase_hw.cells.argmax import Argmax
+from mase_hw.cells.binary_fixed import BinaryFixed
+from mase_hw.cells.cast_fixed import CastFixed
+from mase_hw.cells.sliding_window import SlidingWindow
+from mase_hw.cells.unary_table import UnaryTable
+from mase_hw.formats import Encoding, Format, make_format
+from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
+from mase_hw.geometry.tensor import TensorSpec
+from mase_hw.geometry.window import Axis, Gather, Window
+from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops._library import define_listed
+from mase_hw.ops.pooling._windows import ListedWindows, windows_of
+
+
+def window_index(values: Tensor, rows: list[int], columns: list[int], kernel: list[int]) -> Tensor:
+    """Return the places, `[batch, channels, rows of windows, columns of windows]`."""
+    windows = windows_of(values, rows, columns, kernel)
+    places = windows_of(_places(values.shape[-2:]), rows, columns, kernel)[0, 0].long()
+    found = places.gather(0, windows.argmax(2).reshape(-1, places.shape[1]))
+    return found.reshape(*values.shape[:2], -1, len(columns) // kernel[1])
+
+
+def _places(sizes: torch.Size) -> Tensor:
+    return torch.arange(float(sizes.numel())).reshape(1, 1, *sizes)
+
+
+define_listed("window_index", window_index, torch.int64)
+
+
+class WindowIndex(ListedWindows):
+    """The place in the window, of which a table makes one in the image, and its position's."""
+
+    name: ClassVar[str] = "window_index"
+    targets: ClassVar[tuple[str, ...]] = ("mase.window_index.default",)
+    selects: ClassVar[bool] = True
+    casts: ClassVar[bool] = False
+
+    def result_format(self, call: Call) -> Format | None:
+        """Enough bits for the last pixel."""
+        last = call.operands["data_in_0"].shape[2] * call.operands["data_in_0"].shape[3] - 1
+        width = max(MIN_WIDTH_BITS, last.bit_length())
+        return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse windows of different steps."""
+        found = super().problems(call)
+        if not found and any(_line(axis) is None for axis in self.axes(call)):
+            found.append("the elements of its windows are not the same way apart in all of them")
+        return found
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> places."""
+        axes, shape = self.axes(call), call.result.shape
+        gather = Gather(*axes, fill=fixed(call.operands["data_in_0"]).minimum_code - 1)
+        sizes = call.operands["data_in_0"].shape[2:]
+        places = Gather(*axes, fill=-1)(_places(torch.Size(sizes)).long())[0, 0]
+
+        def compute(codes: Tensor) -> Tensor:
+            first = gather(codes).argmax(2).reshape(-1, places.shape[1])
+            return places.gather(0, first).reshape(-1, *shape[1:])
+
+        return compute
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return a window, the place of its largest element, a table and a sum."""
+        data, result = call.operands["data_in_0"], call.result
+        net, lanes = NetlistBuilder(call.ports), call.operands["data_in_0"].parallelism[1]
+        wide, number = _wider(fixed(data)), result.quantized.encoding
+        shown = net.add(
+            CastFixed(data.quantized.encoding, wide.encoding, lanes, beats=data.beats),
+            "below",
+            data_in_0=net.input("data_in_0"),
+        )
+        window = Window(*self.axes(call), data.tiles[1], 1)
+        image = SlidingWindow(window, net.port(shown), pad_code=wide.minimum_code)
+        shown = net.add(image, "window", data_in=shown)
+        bits = max(MIN_WIDTH_BITS, (window.terms - 1).bit_length())
+        beats = net.port(shown).beats or window.beats
+        place = net.add(
+            Argmax(wide.encoding, lanes, bits, 0, window.terms, 1, beats), "place", data_in_0=shown
+        )
+        steps, bases = self._steps(call, 1 << bits), self._bases(call)
+        largest = int(torch.cat([steps, bases]).abs().max())
+        signed = Fixed(max(MIN_WIDTH_BITS, largest.bit_length() + 1), 0)
+        words = Image(signed.encoding.width, lambda: signed.to_fields(steps)[""].tolist())
+        table = UnaryTable(
+            Encoding(bits, signed=False), signed.encoding, lanes, words, beats=result.beats
+        )
+        made = net.add(table, "steps", data_in_0=place)
+        spec = TensorSpec((bases.numel(), lanes), result.dtype, signed, parallelism=(1, lanes))
+        base = net.memory(
+            "base",
+            RomSource.of(
+                spec,
+                lambda: spec.to_beats(bases[:, None].expand(-1, lanes)),
+                hold=data.tiles[1],
+            ),
+        )
+        cell = BinaryFixed(
+            signed.encoding,
+            number,
+            lanes,
+            signed.encoding,
+            Operation.ADD,
+            beats=result.beats,
+        )
+        return net.netlist(data_out_0=net.add(cell, data_in_0=made, data_in_1=base))
+
+    def _steps(self, call: Call, count: int) -> Tensor:
+        """Return how far each place of a window is behind its first one, by its number."""
+        rows, columns = self.axes(call)
+        (_, down), (_, right) = _known(rows), _known(columns)
+        steps = (down[:, None] * columns.size + right).flatten()
+        return torch.nn.functional.pad(steps, (0, count - steps.numel()))
+
+    def _bases(self, call: Call) -> Tensor:
+        """Return the place of the first element of each window, outside or not."""
+        rows, columns = self.axes(call)
+        (tops, _), (lefts, _) = _known(rows), _known(columns)
+        return (tops[:, None] * columns.size + lefts).flatten()
+
+    def examples(self) -> list[Example]:
+        """Windows that overlap, with padding; windows apart, of which all pixels are equal."""
+        target = torch.ops.mase.window_index.default
+        overlap = [-1, 0, 1, 1, 2, 3], [-1, 0, 1, 1, 2, 3, 3, 4, -1], [3, 3]
+        apart = [0, 1, 2, 3], [0, 1, 2, 3, 4, 5], [2, 2]
+        return [
+            (Apply(lambda x: target(x, *overlap)), (example_values(2, 3, 4, 5),)),
+            (Apply(lambda x: target(x.relu(), *apart)), (example_values(2, 2, 4, 6),)),
+        ]
+
+
+def _wider(data: Fixed) -> Fixed:
+    """Return a format with a number below all of another one."""
+    width = data.width + 1
+    return Fixed(width, data.frac_width, signed=True)
+
+
+def _line(axis: Axis) -> tuple[Tensor, Tensor] | None:
+    """Return where each window begins, and how far its elements are behind that.
+
+    Windows begin outside, too. None where elements are not the same way apart in all windows.
+    """
+    places = torch.from_numpy(axis.indices)
+    inside = places >= 0
+    offsets, known = torch.zeros(axis.kernel, dtype=torch.int64), inside[inside.sum(1).argmax()]
+    offsets[known] = places[inside.sum(1).argmax()][known]
+    while bool((shared := (inside & known).any(1) & (inside & ~known).any(1)).any()):
+        window = int(shared.long().argmax())
+        start = _starts(places[window : window + 1], offsets, known)
+        added = inside[window] & ~known
+        offsets[added] = (places[window] - start)[added]
+        known = known | added
+    starts = _starts(places, offsets, known)
+    whole = torch.where(inside, starts[:, None] + offsets, places)
+    return (starts, offsets) if torch.equal(whole, places) else None
+
+
+def _starts(places: Tensor, offsets: Tensor, known: Tensor) -> Tensor:
+    """Return where windows begin, by an element of each whose offset is known."""
+    usable = (places >= 0) & known
+    first = usable.long().argmax(1, keepdim=True)
+    found = (places - offsets).gather(1, first)[:, 0]
+    return torch.where(usable.any(1), found, 0)
+
+
+def _known(axis: Axis) -> tuple[Tensor, Tensor]:
+    found = _line(axis)
+    assert found is not None
+    return found

@@ -1,0 +1,1 @@
+"""Matrix products: layers and products of two tensors."""

@@ -1,0 +1,66 @@
+"""Products of groups of rows, each with a matrix of its own, such as those of experts.
+
+`y_r = x_r W_g` for the rows r of group g (torch.nn.functional.grouped_mm, and what transformers
+computes in its place). With constant matrices it is a linear layer of groups, which is configured
+as any other, and of one group a linear layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops.products._constant_product import ConstantProduct
+from mase_hw.ops.products._grouped import TARGET
+
+_aten = torch.ops.aten
+
+
+class GroupedProduct(ConstantProduct):
+    """A product with the matrix of a row's group."""
+
+    name: ClassVar[str] = "grouped_product"
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten._grouped_mm.default",
+        "transformers.grouped_mm_fallback.default",
+    )
+    operand_names: ClassVar[Mapping[str, str]] = {
+        "input": "data_in_0",
+        "self": "data_in_0",
+        "weight": "data_in_1",
+        "mat2": "data_in_1",
+        "offs": "ends",
+    }
+
+    def refusals(self, call: Call) -> list[str]:
+        """Return why there is no linear layer."""
+        shapes = [len(spec.shape) for spec in call.operands.values()]
+        if set(call.operands) != {"data_in_0", "data_in_1", "ends"} or shapes != [2, 3, 1]:
+            return ["its operands are other than rows, a matrix for each group, and their ends"]
+        if set(call.constants) - {"ends"} != {"data_in_1"}:
+            return ["its matrices are computed by the model; make them constant"]
+        return []
+
+    def layer(self, call: Call, operands: Mapping[str, Any]) -> Any:
+        """Return the linear layer of groups, or of one."""
+        weight = _aten.transpose.int(operands["data_in_1"], -2, -1)
+        if call.operands["data_in_1"].shape[0] == 1:
+            return _aten.linear.default(operands["data_in_0"], _aten.select.int(weight, 0, 0))
+        grouped: Any = torch_target(TARGET)
+        return grouped(operands["data_in_0"], weight, operands["ends"])
+
+    def examples(self) -> list[Example]:
+        """One group, which has hardware."""
+        import transformers.integrations.moe  # noqa: F401
+
+        def alone(x: Tensor, weight: Tensor) -> Tensor:
+            ends = torch.ones_like(x[:, 0], dtype=torch.int32).sum(0, True, dtype=torch.int32)
+            grouped: Any = torch_target(self.targets[1])
+            result: Tensor = grouped(x, weight, ends)
+            return result
+
+        return [(Apply(alone, example_values(1, 8, 4, seed=1)), (example_values(3, 8),))]

@@ -1,0 +1,107 @@
+"""Product of matrices (torch.matmul, `@`), of two streams or of a stream and a constant.
+
+Two streams are multiplied in fixed point, exactly, and rounded once: see `_stream_product`. With a
+constant it is a linear layer: `x W` is the layer with the weights `W^T`, and `W x = (x^T W^T)^T` is
+one between transpositions. A constant that has a matrix for each head is a layer for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.cells import Netlist
+from mase_hw.formats import Format
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops.products._constant_product import matrix_product, matrix_refusals
+from mase_hw.ops.products._stream_product import StreamProduct
+
+
+class Matmul(Operator):
+    """`y = a b`."""
+
+    name: ClassVar[str] = "matmul"
+    targets: ClassVar[tuple[str, ...]] = (
+        "aten.matmul.default",
+        "aten.mm.default",
+        "aten.bmm.default",
+        "aten.mv.default",
+    )
+    exact_everywhere: ClassVar[bool] = False
+    operand_names: ClassVar[Mapping[str, str]] = {
+        "self": "data_in_0",
+        "other": "data_in_1",
+        "mat2": "data_in_1",
+        "vec": "data_in_1",
+    }
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the linear layer; None for two streams, and where there is none."""
+        if not call.constants or matrix_refusals(call):
+            return None
+        return [matrix_product(call, operands)]
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse shapes that are no batches of matrices, and sums that are too wide."""
+        if call.constants:
+            return matrix_refusals(call) or [
+                f"{self.name} is no hardware yet: run decompose_transform_pass first"
+            ]
+        return super().problems(call) or StreamProduct(call).problems()
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes, codes -> codes."""
+        return StreamProduct(call).reference()
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return a replay of rows, a buffer of columns, and sums."""
+        return StreamProduct(call).hardware()
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return that of exact sums."""
+        return StreamProduct(call).exact_result()
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        """Rows as they are offered; the second operand, where what meets them comes together."""
+        return StreamProduct(call).orders()
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        """Rows enter and leave together; elements and columns are free."""
+        return [[("data_in_0", 1), ("data_out_0", 1)]]
+
+    def growing(self, call: Call) -> list[frozenset[str]]:
+        """Return the results of each row, or the elements of its sums."""
+        return [] if call.constants else StreamProduct.growing()
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        """One row at a time where those of several matrices follow each other."""
+        if StreamProduct(call).has_row_tiles:
+            return {}
+        return {("data_in_0", 1): 1, ("data_out_0", 1): 1}
+
+    def operations(self, call: Call) -> int:
+        """Two for each multiply-accumulate."""
+        return 2 * call.result.elements * call.operands["data_in_0"].shape[-1]
+
+    def examples(self) -> list[Example]:
+        """Two streams, one transposed, one shared by heads; a constant on either side."""
+        right, left = example_values(5, 3, seed=1), example_values(3, 4, seed=1)
+        rows, keys = example_values(3, 4, 5), example_values(3, 6, 5, seed=1)
+        heads, shared = example_values(3, 2, 2, 3, 4), example_values(3, 2, 1, 4, 3, seed=1)
+        matrices = example_values(2, 5, 3, seed=1)
+        tokens = example_values(3, 3, 2, 4), example_values(3, 4, 2, 4, seed=1)
+        return [
+            (Apply(lambda x, y: x @ y.transpose(-1, -2)), (rows, keys)),
+            (Apply(torch.matmul), (heads, shared)),
+            (
+                Apply(lambda q, k: q.transpose(1, 2) @ k.permute(0, 2, 3, 1)),
+                tokens,
+            ),
+            (Apply(torch.matmul, right), (example_values(2, 4, 5),)),
+            (Apply(lambda x, w: w @ x, left), (example_values(2, 4, 5),)),
+            (Apply(torch.matmul, matrices), (example_values(3, 2, 4, 5),)),
+            (Apply(lambda x, w: w.mT @ x, matrices), (example_values(3, 2, 5, 4),)),
+        ]

@@ -1,0 +1,1 @@
+"""Reductions along dimensions, running ones, and orders of elements."""

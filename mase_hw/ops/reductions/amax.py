@@ -1,0 +1,29 @@
+"""Largest element over dimensions (torch.amax)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops.reductions._reduce import Accumulation
+
+
+class Amax(Accumulation):
+    """`y = cast(max x)`."""
+
+    name: ClassVar[str] = "amax"
+    selects: ClassVar[bool] = True
+    targets: ClassVar[tuple[str, ...]] = ("aten.amax.default",)
+    maximum: ClassVar[bool] = True
+    keeps_format: ClassVar[bool] = True
+
+    def divisor(self, call: Call) -> int:
+        """One."""
+        return 1
+
+    def examples(self) -> list[Example]:
+        """Over lanes, and over an image's pixels."""
+        return [
+            (Apply(lambda x: x.amax(-1)), (example_values(2, 3, 7),)),
+            (Apply(lambda x: x.amax((2, 3), keepdim=True)), (example_values(2, 5, 3, 2),)),
+        ]

@@ -1,0 +1,24 @@
+"""Whether one element along dimensions holds (torch.any)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops.comparison._masks import Quantifier
+
+_aten = torch.ops.aten
+
+
+class AnyTrue(Quantifier):
+    """The largest truth."""
+
+    name: ClassVar[str] = "any"
+    targets: ClassVar[tuple[str, ...]] = ("aten.any.dim", "aten.any.dims")
+    function: ClassVar[Callable[..., Any]] = torch.any
+
+    def reduced(self, data: Any, dims: list[int], keeps: bool) -> Any:
+        """Return the largest."""
+        return _aten.amax.default(data, dims, keeps)

@@ -1,0 +1,65 @@
+"""Index of the largest element along a dimension (torch.argmax); the first of equals.
+
+The result is a whole number without sign, of as many bits as the largest index takes.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.cells import Netlist
+from mase_hw.cells.argmax import Argmax as ArgmaxCell
+from mase_hw.formats import Format, make_format
+from mase_hw.formats.fixed import MIN_WIDTH_BITS
+from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops.reductions._reduce import Reduction
+
+
+class Argmax(Reduction):
+    """`y = min { i : x[i] = max x }`."""
+
+    name: ClassVar[str] = "argmax"
+    selects: ClassVar[bool] = True
+    targets: ClassVar[tuple[str, ...]] = ("aten.argmax.default",)
+    casts: ClassVar[bool] = False
+
+    def result_format(self, call: Call) -> Format | None:
+        """Enough bits for the largest index."""
+        shape = call.operands["data_in_0"].shape or (1,)
+        size = max(shape[dim] for dim in self.dims(call))
+        width = max(MIN_WIDTH_BITS, (size - 1).bit_length())
+        return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
+
+    def reference(self, call: Call) -> Reference:
+        """Return codes -> indices."""
+        (dim,) = self.dims(call)
+        shape = call.result.shape
+
+        def compute(codes: Tensor) -> Tensor:
+            moved = codes.movedim(dim, -1)
+            size = moved.shape[-1]
+            largest = moved == moved.amax(-1, keepdim=True)
+            indices = torch.where(largest, torch.arange(size), size)
+            return indices.amin(-1).reshape(-1, *shape[1:])
+
+        return compute
+
+    def hardware(self, call: Call) -> Netlist:
+        """Return one cell."""
+        data, run = call.operands["data_in_0"], self.run(call)
+        lanes, index = data.parallelism[1], call.result.quantized.encoding
+        row = run.row if lanes > 1 else 0
+        cell = ArgmaxCell(
+            data.quantized.encoding, lanes, index.width, row, run.terms, run.inner, data.beats
+        )
+        return Netlist.single(call.ports, cell)
+
+    def examples(self) -> list[Example]:
+        """Over lanes, and over rows."""
+        return [
+            (Apply(lambda x: x.argmax(1)), (example_values(2, 10),)),
+            (Apply(lambda x: x.argmax(1, keepdim=True)), (example_values(2, 3, 4),)),
+        ]

@@ -1,0 +1,29 @@
+"""The largest of all elements up to each, along a dimension (torch.cummax)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops.reductions._running import Running
+
+
+class Cummax(Running):
+    """The maxima; their indices have no hardware."""
+
+    name: ClassVar[str] = "cummax"
+    targets: ClassVar[tuple[str, ...]] = ("aten.cummax.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the maxima."""
+        return self.running(call, operands["data_in_0"], torch.ops.aten.maximum.default)
+
+    def examples(self) -> list[Example]:
+        """Rows; another dimension."""
+        return [
+            (Apply(lambda x: torch.cummax(x, -1)[0]), (example_values(2, 5),)),
+            (Apply(lambda x: torch.cummax(x, 1)[0]), (example_values(2, 4, 2),)),
+        ]

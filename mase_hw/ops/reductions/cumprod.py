@@ -1,0 +1,26 @@
+"""The product of all elements up to each, along a dimension (torch.cumprod), each rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops.reductions._running import Running
+
+
+class Cumprod(Running):
+    """Products of products of neighbours."""
+
+    name: ClassVar[str] = "cumprod"
+    targets: ClassVar[tuple[str, ...]] = ("aten.cumprod.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the products."""
+        return self.running(call, operands["data_in_0"], torch.ops.aten.mul.Tensor)
+
+    def examples(self) -> list[Example]:
+        """Rows."""
+        return [(Apply(lambda x: (x * 1.5).cumprod(-1)), (example_values(2, 5),))]

@@ -1,0 +1,34 @@
+"""Standard deviation over dimensions (torch.std): the root of the variance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+from mase_hw.ops.reductions.variance import variance, variance_problems
+
+_aten = torch.ops.aten
+
+
+class StandardDeviation(Composite):
+    """Means, squares and the root are rounded each."""
+
+    name: ClassVar[str] = "standard_deviation"
+    targets: ClassVar[tuple[str, ...]] = ("aten.std.correction", "aten.std.dim")
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return the root."""
+        found = variance(call, operands["data_in_0"])
+        return None if found is None else [_aten.sqrt.default(found[0])]
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse what a variance refuses."""
+        return variance_problems(call) or super().problems(call)
+
+    def examples(self) -> list[Example]:
+        """Over rows."""
+        return [(Apply(lambda x: x.std(1)), (example_values(2, 5, 3),))]

@@ -1,0 +1,1 @@
+"""The canonical graph: what a captured model becomes before its numbers are chosen."""

@@ -1,0 +1,129 @@
+"""Nodes that are written with calls of other torch operators, recorded."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+from torch.fx import Node, Proxy
+from torch.fx.node import map_aggregate
+from torch.fx.proxy import GraphAppendingTracer
+
+from mase_hw.graph.calls import tensor_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata, update
+from mase_hw.graph.rebuild import set_tensor
+from mase_hw.ops import Call, TensorSpec, operator_for
+from mase_hw.passes._insert import unique_name
+
+
+def rewrite(
+    mg: MaseGraph,
+    node: Node,
+    call: Call,
+    write: Callable[[Mapping[str, Any]], Sequence[Any] | None],
+    inputs: Mapping[str, Node] | None = None,
+) -> bool:
+    """Replace a node, in place, by what `write` records; return whether it was.
+
+    Args:
+        mg: the graph.
+        node: one of its nodes.
+        call: the node's call.
+        write: takes what stands for each tensor operand and returns every result, None to leave the
+            node as it is.
+        inputs: nodes that stand for operands instead, or besides.
+    """
+    given = dict(tensor_arguments(node, call.operator.operand_names))
+    return rewrite_from(mg, node, call.results, write, {**given, **(inputs or {})})
+
+
+def rewrite_from(
+    mg: MaseGraph,
+    node: Node,
+    specs: Mapping[str, TensorSpec],
+    write: Callable[[Mapping[str, Any]], Sequence[Any] | None],
+    inputs: Mapping[str, Node | float],
+) -> bool:
+    """Replace a node as `rewrite` does, with or without an operator.
+
+    Args:
+        mg: the graph.
+        node: one of its nodes.
+        specs: of its results.
+        write: takes what stands for each input and returns every result, or None.
+        inputs: nodes and numbers by name.
+    """
+    before = set(mg.fx_graph.nodes)
+    with mg.fx_graph.inserting_before(node):
+        results = write(_proxies(mg, inputs))
+    made = [item for item in mg.nodes if item not in before]
+    if results is None or _last_read(node) >= len(results):
+        for item in reversed(made):
+            mg.fx_graph.erase_node(item)
+        return False
+    known = metadata(node)
+    taken = {item.name for item in mg.nodes} - {item.name for item in made}
+    nodes = [item.node for item in results]
+    for item in made:
+        kind = operator_for(item.target)
+        stem = f"{node.name}_{kind.name if kind else item.name}"
+        item.name = unique_name(stem, list(taken))
+        taken.add(item.name)
+        item.meta["mase"] = MaseMetadata(known.module_path, known.source, fills=known.fills)
+        _store_constants(mg, item)
+    for index, new in enumerate(nodes):
+        result = CommonMetadata(None, {}, {"data_out_0": specs[f"data_out_{index}"]})
+        update(new, common=result)
+    for old, new in _replacements(node, nodes):
+        name = old.name
+        old.replace_all_uses_with(new)
+        mg.fx_graph.erase_node(old)
+        new.name = name
+    return True
+
+
+def _store_constants(mg: MaseGraph, node: Node) -> None:
+    """Make buffers of the tensors among a node's arguments."""
+
+    def stored(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        name = unique_name(f"{node.name}_constant", [item.name for item in mg.nodes])
+        set_tensor(mg.model, name, value)
+        with mg.fx_graph.inserting_before(node):
+            read = mg.fx_graph.create_node("get_attr", name, name=name)
+        read.meta["mase"] = metadata(node)
+        return read
+
+    node.args = map_aggregate(node.args, stored)
+
+
+def _last_read(node: Node) -> int:
+    """Return the last of several results that is read."""
+    indices = [user.args[1] for user in node.users if user.target is operator.getitem]
+    return max((index for index in indices if isinstance(index, int)), default=0)
+
+
+def _proxies(mg: MaseGraph, inputs: Mapping[str, Node | float]) -> dict[str, Any]:
+    """Return what records calls on each tensor; a Python number is itself."""
+    tracer = GraphAppendingTracer(mg.fx_graph)
+    return {
+        name: Proxy(value, tracer) if isinstance(value, Node) else value
+        for name, value in inputs.items()
+    }
+
+
+def _replacements(node: Node, results: Sequence[Node]) -> Iterable[tuple[Node, Node]]:
+    """Yield (old node, new node); a node of several results itself comes last, unused."""
+    readers = [user for user in node.users if user.target is operator.getitem]
+    if not readers:
+        return [(node, results[0])]
+    first: dict[int, Node] = {}
+    pairs = []
+    for reader in readers:
+        index = int(reader.args[1])  # type: ignore[arg-type]
+        pairs.append((reader, first.setdefault(index, results[index])))
+    return pairs

@@ -1,0 +1,280 @@
+"""Folding passes: constant expressions become buffers, affine nodes merge into their producer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Interpreter, Node
+
+from mase_hw.errors import FormatError
+from mase_hw.formats import Format, format_class
+from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
+from mase_hw.graph.calls import spec_of, tensor_arguments
+from mase_hw.graph.metadata import CommonMetadata
+from mase_hw.graph.rebuild import own_copy, set_tensor
+from mase_hw.ops import Call, Operator
+from mase_hw.passes.canonical.remove_identity import erase_node
+from mase_hw.passes.configuration import Configuration
+
+PassArgs = Mapping[str, Any] | None
+
+
+def fold_constants_transform_pass(
+    mg: MaseGraph, pass_args: PassArgs = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Evaluate every node whose operands are all constant and keep the result as a buffer.
+
+    A parameter that is only seen in another shape or order, as `weight.t()`, stays a parameter,
+    unless something else reads it, too.
+
+    Args:
+        mg: the graph.
+        pass_args: `parameters` false leaves what depends on a parameter alone, so that training
+            still reaches the parameter; true when not given.
+
+    Returns:
+        A new graph, and `{"folded": [names of the nodes that became buffers]}`.
+    """
+    mg = mg.copy()
+    parameters = bool((pass_args or {}).get("parameters", True))
+    values = _constant_values(mg, parameters)
+    folded = []
+    read = {
+        node: value
+        for node, value in values.items()
+        if isinstance(value, Tensor) and any(user not in values for user in node.users)
+    }
+    for node, value in read.items():
+        if node.op == "call_function":
+            _replace_by_constant(mg, node, value, _seen_parameter(node, value, values, read))
+            folded.append(node.name)
+    for node in reversed(mg.fx_graph.nodes):
+        if node in values and not node.users:
+            mg.fx_graph.erase_node(node)
+    mg.recompile()
+    return mg, {"folded": folded}
+
+
+def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Any]:
+    interpreter = Interpreter(mg.model)
+    values: dict[Node, Any] = {}
+    with torch.no_grad():
+        for node in mg.nodes:
+            if node.op == "get_attr":
+                constant = mg.constant(node)
+                if parameters or not isinstance(constant, nn.Parameter):
+                    values[node] = constant
+            elif _is_constant(node, values):
+                interpreter.env = values
+                values[node] = interpreter.run_node(node)
+    return values
+
+
+def _is_constant(node: Node, values: Mapping[Node, Any]) -> bool:
+    return (
+        node.op == "call_function"
+        and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
+        and all(operand in values for operand in node.all_input_nodes)
+    )
+
+
+def _seen_parameter(
+    node: Node, value: Tensor, values: Mapping[Node, Any], read: Mapping[Node, Tensor]
+) -> Node | None:
+    """Return the node of the parameter whose elements `value` shows, all of them and alone."""
+    memory = value.untyped_storage().data_ptr()
+    if [item.untyped_storage().data_ptr() for item in read.values()].count(memory) > 1:
+        return None
+    for source, parameter in values.items():
+        if source.op == "get_attr" and isinstance(parameter, nn.Parameter):
+            shared = parameter.untyped_storage().data_ptr() == memory
+            if shared and parameter.numel() == value.numel() and _is_dense(value):
+                return source
+    return None
+
+
+def _is_dense(value: Tensor) -> bool:
+    """Return whether a tensor holds each element of a stretch of memory once, in any order."""
+    dense = 1
+    for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
+        if size > 1 and stride != dense:
+            return False
+        dense *= size
+    return True
+
+
+def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: Node | None) -> None:
+    """Put a buffer in a node's place, or a parameter that shows the elements of one."""
+    # A name of a module's own, as `to`, is no buffer's.
+    target = f"folded.{node.name}{'_value' if hasattr(nn.Module, node.name) else ''}"
+    held = own_copy(value.detach())
+    if parameter is not None:
+        held = nn.Parameter(held, requires_grad=mg.constant(parameter).requires_grad)
+    set_tensor(mg.model, target, held)
+    known = metadata(node)
+    with mg.fx_graph.inserting_before(node):
+        constant = mg.fx_graph.get_attr(target)
+    constant.meta["mase"] = MaseMetadata(
+        known.module_path,
+        known.source,
+        CommonMetadata(None, {}, {"data_out_0": spec_of(value)}) if known.common else None,
+        pruned=parameter is not None and metadata(parameter).pruned,
+    )
+    node.replace_all_uses_with(constant)
+
+
+def fold_into_producer_transform_pass(
+    mg: MaseGraph, pass_args: PassArgs = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Merge nodes into the constants of the node before them, where their operator knows how.
+
+    A node merges when it is the only user of its producer's result, and where the producer's
+    weights are not to be rounded to a few values, as signs or powers of two: its factors would be
+    lost with what is rounded away, and another function than the model's be left. Nor does it where
+    the weights are values of their format as they are, because the model rounds them itself.
+
+    Args:
+        mg: the graph, with common metadata.
+        pass_args: `config`, the number formats that the graph is to have, or the space of a search
+            for them; without it every node merges, and a later quantization refuses such formats.
+
+    Returns:
+        A new graph, and `{"folded": {node: producer}}`.
+    """
+    mg = mg.copy()
+    folded: dict[str, str] = {}
+    given = (pass_args or {}).get("config")
+    config = None if given is None else Configuration.parse(given)
+    for node in mg.nodes:
+        producer = _foldable_producer(node)
+        if producer is None:
+            continue
+        call, before = mg.call(node), mg.call(producer)
+        if config is not None and not _takes_factors(config, producer, before):
+            continue
+        constants = call.operator.fold(call, before)
+        if constants is None:
+            continue
+        _set_constants(mg, producer, before, constants, node)
+        update(producer, folded=True)
+        node.replace_all_uses_with(producer)
+        erase_node(mg, node)
+        folded[node.name] = producer.name
+    _drop_unused_constants(mg)
+    mg.recompile()
+    return mg, {"folded": folded}
+
+
+def _takes_factors(config: Configuration, node: Node, call: Call) -> bool:
+    """Return whether every format that a node's weights may get takes factors."""
+    entry = config.for_node(node.name, common(node).operator)
+    names = entry.get("weight_name") or entry.get("name")
+    widths = entry.get("weight_width", entry.get("data_in_width"))
+    known: list[Mapping[str, Any]] = [{"width": width} for width in _choices(widths, int)]
+    classes = [format_class(str(name)) for name in _choices(names, str)]
+    if not all(cls.takes_factors(fields) for cls in classes for fields in known or [{}]):
+        return False
+    weight = call.constants.get("weight")
+    return weight is None or not any(_holds(cls, entry, weight) for cls in classes)
+
+
+def _holds(cls: type[Format], entry: Mapping[str, Any], weight: Tensor) -> bool:
+    """Return whether weights are values of a format already, so that rounding leaves them."""
+    keys = {key: f"weight_{key}" for key in cls.field_names()}
+    fields = {key: entry[word] for key, word in keys.items() if word in entry}
+    if not fields or any(isinstance(value, Mapping | list | tuple) for value in fields.values()):
+        return False
+    try:
+        number = cls.fit_values(weight, **fields)
+    except FormatError:
+        # Quantization says so, and where.
+        return False
+    return bool(torch.equal(number.round_values(weight), weight))
+
+
+def _choices(value: Any, kind: type) -> list[Any]:
+    """Return the values of a key: one, or those that a space names."""
+    if isinstance(value, Mapping):
+        return [item for inner in value.values() for item in _choices(inner, kind)]
+    if isinstance(value, list | tuple):
+        return [item for inner in value for item in _choices(inner, kind)]
+    return [value] if isinstance(value, kind) and not isinstance(value, bool) else []
+
+
+def _foldable_producer(node: Node) -> Node | None:
+    if node.op != "call_function" or common(node).operator is None:
+        return None
+    streams = [operand for operand in node.all_input_nodes if operand.op != "get_attr"]
+    if len(streams) != 1 or len(streams[0].users) != 1:
+        return None
+    producer = streams[0]
+    if producer.op != "call_function" or common(producer).operator is None:
+        return None
+    if metadata(node).declared or metadata(producer).declared:
+        # The layer rounds its weights as they are.
+        return None
+    return producer
+
+
+def _set_constants(
+    mg: MaseGraph, node: Node, call: Call, constants: Mapping[str, Tensor], folded: Node
+) -> None:
+    """Give a node new constant operands, as parameters where its old ones were, or the folded."""
+    old = [
+        operand
+        for item in (node, folded)
+        for operand in item.all_input_nodes
+        if operand.op == "get_attr"
+    ]
+    trained = any(isinstance(mg.constant(operand), nn.Parameter) for operand in old)
+    pruned = {
+        name: metadata(value).pruned
+        for name, value in tensor_arguments(node, call.operator.operand_names)
+        if isinstance(value, Node)
+    }
+    dtype = mg.constant(old[0]).dtype if old else torch.get_default_dtype()
+    operands = dict(common(node).operands)
+    for operand, value in constants.items():
+        tensor = value.detach().to(dtype).clone()
+        target = f"{node.name}_{operand}_folded"
+        set_tensor(mg.model, target, nn.Parameter(tensor) if trained else tensor)
+        with mg.fx_graph.inserting_before(node):
+            constant = mg.fx_graph.get_attr(target)
+        spec = spec_of(tensor)
+        known = metadata(node)
+        constant.meta["mase"] = MaseMetadata(
+            known.module_path,
+            known.source,
+            CommonMetadata(None, {}, {"data_out_0": spec}),
+            pruned=pruned.get(operand, False),
+        )
+        _set_argument(node, call.operator, operand, constant)
+        previous = operands.get(operand)
+        operands[operand] = spec if previous is None else spec.with_format(previous.format)
+    known_common = common(node)
+    update(node, common=replace(known_common, operands=operands))
+
+
+def _set_argument(node: Node, operator: Operator, operand: str, value: Node) -> None:
+    """Set the argument that becomes `operand`, filling in defaults before it."""
+    target: Any = node.target
+    args = list(node.args)
+    for position, argument in enumerate(target._schema.arguments):
+        if position == len(args):
+            args.append(node.kwargs.get(argument.name, argument.default_value))
+        if operator.operand_names.get(argument.name, argument.name) == operand:
+            args[position] = value
+            names = [item.name for item in target._schema.arguments[: len(args)]]
+            node.args = tuple(args)
+            node.kwargs = {key: item for key, item in node.kwargs.items() if key not in names}
+            return
+
+
+def _drop_unused_constants(mg: MaseGraph) -> None:
+    for node in reversed(mg.fx_graph.nodes):
+        if node.op == "get_attr" and not node.users:
+            erase_node(mg, node)

@@ -1,0 +1,263 @@
+"""Raise the masks of attention to which keys count, as an input says, and a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Interpreter, Node
+
+from mase_hw.graph import MaseGraph
+from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.metadata import common
+from mase_hw.ops import EXCLUDED, Mask, Masking, Operator, maskings, operator_for, scaling
+from mase_hw.passes.canonical._rewrite import rewrite
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+
+# A mask is computed of few nodes.
+_LARGEST = 64
+_RANDOM_PROBES = 32
+_ELEMENTS_AT_ONCE = 1 << 22
+
+
+def raise_masks_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Say of every attention which keys an input leaves out, and which a constant does.
+
+    A mask that is computed for all queries and keys of an input `[batch, keys]`, however it is
+    spelled, is tried on inputs: where it is a constant one in which the keys are left out that are
+    zero in the input, or those that are not, `Operator.masked` writes the node with both. So it
+    does for scores to which such a mask, or a constant one, is added, or that are filled where it
+    is not. A query that sees no key at all has zeros for a result.
+
+    Args:
+        mg: a graph with common metadata, constants folded.
+        pass_args: none are known.
+
+    Returns:
+        The graph, with common metadata, and `{"raised": names of the nodes}`.
+    """
+    mg = mg.copy()
+    masks = _Masks(mg)
+    raised = [
+        node.name
+        for node in list(mg.nodes)
+        if node.op == "call_function"
+        and (operator := operator_for(node.target)) is not None
+        and _raise(mg, node, operator, masks)
+    ]
+    if not raised:
+        return mg, {"raised": raised}
+    mg.fx_graph.eliminate_dead_code()
+    mg.recompile()
+    return add_common_metadata_analysis_pass(mg, {})[0], {"raised": raised}
+
+
+def _raise(mg: MaseGraph, node: Node, operator: Operator, masks: _Masks) -> bool:
+    """Write a node with its mask, if it has one; return whether it has."""
+    found, scale = None, 1.0
+    inputs: dict[str, Node] = {}
+    if operator.mask_argument is not None:
+        given = aten_arguments(node).get(operator.mask_argument)
+        if isinstance(given, Node) and given.op != "get_attr":
+            found = masks.of(given)
+    elif operator.masked_argument is not None:
+        masked = masks.on(aten_arguments(node)[operator.masked_argument])
+        if masked is not None:
+            scores, found = masked
+            scaled = scaling(scores.target, list(aten_arguments(scores).values()))
+            scores, scale = scaled or (scores, 1.0)
+            name = operator.masked_argument
+            inputs[operator.operand_names.get(name, name)] = scores
+    if found is None:
+        return False
+    mask, call = found, mg.call(node)
+    if mask.kept is not None:
+        inputs["kept"] = mask.kept
+
+    def write(operands: Mapping[str, Any]) -> list[Any] | None:
+        known = Mask(operands.get("kept"), mask.seen, mask.bias, mask.turned)
+        result = operator.masked(call, operands, known, scale)
+        return None if result is None else [result]
+
+    return rewrite(mg, node, call, write, inputs)
+
+
+class _Masks:
+    """The masks of a graph, each taken apart once."""
+
+    def __init__(self, mg: MaseGraph) -> None:
+        self._mg = mg
+        self._known: dict[tuple[Node, bool], Mask | None] = {}
+
+    def is_excluded(self, value: Any) -> bool:
+        """Return whether a score of this value is left out."""
+        if isinstance(value, Node):
+            if value.op != "get_attr" or self._mg.constant(value).numel() != 1:
+                return False
+            value = float(self._mg.constant(value))
+        return isinstance(value, int | float) and value <= EXCLUDED
+
+    def on(self, data: Any) -> tuple[Node, Mask] | None:
+        """Return scores and their mask, where scores are masked, once or again."""
+        if not isinstance(data, Node) or data.op != "call_function":
+            return None
+        for masking in maskings(data.target, list(aten_arguments(data).values())):
+            mask = self._put_on(masking)
+            if mask is None:
+                continue
+            deeper = None if mask.bias is not None else self.on(masking.scores)
+            both = None if deeper is None else mask.with_mask(deeper[1])
+            return (masking.scores, mask) if deeper is None or both is None else (deeper[0], both)
+        return None
+
+    def _put_on(self, masking: Masking) -> Mask | None:
+        """Return the mask that is put on scores; None for what is none."""
+        nodes = (masking.scores, masking.mask)
+        if any(not isinstance(item, Node) for item in nodes) or masking.scores.op == "get_attr":
+            return None
+        if masking.value is not None and not self.is_excluded(masking.value):
+            return None
+        mask = self.of(masking.mask, negated=masking.negated)
+        if mask is None or (masking.value is None and mask.kept is None and mask.seen is None):
+            return None
+        return mask
+
+    def of(self, node: Node, *, negated: bool = False) -> Mask | None:
+        """Return what a mask is made of; None for what is none.
+
+        Args:
+            node: boolean, or what is added to scores.
+            negated: true for a boolean one that is true where nothing is seen.
+        """
+        key = (node, negated)
+        if key not in self._known:
+            self._known[key] = self._apart(node, negated)
+        return self._known[key]
+
+    def _apart(self, node: Node, negated: bool) -> Mask | None:
+        if node.op == "get_attr":
+            value = self._mg.constant(node)
+            return _parts(value, negated) if value.dim() else None
+        inside = _ancestors(node)
+        if inside is None or len(common(node).results) != 1:
+            return None
+        keys = common(node).results["data_out_0"].shape[-1:]
+        for source in self._mg.nodes:
+            if source in inside and source.op != "get_attr":
+                shape = common(source).results["data_out_0"].shape
+                if len(shape) == 2 and shape[1:] == keys:
+                    found = self._tried(node, source, inside, negated)
+                    if found is not None:
+                        return found
+        return None
+
+    def _tried(self, node: Node, source: Node, inside: set[Node], negated: bool) -> Mask | None:
+        """Return the parts of a mask of what `source` computes, as it is on inputs of all kinds."""
+        spec = common(source).results["data_out_0"]
+        probes = _probes(spec.shape[1])
+        # Of any number, or where that is none, of ones and zeros; or those turned.
+        for turned in (False, True):
+            for given in (probes, probes.clamp(max=1)):
+                rows = given.to(getattr(torch, spec.dtype))
+                found = self._tried_on(node, source, inside, negated, rows, turned)
+                if found is not None:
+                    return found
+        return None
+
+    def _tried_on(
+        self,
+        node: Node,
+        source: Node,
+        inside: set[Node],
+        negated: bool,
+        probes: Tensor,
+        turned: bool,
+    ) -> Mask | None:
+        order = [item for item in self._mg.nodes if item in inside]
+
+        def compute(rows: Tensor) -> Tensor:
+            values = _evaluated(self._mg, order, source, rows, node)
+            return values.expand(len(rows), *values.shape[1:])
+
+        try:
+            everything = probes[:1] * (not turned)
+            first = _parts(compute(everything)[0], negated)
+            if first is None:
+                return None
+            step = max(1, _ELEMENTS_AT_ONCE // max(1, common(node).results["data_out_0"].elements))
+            for part in torch.split(probes, step):
+                rows = (part == 0).to(part.dtype) if turned else part
+                if not _follows(compute(rows), part, first, negated):
+                    return None
+        except (RuntimeError, KeyError, IndexError, TypeError):
+            # It depends on something else, or does not take any batch.
+            return None
+        return Mask(source, first.seen, first.bias, turned)
+
+
+def _ancestors(node: Node) -> set[Node] | None:
+    """Return what a node is computed of, itself too; None where that is no mask."""
+    found, waiting = {node}, [node]
+    while waiting:
+        for item in waiting.pop().all_input_nodes:
+            if item not in found:
+                found.add(item)
+                waiting.append(item)
+        if len(found) > _LARGEST:
+            return None
+    return found if any(item.op == "placeholder" for item in found) else None
+
+
+def _probes(keys: int) -> Tensor:
+    """Return inputs `[probes, keys]`: all keys, none, each alone, all but each, and random ones."""
+    random = torch.randint(0, 4, (_RANDOM_PROBES, keys), generator=torch.Generator().manual_seed(0))
+    one = torch.eye(keys, dtype=torch.int64)
+    return torch.cat([torch.ones(1, keys, dtype=torch.int64), one * 0, one, 1 - one, random])
+
+
+def _evaluated(
+    mg: MaseGraph, order: list[Node], source: Node, rows: Tensor, result: Node
+) -> Tensor:
+    interpreter = Interpreter(mg.model)
+    values: dict[Node, Any] = {source: rows}
+    with torch.no_grad():
+        for item in order:
+            if item.op == "get_attr":
+                values[item] = mg.constant(item)
+            elif item.op == "call_function" and item is not source:
+                if not all(given in values for given in item.all_input_nodes):
+                    continue
+                interpreter.env = values
+                values[item] = interpreter.run_node(item)
+    found: Tensor = values[result]
+    return found
+
+
+def _parts(value: Tensor, negated: bool) -> Mask | None:
+    """Return what a mask `[..., queries, keys]` of one inference is made of."""
+    if value.dtype is torch.bool:
+        seen = ~value if negated else value
+        return Mask(None, None if bool(seen.all()) else seen, None)
+    if negated or not value.is_floating_point():
+        return None
+    seen = value > EXCLUDED
+    bias = torch.where(seen, value, 0.0)
+    return Mask(None, None if bool(seen.all()) else seen, bias if bool(bias.any()) else None)
+
+
+def _follows(values: Tensor, rows: Tensor, first: Mask, negated: bool) -> bool:
+    """Return whether masks are the first one, without the keys that are zero in each row."""
+    kept = (rows != 0).reshape(len(rows), *[1] * (values.dim() - 2), -1)
+    seen = kept if first.seen is None else kept & first.seen
+    if values.dtype is torch.bool:
+        return torch.equal(values ^ negated, seen.expand_as(values))
+    if not torch.equal(values > EXCLUDED, seen.expand_as(values)):
+        return False
+    bias = torch.zeros(()) if first.bias is None else first.bias
+    return torch.equal(
+        torch.where(seen, values, 0.0), torch.where(seen, bias.to(values), 0.0).expand_as(values)
+    )

@@ -1,0 +1,244 @@
+"""Raise compositions of ATen operators to the one operator that they mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.graph import MaseGraph, metadata, update
+from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.encoding import decode_target
+from mase_hw.graph.source import location_of_error
+from mase_hw.ops import ANY_NUMBER, Operator, operator_for, operators
+from mase_hw.passes._insert import unique_name
+
+PROBE_SHAPE = (2, 3)
+# Constants that are equal in float32 are the same number.
+NUMBER_TOLERANCE = 2.0**-23
+
+
+@dataclass(frozen=True)
+class _Composition:
+    """What means one operator.
+
+    Attributes:
+        root: the node of a captured graph that computes the result.
+        size: how many nodes it takes.
+    """
+
+    operator: Operator
+    arguments: Mapping[str, Any]
+    root: Node
+    size: int
+
+
+@dataclass(frozen=True)
+class _Match:
+    """Nodes that compute a composition, in any order, and the operand that they take.
+
+    Attributes:
+        number: what stands for any number, None where nothing does.
+    """
+
+    operand: Node | None
+    nodes: tuple[Node, ...]
+    number: float | None = None
+
+
+def raise_patterns_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Replace every occurrence of one of an operator's `patterns` by the operator.
+
+    Larger compositions come first. A value inside that something else reads, too, keeps the
+    composition as it is.
+
+    Args:
+        mg: the graph.
+        pass_args: none are known.
+
+    Returns:
+        The graph, and `{"raised": names of the nodes that were put in}`.
+    """
+    mg = mg.copy()
+    raised: list[str] = []
+    # What was raised may be part of another composition, but not for ever.
+    for _ in _compositions():
+        found = [name for item in _compositions() for name in _raise(mg, item)]
+        raised += found
+        if not found:
+            break
+    mg.recompile()
+    return mg, {"raised": raised}
+
+
+def _raise(mg: MaseGraph, composition: _Composition) -> list[str]:
+    """Put in the operator wherever the composition occurs; return the names of the nodes."""
+    raised = []
+    gone: set[Node] = set()
+    for node in reversed(list(mg.nodes)):
+        if node.target is not composition.root.target or node in gone:
+            continue
+        for match in _matches(composition.root, node, _Match(None, ())):
+            if match.operand is not None and _is_closed(match.nodes, node):
+                gone |= set(match.nodes)
+                raised.append(_replace(mg, composition, match, node).name)
+                break
+    return raised
+
+
+@cache
+def _compositions() -> tuple[_Composition, ...]:
+    """Return the compositions of all operators, the largest first."""
+    chosen = list(operators().values())
+    try:
+        found = _captured(chosen)
+    except Exception:
+        # One by one, for the name of the operator at fault.
+        found = [composition for operator in chosen for composition in _captured_alone(operator)]
+    return tuple(sorted(found, key=lambda item: -item.size))
+
+
+def _captured(chosen: Sequence[Operator]) -> list[_Composition]:
+    """Return the compositions of some operators, from one graph: faster than a graph for each."""
+    owners: list[tuple[Operator, Mapping[str, Any]]] = []
+
+    def compute(x: Tensor) -> list[Tensor]:
+        results = []
+        for operator in chosen:
+            for spelling in operator.patterns(x):
+                result, arguments = spelling if isinstance(spelling, tuple) else (spelling, {})
+                results.append(result)
+                owners.append((operator, arguments))
+        return results
+
+    graph = make_fx(compute, pre_dispatch=True)(torch.ones(PROBE_SHAPE)).graph
+    roots: Any = next(node for node in graph.nodes if node.op == "output").args[0]
+    if any(root.op != "call_function" for root in roots):
+        raise UnsupportedError("one of them computes nothing")
+    return [
+        _Composition(operator, arguments, root, len(_calls(root)))
+        for (operator, arguments), root in zip(owners, roots, strict=True)
+        # The operator alone would be raised to itself.
+        if str(root.target) != operator.targets[0] or len(_calls(root)) > 1
+    ]
+
+
+def _captured_alone(operator: Operator) -> list[_Composition]:
+    try:
+        return _captured([operator])
+    except Exception as error:
+        raise UnsupportedError(
+            f"the patterns of operator {operator.name} cannot be captured: {error} "
+            f"(at {location_of_error(error)}); allowed are compositions of torch operators on one "
+            "tensor"
+        ) from error
+
+
+def _calls(root: Node) -> set[Node]:
+    found: set[Node] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.op == "call_function" and node not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
+
+
+def _matches(pattern: Any, value: Any, known: _Match) -> Iterator[_Match]:
+    """Yield every way in which `value` computes `pattern`, beyond what is known already."""
+    if isinstance(pattern, Node):
+        if not isinstance(value, Node):
+            return
+        if pattern.op == "placeholder":
+            if known.operand in (None, value):
+                yield replace(known, operand=value)
+        elif value.op == "call_function" and value.target is pattern.target:
+            inside = replace(known, nodes=(*known.nodes, value))
+            expected, given = aten_arguments(pattern), aten_arguments(value)
+            orders = [list(given.values())]
+            if _commutes(value.target) and given.get("alpha", 1) == 1:
+                first, second, *rest = orders[0]
+                orders.append([second, first, *rest])
+            for order in orders:
+                yield from _matches_all(list(expected.values()), order, inside)
+    elif isinstance(pattern, list | tuple):
+        if isinstance(value, list | tuple) and len(pattern) == len(value):
+            yield from _matches_all(pattern, value, known)
+    elif pattern == ANY_NUMBER and type(value) in (int, float):
+        if known.number in (None, value):
+            yield replace(known, number=value)
+    elif _equal(pattern, value):
+        yield known
+
+
+def _commutes(target: Any) -> bool:
+    operator = operator_for(target)
+    return operator is not None and operator.commutes
+
+
+def _matches_all(patterns: Sequence[Any], values: Sequence[Any], known: _Match) -> Iterator[_Match]:
+    if not patterns:
+        yield known
+        return
+    for match in _matches(patterns[0], values[0], known):
+        yield from _matches_all(patterns[1:], values[1:], match)
+
+
+def _equal(pattern: Any, value: Any) -> bool:
+    if {type(pattern), type(value)} <= {int, float}:
+        return math.isclose(pattern, value, rel_tol=NUMBER_TOLERANCE)
+    return type(pattern) is type(value) and bool(pattern == value)
+
+
+def _is_closed(nodes: Sequence[Node], root: Node) -> bool:
+    """Return true when nothing else reads what is computed inside."""
+    return all(user in nodes for node in nodes if node is not root for user in node.users)
+
+
+def _replace(mg: MaseGraph, composition: _Composition, match: _Match, result: Node) -> Node:
+    operator, known = composition.operator, metadata(result)
+    taken = _other_names(mg, match.nodes)
+    name = unique_name(_stem(mg, operator, known.module_path, match.nodes), taken)
+    assert match.operand is not None
+    with mg.fx_graph.inserting_before(result):
+        node = mg.fx_graph.create_node(
+            "call_function",
+            decode_target("call_function", operator.targets[0]),
+            (match.operand,),
+            {
+                name: match.number if value == ANY_NUMBER else value
+                for name, value in composition.arguments.items()
+            },
+        )
+    node.meta = dict(result.meta)
+    update(node, module_path=known.module_path, source=known.source, common=None)
+    result.replace_all_uses_with(node)
+    for inner in reversed(list(mg.fx_graph.nodes)):
+        if inner in match.nodes and not inner.users:
+            mg.fx_graph.erase_node(inner)
+    node.name = name
+    return node
+
+
+def _stem(mg: MaseGraph, operator: Operator, path: str, matched: Sequence[Node]) -> str:
+    """Return the module's name when the pattern is all it does, else with the operator's name."""
+    module = path.replace(".", "_")
+    alone = {node for node in mg.nodes if metadata(node).module_path == path} <= set(matched)
+    if alone and module.isidentifier():
+        return module
+    return f"{module}_{operator.name}" if module.isidentifier() else operator.name
+
+
+def _other_names(mg: MaseGraph, matched: Sequence[Node]) -> list[str]:
+    return [node.name for node in mg.nodes if node not in matched]

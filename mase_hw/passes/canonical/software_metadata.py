@@ -1,0 +1,182 @@
+"""`add_software_metadata_analysis_pass`: the values that every tensor takes on data."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from torch import Tensor
+from torch.fx import Node
+from torch.utils._pytree import tree_leaves
+
+from mase_hw.errors import ConfigError, DataError
+from mase_hw.graph import MaseGraph, SoftwareMetadata, ValueRange, update
+from mase_hw.graph.calls import constant_value, tensor_arguments
+from mase_hw.graph.shapes import run_with
+from mase_hw.ops import OPERAND_NAMES, operator_for
+
+
+@dataclass
+class _Observed:
+    """Running extremes of the finite values and counts of one tensor."""
+
+    minimum: float = float("inf")
+    maximum: float = float("-inf")
+    zeros: int = 0
+    elements: int = 0
+
+    def add(self, values: Tensor) -> None:
+        if not values.numel():
+            return
+        self.zeros += int((values == 0).sum())
+        self.elements += values.numel()
+        low, high = float(values.min()), float(values.max())
+        if not (isfinite(low) and isfinite(high)):
+            finite = values[values.isfinite()]
+            if not finite.numel():
+                return
+            low, high = float(finite.min()), float(finite.max())
+        self.minimum, self.maximum = min(self.minimum, low), max(self.maximum, high)
+
+    def add_all(self, values: Tensor) -> None:
+        """Add values that have to be finite: others make an extreme that is not."""
+        self.add(values)
+        if not bool(values.isfinite().all()):
+            self.minimum, self.maximum = float("-inf"), float("inf")
+
+    def range(self) -> ValueRange:
+        return ValueRange(self.minimum, self.maximum, self.zeros / self.elements)
+
+
+def add_software_metadata_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Run the float model and note minimum, maximum and sparsity of every operand and result.
+
+    Complex and empty tensors have no range. What a node computes may hold infinities and NaN, as
+    functions do at their poles and outside their domains: ranges are those of the finite values.
+    The range of an input that holds such, or of a tensor that holds nothing else, is not finite.
+    The batches of a graph that keeps a state are inferences one after another, from reset on.
+
+    Args:
+        mg: the graph.
+        pass_args: `data` is an iterable of batches, each a tensor, a tuple whose first members
+            are the inputs, or a dict by input name; the example inputs when not given.
+
+    Returns:
+        The graph, and `{"batches": number of batches seen}`, without empty ones.
+
+    Raises:
+        ConfigError: when there is no batch, or one that does not hold the inputs.
+        DataError: for inputs of another shape or kind, without elements, or with NaN.
+    """
+    data = (pass_args or {}).get("data")
+    data = batches_of([mg.example_inputs] if data is None else data)
+    observed: dict[Node, dict[str, _Observed]] = defaultdict(lambda: defaultdict(_Observed))
+    batches = 0
+    states: dict[str, Tensor] = {}
+
+    def observe(node: Node, value: Any) -> None:
+        _observe(observed, node, value)
+
+    for batch in data:
+        inputs = batch_inputs(mg, batch)
+        if all(value.numel() for value in inputs):
+            run_with(mg, inputs, observe, states)
+            batches += 1
+    if batches == 0:
+        raise ConfigError(
+            "data holds no batches with an example; give at least one. A generator that was run "
+            "before gives no more: a list or a loader does"
+        )
+    for order, node in enumerate(mg.nodes):
+        tensors = {**_operands(mg, node, observed), **observed[node]}
+        ranges = {name: item.range() for name, item in tensors.items() if item.elements}
+        update(node, software=SoftwareMetadata(ranges, order))
+    return mg, {"batches": batches}
+
+
+def batches_of(data: Any) -> Iterable[Any]:
+    """Return batches of data.
+
+    Raises:
+        ConfigError: for what is a batch itself, or cannot be iterated over.
+    """
+    if isinstance(data, Tensor | Mapping) or not isinstance(data, Iterable):
+        raise ConfigError(
+            f"data is a {type(data).__name__}; allowed: batches, one after the other, as the list "
+            "[batch] or a loader"
+        )
+    return data
+
+
+def batch_inputs(mg: MaseGraph, batch: Any) -> list[Tensor]:
+    """Return the graph's inputs out of one batch of data, in order.
+
+    Raises:
+        ConfigError: when the batch holds fewer tensors than the graph has inputs.
+        DataError: for an input of another shape or kind than the captured one, or with NaN.
+    """
+    names = [str(node.target) for node in mg.inputs]
+    if isinstance(batch, Mapping) and all(name in batch for name in names):
+        tensors = [batch[name] for name in names]
+    else:
+        tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
+        if len(tensors) < len(names) or isinstance(batch, Mapping):
+            raise ConfigError(
+                f"a batch of data does not hold the inputs of {mg.name}: {', '.join(names)}"
+            )
+    found = tensors[: len(names)]
+    for name, given, captured in zip(names, found, mg.example_inputs, strict=False):
+        _check_input(mg, name, given, captured)
+    return found
+
+
+def _check_input(mg: MaseGraph, name: str, given: Any, captured: Tensor) -> None:
+    """Refuse an input of a batch that the graph was not captured for."""
+    if not isinstance(given, Tensor):
+        raise DataError(f"data for {name} is a {type(given).__name__}; allowed: tensors")
+    free = int(mg.batched and captured.dim() > 0)
+    if given.dim() != captured.dim() or given.shape[free:] != captured.shape[free:]:
+        sizes = ["N", *map(str, captured.shape[1:])] if free else map(str, captured.shape)
+        raise DataError(
+            f"data for {name} has the shape {tuple(given.shape)}; {mg.name} takes "
+            f"({', '.join(sizes)})"
+        )
+    real = given.is_floating_point()
+    if given.dtype != captured.dtype and (real or captured.is_floating_point()):
+        raise DataError(f"data for {name} is {given.dtype}; {mg.name} takes {captured.dtype}")
+    if real and bool(given.isnan().any()):
+        where = tuple(given.isnan().nonzero()[0].tolist())
+        raise DataError(f"data for {name} holds NaN, first at {where}; give finite numbers")
+
+
+def _observe(observed: dict[Node, dict[str, _Observed]], node: Node, value: Any) -> None:
+    if node.op == "output":
+        return
+    for index, item in enumerate(value if isinstance(value, list | tuple) else [value]):
+        if isinstance(item, Tensor) and not item.is_complex():
+            seen = observed[node][f"data_out_{index}"]
+            (seen.add_all if node.op == "placeholder" else seen.add)(item)
+
+
+def _operands(
+    mg: MaseGraph, node: Node, observed: dict[Node, dict[str, _Observed]]
+) -> dict[str, _Observed]:
+    if node.op != "call_function":
+        return {}
+    operator = operator_for(node.target)
+    names = operator.operand_names if operator else OPERAND_NAMES
+    found = {}
+    for name, value in tensor_arguments(node, names):
+        if isinstance(value, Node):
+            found[name] = observed[value]["data_out_0"]
+        else:
+            constant = constant_value(mg.model, value)
+            assert constant is not None
+            found[name] = _Observed()
+            found[name].add(constant)
+    return found

@@ -1,0 +1,1 @@
+"""Compression: pruning, adapters, weights rounded well, learned steps."""

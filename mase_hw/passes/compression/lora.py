@@ -1,0 +1,263 @@
+"""Low-rank adapters: insert, train, and fuse them into the weights again.
+
+A layer's weight W stays as it is and `B A` of a small rank is learned beside it: `y = W x + (a / r)
+B A x` (Hu et al. 2021, arXiv:2106.09685). The adapters are those of `peft`; this file only brings
+the layers of a graph into the form that it takes, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError
+from mase_hw.graph.calls import tensor_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.rebuild import set_tensor
+from mase_hw.ops import operator_for
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.decompose import with_layers
+
+ARGUMENTS = ("rank", "alpha", "drop_rate", "nodes", "whole", "seed")
+FOLDER = "adapted"
+ADAPTED, FROZEN = "adapted", "frozen"
+
+
+@dataclass(frozen=True)
+class _Adapted:
+    """What a node was before it became a module with adapters.
+
+    Attributes:
+        target: the ATen overload.
+        args: its arguments: ("stream", None), ("constant", path) or ("value", value).
+        constants: path of every constant by operand name.
+        meta: of the constants' nodes, by path.
+        names: of those nodes, by path.
+    """
+
+    target: Any
+    args: tuple[tuple[str, Any], ...]
+    constants: Mapping[str, str]
+    meta: Mapping[str, Mapping[str, Any]]
+    names: Mapping[str, str]
+
+
+def insert_lora_adapter_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Put adapters beside the weights; from now on they alone are trained.
+
+    Args:
+        mg: a graph without number formats.
+        pass_args: `rank`, 8 when not given; `alpha`, its scale, the rank when not given;
+            `drop_rate`, the share of adapter inputs that training drops; `nodes`, the names of the
+            layers, all that can have adapters when not given; `whole`, names of nodes whose own
+            parameters are trained too, such as a new classifier; `seed` of the first adapters.
+
+    Returns:
+        A new graph, and `trainable`, the elements of trained parameters before and after,
+        `parameters`, of all, and `nodes`, the layers with adapters.
+
+    Raises:
+        ConfigError: for an argument that is not legal, or a layer that cannot have adapters.
+    """
+    import peft
+
+    given = dict(pass_args or {})
+    _check(given)
+    if mg.is_quantized:
+        raise ConfigError("adapters: the graph is quantized; insert, train and fuse, then quantize")
+    mg = with_layers(mg).copy()
+    if not all(metadata(node).common for node in mg.nodes):
+        mg, _ = add_common_metadata_analysis_pass(mg, {})
+    before = trainable(mg)
+    modules = _modules(mg)
+    whole = _parameters_of(mg, given.get("whole", ()))
+    names = given.get("nodes")
+    if names is None:
+        names = [name for name in modules if name not in given.get("whole", ())]
+    for name in names:
+        if name not in modules:
+            raise ConfigError(f"adapters: {name!r} cannot have any; {nearest(name, modules)}")
+    if not names:
+        raise ConfigError(f"adapters: {mg.name} has no layer that can have them")
+    for node in mg.nodes:
+        if node.op == "get_attr" and not mg.constant(node).requires_grad:
+            node.meta[FROZEN] = True
+    for name in names:
+        _to_module(mg, mg.node(name), modules[name])
+    rank = given.get("rank", 8)
+    alpha = given.get("alpha", rank)
+    with torch.random.fork_rng():
+        torch.manual_seed(int(given.get("seed", 0)))
+        config = peft.LoraConfig(
+            r=rank,
+            lora_alpha=alpha,
+            lora_dropout=given.get("drop_rate", 0.0),
+            target_modules=[f"{FOLDER}.{name}" for name in names],
+        )
+        peft.inject_adapter_in_model(config, mg.model)
+    for name in names:
+        _set_options(mg.node(name), {"rank": rank, "alpha": alpha})
+    for parameter in whole:
+        parameter.requires_grad_(True)
+    mg.recompile()
+    parameters = sum(item.numel() for item in mg.model.parameters())
+    info = {"trainable": [before, trainable(mg)], "parameters": parameters, "nodes": list(names)}
+    return mg, info
+
+
+def fuse_lora_weights_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Add the adapters to the weights: the graph has its operators back, and trains as before.
+
+    Args:
+        mg: a graph with adapters.
+        pass_args: none are known.
+
+    Returns:
+        A new graph, and `{"fused": [names of the layers]}`.
+
+    Raises:
+        ConfigError: when there are no adapters.
+    """
+    mg = mg.copy()
+    nodes = [node for node in mg.nodes if ADAPTED in node.meta]
+    if not nodes:
+        raise ConfigError(f"adapters: {mg.name} has none to fuse")
+    for node in mg.nodes:
+        if node.op == "get_attr" and isinstance(mg.constant(node), nn.Parameter):
+            mg.constant(node).requires_grad_(not node.meta.pop(FROZEN, False))
+    for node in nodes:
+        _from_module(mg, node)
+    mg.recompile()
+    return mg, {"fused": [node.name for node in nodes]}
+
+
+def trainable(mg: MaseGraph) -> int:
+    """Return the elements of the parameters that are trained."""
+    return sum(item.numel() for item in mg.model.parameters() if item.requires_grad)
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    for key in given:
+        if key not in ARGUMENTS:
+            raise ConfigError(f"adapters have no {key!r}; {nearest(key, ARGUMENTS)}")
+    rank = given.get("rank", 8)
+    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+        raise ConfigError(f"adapters: rank is {rank!r}; allowed: a number from 1")
+    drop_rate = given.get("drop_rate", 0.0)
+    if not isinstance(drop_rate, int | float) or not 0 <= drop_rate < 1:
+        raise ConfigError(f"adapters: drop_rate is {drop_rate!r}; allowed: from 0 to below 1")
+
+
+def _modules(mg: MaseGraph) -> dict[str, nn.Module]:
+    """Return every node that can be a module with constants of its own, and that module."""
+    found = {}
+    for node in mg.nodes:
+        operator = operator_for(node.target) if node.op == "call_function" else None
+        module = operator.as_module(mg.call(node)) if operator is not None else None
+        if module is not None:
+            found[node.name] = module
+    return found
+
+
+def _parameters_of(mg: MaseGraph, names: Any) -> list[nn.Parameter]:
+    found = []
+    for name in names:
+        for item in mg.node(name).all_input_nodes:
+            if item.op == "get_attr" and isinstance(mg.constant(item), nn.Parameter):
+                found.append(mg.constant(item))
+    if names and not found:
+        raise ConfigError(f"adapters: {', '.join(names)} have no parameters to train whole")
+    return found  # type: ignore[return-value]
+
+
+def _to_module(mg: MaseGraph, node: Node, module: nn.Module) -> None:
+    """Let a module compute what a node does, from a copy of the node's constants."""
+    operator = operator_for(node.target)
+    assert operator is not None
+    constants, stream = {}, None
+    for name, item in tensor_arguments(node, operator.operand_names):
+        if isinstance(item, Node) and item.op == "get_attr":
+            constants[name] = item
+        elif isinstance(item, Node):
+            stream = item
+    assert stream is not None
+    for name, item in constants.items():
+        parameter = getattr(module, name)
+        parameter.data = mg.constant(item).detach().clone()
+    record = _Adapted(
+        node.target,
+        tuple(_argument(item, stream) for item in node.args),
+        {name: str(item.target) for name, item in constants.items()},
+        {str(item.target): dict(item.meta) for item in constants.values()},
+        {str(item.target): item.name for item in constants.values()},
+    )
+    mg.model.add_submodule(f"{FOLDER}.{node.name}", module)
+    with mg.fx_graph.inserting_before(node):
+        new = mg.fx_graph.call_module(f"{FOLDER}.{node.name}", (stream,))
+    new.meta = {**node.meta, ADAPTED: record}
+    _replace(mg, node, new)
+    for item in constants.values():
+        if not item.users:
+            mg.fx_graph.erase_node(item)
+
+
+def _argument(item: Any, stream: Node) -> tuple[str, Any]:
+    if item is stream:
+        return "stream", None
+    return ("constant", str(item.target)) if isinstance(item, Node) else ("value", item)
+
+
+def _from_module(mg: MaseGraph, node: Node) -> None:
+    """Let the operator compute again what a module with adapters does."""
+    record: _Adapted = node.meta[ADAPTED]
+    layer: Any = mg.model.get_submodule(str(node.target))
+    layer.merge(safe_merge=True)
+    base = layer.get_base_layer()
+    made: dict[str, Node] = {}
+    read = {str(item.target) for item in mg.nodes if item.op == "get_attr"}
+    for name, path in record.constants.items():
+        value = getattr(base, name).detach().clone()
+        frozen = bool(record.meta[path].get(FROZEN, False))
+        # A weight that others read too, as an embedding does, stays theirs.
+        suffix = "_fused" if path in read else ""
+        target = f"{path}{suffix}"
+        set_tensor(mg.model, target, nn.Parameter(value, requires_grad=not frozen))
+        with mg.fx_graph.inserting_before(node):
+            made[path] = mg.fx_graph.get_attr(target)
+        made[path].meta = dict(record.meta[path])
+        made[path].name = f"{record.names[path]}{suffix}"
+    args = tuple(
+        node.args[0] if kind == "stream" else made[value] if kind == "constant" else value
+        for kind, value in record.args
+    )
+    with mg.fx_graph.inserting_before(node):
+        new = mg.fx_graph.call_function(record.target, args)
+    new.meta = {key: value for key, value in node.meta.items() if key != ADAPTED}
+    _set_options(new, {})
+    path = str(node.target)
+    _replace(mg, node, new)
+    mg.model.delete_submodule(path)
+    assert common(new).operator is not None
+
+
+def _set_options(node: Node, options: Mapping[str, Any]) -> None:
+    update(node, common=replace(common(node), options=options))
+
+
+def _replace(mg: MaseGraph, old: Node, new: Node) -> None:
+    """Put a node in the place of another, under its name."""
+    name = old.name
+    old.replace_all_uses_with(new)
+    mg.fx_graph.erase_node(old)
+    new.name = name

@@ -1,0 +1,211 @@
+"""`prune_transform_pass`: set weights to zero, and keep them zero while the graph is trained.
+
+Criteria: the magnitude (`l1`; Han et al. 2015, arXiv:1506.02626) or chance (`random`). Scope: each
+tensor by itself (`local`) or all selected tensors together (`global`). `n` out of `m` keeps the
+`n` best of every `m` consecutive elements of the last dimension (Mishra et al. 2021,
+arXiv:2104.08378).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError, DataError
+from mase_hw.graph.calls import tensor_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.masks import hold_masks
+from mase_hw.graph.metadata import update
+from mase_hw.graph.shapes import run_with
+from mase_hw.ops import operator_for
+from mase_hw.passes.canonical.decompose import with_layers
+from mase_hw.passes.canonical.software_metadata import batch_inputs
+
+ARGUMENTS = ("sparsity", "criterion", "scope", "n", "m", "seed", "nodes")
+CRITERIA = ("l1", "random")
+SCOPES = ("local", "global")
+OPERAND = "weight"
+
+
+def prune_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Set a share of the weights to zero.
+
+    Args:
+        mg: the graph.
+        pass_args: `sparsity` in [0, 1), or `n` and `m`; `criterion` (`l1`, or `random` with
+            `seed`), for which `method` (`l1-norm`) is another word; `scope` (`local`, `global`);
+            `nodes`, the names to prune, every node with a weight of two dimensions or more when
+            not given.
+
+    Returns:
+        A new graph, and `report_sparsity_analysis_pass`'s report.
+
+    Raises:
+        ConfigError: for an argument that is not legal, or a name that matches no node.
+    """
+    given = own_words(pass_args or {})
+    check_pruning(given, ARGUMENTS)
+    mg = with_layers(mg).copy()
+    weights = _selected(mg, given.get("nodes"))
+    generator = torch.Generator().manual_seed(int(given.get("seed", 0)))
+    scores = {
+        name: torch.rand(value.shape, generator=generator)
+        if given.get("criterion", "l1") == "random"
+        else value.detach().abs()
+        for name, (_, value) in weights.items()
+    }
+    # What is pruned already stays so, and counts.
+    scores = {name: score.where(weights[name][1] != 0, -1.0) for name, score in scores.items()}
+    if "n" in given:
+        masks = {name: _n_of_m(score, given["n"], given["m"]) for name, score in scores.items()}
+    elif given.get("scope", "local") == "global":
+        joined = best(torch.cat([score.flatten() for score in scores.values()]), given["sparsity"])
+        parts = torch.split(joined, [score.numel() for score in scores.values()])
+        masks = {
+            name: part.reshape(score.shape)
+            for (name, score), part in zip(scores.items(), parts, strict=True)
+        }
+    else:
+        masks = {name: best(score, given["sparsity"]) for name, score in scores.items()}
+    with torch.no_grad():
+        for name, (node, value) in weights.items():
+            value.mul_(masks[name])
+            update(node, pruned=True)
+    hold_masks(mg)
+    return report_sparsity_analysis_pass(mg)
+
+
+def report_sparsity_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Count the zeros of weights, and on request those of activations.
+
+    Args:
+        mg: the graph.
+        pass_args: `data`, batches as `add_software_metadata_analysis_pass` takes them, on which the
+            zeros of results are counted: rectifiers make many without any pruning.
+
+    Returns:
+        The graph, and `{"sparsity": share over all weights, "nodes": {name: share}}`, with data
+        also `"activations"`, the share of zeros in the result of every node.
+    """
+    given = dict(pass_args or {})
+    for key in given:
+        if key != "data":
+            raise ConfigError(f"the report of sparsity has no {key!r}; known: data")
+    weights = {name: value for name, (_, value) in prunable_weights(mg).items()}
+    zeros = sum(int((value == 0).sum()) for value in weights.values())
+    elements = sum(value.numel() for value in weights.values())
+    shares = {name: float((value == 0).double().mean()) for name, value in weights.items()}
+    info: dict[str, Any] = {"sparsity": zeros / elements if elements else 0.0, "nodes": shares}
+    if "data" in given:
+        info["activations"] = _activations(mg, given["data"])
+    return mg, info
+
+
+def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
+    """Return the share of zeros in the result of every node on batches of data."""
+    counts: dict[str, list[int]] = {}
+
+    def count(node: Node, value: Any) -> None:
+        if node.op in ("placeholder", "call_function") and isinstance(value, Tensor):
+            found = counts.setdefault(node.name, [0, 0])
+            found[0] += int((value == 0).sum())
+            found[1] += value.numel()
+
+    states: dict[str, Tensor] = {}
+    for batch in data:
+        run_with(mg, batch_inputs(mg, batch), count, states)
+    if not any(elements for _, elements in counts.values()):
+        raise DataError("the data is empty; give at least one batch with one sample")
+    return {name: zeros / elements for name, (zeros, elements) in counts.items() if elements}
+
+
+def own_words(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with `criterion` for `method`, and `l1` for `l1-norm`.
+
+    Raises:
+        ConfigError: for tables of weights and activations, which are passes of their own.
+    """
+    for table, name in (
+        ("weight", "prune_transform_pass"),
+        ("activation", "prune_activations_transform_pass"),
+    ):
+        if isinstance(given.get(table), Mapping):
+            raise ConfigError(f"pruning has no table {table!r}: give what it holds to {name}")
+    found = {"criterion" if key == "method" else key: value for key, value in given.items()}
+    criterion = found.get("criterion")
+    if isinstance(criterion, str):
+        found["criterion"] = criterion.removesuffix("-norm").removesuffix("_norm")
+    return found
+
+
+def check_pruning(given: Mapping[str, Any], arguments: Sequence[str]) -> None:
+    """Raise ConfigError for an argument that is none of `arguments`, or out of range."""
+    for key in given:
+        if key not in arguments:
+            raise ConfigError(f"pruning has no {key!r}; {nearest(key, arguments)}")
+    for key, legal in (("criterion", CRITERIA), ("scope", SCOPES)):
+        if given.get(key, legal[0]) not in legal:
+            raise ConfigError(f"pruning: {key} is {given[key]!r}; {nearest(given[key], legal)}")
+    if "n" in given or "m" in given:
+        n, m = given.get("n"), given.get("m")
+        if not isinstance(n, int) or not isinstance(m, int) or not 1 <= n <= m:
+            raise ConfigError(f"pruning: n of m is {n!r} of {m!r}; allowed: 1 <= n <= m")
+        if "sparsity" in given or given.get("scope") == "global":
+            raise ConfigError("pruning: n of m is local and sets the sparsity; give it alone")
+        return
+    sparsity = given.get("sparsity")
+    if not isinstance(sparsity, int | float) or not 0 <= sparsity < 1:
+        raise ConfigError(f"pruning: sparsity is {sparsity!r}; allowed: from 0 to below 1")
+
+
+def prunable_weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
+    """Return every weight that is a parameter, and the node that reads it, by its user's name."""
+    found = {}
+    for node in mg.nodes:
+        operator = operator_for(node.target) if node.op == "call_function" else None
+        if operator is None or not operator.prunable:
+            continue
+        for name, value in tensor_arguments(node, operator.operand_names):
+            if name == OPERAND and isinstance(value, Node) and value.op == "get_attr":
+                constant = mg.constant(value)
+                if isinstance(constant, nn.Parameter) and constant.dim() >= 2:
+                    found[node.name] = (value, constant)
+    return found
+
+
+def _selected(mg: MaseGraph, names: Any) -> dict[str, tuple[Node, nn.Parameter]]:
+    weights = prunable_weights(mg)
+    for name in names or ():
+        if name not in weights:
+            raise ConfigError(f"pruning: no node {name!r} has a weight; {nearest(name, weights)}")
+    chosen = {name: item for name, item in weights.items() if names is None or name in names}
+    if not chosen:
+        raise ConfigError(f"pruning: {mg.name} has no weights to prune")
+    return chosen
+
+
+def best(scores: Tensor, sparsity: float) -> Tensor:
+    """Return 1 for all but the `sparsity` share of the smallest scores, 0 for those."""
+    mask = torch.ones(scores.numel())
+    count = round(sparsity * scores.numel())
+    mask[torch.argsort(scores.flatten(), stable=True)[:count]] = 0.0
+    return mask.reshape(scores.shape)
+
+
+def _n_of_m(scores: Tensor, n: int, m: int) -> Tensor:
+    """Return 1 for the `n` best of every `m` along the last dimension; a shorter tail keeps n."""
+    tail = -scores.shape[-1] % m
+    padded = nn.functional.pad(scores, (0, tail), value=-2.0)
+    groups = padded.reshape(*scores.shape[:-1], -1, m)
+    kept = groups.argsort(dim=-1, descending=True, stable=True)[..., :n]
+    mask = torch.zeros_like(groups).scatter_(-1, kept, 1.0)
+    return mask.reshape(padded.shape)[..., : scores.shape[-1]]

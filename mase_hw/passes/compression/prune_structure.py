@@ -1,0 +1,267 @@
+"""`prune_structure_transform_pass`: take channels, filters and heads out of a graph.
+
+The modules shrink: weights lose rows, what follows loses columns, and everything between follows.
+A channel's score is the mean magnitude of the weights that make it (Li et al. 2017,
+arXiv:1608.08710), or chance. What leaves together, see `_channels`, is scored together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError, MaseError
+from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.exported import outputs_agree
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.rebuild import set_tensor
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.compression._channels import Channels, find_channels
+from mase_hw.passes.compression.prune import CRITERIA, SCOPES, own_words
+
+ARGUMENTS = ("sparsity", "criterion", "scope", "seed", "nodes")
+# Arguments of a node that repeat the sizes of its result, or count groups of channels.
+SIZES = ("size", "shape")
+GROUPS = "groups"
+
+
+def prune_structure_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Remove a share of the channels of every layer whose channels may leave.
+
+    Args:
+        mg: a graph without number formats.
+        pass_args: `sparsity` in [0, 1), the share of channels; `criterion` (`l1`, or `random` with
+            `seed`); `scope`: `local`, the share of every layer, or `global`, of all together,
+            scores in units of their layer's mean; `nodes`, the names of layers whose channels may
+            leave, all when not given. One channel of every layer stays.
+
+    Returns:
+        A new graph, and `channels`, (before, after) of every layer, and `parameters` likewise.
+
+    Raises:
+        ConfigError: for an argument that is not legal, or a layer whose channels must stay.
+        MaseError: when the smaller graph does not compute what the old one does without the
+            removed channels.
+    """
+    given = own_words(pass_args or {})
+    _check(given)
+    if mg.is_quantized:
+        raise ConfigError("pruning: channels leave before formats come; prune, then quantize")
+    mg = mg.copy()
+    channels = find_channels(mg)
+    groups = _selected(mg, channels, given.get("nodes"))
+    scores = _scores(mg, channels, groups, given)
+    removed = _chosen(channels, groups, scores, given)
+    expected = _without(mg, channels, removed)
+    before = _sizes(mg, channels, groups, set())
+    info: dict[str, Any] = {
+        "channels": {
+            name: [count, after]
+            for (name, count), after in zip(
+                before.items(), _sizes(mg, channels, groups, removed).values(), strict=True
+            )
+        },
+        "parameters": [_elements(mg), 0],
+    }
+    _shrink(mg, channels, removed)
+    if not _computes(mg, expected):
+        raise MaseError(
+            f"{mg.name} without the removed channels computes other values: one of its operators "
+            "hides what it depends on; name the layers to prune with `nodes`"
+        )
+    if any(metadata(node).common for node in mg.nodes):
+        mg, _ = add_common_metadata_analysis_pass(mg, {})
+    info["parameters"][1] = _elements(mg)
+    return mg, info
+
+
+def _computes(mg: MaseGraph, expected: Any) -> bool:
+    """Return whether a graph runs, and gives these outputs up to rounding."""
+    try:
+        with torch.no_grad():
+            return outputs_agree(mg(*mg.one_inference()), expected)
+    except (RuntimeError, ValueError):
+        return False
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    for key in given:
+        if key not in ARGUMENTS:
+            raise ConfigError(f"structured pruning has no {key!r}; {nearest(key, ARGUMENTS)}")
+    for key, legal in (("criterion", CRITERIA), ("scope", SCOPES)):
+        if given.get(key, legal[0]) not in legal:
+            raise ConfigError(f"pruning: {key} is {given[key]!r}; {nearest(given[key], legal)}")
+    sparsity = given.get("sparsity")
+    if not isinstance(sparsity, int | float) or not 0 <= sparsity < 1:
+        raise ConfigError(f"pruning: sparsity is {sparsity!r}; allowed: from 0 to below 1")
+
+
+def _selected(
+    mg: MaseGraph, channels: Channels, names: Sequence[str] | None
+) -> dict[int, list[int]]:
+    """Return the groups that may leave: of the named layers, with what leaves with them."""
+    groups = channels.groups()
+    known = {channels.roots[channel][0].name for group in groups.values() for channel in group}
+    for name in names or ():
+        if name not in known:
+            raise ConfigError(
+                f"pruning: the channels of {name!r} cannot leave; {nearest(name, known)}"
+            )
+    if names is not None:
+        groups = {
+            key: group
+            for key, group in groups.items()
+            if any(channels.roots[channel][0].name in names for channel in group)
+        }
+    if not groups:
+        raise ConfigError(f"pruning: {mg.name} has no channels that can leave")
+    return groups
+
+
+def _scores(
+    mg: MaseGraph, channels: Channels, groups: Mapping[int, list[int]], given: Mapping[str, Any]
+) -> dict[int, float]:
+    if given.get("criterion", "l1") == "random":
+        generator = torch.Generator().manual_seed(int(given.get("seed", 0)))
+        return dict(zip(groups, torch.rand(len(groups), generator=generator).tolist(), strict=True))
+    means: dict[int, float] = {}
+    for item in channels.slices:
+        if item.begins:
+            weight = mg.constant(item.constant).detach().abs().double().movedim(item.axis, 0)
+            for channel in torch.unique(item.channels).tolist():
+                means[channel] = float(weight[item.channels == channel].mean())
+    if given.get("scope", "local") == "global":
+        layers = defaultdict(list)
+        for channel, mean in means.items():
+            layers[channels.roots[channel][0]].append(mean)
+        means = {
+            channel: mean * len(layers[root]) / max(sum(layers[root]), 1e-30)
+            for channel, mean in means.items()
+            for root in [channels.roots[channel][0]]
+        }
+    return {
+        key: sum(means[channel] for channel in group) / len(group) for key, group in groups.items()
+    }
+
+
+def _chosen(
+    channels: Channels,
+    groups: Mapping[int, list[int]],
+    scores: Mapping[int, float],
+    given: Mapping[str, Any],
+) -> set[int]:
+    """Return the channels that leave; every layer keeps one."""
+    families: dict[Any, list[int]] = defaultdict(list)
+    for key, group in groups.items():
+        layers = frozenset(channels.roots[channel][0] for channel in group)
+        families[None if given.get("scope", "local") == "global" else layers].append(key)
+    left: dict[Node, int] = defaultdict(int)
+    for root, _ in channels.roots:
+        left[root] += 1
+    removed: set[int] = set()
+    for keys in families.values():
+        count = round(given["sparsity"] * len(keys))
+        for key in sorted(keys, key=lambda item: (scores[item], item)):
+            lost: dict[Node, int] = defaultdict(int)
+            for channel in groups[key]:
+                lost[channels.roots[channel][0]] += 1
+            if count and all(left[root] > number for root, number in lost.items()):
+                for root, number in lost.items():
+                    left[root] -= number
+                removed |= set(groups[key])
+                count -= 1
+    return removed
+
+
+def _sizes(
+    mg: MaseGraph, channels: Channels, groups: Mapping[int, list[int]], removed: set[int]
+) -> dict[str, int]:
+    """Return how many channels every layer has whose channels may leave."""
+    prunable = {channels.roots[channel][0] for group in groups.values() for channel in group}
+    found = {node.name: 0 for node in mg.nodes if node in prunable}
+    for channel, (root, _) in enumerate(channels.roots):
+        if root in prunable and channel not in removed:
+            found[root.name] += 1
+    return found
+
+
+def _elements(mg: MaseGraph) -> int:
+    return sum(item.numel() for item in mg.model.parameters())
+
+
+def _gone(labels: Tensor, removed: set[int]) -> Tensor:
+    return torch.isin(labels, torch.tensor(sorted(removed), dtype=torch.int64))
+
+
+def _without(mg: MaseGraph, channels: Channels, removed: set[int]) -> Any:
+    """Return the graph's outputs with the removed channels cut off from what they feed."""
+    cut = mg.copy()
+    nodes = {node.name: node for node in cut.nodes}
+    with torch.no_grad():
+        for item in channels.slices:
+            if item.ends:
+                constant = cut.constant(nodes[item.constant.name])
+                constant.movedim(item.axis, 0)[_gone(item.channels, removed)] = 0.0
+        return cut(*cut.one_inference())
+
+
+def _shrink(mg: MaseGraph, channels: Channels, removed: set[int]) -> None:
+    scales = _set_constants(mg, channels, removed)
+    for node, labels in channels.labels.items():
+        gone = _gone(labels, removed)
+        sizes = [
+            int((~gone).movedim(axis, 0).reshape(size, -1).any(dim=1).sum())
+            for axis, size in enumerate(labels.shape)
+        ]
+        _set_sizes(node, list(labels.shape), sizes)
+        groups = aten_arguments(node).get(GROUPS, 1)
+        if groups != 1 and node in scales:
+            _set_argument(node, GROUPS, round(groups * scales[node]))
+        update(node, software=None)
+    mg.recompile()
+
+
+def _set_constants(mg: MaseGraph, channels: Channels, removed: set[int]) -> dict[Node, float]:
+    """Shrink the constants; return the share of a constant's first axis that its reader keeps."""
+    scales: dict[Node, float] = {}
+    for item in channels.slices:
+        old = mg.constant(item.constant)
+        (kept,) = torch.nonzero(~_gone(item.channels, removed), as_tuple=True)
+        if len(kept) == len(item.channels):
+            continue
+        value = old.detach().index_select(item.axis, kept).clone()
+        new = nn.Parameter(value, requires_grad=old.requires_grad)
+        set_tensor(
+            mg.model, str(item.constant.target), new if isinstance(old, nn.Parameter) else value
+        )
+        if item.axis == 0 and old.dim() >= 2:
+            scales |= dict.fromkeys(item.constant.users, len(kept) / len(item.channels))
+    return scales
+
+
+def _set_sizes(node: Node, old: list[int], new: list[int]) -> None:
+    """Put new sizes in the place of those of the result that an argument repeats."""
+    if old == new:
+        return
+    for name, value in aten_arguments(node).items():
+        if name in SIZES and isinstance(value, list | tuple) and len(value) == len(old):
+            pairs = zip(value, old, new, strict=True)
+            _set_argument(node, name, [b if size == a else size for size, a, b in pairs])
+
+
+def _set_argument(node: Node, name: str, value: Any) -> None:
+    target: Any = node.target
+    position = [item.name for item in target._schema.arguments].index(name)
+    if position < len(node.args):
+        node.update_arg(position, value)
+    else:
+        node.update_kwarg(name, value)

@@ -1,0 +1,1 @@
+"""Number formats: chosen, calibrated, measured."""

@@ -1,0 +1,109 @@
+"""Number formats of what whole numbers are computed of: exact, whatever a configuration says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+
+from torch.fx import Node
+
+from mase_hw.arithmetic.whole import bounds_of, is_whole, joined, whole_format
+from mase_hw.formats import Format
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.streams import stream_operands
+from mase_hw.ops import Call, TensorSpec
+
+# Bits of an input that is no mask: examples do not show how large it may be.
+INPUT_BITS = 16
+# Of what software alone computes, and of labels that a model takes, too, as decoders do.
+SOFTWARE_BITS = 32
+
+
+def whole_formats(
+    mg: MaseGraph, losses: Set[Node] = frozenset()
+) -> Mapping[Node, Mapping[str, Format]]:
+    """Return the formats of operands and result of every node that computes with whole numbers.
+
+    An input of zeros and ones has two bits, any other `INPUT_BITS` at least; what follows has as
+    many as its largest value takes, so that nothing is rounded and nothing overflows. What an
+    operator chooses itself stays, and nodes behind other numbers are left out. What has no operator
+    has no hardware: it and labels, which a loss reads, may be any numbers.
+
+    Args:
+        mg: a graph with common and software metadata.
+        losses: nodes that have no format.
+    """
+    given: dict[Node, Format] = {}
+    found: dict[Node, Mapping[str, Format]] = {}
+    for node in mg.nodes:
+        known = metadata(node).common
+        if node in losses or known is None or not known.results:
+            continue
+        if not _is_whole(known.results["data_out_0"]):
+            continue
+        low, high = _observed(node)
+        if known.operator is None and (
+            node.op != "placeholder" or not losses.isdisjoint(node.users)
+        ):
+            given[node] = whole_format(min(low, -1), high, SOFTWARE_BITS)
+            if node.op == "placeholder":
+                found[node] = {"data_out_0": given[node]}
+        elif node.op == "placeholder":
+            given[node] = whole_format(low, high, INPUT_BITS if low < 0 or high > 1 else 0)
+        elif node.op == "call_function":
+            formats = _computed(mg.call(node), node, given)
+            if len(formats) > 1:
+                found[node] = formats
+            if "data_out_0" in formats:
+                given[node] = formats["data_out_0"]
+    return found
+
+
+def input_format(node: Node, wanted: Sequence[Format]) -> Format | None:
+    """Return one format for all who read an input of whole numbers; None for any other input.
+
+    Args:
+        node: the input.
+        wanted: the formats that those who read it ask for.
+    """
+    if len(set(wanted)) < 2 or not _is_whole(common(node).results["data_out_0"]):
+        return None
+    return joined(wanted, signed=_observed(node)[0] < 0)
+
+
+def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str, Format]:
+    """Return the formats of operands and result; of the result alone where others choose them."""
+    operator = call.operator
+    chosen = operator.result_format(call)
+    operands: dict[str, Format] = {
+        name: whole_format(*bounds_of(value))
+        for name, value in call.constants.items()
+        if is_whole(value)
+    }
+    operands |= {name: given[item] for name, item in stream_operands(node) if item in given}
+    operands |= {
+        name: own for name in call.operands if (own := operator.operand_format(call, name))
+    }
+    if operands.keys() == call.operands.keys():
+        if operator.whole:
+            specs = {name: call.operands[name].with_format(operands[name]) for name in operands}
+            result = chosen or operator.exact_result(replace(call, operands=specs), 0)
+            return {} if result is None else {**operands, "data_out_0": result}
+        if operator.shares_format:
+            one = joined([*operands.values()], signed=True)
+            return {} if one is None else dict.fromkeys((*operands, "data_out_0"), one)
+        if operator.keeps_format:
+            return {"data_out_0": operands["data_in_0"]}
+    return {} if chosen is None else {"data_out_0": chosen}
+
+
+def _observed(node: Node) -> tuple[int, int]:
+    """Return the least and the largest number of an input on the examples."""
+    software = metadata(node).software
+    known = None if software is None else software.ranges.get("data_out_0")
+    return (0, 1) if known is None else (int(known.minimum), int(known.maximum))
+
+
+def _is_whole(spec: TensorSpec) -> bool:
+    return spec.dtype.startswith(("int", "uint", "bool"))

@@ -1,0 +1,271 @@
+"""`measure_agreement_analysis_pass`: a quantised graph beside the model in real numbers."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from mase_hw.errors import DataError
+from mase_hw.formats import Format
+from mase_hw.graph.agreement import Agreement, Closeness
+from mase_hw.graph.fills import as_given
+from mase_hw.graph.mase_graph import MaseGraph, batch_size
+from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.quantized import GraphRun
+from mase_hw.passes.canonical.software_metadata import batch_inputs, batches_of
+
+# Examples that are run at most, and at a time.
+MAX_EXAMPLES = 512
+CHUNK_EXAMPLES = 128
+
+
+def measure_agreement_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Run a graph with its formats and without, side by side, and note how far they are apart.
+
+    The float model is this graph with nothing rounded, and fills as the user has them. Sums alone
+    are kept, so that memory holds one part of a batch. A graph that keeps a state takes batches as
+    inferences one after another.
+
+    Args:
+        mg: a graph with formats.
+        pass_args: `data`, batches as `add_software_metadata_analysis_pass` takes them, of which the
+            first `MAX_EXAMPLES` examples are run; the example inputs when not given.
+
+    Returns:
+        The graph, with an `Agreement` at every node and, by output, at its output node; and
+        `{"examples": number of examples}`.
+
+    Raises:
+        DataError: when there is no example.
+    """
+    data = (pass_args or {}).get("data")
+    pair = _Pair(mg)
+    for inputs in parts_of(mg, [mg.example_inputs] if data is None else data):
+        pair.run(inputs)
+    if not pair.examples:
+        raise DataError("there is no example to compare with the float model; give at least one")
+    pair.note(mg)
+    return mg, {"examples": pair.examples}
+
+
+class FirstExamples:
+    """Batches that are run over once, of which the first ones are kept.
+
+    Args:
+        mg: the graph that takes them.
+        data: batches, a generator too.
+
+    Attributes:
+        batches: those with the first `MAX_EXAMPLES` examples, once they have been run over.
+    """
+
+    def __init__(self, mg: MaseGraph, data: Any) -> None:
+        self._mg, self._data = mg, batches_of(data)
+        self.batches: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        left = MAX_EXAMPLES
+        for batch in self._data:
+            if left > 0:
+                self.batches.append(batch)
+                left -= examples_in(self._mg, batch_inputs(self._mg, batch))
+            yield batch
+
+
+def parts_of(mg: MaseGraph, data: Iterable[Any]) -> Iterator[list[Tensor]]:
+    """Yield the inputs of the first examples of batches, a few at a time."""
+    left = MAX_EXAMPLES
+    for batch in batches_of(data):
+        inputs = batch_inputs(mg, batch)
+        if not all(value.numel() for value in inputs):
+            continue
+        count = examples_in(mg, inputs)
+        if not mg.batched or mg.keeps_state:
+            yield inputs
+            left -= count
+        else:
+            kept = min(count, left)
+            yield from _split(inputs, count, kept)
+            left -= kept
+        if left <= 0:
+            return
+
+
+def _split(inputs: Sequence[Tensor], count: int, kept: int) -> Iterator[list[Tensor]]:
+    """Yield parts of a batch of `count` examples, as far as `kept` of them."""
+    for start in range(0, kept, CHUNK_EXAMPLES):
+        part = slice(start, min(start + CHUNK_EXAMPLES, kept))
+        yield [item[part] if item.dim() and len(item) == count else item for item in inputs]
+
+
+def examples_in(mg: MaseGraph, inputs: Sequence[Tensor]) -> int:
+    """Return how many examples a batch holds."""
+    size = batch_size(inputs) if mg.batched else None
+    return 1 if size is None else size
+
+
+def is_measured(mg: MaseGraph) -> bool:
+    """Return whether what was measured is of the graph as it is now."""
+    (output,) = (node for node in mg.nodes if node.op == "output")
+    known = metadata(output).agreement
+    return known is not None and known.checksum == checksum(mg)
+
+
+def checksum(mg: MaseGraph) -> int:
+    """Return a number that changes with parameters and formats."""
+    found = 0
+    for node in mg.nodes:
+        if node.op == "get_attr":
+            # A copy: what torch.export loads may not be looked into where it lies.
+            value = mg.constant(node).detach().cpu().contiguous().clone()
+            found = zlib.crc32(value.reshape(-1).view(torch.uint8).numpy().data, found)
+        known = metadata(node).common
+        if known is not None:
+            formats = [str(item.format) for item in {**known.operands, **known.results}.values()]
+            found = zlib.crc32(" ".join(formats).encode(), found)
+    return found
+
+
+def sqnr_db(exact: Tensor, rounded: Tensor) -> float:
+    """Return `10 log10(sum x^2 / sum (x - y)^2)` over finite `x`; infinite if nothing was lost."""
+    sums = Sums()
+    sums.add(exact, rounded)
+    return sums.sqnr_db
+
+
+@dataclass
+class Sums:
+    """Running sums over one tensor.
+
+    Attributes:
+        signal: squares of exact reals.
+        noise: squares of errors.
+        equal: elements that are equal, of what is not real.
+        elements: of what is not real.
+    """
+
+    signal: float = 0.0
+    noise: float = 0.0
+    equal: int = 0
+    elements: int = 0
+
+    def add(self, exact: Tensor, rounded: Tensor) -> None:
+        """Add results of one run."""
+        if not exact.is_floating_point():
+            self.equal += int((exact == rounded).sum())
+            self.elements += exact.numel()
+            return
+        signal, noise = _power(exact), _power(exact - rounded)
+        if not (signal and math.isfinite(signal + noise)):
+            finite = exact.isfinite()
+            wide = exact[finite].double()
+            signal, noise = _power(wide), _power(wide - rounded[finite].double())
+        self.signal += signal
+        self.noise += noise
+
+    @property
+    def sqnr_db(self) -> float:
+        """Signal over noise, decibels; all is lost where a finite number becomes none."""
+        if self.noise == 0.0:
+            return math.inf
+        if not math.isfinite(self.noise):
+            return -math.inf
+        return 10.0 * math.log10(self.signal / self.noise) if self.signal > 0.0 else -math.inf
+
+    def closeness(self) -> Closeness:
+        """Return what the sums say."""
+        if self.elements:
+            return Closeness(equal=self.equal / self.elements)
+        return Closeness(self.sqnr_db)
+
+
+def _power(values: Tensor) -> float:
+    return float(torch.linalg.vector_norm(values)) ** 2
+
+
+class _CountingRun(GraphRun):
+    """A run that counts what formats clip: `[elements, clipped]` by node and tensor."""
+
+    def __init__(self, mg: MaseGraph) -> None:
+        super().__init__(mg)
+        self.counts: dict[str, dict[str, list[int]]] = defaultdict(
+            lambda: defaultdict(lambda: [0, 0])
+        )
+
+    def _rounded(
+        self, node: Node, name: str, number_format: Format | None, values: Tensor
+    ) -> Tensor:
+        if number_format is not None and values.is_floating_point():
+            count = self.counts[node.name][name]
+            count[0] += values.numel()
+            count[1] += number_format.clipped(values)
+        return super()._rounded(node, name, number_format, values)
+
+
+class _Pair:
+    """Two runs of a graph in step, exact and rounded, and sums over their results."""
+
+    def __init__(self, mg: MaseGraph) -> None:
+        training = mg.training
+        mg.eval()
+        given = as_given(mg)
+        self._exact, self._rounded = GraphRun(given, only=()), _CountingRun(mg)
+        mg.train(training)
+        self._mg = mg
+        self._nodes = _computing(mg)
+        self._own = dict(zip(self._nodes, _computing(given), strict=True))
+        self._ends = _ends(self._nodes)
+        self._sums: dict[str, Sums] = defaultdict(Sums)
+        self.examples = 0
+
+    def run(self, inputs: Sequence[Tensor]) -> None:
+        """Add one part of a batch."""
+        self.examples += examples_in(self._mg, inputs)
+        given, exact, rounded = iter(inputs), dict[Node, Tensor](), dict[Node, Tensor]()
+        with torch.no_grad():
+            for node in self._nodes:
+                value = next(given) if node.op == "placeholder" else None
+                own = self._own[node]
+                exact[own] = self._exact.step(own, exact, value)
+                rounded[node] = self._rounded.step(node, rounded, value)
+                if isinstance(exact[own], Tensor):
+                    self._sums[node.name].add(exact[own], rounded[node])
+                for dead in self._ends[node]:
+                    del exact[self._own[dead]], rounded[dead]
+
+    def note(self, mg: MaseGraph) -> None:
+        """Keep what was measured in the metadata of a graph."""
+        results = {name: sums.closeness() for name, sums in self._sums.items()}
+        for node in self._nodes:
+            known = {"data_out_0": results[node.name]} if node.name in results else {}
+            counts = self._rounded.counts[node.name].items()
+            shares = {name: clipped / count for name, (count, clipped) in counts if clipped}
+            update(node, agreement=Agreement(known, shares, self.examples))
+        (output,) = (node for node in mg.nodes if node.op == "output")
+        names = zip(mg.output_names, mg.outputs, strict=True)
+        found = {name: results[node.name] for name, node in names if node.name in results}
+        update(output, agreement=Agreement(found, {}, self.examples, checksum(mg)))
+
+
+def _computing(mg: MaseGraph) -> list[Node]:
+    return [node for node in mg.nodes if node.op not in ("get_attr", "output")]
+
+
+def _ends(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
+    """Return which results nobody reads any more, by the node after which that is so."""
+    place = {node: number for number, node in enumerate(nodes)}
+    ends: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in nodes:
+        last = max((place.get(user, -1) for user in node.users), default=-1)
+        ends[nodes[max(last, place[node])]].append(node)
+    return ends

@@ -1,0 +1,389 @@
+"""Give operators hardware in formats that they do not compute in, through exact values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch import Tensor
+from torch.fx import Node
+
+from mase_hw.arithmetic.carriers import (
+    exact_bits,
+    exact_fixed,
+    exact_fixed_of,
+    exact_float,
+    fixed_of,
+)
+from mase_hw.errors import FormatError
+from mase_hw.formats import (
+    DEFAULT_FORMAT,
+    FIXED_POINT,
+    SCALED,
+    BlockFormat,
+    Format,
+    family_of,
+    format_class,
+)
+from mase_hw.geometry.blocks import block_axis, is_block
+from mase_hw.graph.calls import tensor_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.rebuild import set_tensor
+from mase_hw.graph.streams import stream_operands
+from mase_hw.ops import Call, Operator, TensorSpec, operator_for_role, operators
+from mase_hw.passes._insert import insert_after, unique_name
+from mase_hw.passes.formats.cast import ROLE, insert_casts_transform_pass
+from mase_hw.passes.formats.quantize import observed_range
+
+ORDER, STEPS = "order", "steps"
+
+
+def bridge_formats_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Insert casts to exact values, and back, around operators without hardware for a format.
+
+    Operands are decoded exactly, the operator computes exactly, and its result is rounded once, as
+    its own format says:
+
+    - what only moves elements, such as a `flatten` behind a convolution in blocks, moves them as
+      floats that hold an element and its scale; results of several in a row are encoded at the end;
+    - so does what joins tensors, and blocks that are cast to blocks along another dimension;
+    - what depends on the order of elements alone, such as a largest one, compares the places of
+      such floats in the order of all floats;
+    - what is so many times as large for integers with a real scale that is so many times as large
+      computes with their steps, exact multiples of steps of its result;
+    - what is exact in fixed point, such as a sum, computes in fixed point whose unit is the
+      smallest number of the format; means keep so many further bits that rounding twice is
+      rounding once.
+
+    A format for which there are no such values is moved in as many bits of fixed point, with a
+    fraction fitted to the observed values; everything else stays, for `problems` to say why.
+
+    Args:
+        mg: a quantised graph.
+        pass_args: none are known.
+
+    Returns:
+        The graph, and `{"bridged": names of the operators}`.
+    """
+    moved = any(_takes(node) and not _moves(node, _operator(node)) for node in mg.nodes)
+    plans = {node.name: plan for node in mg.nodes if (plan := _plan(mg, node)) is not None}
+    turned = {node.name: number for node in mg.nodes if (number := _turned(node)) is not None}
+    if not moved and not plans and not turned:
+        return mg, {"bridged": []}
+    mg = mg.copy()
+    bridged = []
+    for node in mg.nodes:
+        if node.name in plans:
+            plans[node.name].carry(mg, node)
+            bridged.append(node.name)
+        elif node.name in turned:
+            asked_for = common(node).results["data_out_0"]
+            between = asked_for.with_format(turned[node.name])
+            update(node, common=replace(common(node), results={"data_out_0": between}))
+            _behind(mg, node, ROLE, between, asked_for, ())
+            bridged.append(node.name)
+        elif moved and _takes(node):
+            asked = {name: spec.format for name, spec in common(node).results.items()}
+            number = _common_format(node)
+            if number.name not in _operator(node).formats:
+                number = _bridge(node, number)
+                bridged.append(node.name)
+            _set(node, number)
+            _return_as(mg, node, asked["data_out_0"])
+    mg, _ = insert_casts_transform_pass(mg, {})
+    return mg, {"bridged": bridged}
+
+
+def _turned(node: Node) -> Format | None:
+    """Return the floats through which blocks are cast to blocks along another dimension."""
+    if node.op != "call_function" or common(node).operator != ROLE:
+        return None
+    (data,), (result,) = common(node).operands.values(), common(node).results.values()
+    if data.format is None or result.format is None:
+        return None
+    if not (is_block(data) and is_block(result)) or block_axis(data) == block_axis(result):
+        return None
+    return exact_float(data.quantized)
+
+
+Arguments = tuple[float | list[int], ...]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How a node computes with exact values.
+
+    Attributes:
+        operands: their formats.
+        result: that of the result.
+        role: of what stands before operands, and before results are what was asked for; None where
+            casts do.
+        taken: the format that it takes, by operand; what it gives behind the result.
+        there: its other arguments, before operands.
+        back: its other arguments, behind the result.
+        rounded: what constants are rounded to before.
+    """
+
+    operands: Mapping[str, Format]
+    result: Format
+    role: str | None = None
+    taken: Mapping[str, Format] = field(default_factory=dict)
+    given: Format | None = None
+    there: Arguments = ()
+    back: Arguments = ()
+    rounded: Mapping[str, Format] = field(default_factory=dict)
+
+    def carry(self, mg: MaseGraph, node: Node) -> None:
+        """Give a node these formats, and insert what stands before and behind it."""
+        known = common(node)
+        asked = known.results["data_out_0"]
+        operands = {
+            name: spec.with_format(self.operands.get(name, spec.format))
+            for name, spec in known.operands.items()
+        }
+        last, result = node, asked.with_format(self.result)
+        update(node, common=replace(known, operands=operands, results={"data_out_0": result}))
+        for name, number in self.rounded.items():
+            _round_constant(mg, node, name, number)
+        if self.role is not None:
+            # One stream may be several operands.
+            for producer, name in {item: name for name, item in stream_operands(node)}.items():
+                taken = operands[name].with_format(self.taken[name])
+                made = insert_after(mg, producer, self.role, taken, operands[name], self.there)
+                node.replace_input_with(producer, made)
+            if self.given is not None:
+                given, result = result, asked.with_format(self.given)
+                last = _behind(mg, last, self.role, given, result, self.back)
+        if result.format != asked.format:
+            _behind(mg, last, ROLE, result, asked, ())
+
+
+def _round_constant(mg: MaseGraph, node: Node, name: str, number: Format) -> None:
+    """Give a node a constant operand as a format rounds it."""
+    given = dict(tensor_arguments(node, _operator(node).operand_names))[name]
+    values = mg.call(node).constants[name]
+    stored = number.decode(number.encode(values))
+    if not isinstance(given, Node):
+        arguments = dict(zip(node.target._schema.arguments, node.args, strict=False))  # type: ignore[union-attr]
+        names = _operator(node).operand_names
+        node.args = tuple(
+            float(stored) if names.get(item.name, item.name) == name else value
+            for item, value in arguments.items()
+        )
+        return
+    target = unique_name(f"{node.name}_{name}_rounded", [item.name for item in mg.nodes])
+    set_tensor(mg.model, target, stored.to(mg.constant(given).dtype))
+    with mg.fx_graph.inserting_before(node):
+        read = mg.fx_graph.create_node("get_attr", target, name=target)
+    read.meta["mase"] = metadata(given)
+    node.replace_input_with(given, read)
+
+
+def _behind(
+    mg: MaseGraph,
+    node: Node,
+    role: str,
+    given: TensorSpec,
+    result: TensorSpec,
+    arguments: Arguments,
+) -> Node:
+    """Insert an operator behind a node, for all that reads it."""
+    users = list(node.users)
+    inserted = insert_after(mg, node, role, given, result, arguments)
+    for user in users:
+        user.replace_input_with(node, inserted)
+    return inserted
+
+
+def _plan(mg: MaseGraph, node: Node) -> _Plan | None:
+    """Return how a node computes with exact values; None where it needs none, or has none."""
+    if node.op != "call_function" or common(node).operator is None or len(node.users) == 0:
+        return None
+    operator, known = _operator(node), common(node)
+    specs = (*known.operands.values(), *known.results.values())
+    if operator.role or _is_move(operator) or len(known.results) != 1:
+        return None
+    formats = [spec.format for spec in specs]
+    families = {None if number is None else family_of(type(number)) for number in formats}
+    if None in families or families <= FIXED_POINT:
+        return None
+    call = mg.call(node)
+    if not operator.problems(call):
+        return None
+    for find in (_ordered, _as_floats, _in_steps, _exact):
+        found = find(operator, call)
+        if found is not None and not operator.problems(_with(call, found)):
+            return found
+    return None
+
+
+def _ordered(operator: Operator, call: Call) -> _Plan | None:
+    """Return how an operator compares places of floats."""
+    floats = {exact_float(spec.quantized) for spec in call.streams.values()}
+    number = floats.pop()
+    if not operator.selects or number is None or floats or call.constants:
+        return None
+    layout = number.layout
+    places = fixed_of(layout.width, 0)
+    assert places is not None
+    shape = layout.width, layout.exponent_width, layout.bias
+    own = operator.result_format(call)
+    return _Plan(
+        dict.fromkeys(call.streams, places),
+        own or places,
+        ORDER,
+        dict.fromkeys(call.streams, number),
+        None if own else number,
+        (*shape, False),
+        (*shape, True),
+    )
+
+
+def _as_floats(operator: Operator, call: Call) -> _Plan | None:
+    """Return how an operator joins elements as floats that hold each with its scale."""
+    floats = {exact_float(spec.quantized) for spec in call.operands.values()}
+    number = floats.pop()
+    if not operator.keeps_format or number is None or floats:
+        return None
+    if any(not _fits(call.operands[name].quantized, item) for name, item in call.constants.items()):
+        return None
+    rounded = {name: call.operands[name].quantized for name in call.constants}
+    return _Plan(dict.fromkeys(call.operands, number), number, rounded=rounded)
+
+
+def _in_steps(operator: Operator, call: Call) -> _Plan | None:
+    """Return how an operator computes with steps of the scale of its result."""
+    own, steps = operator.result_format(call), operator_for_role(STEPS)
+    tensors = [*call.streams.values(), *(() if own else (call.result,))]
+    numbers = [spec.quantized for spec in tensors]
+    if not operator.homogeneous or call.constants or not all(map(_has_scale, numbers)):
+        return None
+    scale = float(numbers[-1].real_scale)
+    operands: dict[str, Format] = {}
+    for name, spec in call.streams.items():
+        given = Call("", steps, {"data_in_0": spec}, {}, {}, {"scale": scale, "back": False})
+        found = steps.result_format(given)
+        if found is None:
+            return None
+        operands[name] = found
+    # Halves of a step have one fraction bit.
+    result = own or operator.exact_result(_taking(call, operands), 1)
+    if result is None:
+        return None
+    taken = {name: spec.quantized for name, spec in call.streams.items()}
+    behind = None if own else call.result.quantized
+    return _Plan(operands, result, STEPS, taken, behind, (scale, False), (scale, True))
+
+
+def _has_scale(number: Format) -> bool:
+    if family_of(type(number)) not in SCALED:
+        return False
+    try:
+        return number.real_scale > 0
+    except FormatError:
+        return False
+
+
+def _exact(operator: Operator, call: Call) -> _Plan | None:
+    """Return how an operator computes in fixed point."""
+    operands = {name: exact_fixed(spec.quantized) for name, spec in call.streams.items()}
+    rounded = dict[str, Format]()
+    for name, values in call.constants.items():
+        number = call.operands[name].quantized
+        if family_of(type(number)) in FIXED_POINT:
+            continue
+        if type(operator).prepare is not Operator.prepare or not _fits(number, values):
+            return None
+        operands[name], rounded[name] = exact_fixed_of(number, values), number
+    if None in operands.values():
+        return None
+    found: dict[str, Format] = {name: item for name, item in operands.items() if item is not None}
+    own, result = operator.result_format(call), call.result.quantized
+    if own is None:
+        bits = exact_bits(result)
+        if bits is None:
+            return None
+        own = operator.exact_result(_taking(call, found), bits[1] + 1)
+    return None if own is None else _Plan(found, own, rounded=rounded)
+
+
+def _fits(number: Format, values: Tensor) -> bool:
+    """Return whether the blocks of a constant lie along a dimension that it has."""
+    axis = number.blocking[1] if isinstance(number, BlockFormat) else -1
+    return -max(1, values.dim()) <= axis < max(1, values.dim())
+
+
+def _with(call: Call, plan: _Plan) -> Call:
+    results = {name: spec.with_format(plan.result) for name, spec in call.results.items()}
+    return replace(_taking(call, plan.operands), results=results)
+
+
+def _taking(call: Call, formats: Mapping[str, Format]) -> Call:
+    """Return a call whose operands have other formats."""
+    operands = {
+        name: spec.with_format(formats.get(name, spec.format))
+        for name, spec in call.operands.items()
+    }
+    return replace(call, operands=operands)
+
+
+def _is_move(operator: Operator) -> bool:
+    return operator.keeps_format and not operator.casts
+
+
+def _takes(node: Node) -> bool:
+    """Return whether a node takes its producer's format, which is known."""
+    if node.op != "call_function" or common(node).operator is None:
+        return False
+    operator = _operator(node)
+    known = all(spec.format is not None for spec in common(node).operands.values())
+    return known and _is_move(operator) and operator.role is None
+
+
+def _operator(node: Node) -> Operator:
+    return operators()[str(common(node).operator)]
+
+
+def _moves(node: Node, operator: Operator) -> bool:
+    return common(node).operands["data_in_0"].quantized.name in operator.formats
+
+
+def _common_format(node: Node) -> Format:
+    """Return the one format of all that a node moves."""
+    given = [common(producer).results["data_out_0"] for _, producer in stream_operands(node)]
+    formats = {spec.format for spec in given}
+    (number,) = formats if len(formats) == 1 else (None,)
+    if number is None or number.name not in _operator(node).formats:
+        number = common(node).operands["data_in_0"].format
+    assert number is not None
+    return number
+
+
+def _bridge(node: Node, number: Format) -> Format:
+    if (found := exact_float(number)) is not None:
+        return found
+    bits = sum(item.width_bits for item in number.stream_fields(1))
+    return format_class(DEFAULT_FORMAT).fit(*observed_range(node, "data_in_0"), width=bits)
+
+
+def _set(node: Node, number: Format) -> None:
+    known = common(node)
+    operands = {name: spec.with_format(number) for name, spec in known.operands.items()}
+    results = {name: spec.with_format(number) for name, spec in known.results.items()}
+    update(node, common=replace(known, operands=operands, results=results))
+
+
+def _return_as(mg: MaseGraph, node: Node, asked: Format | None) -> None:
+    """Cast what leaves the graph to the format that was asked for."""
+    given = common(node).results["data_out_0"]
+    if asked is None or given.format == asked:
+        return
+    readers = [user for user in node.users if user.op == "output"]
+    if readers:
+        cast = insert_after(mg, node, ROLE, given, given.with_format(asked))
+        for user in readers:
+            user.replace_input_with(node, cast)

@@ -1,0 +1,204 @@
+"""`calibrate_analysis_pass`: choose what a configuration leaves open from observed values."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import Tensor
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError, DataError, FormatError
+from mase_hw.formats import Format
+from mase_hw.graph.calls import constant_value, tensor_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.shapes import run_with
+from mase_hw.graph.streams import consumers
+from mase_hw.ops import operator_for
+from mase_hw.passes.canonical.software_metadata import batch_inputs, batches_of
+from mase_hw.passes.configuration import Configuration
+from mase_hw.passes.formats import quantize
+from mase_hw.passes.formats._observers import OBSERVERS, Fit, Observer, Sample, check_percentile
+from mase_hw.passes.formats._signs import with_sign
+from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
+
+Observations = Mapping[str, Mapping[str, Sample]]
+
+
+def observe(mg: MaseGraph, data: Iterable[Any]) -> Observations:
+    """Run the float model on batches and keep values of every operand and result.
+
+    Args:
+        mg: a graph with common metadata.
+        data: batches, as `add_software_metadata_analysis_pass` takes them.
+
+    Returns:
+        Samples by node name and by operand or result name.
+
+    Raises:
+        DataError: when there is no batch, or no sample in any of them, or one that is not finite.
+    """
+    results: dict[Node, Sample] = defaultdict(Sample)
+
+    def visit(node: Node, value: Any) -> None:
+        if not isinstance(value, Tensor) or not value.is_floating_point() or node.op == "output":
+            return
+        if node.op == "placeholder" and not bool(value.isfinite().all()):
+            raise DataError(
+                f"calibration data for {node.name} holds infinities; give finite numbers"
+            )
+        results[node].add(value)
+
+    states: dict[str, Tensor] = {}
+    for batch in batches_of(data):
+        inputs = batch_inputs(mg, batch)
+        if all(value.numel() for value in inputs):
+            run_with(mg, inputs, visit, states)
+    if not results:
+        raise DataError("calibration data is empty; give at least one batch with one sample")
+    return {node.name: _tensors(mg, node, results) for node in mg.nodes}
+
+
+def _tensors(mg: MaseGraph, node: Node, results: Mapping[Node, Sample]) -> dict[str, Sample]:
+    found = {"data_out_0": results[node]} if node in results else {}
+    operator = operator_for(node.target) if node.op == "call_function" else None
+    for name, value in tensor_arguments(node, operator.operand_names) if operator else ():
+        constant = constant_value(mg.model, value)
+        if constant is not None:
+            found[name] = Sample()
+            found[name].add(constant)
+        elif isinstance(value, Node) and value in results:
+            found[name] = results[value]
+    return found
+
+
+def calibrate_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Resolve a configuration: every field of every operand is given, by node name.
+
+    Args:
+        mg: a graph with common metadata, as `mase_hw.emit.flow.canonicalize` returns it.
+        pass_args: `config` is the configuration of `quantize_transform_pass`; `data` the batches
+            (the example inputs when not given), or `observations` what `observe` returned;
+            `observer` the observer of streams (`minmax`, `percentile`, `mse`, `entropy`);
+            `weight_observer` that of constants, `minmax` when not given; `percentile` the share
+            of values that `percentile` keeps, 99.9 when not given.
+
+    Returns:
+        The graph, and `{"config": the resolved configuration}`, which `quantize_transform_pass`
+        takes and which no longer depends on data.
+
+    Raises:
+        ConfigError: for an unknown observer, or a bad configuration.
+        DataError: when the data is empty.
+    """
+    given = dict(pass_args or {})
+    unknown = sorted(set(given) - set(_ARGUMENTS))
+    if unknown:
+        raise ConfigError(f"calibration has no {unknown[0]!r}; {nearest(unknown[0], _ARGUMENTS)}")
+    observers = {
+        kind: _observer(str(given.get(kind, "minmax"))) for kind in ("observer", "weight_observer")
+    }
+    share = check_percentile(float(given.get("percentile", 99.9)))
+    seen = given.get("observations")
+    if seen is None:
+        data = given.get("data")
+        seen = observe(mg, [mg.example_inputs] if data is None else data)
+    nodes = [node for node in mg.nodes if node.op == "call_function"]
+    config = Configuration.parse(given.get("config") or {}, [node.name for node in nodes])
+    entries = quantize.entries_of(mg, config)
+    configured = {node for node, entry in entries.items() if entry.get("name") is not None}
+    resolved: dict[str, Any] = {"by": "name", "default": {"config": _family(config.default)}}
+    for node, entry in entries.items():
+        quantize.check_keys(node, entry)
+        chosen: dict[str, Format] = {}
+        for name, groups, words in _open_tensors(node, entry, configured, config):
+            constant = mg.call(node).constants.get(name)
+            observer = observers["observer" if constant is None else "weight_observer"]
+            cls, fields = quantize.open_format(mg, node, name, groups, words)
+            said = quantize.said_of_sign(node, name, groups, words)
+            try:
+                if constant is None:
+                    sample = seen[node.name].get(name, Sample(-1.0, 1.0))
+                    if not math.isfinite(sample.minimum):
+                        raise FormatError(
+                            "none of its values on the data is a finite number, so no format can "
+                            "be fitted to them; give other data"
+                        )
+                    fields = with_sign(cls, fields, sample.minimum, said)
+                    chosen[name] = observer(sample, _by_range(cls, fields), share)
+                else:
+                    fields = with_sign(cls, fields, float(constant.min()), said)
+                    chosen[name] = _of_constant(constant, cls, fields, observer, share)
+            except FormatError as error:
+                where = f"{name} of {node.name} ({metadata(node).source})"
+                raise FormatError(f"{where}: {error}") from error
+        resolved[node.name] = {"config": quantize.entry_of(chosen)}
+    return mg, {"config": resolved}
+
+
+_ARGUMENTS = ("config", "data", "observations", "observer", "weight_observer", "percentile")
+
+
+def _observer(name: str) -> Observer:
+    if name not in OBSERVERS:
+        raise ConfigError(f"no observer is called {name!r}; {nearest(name, OBSERVERS)}")
+    return OBSERVERS[name]
+
+
+def _by_range(cls: type[Format], fields: Mapping[str, Any]) -> Fit:
+    return lambda low, high: cls.fit(low, high, **fields)
+
+
+def _of_constant(
+    values: Tensor, cls: type[Format], fields: Mapping[str, Any], observer: Observer, share: float
+) -> Format:
+    """Return the format that an observer chooses for known values, each channel by itself."""
+    axis = fields.get("channel_axis")
+    given = any(isinstance(field, list | tuple) for field in fields.values())
+    if axis is not None and not given and -values.dim() <= axis < values.dim():
+        rows = values.detach().movedim(axis, 0)
+        alone = {**fields, "channel_axis": None}
+        return cls.of_channels(
+            [_of_constant(row, cls, alone, observer, share) for row in rows], **fields
+        )
+
+    def fit(low: float, high: float) -> Format:
+        return cls.fit_values(values.clamp(low, high), **fields)
+
+    sample = Sample()
+    sample.add(values)
+    return observer(sample, fit, share)
+
+
+def _open_tensors(
+    node: Node, entry: Mapping[str, Any], configured: set[Node], config: Configuration
+) -> list[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
+    """Return the tensors of a node that need a format of their own, their words and entry."""
+    if node not in configured:
+        return []
+    if shares_format(node):
+        return [("data_out_0", quantize.SHARED, entry)]
+    tensors = [(name, quantize.words_for(name), entry) for name in common(node).operands]
+    if quantize.mentions(entry, quantize.RESULT):
+        tensors.append(("data_out_0", (quantize.RESULT, "data_out_0"), entry))
+    elif not _feeds(node, configured):
+        tensors.append(("data_out_0", *quantize.words_for_result(node, entry, config)))
+    return tensors
+
+
+def _feeds(node: Node, configured: set[Node]) -> bool:
+    """Return true when a configured node takes the result, perhaps through nodes that keep it."""
+    return any(
+        user in configured or (keeps_format(user) and _feeds(user, configured))
+        for user, _ in consumers(node)
+    )
+
+
+def _family(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if value is not None}

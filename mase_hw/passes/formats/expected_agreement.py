@@ -1,0 +1,275 @@
+"""What number formats alone explain of a loss, and where more than that is lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from mase_hw.formats import Format
+from mase_hw.graph.agreement import ModelAgreement
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.streams import consumers
+from mase_hw.ops import Operator, operators
+
+# Decibels that a model may lose beyond the sum of its roundings. See `mase_hw/formats/README.md`.
+MARGIN_DB = 15.0
+# Decibels of one bit.
+BIT_DB = 20 * math.log10(2)
+_SAMPLE = 64, 64
+_LAYOUT = {"channel_axis": None, "axis": -1}
+_EXACT_DB = 300.0
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Outputs that are farther from the float model than their formats explain.
+
+    Attributes:
+        outputs: ratio by name of the output, decibels; None for what is not real.
+        expected_db: what the formats on the way to the first of them explain.
+        node: where the loss arises: of the nodes on the way that lost too much, the one with the
+            largest drop from its operands to its result.
+        drop_db: ratios of its operands, the least, and of its result.
+    """
+
+    outputs: Mapping[str, float | None]
+    expected_db: float
+    node: Node
+    drop_db: tuple[float, float]
+
+
+def losses(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Loss]:
+    """Return what a graph loses that its formats do not explain, by the node where it arises.
+
+    Args:
+        mg: a graph whose agreement with the float model was measured.
+        margin_db: what may be lost beyond the sum of all roundings.
+    """
+    ways = _Ways(mg, margin_db)
+    found: dict[Node, dict[str, Node]] = {}
+    for name, node in zip(mg.output_names, mg.outputs, strict=True):
+        region = ways.lossy_before(node)
+        if region:
+            found.setdefault(max(region, key=ways.drop), {})[name] = node
+    return [
+        Loss(
+            {name: ratio(output) for name, output in outputs.items()},
+            ways.expected[next(iter(outputs.values()))],
+            node,
+            (ways.given(node), ratio(node) or -math.inf),
+        )
+        for node, outputs in found.items()
+    ]
+
+
+def harmful(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Node]:
+    """Return the nodes at which more is lost than formats explain, and seen behind them.
+
+    Args:
+        mg: a graph whose agreement with the float model was measured.
+        margin_db: what may be lost beyond the sum of all roundings.
+    """
+    ways = _Ways(mg, margin_db)
+    return [
+        node
+        for node in mg.nodes
+        if ways.is_lossy(node)
+        and ways.drop(node) > BIT_DB
+        and any(ways.is_lossy(user) or user.op == "output" for user in node.users)
+    ]
+
+
+def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
+    """Return what was measured of a whole graph; None where nothing was."""
+    (output,) = (node for node in mg.nodes if node.op == "output")
+    found = metadata(output).agreement
+    if found is None or not found.results:
+        return None
+    nodes = {
+        node: replace(known, examples=0)
+        for node in mg.nodes
+        if node is not output and (known := metadata(node).agreement) is not None
+    }
+    unseen = _unseen(mg)
+    seen = {node: own for node in nodes if (own := ratio(node)) is not None and node not in unseen}
+    worst = min(seen, key=lambda node: seen[node], default=None)
+    if worst is not None and seen[worst] == math.inf:
+        worst = None
+    return ModelAgreement(
+        found.examples,
+        found.results,
+        worst.name if worst else None,
+        seen[worst] if worst else None,
+        nodes={node.name: item for node, item in nodes.items()},
+    )
+
+
+def _unseen(mg: MaseGraph) -> set[Node]:
+    """Return the nodes whose loss no output shows, as that of a fill value before a softmax."""
+    ways = _Ways(mg, MARGIN_DB)
+    seen = {item for node in mg.outputs for item in ways.lossy_before(node)}
+    return {node for node in mg.nodes if ways.is_lossy(node) and node not in seen}
+
+
+def ratio(node: Node) -> float | None:
+    """Return the signal over error of a node's result in decibels, where it was measured."""
+    known = metadata(node).agreement
+    return None if known is None or node.op == "output" else known.sqnr_db
+
+
+def precision_db(number_format: Format) -> float:
+    """Return the signal over error of normally distributed numbers to which a format is fitted."""
+    cls = type(number_format)
+    fields = {key: getattr(number_format, key) for key in cls.field_names()}
+    fields = {key: value for key, value in fields.items() if key not in _fitted(cls)}
+    # Of the sample, which has no channels, and rows of a whole number of blocks.
+    fields |= {key: value for key, value in _LAYOUT.items() if key in fields}
+    return _precision_db(cls, tuple(fields.items()))
+
+
+@cache
+def _precision_db(cls: type[Format], fields: tuple[tuple[str, Any], ...]) -> float:
+    known = dict(fields)
+    sample = torch.randn(_SAMPLE, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    if not known.get("signed", True):
+        sample = sample.abs()
+    fitted = cls.fit_values(sample, **known).at_inference()
+    noise = float((sample - fitted.round_values(sample)).square().sum())
+    return 10 * math.log10(float(sample.square().sum()) / noise) if noise else _EXACT_DB
+
+
+@cache
+def _fitted(cls: type[Format]) -> frozenset[str]:
+    """Return the fields of a format that follow the values."""
+    narrow, wide = cls.fit(-1.0, 1.0), cls.fit(-1000.0, 3000.0)
+    return frozenset(key for key in cls.field_names() if getattr(narrow, key) != getattr(wide, key))
+
+
+class _Ways:
+    """What leads to every node: roundings, as bits of a number, and what they explain.
+
+    Attributes:
+        expected: signal over error by node, decibels, where each rounding on the way to it adds
+            its own noise once.
+    """
+
+    def __init__(self, mg: MaseGraph, margin_db: float) -> None:
+        self.expected: dict[Node, float] = {}
+        self._lossy: set[Node] = set()
+        before: dict[Node, int] = {}
+        places: dict[float, int] = {}
+        bit = 1
+        for node in mg.nodes:
+            roundings = 0
+            for source in node.all_input_nodes:
+                roundings |= before.get(source, 0)
+            for precision in _precisions(node):
+                places[precision] = places.get(precision, 0) | bit
+                roundings |= bit
+                bit <<= 1
+            before[node] = roundings
+            noise = sum(
+                (roundings & mask).bit_count() * 10 ** (-precision / 10)
+                for precision, mask in places.items()
+            )
+            self.expected[node] = -10 * math.log10(noise) if noise else _own_db(node)
+
+            own = ratio(node)
+            if own is not None:
+                lossy = own < self.expected[node] - margin_db
+            else:
+                # What is not real is as wrong as what it comes from.
+                lossy = any(map(self.is_lossy, _producers(node)))
+            if lossy:
+                self._lossy.add(node)
+
+    def is_lossy(self, node: Node) -> bool:
+        """Return whether a node lost more than its formats explain."""
+        return node in self._lossy
+
+    def lossy_before(self, node: Node) -> list[Node]:
+        """Return the lossy nodes from which such alone lead to a node, itself among them."""
+        found: dict[Node, None] = {}
+        waiting = [node]
+        while waiting:
+            item = waiting.pop()
+            if item not in found and self.is_lossy(item):
+                found[item] = None
+                waiting += _producers(item)
+        return [item for item in found if ratio(item) is not None]
+
+    def given(self, node: Node) -> float:
+        """Return the least ratio of a node's operands; what is explained where there is none."""
+        known = [found for item in _producers(node) if (found := ratio(item)) is not None]
+        return min([*known, self.expected[node]])
+
+    def drop(self, node: Node) -> float:
+        """Return by how much the ratio falls from operands to result."""
+        own = ratio(node)
+        return self.given(node) - max(-_EXACT_DB, _EXACT_DB if own is None else own)
+
+
+def _own_db(node: Node) -> float:
+    """Return what the format of an input explains; others read it rounded by themselves."""
+    known = metadata(node).common if node.op == "placeholder" else None
+    number_format = known.results["data_out_0"].format if known else None
+    return precision_db(number_format) if number_format else _EXACT_DB
+
+
+def _producers(node: Node) -> list[Node]:
+    return [item for item in node.all_input_nodes if item.op != "get_attr"]
+
+
+def _precisions(node: Node) -> Iterator[float]:
+    """Yield what each rounding explains that a configuration asks for at a node."""
+    if node.op != "call_function" or not _rounds(node):
+        return
+    known = common(node)
+    for spec in known.operands.values():
+        if spec.format is not None and is_real(spec.dtype):
+            yield precision_db(spec.format)
+    result = known.results["data_out_0"]
+    if result.format is None or not is_real(result.dtype):
+        return
+    # What others read is rounded there, unless it is made coarser than all of them ask for.
+    own, read = precision_db(result.format), list(_read(node))
+    if not read or own < min(read):
+        yield own
+
+
+def _read(node: Node) -> Iterable[float]:
+    """Yield what roundings explain in which a result is read."""
+    for user, name in consumers(node):
+        number_format = common(user).operands[name].format
+        if not _rounds(user):
+            yield from _read(user)
+        elif number_format is not None:
+            yield precision_db(number_format)
+
+
+def _rounds(node: Node) -> bool:
+    """Return whether a configuration gives a node formats of its own."""
+    operator = _operator(node)
+    return (
+        operator is not None
+        and operator.casts
+        and operator.role is None
+        and not operator.keeps_format
+    )
+
+
+def _operator(node: Node) -> Operator | None:
+    name = metadata(node).common
+    return operators().get(str(name.operator)) if name else None
+
+
+def is_real(dtype: str) -> bool:
+    """Return whether a tensor holds reals."""
+    return dtype.removeprefix("torch.").startswith(("float", "bfloat"))

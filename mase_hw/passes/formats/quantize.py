@@ -1,0 +1,495 @@
+"""Give every tensor of a graph its number format, and insert casts where two formats meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError, FormatError
+from mase_hw.formats import Format, format_class, make_format
+from mase_hw.graph.losses import loss_nodes
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, location, metadata, update
+from mase_hw.graph.streams import consumers, stream_operands
+from mase_hw.ops import Operator, TensorSpec, operators
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.configuration import Configuration
+from mase_hw.passes.formats._signs import with_sign
+from mase_hw.passes.formats._whole_numbers import input_format, whole_formats
+from mase_hw.passes.formats.cast import insert_casts_transform_pass
+from mase_hw.passes.formats.losses import part_inputs
+from mase_hw.passes.formats.shared_formats import SharedFormats, casts, keeps_format, shares_format
+
+RESULT = "data_out"
+# Words for the one format of a node that shares it.
+SHARED = ("data_in", RESULT, "data_out_0")
+
+
+def quantize_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Annotate formats from a configuration.
+
+    Every key of an entry is `<operand>_<field>`: `data_in_width`, `weight_frac_width`, ...; the
+    operand `data_in` means every operand that streams, `data_in_1` one of them. `name` is the
+    format of all operands, `<operand>_name` of one. A fraction that is not given is fitted to the
+    values: of the constant itself, or as observed on the example inputs. Without `data_out_*` a
+    result takes the format that serves all its consumers (`serving_formats`), outputs of the graph
+    among them, in whatever order they stand; each rounds it to its own format on its own edge. An
+    output that nothing else takes has the last operator's. An operator that has no hardware for
+    its consumers' formats gives a result with the fields of its own operand's format, which is
+    cast. Operators that keep a format need no entry.
+
+    A layer of the model that declares formats keeps them, unless a key selects its node. What it
+    leaves open is the default's: a bias that it does not round, and a result that no other layer
+    takes. Between such layers, operators that keep a format take no default.
+
+    Args:
+        mg: a graph with common metadata.
+        pass_args: the configuration, see `Configuration.parse`.
+
+    Raises:
+        ConfigError: for unknown keys; the message lists the legal ones.
+        FormatError: for a value that the format does not allow.
+    """
+    mg = mg.copy()
+    nodes = [node for node in mg.nodes if node.op == "call_function"]
+    config = Configuration.parse(pass_args or {}, [node.name for node in nodes])
+    if not all(metadata(node).software for node in nodes):
+        mg, _ = add_software_metadata_analysis_pass(mg, {})
+        nodes = [node for node in mg.nodes if node.op == "call_function"]
+    losses = loss_nodes(mg)
+    entries, whole = entries_of(mg, config), whole_formats(mg, losses)
+    for node in nodes:
+        if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
+            update(node, declared={})
+    for node, entry in entries.items():
+        check_keys(node, entry)
+        _set_operands(mg, node, entry, whole.get(node, {}))
+        _check_folded(node)
+    configured = {node for node, entry in entries.items() if entry.get("name") is not None}
+    explicit = {
+        node: _format(mg, node, "data_out_0", (RESULT, "data_out_0"), entry)
+        for node, entry in entries.items()
+        if node in configured and mentions(entry, RESULT)
+    }
+    for node in configured:
+        update(node, asked=node in explicit)
+    # What leaves the graph has the fields of the operand's format, its fraction fitted if open.
+    words = {node: words_for_result(node, entries[node], config) for node in configured}
+    if config.default.get("name") is not None:
+        # An input that only layout operators read.
+        inputs = [node for node in mg.inputs if node not in losses]
+        words |= dict.fromkeys(inputs, (("data_in", "data_in_0"), config.default))
+    alone = {node: partial(_result_format, mg, *given) for node, given in words.items()}
+    shared = SharedFormats(mg, configured, alone)
+    shared.widen_joined(configured - explicit.keys())
+    explicit |= {
+        node: formats["data_out_0"]
+        for node, formats in whole.items()
+        if node in words or shared.wanted(node)
+    }
+    for node in mg.inputs:
+        found = input_format(node, shared.wanted(node))
+        if found is not None and node not in whole:
+            explicit[node] = found
+    for node in mg.nodes:
+        if node not in losses:
+            _set_result(mg, node, configured, shared, explicit)
+    part_inputs(mg, losses)
+    return insert_casts_transform_pass(mg, {})
+
+
+def _check_folded(node: Node) -> None:
+    """Raise where factors were folded into weights that now round to a few values."""
+    weight = common(node).operands.get("weight")
+    if not metadata(node).folded or weight is None or weight.format is None:
+        return
+    if not weight.format.takes_factors(weight.format.to_dict()):
+        raise ConfigError(
+            f"weights of {node.name} ({location(node)}) hold the factors of a normalisation behind "
+            f"it, which rounding to {weight.format} would lose; give quantize the graph that trace "
+            "returned, or canonicalize(graph, config) the formats"
+        )
+
+
+def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, Any]]:
+    """Return the entry of every node that may have one: configured, or what it declares.
+
+    Raises:
+        ConfigError: when a configuration gives no node a format.
+    """
+    nodes = configurable(mg)
+    own = {node: config.own(node.name, common(node).operator) for node in nodes}
+    unused = config.entries and all(entry is None for entry in own.values())
+    if unused and not _rounds(config.default):
+        _refuse_unused(mg, config, nodes)
+    declaring = {node for node in nodes if own[node] is None and metadata(node).declared}
+    found: dict[Node, Mapping[str, Any]] = {}
+    for node in nodes:
+        entry = own[node]
+        if node in declaring:
+            entry = _declared_entry(mg, node, config.default)
+        elif entry is None:
+            between = keeps_format(node) and _leads_to(node, declaring)
+            entry = {"name": None} if between else config.default
+        found[node] = entry
+    return found
+
+
+def _rounds(entry: Mapping[str, Any]) -> bool:
+    name = entry.get("name")
+    return name is not None and format_class(str(name)).rounds
+
+
+def _refuse_unused(mg: MaseGraph, config: Configuration, nodes: Iterable[Node]) -> None:
+    """Raise for keys that no node of a graph has."""
+    kinds = sorted({str(common(node).operator) for node in nodes})
+    names = [node.name for node in nodes]
+    known = {"type": kinds, "name": names, "regex_name": names}
+    legal = "; ".join(f"by {item}: {', '.join(known[item]) or 'nothing'}" for item in config.by)
+    raise ConfigError(
+        f"configuration: {', '.join(config.entries)} selects nothing in {mg.name}, and there is no "
+        f"default, so that nothing has a number format; there is {legal}"
+    )
+
+
+def configurable(mg: MaseGraph) -> list[Node]:
+    """Return the nodes that a configuration may give formats: none of a loss, see `loss_nodes`."""
+    losses = loss_nodes(mg)
+    nodes = [node for node in mg.nodes if node.op == "call_function" and node not in losses]
+    return [node for node in nodes if casts(node)]
+
+
+def _leads_to(node: Node, declaring: set[Node]) -> bool:
+    """Return true when layers that declare formats alone take a result, as it is."""
+    users = [user for user, _ in consumers(node)]
+    return bool(users) and all(
+        user in declaring or (keeps_format(user) and _leads_to(user, declaring)) for user in users
+    )
+
+
+def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of a node that declares formats; other operands take the default's.
+
+    Where its operator has no hardware for the two together, they take the fields of the first.
+    """
+    known = metadata(node).declared
+    entry = entry_of(known)
+    for name in common(node).operands:
+        if name in known or default.get("name") is None:
+            continue
+        call = mg.call(node)
+        fitted = _format(mg, node, name, words_for(name), default)
+        specs = {
+            other: spec.with_format(
+                _format(mg, node, other, words_for(other), entry) if other in known else fitted
+            )
+            for other, spec in call.operands.items()
+        }
+        results = {other: spec.with_format(fitted) for other, spec in call.results.items()}
+        if not call.operator.problems(replace(call, operands=specs, results=results)):
+            entry |= _words({name: fitted}, entry["name"])
+    return entry
+
+
+def words_for_result(
+    node: Node, entry: Mapping[str, Any], config: Configuration
+) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+    """Return the words, and the entry, of a result that no consumer asks a format for."""
+    if not metadata(node).declared or config.own(node.name, common(node).operator) is not None:
+        return ("data_in", "data_in_0"), entry
+    if config.default.get("name") is not None:
+        return ("data_in", "data_in_0"), config.default
+    # What the layer's format hands on, fitted: its operands' ranges are not the result's.
+    return (), entry
+
+
+def entry_of(formats: Mapping[str, Format]) -> dict[str, Any]:
+    """Return the entry of a node in which every field of every operand is given."""
+    if not formats:
+        return {}
+    family = next(iter(formats.values())).name
+    return {"name": family, **_words(formats, family)}
+
+
+def _words(formats: Mapping[str, Format], family: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    for operand, number_format in formats.items():
+        fields = number_format.to_dict()
+        name = fields.pop("name")
+        if name != family:
+            entry[f"{operand}_name"] = name
+        entry |= {f"{operand}_{key}": value for key, value in fields.items() if value is not None}
+    return entry
+
+
+def mentions(entry: Mapping[str, Any], operand: str) -> bool:
+    """Return true when an entry gives a field of an operand."""
+    return any(key.startswith(f"{operand}_") for key in entry)
+
+
+def words_for(name: str) -> tuple[str, ...]:
+    """Return the words a configuration may use for an operand, the general one first."""
+    return ("data_in", name) if name.startswith("data_in_") else (name,)
+
+
+def check_keys(node: Node, entry: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a key that the node's operands or format do not have."""
+    if entry.get("name") is None:
+        if lost := [key for key, value in entry.items() if key != "name" and value is not None]:
+            raise ConfigError(
+                f"configuration of {node.name} ({common(node).operator}): {lost[0]} is given, but "
+                "no name of a format, which says what it is of"
+            )
+        return
+    cls = format_class(str(entry["name"]))
+    words: set[str] = set()
+    if not shares_format(node):
+        words = {word for name in common(node).operands for word in words_for(name)}
+    # An entry by type also serves nodes without the optional operands.
+    words |= {"data_in", "weight", "bias", RESULT, "data_out_0"}
+    legal = {"name"}
+    for word in words:
+        other = entry.get(f"{word}_name")
+        fields = (format_class(str(other)) if other else cls).field_names()
+        legal |= {f"{word}_{field}" for field in (*fields, "name")}
+    options = _options(node)
+    # An entry by default also serves nodes without the option.
+    legal |= {key for operator in operators().values() for key in operator.options}
+    for key, value in entry.items():
+        if key in options and (type(value) is not int or value not in options[key]):
+            raise ConfigError(
+                f"configuration of {node.name} ({common(node).operator}): {key} is {value!r}; "
+                f"allowed: {options[key][0]} to {options[key][-1]}"
+            )
+        if key not in legal:
+            raise ConfigError(
+                f"configuration of {node.name} ({common(node).operator}): unknown key {key!r}; "
+                f"{nearest(key, legal)}"
+            )
+
+
+def open_format(
+    mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
+) -> tuple[type[Format], dict[str, Any]]:
+    """Return the format class of an operand and the fields that the configuration gives it."""
+    family, fields = str(entry["name"]), dict[str, Any]()
+    for group in groups:
+        for key, value in entry.items():
+            if key == f"{group}_name":
+                family = str(value)
+            elif key.startswith(f"{group}_"):
+                fields[key.removeprefix(f"{group}_")] = value
+    cls = format_class(family)
+    fields = {key: value for key, value in fields.items() if key in cls.field_names()}
+    if not fields and not name.startswith("data_in"):
+        fields = {
+            key: value
+            for key, value in _format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
+            .to_dict()
+            .items()
+            if key in cls.inherited
+        }
+    if "axis" in cls.field_names() and "axis" not in fields and node.op == "call_function":
+        fields["axis"] = _block_axis(node, name, cls)
+    return cls, fields
+
+
+def _block_axis(node: Node, name: str, cls: type[Format]) -> int:
+    """Return the dimension of blocks that an operator asks for, or those before and after it."""
+    operator = _operator(node)
+    axis = operator.block_axis(name) if cls.name in operator.formats else None
+    if axis is None:
+        around = (_axis_around(node, cls, step, {node}) for step in (_before, _after))
+        axis = next((found for found in around if found is not None), -1)
+    known = common(node)
+    rank = len({**known.operands, **known.results}[name].shape)
+    return axis if -axis <= max(rank, 1) else -1
+
+
+def _axis_around(
+    node: Node,
+    cls: type[Format],
+    step: Callable[[Node], Iterable[tuple[Node, str]]],
+    seen: set[Node],
+) -> int | None:
+    """Return the dimension that the nearest operator asks for which has hardware for a format."""
+    for other, name in step(node):
+        operator = None if other in seen or other.op != "call_function" else common(other).operator
+        seen.add(other)
+        if operator is None or cls.name not in operators()[operator].formats:
+            continue
+        axis = operators()[operator].block_axis(name)
+        found = _axis_around(other, cls, step, seen) if axis is None else axis
+        if found is not None:
+            return found
+    return None
+
+
+def _before(node: Node) -> Iterable[tuple[Node, str]]:
+    return [(producer, "data_out_0") for _, producer in stream_operands(node)]
+
+
+def _after(node: Node) -> Iterable[tuple[Node, str]]:
+    return consumers(node)
+
+
+def _format(
+    mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
+) -> Format:
+    cls, fields = open_format(mg, node, name, groups, entry)
+    said = said_of_sign(node, name, groups, entry)
+    try:
+        constant = _constant(mg, node, name)
+        if constant is not None:
+            least = float(constant.min()) if constant.numel() else 0.0
+            return cls.fit_values(constant, **with_sign(cls, fields, least, said))
+        low, high = observed_range(node, name)
+        return cls.fit(low, high, **with_sign(cls, fields, low, said))
+    except FormatError as error:
+        raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
+
+
+def _result_format(
+    mg: MaseGraph, groups: tuple[str, ...], entry: Mapping[str, Any], node: Node
+) -> Format:
+    return _format(mg, node, "data_out_0", groups, entry)
+
+
+def said_of_sign(
+    node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
+) -> str | None:
+    """Return the word by which an entry says whether a tensor has a sign.
+
+    None where another tensor's sign is taken, as a result takes that of the operand.
+    """
+    other = node.op == "call_function" and name == "data_out_0" and groups[:1] == ("data_in",)
+    if other and not shares_format(node):
+        return None
+    return next((word for word in groups if f"{word}_signed" in entry), None)
+
+
+def _constant(mg: MaseGraph, node: Node, name: str) -> Tensor | None:
+    """Return the values of a constant operand, with those of layers that share its hardware."""
+    if node.op != "call_function":
+        return None
+    constant = mg.call(node).constants.get(name)
+    if constant is None or not metadata(node).alike:
+        return constant
+    every = [mg.call(mg.node(item)).constants[name] for item in metadata(node).alike]
+    return torch.cat(every) if constant.dim() else torch.stack(every)
+
+
+def observed_range(node: Node, name: str) -> tuple[float, float]:
+    """Return the least and the largest value of an operand or a result on the example inputs.
+
+    Raises:
+        FormatError: when they are not finite.
+    """
+    software = metadata(node).software
+    if software is None or name not in software.ranges:
+        return -1.0, 1.0
+    found = software.ranges[name]
+    if not (math.isfinite(found.minimum) and math.isfinite(found.maximum)):
+        raise FormatError(
+            "its values on the example inputs are not all finite numbers, so no format can be "
+            "fitted to them; give other inputs, or a configuration with every frac_width"
+        )
+    return found.minimum, found.maximum
+
+
+def _set_operands(
+    mg: MaseGraph, node: Node, entry: Mapping[str, Any], whole: Mapping[str, Format]
+) -> None:
+    if entry.get("name") is None:
+        return
+    known = common(node)
+    if whole:
+        operands = {name: spec.with_format(whole[name]) for name, spec in known.operands.items()}
+    elif shares_format(node):
+        one = _format(mg, node, "data_out_0", SHARED, entry)
+        operands = {name: spec.with_format(one) for name, spec in known.operands.items()}
+    else:
+        call = mg.call(node)
+        operands = {
+            name: spec.with_format(
+                call.operator.operand_format(call, name)
+                or _format(mg, node, name, words_for(name), entry)
+            )
+            if _is_value(name, spec)
+            else spec
+            for name, spec in known.operands.items()
+        }
+    options = {key: value for key, value in entry.items() if key in _options(node)}
+    update(node, common=replace(known, operands=operands, options=options))
+
+
+def _is_value(name: str, spec: TensorSpec) -> bool:
+    """Return whether an operand is a value to compute with, not where rows lie."""
+    return name.startswith("data_in_") or spec.dtype.startswith(("float", "bfloat"))
+
+
+def _options(node: Node) -> Mapping[str, range]:
+    operator = common(node).operator
+    return operators()[operator].options if operator is not None else {}
+
+
+def _operator(node: Node) -> Operator:
+    return operators()[str(common(node).operator)]
+
+
+def _own_format(mg: MaseGraph, node: Node) -> Format | None:
+    """Return the format of a result that no configuration chooses."""
+    operator = common(node).operator
+    return operators()[operator].result_format(mg.call(node)) if operator is not None else None
+
+
+def _for_rank(given: Format | None, rank: int) -> Format | None:
+    """Return a format whose blocks lie along a dimension that a tensor of the rank has."""
+    if given is None or "axis" not in given.field_names():
+        return given
+    fields = given.to_dict()
+    if -max(rank, 1) <= fields["axis"] < max(rank, 1):
+        return given
+    return make_format({**fields, "axis": -1})
+
+
+def _set_result(
+    mg: MaseGraph,
+    node: Node,
+    configured: set[Node],
+    shared: SharedFormats,
+    explicit: Mapping[Node, Format],
+) -> None:
+    if node.op not in ("placeholder", "call_function"):
+        return
+    known = common(node)
+    own = _own_format(mg, node)
+    if own is not None:
+        if not casts(node):
+            given = common(stream_operands(node)[0][1]).results["data_out_0"].format
+            operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
+            known = replace(known, operands=operands)
+        result: Format | None = own
+    elif node in configured and shares_format(node):
+        result = common(node).operands["data_in_0"].format
+    elif node.op == "placeholder" or node in configured:
+        result = explicit.get(node) or shared.of(node)
+    elif keeps_format(node) and stream_operands(node):
+        result = common(stream_operands(node)[0][1]).results["data_out_0"].format
+        operands = {name: spec.with_format(result) for name, spec in known.operands.items()}
+        result = _for_rank(result, len(known.results["data_out_0"].shape))
+        known = replace(known, operands=operands)
+    else:
+        return
+    specs = {name: spec.with_format(result) for name, spec in known.results.items()}
+    update(node, common=replace(known, results=specs))

@@ -1,0 +1,152 @@
+"""`report_quantization_analysis_pass`: what a configuration costs and loses, layer by layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from mase_hw.graph.agreement import Agreement
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.quantized import GraphRun
+from mase_hw.ops import operators
+from mase_hw.passes.canonical.software_metadata import batch_inputs
+from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass, sqnr_db
+from mase_hw.passes.formats.expected_agreement import model_agreement
+
+FLOAT_BITS = 32.0
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """One node with formats.
+
+    Attributes:
+        name: the node.
+        operator: its operator.
+        formats: format by operand and result, as text.
+        weight_bits: bits of its constants per element; None without constants.
+        weight_elements: elements of its constants.
+        activation_bits: bits of an element of its first operand.
+        sqnr_db: signal to quantisation noise of its result with every layer quantised, decibels.
+        saturated: share of elements that a format clips, by operand and result, where it is not 0.
+        sensitivity_db: the same of the model's first output with this layer alone quantised.
+    """
+
+    name: str
+    operator: str
+    formats: Mapping[str, str]
+    weight_bits: float | None
+    weight_elements: int
+    activation_bits: float | None
+    sqnr_db: float
+    saturated: Mapping[str, float]
+    sensitivity_db: float
+
+
+def report_quantization_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Compare a quantised graph with itself in floating point, on at most 512 examples.
+
+    Args:
+        mg: a graph with formats.
+        pass_args: `data` is one batch of inputs, the example inputs when not given; `sensitivity`
+            false leaves out the run per layer.
+
+    Returns:
+        The graph, and `layers` (dicts of `LayerReport`), `outputs` (the ratio, or the share of
+        equal elements, by name), `examples`, `average_weight_bits` and
+        `average_activation_bits` over elements, `memory_bits` of all constants, and
+        `memory_density`, the bits of the constants at 32 bits each over `memory_bits`.
+    """
+    given = pass_args or {}
+    inputs = batch_inputs(mg, given.get("data", mg.example_inputs))
+    mg, measured = measure_agreement_analysis_pass(mg, {"data": [inputs]})
+    output = mg.outputs[0].name
+    with torch.no_grad():
+        exact = GraphRun(mg, only=()).values(inputs)[output]
+    layers = []
+    for node in quantized_nodes(mg):
+        sensitivity = math.nan
+        if given.get("sensitivity", True):
+            with torch.no_grad():
+                alone = GraphRun(mg, only={node.name}).values(inputs)[output]
+            sensitivity = sqnr_db(exact, alone)
+        layers.append(_layer(mg, node, sensitivity))
+    whole = model_agreement(mg)
+    outputs = {name: item.to_dict() for name, item in whole.outputs.items()} if whole else {}
+    found = {"layers": [asdict(layer) for layer in layers], "outputs": outputs, **measured}
+    return mg, {**found, **storage(mg)}
+
+
+def quantized_nodes(mg: MaseGraph) -> list[Node]:
+    """Return the nodes of the model that compute in a format, without inserted casts."""
+    return [node for node in _computing(mg) if common(node).results["data_out_0"].format]
+
+
+def _computing(mg: MaseGraph) -> list[Node]:
+    """Return the nodes of the model that may have a format, without inserted casts."""
+    found = []
+    for node in mg.nodes:
+        if node.op != "call_function" or common(node).operator is None:
+            continue
+        operator = operators()[str(common(node).operator)]
+        if operator.role is None and operator.casts:
+            found.append(node)
+    return found
+
+
+def storage(mg: MaseGraph) -> dict[str, float]:
+    """Return the sums over a quantised graph that `report_quantization_analysis_pass` gives.
+
+    What could have a format and has none counts as binary32.
+    """
+    weights, bits, values, value_bits = 0, 0.0, 0, 0.0
+    for node in _computing(mg):
+        constants = mg.call(node).constants
+        for name, spec in common(node).operands.items():
+            each = spec.format.bits_per_element if spec.format else FLOAT_BITS
+            if name in constants:
+                weights += spec.elements
+                bits += spec.elements * each
+            else:
+                values += spec.elements
+                value_bits += spec.elements * each
+    return {
+        "average_weight_bits": bits / weights if weights else 0.0,
+        "average_activation_bits": value_bits / values if values else 0.0,
+        "memory_bits": bits,
+        "memory_density": weights * FLOAT_BITS / bits if bits else 1.0,
+    }
+
+
+def _layer(mg: MaseGraph, node: Node, sensitivity: float) -> LayerReport:
+    known = common(node)
+    constants = mg.call(node).constants
+    weights = {name: known.operands[name] for name in constants}
+    streams = [spec for name, spec in known.operands.items() if name not in constants]
+    elements = sum(spec.elements for spec in weights.values())
+    bits = sum(
+        spec.elements * (spec.format.bits_per_element if spec.format else FLOAT_BITS)
+        for spec in weights.values()
+    )
+    first = streams[0].format if streams else None
+    agreement = metadata(node).agreement or Agreement({})
+    sqnr = agreement.sqnr_db
+    return LayerReport(
+        node.name,
+        str(known.operator),
+        {name: str(spec.format) for name, spec in {**known.operands, **known.results}.items()},
+        bits / elements if elements else None,
+        elements,
+        first.bits_per_element if first else None,
+        math.nan if sqnr is None else sqnr,
+        dict(agreement.saturated),
+        sensitivity,
+    )

@@ -1,0 +1,1 @@
+"""Hardware: orders, parallelism, memories, queues, layers that share it."""

@@ -1,0 +1,611 @@
+"""Choose how many elements of every stream move per beat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from mase_hw._registry import nearest
+from mase_hw.cells import Netlist
+from mase_hw.errors import ParallelismError
+from mase_hw.formats import Format
+from mase_hw.graph.laps import laps_of, twins_of
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, location, update
+from mase_hw.graph.streams import refresh_output, stream_operands
+from mase_hw.ops import Call, TensorSpec, operator_for_role
+from mase_hw.passes._insert import insert_after
+from mase_hw.passes.hardware._balance import Balance, Lanes, Option, Unit, tile_sizes
+
+ROLE = "retile"
+# An element more per cycle takes a port of a buffer and its address; a lane more takes a register.
+ELEMENT_WIDTH = 8
+
+Slot = tuple[Node, str, int]
+
+
+@dataclass
+class Group:
+    """Dimensions of streams that must have one parallelism.
+
+    Attributes:
+        slots: (node, operand or result name, dimension).
+        size: the smallest of the dimensions, which bounds the parallelism.
+        formats: number formats of the streams whose lanes these are.
+        fixed: what the user asked for.
+        value: what it is.
+    """
+
+    slots: list[Slot]
+    size: int
+    formats: list[Format] = field(default_factory=list)
+    fixed: int | None = None
+    value: int = 1
+
+    def fits(self, value: int) -> bool:
+        """Return whether every format may move so many elements of a row per beat."""
+        return all(item.fits_lanes(value) for item in self.formats)
+
+    def at_most(self, value: int) -> int:
+        """Return the largest parallelism up to `value` that fits."""
+        return next(item for item in range(min(value, self.size), 0, -1) if self.fits(item))
+
+    def candidates(self) -> list[int]:
+        """Return the sizes of a tile worth trying."""
+        if self.fixed is not None:
+            return [self.fixed]
+        sizes = tile_sizes(self.size)
+        if all(map(self.fits, sizes)):
+            return sizes
+        return [size for size in range(1, self.size + 1) if self.fits(size)]
+
+
+@dataclass
+class Groups:
+    """A union-find over slots."""
+
+    parent: dict[Slot, Slot] = field(default_factory=dict)
+    group: dict[Slot, Group] = field(default_factory=dict)
+
+    def add(self, slot: Slot, size: int, formats: Iterable[Format] = ()) -> None:
+        """Add a slot of its own."""
+        self.parent[slot] = slot
+        self.group[slot] = Group([slot], size, list(formats))
+
+    def find(self, slot: Slot) -> Group:
+        """Return the group of a slot."""
+        return self.group[self._root(slot)]
+
+    def _root(self, slot: Slot) -> Slot:
+        while self.parent[slot] != slot:
+            self.parent[slot] = self.parent[self.parent[slot]]
+            slot = self.parent[slot]
+        return slot
+
+    def compatible(self, first: Slot, second: Slot) -> bool:
+        """Return false when both groups were fixed to different values, or one cannot follow."""
+        a, b = self.find(first), self.find(second)
+        if a is b:
+            return True
+        asked = [group.fixed for group in (a, b) if group.fixed is not None]
+        return len(set(asked)) <= 1 and all(value <= min(a.size, b.size) for value in asked)
+
+    def merge(self, first: Slot, second: Slot) -> None:
+        """Join two groups that are compatible."""
+        a, b = self._root(first), self._root(second)
+        if a == b:
+            return
+        kept, gone = self.group[a], self.group.pop(b)
+        self.parent[b] = a
+        kept.slots += gone.slots
+        kept.size = min(kept.size, gone.size)
+        kept.formats += [item for item in gone.formats if item not in kept.formats]
+        kept.fixed = kept.fixed if kept.fixed is not None else gone.fixed
+
+    def all(self) -> Iterable[Group]:
+        """Return every group once."""
+        return self.group.values()
+
+
+def assign_parallelism_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Set the parallelism of every stream.
+
+    Args:
+        mg: a graph with common metadata and formats.
+        pass_args: `parallelism` is a number, applied to the last dimension of every stream and
+            bounded by its size, and by what divides its blocks; or `auto`, the smallest interval
+            within `multipliers`; or a table with a `default` number and an entry per node, whose
+            keys are `data_in_0_dim_0`, `data_out_0_dim_1`, ..., and `weight_dim_0` where an
+            operator can take more elements of a sum per cycle than its stream brings. Where the two
+            sides of an edge are asked to differ, a retiling node is inserted.
+
+    Raises:
+        ParallelismError: for all nodes, keys and values that are not legal; the message lists what
+            is.
+    """
+    mg = mg.copy()
+    asked = (pass_args or {}).get("parallelism", 1)
+    table = asked if isinstance(asked, Mapping) else {"default": asked}
+    groups, nodes, unrolls, split = _grouped(mg, table)
+    default = table.get("default", 1)
+    if default == "auto":
+        multipliers = (pass_args or {}).get("multipliers", 64)
+        if not isinstance(multipliers, int) or isinstance(multipliers, bool) or multipliers < 1:
+            raise ParallelismError(f"multipliers is {multipliers!r}; allowed: a number from 1")
+        unrolls = _balance(mg, groups, unrolls, multipliers)
+    else:
+        _check_number("parallelism", default)
+        for group in groups.all():
+            only_rows = all(dim == 1 for _, _, dim in group.slots)
+            group.value = group.fixed or (1 if only_rows else group.at_most(int(default)))
+    _apply(mg, groups, nodes, unrolls)
+    retiles = [_retile(mg, node, name, producer) for node, name, producer in split]
+    refresh_output(mg)
+    mg.recompile()
+    return mg, {"retiles": [node.name for node in retiles]}
+
+
+def _grouped(
+    mg: MaseGraph, table: Mapping[str, Any]
+) -> tuple[Groups, list[Node], dict[Slot, int], list[tuple[Node, str, Node]]]:
+    """Return the groups of lanes, the nodes, unrolled constants, and edges to be cut anew."""
+    nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+    groups = Groups()
+    for node in nodes:
+        limits = _limits(mg, node)
+        for name, spec in _streams(mg, node).items():
+            for dim in (0, 1):
+                size = spec.size[1 - dim]
+                formats = [spec.format] if dim == 0 and spec.format is not None else []
+                groups.add((node, name, dim), min(size, limits.get((name, dim), size)), formats)
+    unrolls = _fix(mg, groups, nodes, table)
+    _tie(mg, groups, nodes)
+    _tie_layers(mg, groups, unrolls)
+    split = _join_edges(groups, nodes)
+    return groups, nodes, unrolls, split
+
+
+def _streams(mg: MaseGraph, node: Node) -> dict[str, TensorSpec]:
+    known = common(node)
+    if node.op == "placeholder":
+        return dict(known.results)
+    operands = {name: known.operands[name] for name, _ in stream_operands(node)}
+    return {**operands, **known.results}
+
+
+def _limits(mg: MaseGraph, node: Node) -> dict[tuple[str, int], int]:
+    if node.op == "placeholder":
+        return {}
+    call = mg.call(node)
+    return call.operator.limits(call)
+
+
+def _check_number(what: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ParallelismError(f"{what} is {value!r}; allowed: a number from 1, or auto")
+
+
+def _fix(
+    mg: MaseGraph, groups: Groups, nodes: list[Node], table: Mapping[str, Any]
+) -> dict[Slot, int]:
+    """Note what the table asks for; return the unrolled constants."""
+    unrolls: dict[Slot, int] = {}
+    problems: list[str] = []
+    by_name = {node.name: node for node in nodes}
+    unknown = [name for name in table if name != "default" and name not in by_name]
+    if len(unknown) > 1:
+        raise ParallelismError(
+            f"the parallelism was made for another model: no node is called {unknown[0]!r}, nor "
+            f"{len(unknown) - 1} more of those that it names; {nearest(unknown[0], by_name)}"
+        )
+    for name, entry in table.items():
+        if name == "default":
+            continue
+        if name not in by_name:
+            problems.append(f"parallelism: no node is called {name!r}; {nearest(name, by_name)}")
+            continue
+        node = by_name[name]
+        legal = {
+            f"{stream}_dim_{dim}": (node, stream, dim)
+            for (owner, stream, dim) in groups.parent
+            if owner is node
+        }
+        unrolled = {f"{operand}_dim_0": (node, operand, 0) for operand in _unrolling(mg, node)}
+        if not isinstance(entry, Mapping):
+            problems.append(
+                f"parallelism of {name} is {entry!r}; "
+                f"allowed: a table of {', '.join({**legal, **unrolled})}"
+            )
+            continue
+        for key, value in entry.items():
+            if key in unrolled:
+                unrolls[unrolled[key]] = value
+                continue
+            if key not in legal:
+                problems.append(
+                    f"parallelism of {name}: unknown key {key!r}; "
+                    f"{nearest(key, {**legal, **unrolled})}"
+                )
+                continue
+            group = groups.find(legal[key])
+            whole = [n for n in range(1, group.size + 1) if group.size % n == 0]
+            if type(value) is not int or not 1 <= value <= group.size:
+                problems.append(
+                    f"parallelism of {name}: {key} is {value!r} at {location(node)}; "
+                    f"allowed: 1 to {group.size} ({', '.join(map(str, whole))} without padding)"
+                )
+                continue
+            group.fixed = value
+    _refuse(problems)
+    return unrolls
+
+
+def _refuse(problems: list[str]) -> None:
+    """Raise one error for all problems."""
+    if len(problems) == 1:
+        raise ParallelismError(problems[0])
+    if problems:
+        lines = "".join(f"\n  {problem}" for problem in problems)
+        raise ParallelismError(f"the parallelism has {len(problems)} problems:{lines}")
+
+
+def _unrolling(mg: MaseGraph, node: Node) -> Iterable[str]:
+    if node.op == "placeholder":
+        return ()
+    call = mg.call(node)
+    return call.operator.unrolling(call)
+
+
+def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
+    problems: list[str] = []
+    for node in nodes:
+        if node.op != "call_function":
+            continue
+        call = mg.call(node)
+        for tie in call.operator.ties(call):
+            slots: list[Slot] = [(node, name, dim) for name, dim in tie]
+            for slot in slots[1:]:
+                if not groups.compatible(slots[0], slot):
+                    first, second = groups.find(slots[0]), groups.find(slot)
+                    problems.append(
+                        f"parallelism of {node.name} at {location(node)}: "
+                        f"{slots[0][1]}_dim_{slots[0][2]} and {slot[1]}_dim_{slot[2]} must be "
+                        f"equal and at most {min(first.size, second.size)}, "
+                        f"not {first.fixed} and {second.fixed}"
+                    )
+                    continue
+                groups.merge(slots[0], slot)
+    _refuse(problems)
+
+
+def _tie_layers(mg: MaseGraph, groups: Groups, unrolls: dict[Slot, int]) -> None:
+    """Give the same lanes to layers that run on the same hardware; they may be asked of any."""
+    loops = laps_of(mg)
+    problems = []
+    places = [nodes for laps in loops for nodes in (*laps.places, *laps.states)]
+    for first, *others in places:
+        for node, (name, dim) in product(others, product(_streams(mg, first), (0, 1))):
+            one, two = (first, name, dim), (node, name, dim)
+            if groups.compatible(one, two):
+                groups.merge(one, two)
+                continue
+            problems.append(
+                f"parallelism of {first.name} and {node.name}, which run on the same hardware: "
+                f"{name}_dim_{dim} must be equal, not {groups.find(one).fixed} and "
+                f"{groups.find(two).fixed}"
+            )
+    for nodes in places:
+        asked = [
+            (name, dim, value) for (node, name, dim), value in unrolls.items() if node in nodes
+        ]
+        unrolls |= {(node, name, dim): value for name, dim, value in asked for node in nodes}
+    _refuse(problems)
+
+
+def _join_edges(groups: Groups, nodes: list[Node]) -> list[tuple[Node, str, Node]]:
+    """Tie both ends of every edge; return the edges whose ends were asked to differ."""
+    split = []
+    for node in nodes:
+        for name, producer in stream_operands(node) if node.op == "call_function" else ():
+            ends = [((producer, "data_out_0", dim), (node, name, dim)) for dim in (0, 1)]
+            if all(groups.compatible(*pair) for pair in ends):
+                for pair in ends:
+                    groups.merge(*pair)
+            else:
+                split.append((node, name, producer))
+    return split
+
+
+def _balance(
+    mg: MaseGraph, groups: Groups, unrolls: Mapping[Slot, int], budget: int
+) -> dict[Slot, int]:
+    """Set the lanes of every group for the smallest interval; return the unrolled constants."""
+    order = list(groups.all())
+    index = {id(group): number for number, group in enumerate(order)}
+    alike: dict[Hashable, Unit] = {}
+    twins = twins_of(mg)
+    units = {
+        node: _unit(mg, node, groups, index, unrolls, alike, len(twins.get(node, ".")))
+        for node in mg.nodes
+        if node.op == "call_function" and twins.get(node, (node,))[0] is node
+    }
+    balance = Balance(list(units.values()), [group.candidates() for group in order])
+    lanes = balance.best(budget)
+    if lanes is None:
+        raise ParallelismError(
+            f"parallelism: {budget} multipliers are too few; "
+            f"this model takes at least {balance.least()}"
+        )
+    for group, value in zip(order, lanes, strict=True):
+        group.value = value
+    interval = balance.smallest_interval(lanes, budget)
+    return {
+        (twin, name, 0): value
+        for node, unit in units.items()
+        for name, value in unit.choose(lanes, interval).unrolled.items()
+        for twin in twins.get(node, (node,))
+    }
+
+
+def _unit(
+    mg: MaseGraph,
+    node: Node,
+    groups: Groups,
+    index: Mapping[int, int],
+    unrolls: Mapping[Slot, int],
+    alike: dict[Hashable, Unit],
+    rounds: int,
+) -> Unit:
+    """Return what the search for the smallest interval sees of a node.
+
+    Args:
+        mg: the graph.
+        node: the node.
+        groups: the groups of lanes.
+        index: their places, by identity.
+        unrolls: the elements per cycle that are asked for.
+        alike: units of nodes that came before, by what they are measured by.
+        rounds: how often it computes in one inference.
+    """
+    call = mg.call(node)
+    slots = [(name, dim) for name in _streams(mg, node) for dim in (0, 1)]
+    places = [index[id(groups.find((node, name, dim)))] for name, dim in slots]
+    seen = tuple(dict.fromkeys(places))
+    asked = {name: value for (owner, name, _), value in unrolls.items() if owner is node}
+    narrow = _sized(call, {slot: groups.find((node, *slot)).fixed or 1 for slot in slots})
+    for name, value in asked.items():
+        _check_unroll(narrow, node, name, value)
+
+    def measure(lanes: Lanes) -> Iterator[Option]:
+        for unrolled, netlist, elements in _netlists(call, slots, places, seen, asked, lanes):
+            yield Option(
+                netlist.busy_cycles * rounds,
+                netlist.multipliers,
+                sum(lanes) + ELEMENT_WIDTH * elements,
+                unrolled,
+            )
+
+    likeness = _likeness(call), tuple(map(seen.index, places)), rounds, *sorted(asked.items())
+    return alike.setdefault(likeness, Unit(seen, measure)).like(seen)
+
+
+def _netlists(
+    call: Call,
+    slots: Sequence[tuple[str, int]],
+    places: Sequence[int],
+    seen: Sequence[int],
+    asked: Mapping[str, int],
+    lanes: Lanes,
+) -> Iterator[tuple[dict[str, int], Netlist, int]]:
+    """Yield what a node may be at the lanes of the groups that it sees.
+
+    With each netlist come the elements of its constants that a cycle takes, and how many steps.
+    """
+    values = dict(zip(seen, lanes, strict=True))
+    sized = _sized(call, {s: values[p] for s, p in zip(slots, places, strict=True)})
+    legal = sized.operator.unrolling(sized)
+    tried = [
+        [asked[name]]
+        if name in asked
+        else [allowed[count - 1] for count in tile_sizes(len(allowed))]
+        for name, allowed in legal.items()
+    ]
+    for chosen in product(*tried):
+        unrolled = dict(zip(legal, chosen, strict=True))
+        if all(value in legal[name] for name, value in unrolled.items()):
+            whole = _unrolled(sized, unrolled)
+            try:
+                netlist = whole.operator.hardware(whole)
+            except ParallelismError:
+                # Lanes that do not divide its blocks.
+                continue
+            steps = sum(value // legal[name].step for name, value in unrolled.items())
+            yield unrolled, netlist, steps
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a node may be, for a search over designs.
+
+    Attributes:
+        node: its name.
+        groups: places of the groups of lanes that it sees.
+        netlists: from their values to what the node may be: elements of its constants that a cycle
+            takes, and its netlist.
+        likeness: equal for nodes that are alike at equal lanes.
+    """
+
+    node: str
+    groups: tuple[int, ...]
+    netlists: Callable[[Lanes], Iterator[tuple[Mapping[str, int], Netlist]]]
+    likeness: Hashable
+
+
+@dataclass(frozen=True)
+class Space:
+    """All parallelisms of a graph.
+
+    Attributes:
+        candidates: for each group of lanes, the values that it may take.
+        choices: for each node with hardware, what it may be.
+        slots: the keys of a table that each group of lanes decides, by node.
+    """
+
+    candidates: Sequence[Sequence[int]]
+    choices: Sequence[Choice]
+    slots: Sequence[Sequence[tuple[str, str]]]
+
+    def table(
+        self, values: Sequence[int], unrolled: Mapping[str, Mapping[str, int]]
+    ) -> dict[str, Any]:
+        """Return the table of `parallelism` that says these lanes and unrolled constants."""
+        found: dict[str, Any] = {"default": 1}
+        for slots, value in zip(self.slots, values, strict=True):
+            for node, key in slots:
+                found.setdefault(node, {})[key] = value
+        for node, elements in unrolled.items():
+            for name, value in elements.items():
+                found.setdefault(node, {})[f"{name}_dim_0"] = value
+        return found
+
+
+def parallelism_space(mg: MaseGraph, table: Mapping[str, Any] | None = None) -> Space:
+    """Return the parallelisms that `assign_parallelism_transform_pass` may be asked for.
+
+    Args:
+        mg: a graph with common metadata and formats.
+        table: what is fixed, see there.
+    """
+    mg = mg.copy()
+    groups, nodes, unrolls, _ = _grouped(mg, {**(table or {}), "default": "auto"})
+    order = list(groups.all())
+    index = {id(group): number for number, group in enumerate(order)}
+    choices = [
+        _choice(mg, node, groups, index, unrolls) for node in nodes if node.op == "call_function"
+    ]
+    slots = [[(node.name, f"{name}_dim_{dim}") for node, name, dim in g.slots] for g in order]
+    return Space([group.candidates() for group in order], choices, slots)
+
+
+def _choice(
+    mg: MaseGraph,
+    node: Node,
+    groups: Groups,
+    index: Mapping[int, int],
+    unrolls: Mapping[Slot, int],
+) -> Choice:
+    call = mg.call(node)
+    slots = [(name, dim) for name in _streams(mg, node) for dim in (0, 1)]
+    places = [index[id(groups.find((node, name, dim)))] for name, dim in slots]
+    seen = tuple(dict.fromkeys(places))
+    asked = {name: value for (owner, name, _), value in unrolls.items() if owner is node}
+
+    def netlists(lanes: Lanes) -> Iterator[tuple[Mapping[str, int], Netlist]]:
+        for unrolled, netlist, _ in _netlists(call, slots, places, seen, asked, lanes):
+            yield unrolled, netlist
+
+    likeness = _likeness(call), tuple(map(seen.index, places)), *sorted(asked.items())
+    return Choice(node.name, seen, netlists, likeness)
+
+
+def _likeness(call: Call) -> Hashable:
+    """Return what the cycles and the multipliers of a call follow from, but its lanes."""
+    attributes = sorted(call.attributes.items())
+    if not all(_is_plain(value) for _, value in attributes):
+        return call.name
+    operands, results = tuple(call.operands.items()), tuple(call.results.items())
+    return call.operator.name, operands, results, tuple(call.constants), repr(attributes)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is equal to another one if both are written alike."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str | torch.dtype)
+
+
+def _sized(call: Call, lanes: Mapping[tuple[str, int], int]) -> Call:
+    """Return the call with the lanes of its streams."""
+
+    def sized(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
+        return {
+            name: spec.with_parallelism(lanes[name, 1], lanes[name, 0])
+            if (name, 0) in lanes
+            else spec
+            for name, spec in specs.items()
+        }
+
+    return replace(call, operands=sized(call.operands), results=sized(call.results))
+
+
+def _unrolled(call: Call, elements: Mapping[str, int]) -> Call:
+    """Return the call with the elements of its constants that a cycle takes."""
+    operands = {
+        name: spec.with_parallelism(1, elements[name]) if name in elements else spec
+        for name, spec in call.operands.items()
+    }
+    return replace(call, operands=operands)
+
+
+def _check_unroll(call: Call, node: Node, name: str, value: int) -> None:
+    """Raise unless a cycle may take `value` elements of a constant."""
+    allowed = call.operator.unrolling(call)[name]
+    if type(value) is not int or value not in allowed:
+        count = len(allowed)
+        whole = [allowed[n - 1] for n in range(1, count + 1) if count % n == 0]
+        raise ParallelismError(
+            f"parallelism of {node.name}: {name}_dim_0 is {value!r} at {location(node)}; "
+            f"allowed: multiples of {allowed.step} up to {allowed[-1]} "
+            f"({', '.join(map(str, whole))} without padding)"
+        )
+
+
+def _apply(mg: MaseGraph, groups: Groups, nodes: list[Node], unrolls: Mapping[Slot, int]) -> None:
+    for node in nodes:
+        known, streams = common(node), _streams(mg, node)
+        sized = {
+            name: spec.with_parallelism(
+                groups.find((node, name, 1)).value, groups.find((node, name, 0)).value
+            )
+            for name, spec in streams.items()
+        }
+        update(
+            node,
+            common=replace(
+                known,
+                operands={name: sized.get(name, spec) for name, spec in known.operands.items()},
+                results={name: sized[name] for name in known.results},
+            ),
+        )
+        if node.op == "call_function":
+            _unroll(mg, node, unrolls)
+
+
+def _unroll(mg: MaseGraph, node: Node, unrolls: Mapping[Slot, int]) -> None:
+    call = mg.call(node)
+    elements = {}
+    for name, allowed in call.operator.unrolling(call).items():
+        elements[name] = unrolls.get((node, name, 0), allowed[0])
+        _check_unroll(call, node, name, elements[name])
+    operands = {**common(node).operands, **_unrolled(call, elements).operands}
+    update(node, common=replace(common(node), operands=operands))
+
+
+def _retile(mg: MaseGraph, node: Node, name: str, producer: Node) -> Node:
+    given, wanted = common(producer).results["data_out_0"], common(node).operands[name]
+    if given.quantized.name not in operator_for_role(ROLE).formats:
+        raise ParallelismError(
+            f"parallelism of {node.name} at {location(node)}: {name} takes tiles of "
+            f"{list(wanted.parallelism)} and {producer.name} gives {list(given.parallelism)}; a "
+            f"stream in {given.format} cannot be cut anew: ask for the same on both sides"
+        )
+    retile = insert_after(mg, producer, ROLE, given, wanted)
+    node.replace_input_with(producer, retile)
+    return retile

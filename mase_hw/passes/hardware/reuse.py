@@ -1,0 +1,329 @@
+"""Find layers that are alike, to be run on the same hardware one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from mase_hw.errors import EmissionError
+from mase_hw.graph.closed_loops import close_loop
+from mase_hw.graph.laps import ROLE, is_lap, laps_of
+from mase_hw.graph.loops import Loop, find_loops, unlike_steps
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import (
+    SoftwareMetadata,
+    ValueRange,
+    common,
+    location,
+    metadata,
+    update,
+)
+from mase_hw.graph.streams import consumers, refresh_output, stream_operands
+from mase_hw.ops import operator_for
+from mase_hw.passes._insert import insert_after
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+
+Slot = tuple[Node, str]
+
+
+def insert_laps_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Insert a lap before, between and behind layers that are alike, or steps of loops over time.
+
+    Steps take their parts of sequences one after the other, and states lead from one to the next.
+    Where there are none, layers follow each other, and one stream alone leads from one to the next.
+    They are alike where they compute the same with other constants. Of several choices that is
+    taken which leaves most constants and nodes to shared hardware.
+
+    Args:
+        mg: a canonical graph with common metadata.
+        pass_args: none are known.
+
+    Returns:
+        The graph, and `{"layers": the number of layers, "laps": names of the inserted nodes}`.
+
+    Raises:
+        EmissionError: where no two layers are alike.
+    """
+    mg = mg.copy()
+    loops = find_loops(mg)
+    if loops:
+        return _with_loops(mg, loops)
+    cuts = _cuts(mg)
+    best = _best(_segments(mg, cuts))
+    if best is None:
+        raise EmissionError(f"{mg.name} has no layers for reuse: {_why(mg)}; emit it without reuse")
+    laps = []
+    for number in range(best.count + 1):
+        end = cuts[best.start + number * best.period]
+        given = common(end).results["data_out_0"]
+        users = [user for user in end.users if number or user.op != "output"]
+        lap = insert_after(mg, end, ROLE, given, given, (0, 0, number))
+        for user in users:
+            user.replace_input_with(end, lap)
+        laps.append(lap)
+    refresh_output(mg)
+    mg.recompile()
+    return mg, {"layers": best.count, "laps": [lap.name for lap in laps]}
+
+
+def _with_loops(mg: MaseGraph, loops: Sequence[Loop]) -> tuple[MaseGraph, dict[str, Any]]:
+    """Return the graph with the steps of loops between laps."""
+    if mg.has_formats:
+        raise EmissionError(
+            f"{mg.name} has loops over time, whose steps get the same formats before they can run "
+            "on the same hardware: give the captured model"
+        )
+    laps = [lap for number, loop in enumerate(loops) for lap in close_loop(mg, loop, number)]
+    mg.recompile()
+    mg, _ = add_common_metadata_analysis_pass(mg, {})
+    count = max(len(loop.steps) for loop in loops)
+    return mg, {"layers": count, "laps": [lap.name for lap in laps]}
+
+
+def _why(mg: MaseGraph) -> str:
+    """Return what stands between a graph and layers on the same hardware."""
+    shared = [node for node in mg.nodes if len(node.users) > 1 and node.op != "get_attr"]
+    for node in shared:
+        cuts = _cuts(mg, node)
+        found = _best(_segments(mg, cuts, node))
+        if found is not None and _in_all(mg, found, cuts, node):
+            return (
+                f"{found.count} follow each other and are alike, but all of them take {node.name} "
+                f"({location(node)}), too, and one stream alone may lead from one to the next"
+            )
+    unlike = unlike_steps(mg)
+    if unlike:
+        return (
+            f"steps of a loop over time are not alike: {unlike}; what changes from step to step "
+            "must be a part of a sequence, a row of a tensor, or a state"
+        )
+    return (
+        "none that follow each other and are alike in operators, shapes and formats, with one "
+        "stream alone from one to the next, without results that leave the model from inside and "
+        "without caches"
+    )
+
+
+def _in_all(mg: MaseGraph, found: _Run, cuts: Sequence[Node], node: Node) -> bool:
+    """Return whether all layers take a result."""
+    place = {item: number for number, item in enumerate(mg.nodes)}
+    ends = cuts[found.start : found.start + found.count * found.period + 1 : found.period]
+    return all(
+        any(place[begin] < place[user] <= place[end] for user in node.users)
+        for begin, end in pairwise(ends)
+    )
+
+
+def share_ranges_analysis_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Give nodes at the same place of layers that are alike the values of all of them.
+
+    Formats that are fitted to them are then the same in all layers.
+
+    Args:
+        mg: a graph with laps and software metadata.
+        pass_args: none are known.
+
+    Returns:
+        The graph, and `{"layers": the number of layers}`.
+    """
+    mg = mg.copy()
+    loops = laps_of(mg)
+    groups: list[list[Slot]] = []
+    for nodes in (nodes for laps in loops for nodes in laps.places):
+        names = [*common(nodes[0]).operands, *common(nodes[0]).results]
+        groups += [[(node, name) for node in nodes] for name in names]
+        for node in nodes:
+            update(node, alike=tuple(item.name for item in nodes))
+    for laps in loops:
+        groups += [list(_at_laps(row)) for row in laps.states]
+        groups += [list(_at_collect(node)) for node in laps.collects]
+        groups += [[(node, "data_in_0"), (node, "data_out_0")] for node in laps.takes]
+    for group in _joined(groups):
+        found = [known for slot in group if (known := _range(slot)) is not None]
+        if found:
+            whole = ValueRange(
+                min(item.minimum for item in found),
+                max(item.maximum for item in found),
+                sum(item.sparsity for item in found) / len(found),
+            )
+            for node, name in group:
+                _note(node, name, whole)
+    return mg, {"layers": max((laps.count for laps in loops), default=1)}
+
+
+def _at_laps(laps: Sequence[Node]) -> Iterator[Slot]:
+    """Yield what carries the values at laps: results before them, and operands behind."""
+    for lap in laps:
+        yield from ((lap, "data_in_0"), (lap, "data_out_0"))
+        yield stream_operands(lap)[0][1], "data_out_0"
+        yield from consumers(lap)
+
+
+def _at_collect(node: Node) -> Iterator[Slot]:
+    """Yield what carries the values of results of steps."""
+    yield node, "data_out_0"
+    for name, producer in stream_operands(node):
+        yield from ((node, name), (producer, "data_out_0"))
+
+
+def _joined(groups: Sequence[list[Slot]]) -> Iterator[list[Slot]]:
+    """Yield the groups, those with a member in common as one."""
+    parts: list[dict[Slot, None]] = []
+    for group in groups:
+        whole = dict.fromkeys(group)
+        apart = []
+        for part in parts:
+            if part.keys() & whole.keys():
+                whole |= part
+            else:
+                apart.append(part)
+        parts = [*apart, whole]
+    yield from (list(part) for part in parts)
+
+
+def _range(slot: Slot) -> ValueRange | None:
+    software = metadata(slot[0]).software
+    return software.ranges.get(slot[1]) if software else None
+
+
+def _note(node: Node, name: str, values: ValueRange) -> None:
+    known = metadata(node).software or SoftwareMetadata({}, 0)
+    update(node, software=replace(known, ranges={**known.ranges, name: values}))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Layers in a row that are alike.
+
+    Attributes:
+        start: the cut before the first.
+        period: segments of a layer.
+        count: layers.
+        gain: what need not be there twice.
+    """
+
+    start: int
+    period: int
+    count: int
+    gain: int
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """The nodes between two cuts.
+
+    Attributes:
+        kind: equal for segments that are alike.
+        size: nodes, and elements of constants.
+        leaves: whether the result of the last node leaves the graph, too.
+        whole: whether it may be a part of a layer.
+    """
+
+    kind: int
+    size: int
+    leaves: bool
+    whole: bool
+
+
+def _best(segments: Sequence[_Segment]) -> _Run | None:
+    """Return the layers of the largest gain, the last of those that are equal."""
+    best: _Run | None = None
+    for period in range(1, len(segments) // 2 + 1):
+        for start in range(len(segments) - 2 * period + 1):
+            count = _repeats(segments, start, period)
+            size = sum(item.size for item in segments[start : start + period])
+            gain = (count - 1) * size
+            better = best is None or (gain, -period) >= (best.gain, -best.period)
+            if count > 1 and better:
+                best = _Run(start, period, count, gain)
+    return best
+
+
+def _repeats(segments: Sequence[_Segment], start: int, period: int) -> int:
+    """Return how often the segments from one on come again."""
+    first, count = segments[start : start + period], 0
+    for begin in range(start, len(segments) - period + 1, period):
+        part = segments[begin : begin + period]
+        alike = [item.kind for item in part] == [item.kind for item in first]
+        if not (alike and all(item.whole for item in part)):
+            break
+        count += 1
+        if any(item.leaves for item in part[:-1]):
+            return count - 1
+        if part[-1].leaves:
+            break
+    return count
+
+
+def _cuts(mg: MaseGraph, beside: Node | None = None) -> list[Node]:
+    """Return the nodes whose result alone leads on, in graph order.
+
+    Args:
+        mg: the graph.
+        beside: a node whose result may lead on beside it.
+    """
+    nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+    place = {node: number for number, node in enumerate(nodes)}
+    last = {
+        node: max((place[user] for user in node.users if user in place), default=-1)
+        for node in nodes
+    }
+    cuts, reach = [], -1
+    for number, node in enumerate(nodes):
+        if reach <= number:
+            cuts.append(node)
+        reach = reach if node is beside else max(reach, last[node])
+    return cuts
+
+
+def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Node | None = None) -> list[_Segment]:
+    """Return what lies between cuts, as `_cuts` takes its arguments."""
+    nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+    nodes = [node for node in nodes if node is not beside or node in cuts]
+    place = {node: number for number, node in enumerate(nodes)}
+    kinds: list[Any] = []
+    found = []
+    for begin, end in pairwise(cuts):
+        inside = nodes[place[begin] + 1 : place[end] + 1]
+        kind = common(begin).results, [_kind(mg, begin, inside, node) for node in inside]
+        if kind not in kinds:
+            kinds.append(kind)
+        leaving = [any(user.op == "output" for user in node.users) for node in inside]
+        whole = all(map(_may_repeat, inside)) and not any(leaving[:-1])
+        size = sum(1 + _elements(mg, node) for node in inside)
+        found.append(_Segment(kinds.index(kind), size, leaving[-1], whole))
+    return found
+
+
+def _may_repeat(node: Node) -> bool:
+    operator = operator_for(node.target) if node.op == "call_function" else None
+    return operator is not None and not operator.keeps_state and not is_lap(node)
+
+
+def _elements(mg: MaseGraph, node: Node) -> int:
+    return sum(mg.constant(item).numel() for item in node.all_input_nodes if item.op == "get_attr")
+
+
+def _kind(mg: MaseGraph, begin: Node, inside: Sequence[Node], node: Node) -> list[Any]:
+    """Return what decides whether a node is like another one of another segment."""
+    places = {begin: -1} | {item: number for number, item in enumerate(inside)}
+
+    def known(item: Node) -> Any:
+        if item.op == "get_attr":
+            value = mg.constant(item)
+            return "constant", tuple(value.shape), str(value.dtype)
+        return "stream", places.get(item, str(item))
+
+    arguments = torch.fx.map_arg((node.args, node.kwargs), known)
+    specs = common(node)
+    options = dict(specs.options)
+    return [node.op, node.target, arguments, specs.operands, specs.results, options]

@@ -1,0 +1,70 @@
+"""The outputs of a simulation beside the float model, on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from mase_hw.emit.project import load_graph
+from mase_hw.graph.agreement import RTL, ModelAgreement
+from mase_hw.graph.fills import as_given
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.quantized import GraphRun
+from mase_hw.graph.reference import spec
+from mase_hw.passes.formats.agreement import CHUNK_EXAMPLES, MAX_EXAMPLES, Sums
+from mase_hw.passes.formats.merge_thresholds import is_merged
+
+
+def rtl_agreement(
+    folder: Path, inputs: Sequence[Tensor], values: Mapping[str, Tensor]
+) -> ModelAgreement | None:
+    """Return how far the outputs of a simulation are from the float model.
+
+    Args:
+        folder: the project.
+        inputs: real values of each input, inferences first, of which the first are compared.
+        values: what came out, by name of the stream, inferences first.
+
+    Returns:
+        The agreement; None where the project holds no float model: thresholds took its place.
+    """
+    mg, summary = load_graph(folder)
+    if is_merged(mg):
+        return None
+    count = min(len(inputs[0]), MAX_EXAMPLES)
+    sums = [Sums() for _ in summary.outputs]
+    start = 0
+    for results in _float_results(mg, [item[:count] for item in inputs]):
+        size = min(CHUNK_EXAMPLES, count - start) if _together(mg) else 1
+        for total, exact, stream in zip(sums, results, summary.outputs, strict=True):
+            found = values[stream.name][start : start + size].reshape(exact.shape)
+            real = exact.is_floating_point()
+            total.add(exact.double() if real else exact, found if real else found.to(exact.dtype))
+        start += size
+    outputs = dict(zip(mg.output_names, (total.closeness() for total in sums), strict=True))
+    known = summary.agreement or ModelAgreement(0, {})
+    return replace(known, examples=count, outputs=outputs, source=RTL)
+
+
+def _float_results(mg: MaseGraph, inputs: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Yield the outputs of the float model for parts of the inputs, in order."""
+    run, size = GraphRun(as_given(mg), only=()), CHUNK_EXAMPLES if _together(mg) else 1
+    shapes = [spec(node).shape for node in mg.inputs]
+    with torch.no_grad():
+        for part in zip(*(torch.split(item, size) for item in inputs), strict=True):
+            given = [
+                item.reshape(-1, *shape[1:]) if _together(mg) else item.reshape(shape)
+                for item, shape in zip(part, shapes, strict=True)
+            ]
+            yield [item for item in tree_leaves(run(given)) if isinstance(item, Tensor)]
+
+
+def _together(mg: MaseGraph) -> bool:
+    """Return whether inferences run as one batch."""
+    alone = all(spec(node).shape[:1] == (1,) for node in mg.inputs)
+    return mg.batched and alone and not mg.keeps_state
