@@ -17,7 +17,7 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models import models
-from mase_hw.passes.progress import verify_progress_analysis_pass
+from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
 from mase_hw.timing import curve, prediction, times
 from mase_hw.timing.curve import SAMPLES, Curve, sampled
 from mase_hw.timing.order import needs, room
