@@ -17,6 +17,7 @@ from mase_hw.timing.alap import Alap
 from mase_hw.timing.asap import Asap
 from mase_hw.timing.forks import Edge, rejoining
 from mase_hw.timing.loops import LoopSchedule
+from mase_hw.timing.pace import repeated
 from mase_hw.timing.queue_tree import Late
 from mase_hw.timing.times import times_of
 
@@ -60,7 +61,7 @@ def queue_depths(mg: MaseGraph) -> dict[Node, list[Late]]:
             one = asap.offered(interval, held=held)
             inferences = max(int(item[-1]) for item in one.values()) // interval + SETTLING
         kept = {
-            node: _repeated(item, one[node].size, interval, inferences)
+            node: repeated(item, one[node].size, interval, inferences)
             for node, item in held.items()
         }
         alap = Alap(asap, asap.offered(interval, inferences, iterations, kept), forks)
@@ -73,16 +74,6 @@ def queue_depths(mg: MaseGraph) -> dict[Node, list[Late]]:
         if asap.delays == known and direct == assumed and _same(held, waiting):
             break
     return found
-
-
-def _repeated(times: Cycles, size: int, interval: int, inferences: int) -> Cycles:
-    """Return times of so many inferences, of which the last ones come at the interval."""
-    known = times.reshape(-1, size)
-    more = inferences - len(known)
-    if more <= 0:
-        return times[: inferences * size]
-    later = known[-1] + interval * np.arange(1, more + 1)[:, None]
-    return np.concatenate([known, later]).reshape(-1)
 
 
 def _same(one: Mapping[Node, Cycles], other: Mapping[Node, Cycles]) -> bool:

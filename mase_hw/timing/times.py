@@ -14,14 +14,10 @@ from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.timing.curve import SAMPLES, Curve, sampled
 from mase_hw.timing.sampled import SampledNode
-from mase_hw.timing.stages import NodeStages
+from mase_hw.timing.stages import Arrivals, NodeStages, NodeTimes
 
 # Beats that move in an inference from which on times are sampled.
 MOST_BEATS = 20_000_000
-
-Arrivals = Mapping[str, Cycles]
-# When operands are consumed, and when results are offered.
-NodeTimes = tuple[Mapping[str, Cycles], Cycles]
 
 
 class Times(ABC):

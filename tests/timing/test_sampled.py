@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import ResNetConfig, ResNetForImageClassification
 
-from mase_hw.cells import Cell, Netlist, cells
+from mase_hw.cells import Cell, Netlist
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.emit.preflight import preflight
@@ -26,8 +26,8 @@ from mase_hw.timing.sampled import SampledNode
 from mase_hw.timing.stages import NodeStages
 from tests.flow.test_loops import CASES, traced
 from tests.random_designs import configured, graph
+from tests.timing.cells import TIMED
 
-SINGLE = [cell for kind in cells() for cell in kind.samples()]
 # A place counts as free so many cycles early, at most.
 EARLY = 4
 
@@ -48,19 +48,8 @@ def sampled_times(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], N
     sampled.cache_clear()
 
 
-def _netlist(cell: Cell) -> Netlist | None:
-    ports = {name: port for name, port in cell.inputs.items() if port.beats}
-    # Biases and factors come beat for beat with results.
-    if not ports or not cell.outputs or {"bias", "factor", "mask"} & set(ports):
-        return None
-    return Netlist.single(ports, cell)
-
-
-@pytest.mark.parametrize("cell", SINGLE, ids=lambda cell: type(cell).__name__)
-def test_all_beats(cell: Cell) -> None:
-    netlist = _netlist(cell)
-    if netlist is None:
-        pytest.skip("no streams of its own")
+@pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
+def test_all_beats(cell: Cell, netlist: Netlist) -> None:
     generator = np.random.default_rng(0)
     arrivals = {
         name: 100 + np.cumsum(generator.integers(0, 4, size=3 * port.beats))
@@ -77,11 +66,8 @@ def test_all_beats(cell: Cell) -> None:
         assert set(cycles - found[name]) <= set(range(EARLY + 1)), name
 
 
-@pytest.mark.parametrize("cell", SINGLE, ids=lambda cell: type(cell).__name__)
-def test_what_some_beats_wait_for(cell: Cell) -> None:
-    netlist = _netlist(cell)
-    if netlist is None:
-        pytest.skip("no streams of its own")
+@pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
+def test_what_some_beats_wait_for(cell: Cell, netlist: Netlist) -> None:
     for name in netlist.inputs:
         if name == "weight":
             continue
@@ -95,11 +81,8 @@ def test_what_some_beats_wait_for(cell: Cell) -> None:
         assert np.array_equal(np.maximum(found, -1), np.maximum(motion.room(port, beats), -1))
 
 
-@pytest.mark.parametrize("cell", SINGLE, ids=lambda cell: type(cell).__name__)
-def test_every_inference_needs_what_the_first_does(cell: Cell) -> None:
-    netlist = _netlist(cell)
-    if netlist is None:
-        pytest.skip("no streams of its own")
+@pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
+def test_every_inference_needs_what_the_first_does(cell: Cell, netlist: Netlist) -> None:
     for port in netlist.inputs.keys() - {"weight"}:
         beats = netlist.inputs[port].beats
         one, three = (cell.motion.needs(port, count * beats) for count in (1, 3))
