@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mase_hw.cells._motion import Arrivals, Fold, Motion, Moves, Steps, met, stored
+from mase_hw.cells._motion import Arrivals, Fold, Motion, Movement, Steps, met, stored
 from mase_hw.geometry.beats import Cycles, one_per_cycle
 from mase_hw.geometry.growth import Growth
 
@@ -58,11 +58,11 @@ class Stored(Motion):
         """A beat is read the cycle after it was stored."""
         return self.latency + 1
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """A beat enters when what lay in its place has been read."""
         beats = met(arrivals).size
         needs, read = self.needs("", beats), self._read(np.arange(beats))
-        return stored(arrivals, gone, needs, read, self.latency, self.start)
+        return stored(arrivals, departures, needs, read, self.latency, self.start)
 
     @abstractmethod
     def _read(self, places: Cycles) -> Cycles:

@@ -28,7 +28,7 @@ EARLIER = 3
 class Alap:
     """When operands are consumed if no result is computed before it is consumed.
 
-    A result departs when the first of its consumers takes it, or when all have that get no queue,
+    A result departs when the first of its consumers does, or when all have that get no queue,
     and holds its producer up until then. A producer that would be late for that begins as much
     earlier, or else runs free, into queues.
 
@@ -96,7 +96,7 @@ class Alap:
         return found
 
     def queues(self) -> dict[Node, list[Late]]:
-        """Return what takes its beats later than another, from when it does."""
+        """Return what consumes its beats later than another, from when it does."""
         found: dict[Node, list[Late]] = {}
         times = self.asap.times
         freed = {node: self._edges(node) for node in self.free}
@@ -127,17 +127,19 @@ class Alap:
         return found
 
     def _departures(self, node: Node, queued: list[Edge]) -> Cycles:
-        """Return when each beat of a result has gone: what gets a queue waits there for it.
+        """Return when each beat of a result departs: what gets a queue waits there for it.
 
-        That is when the first takes it of those that may get queues, or its queue does, and when
+        That is when the first of those that may get queues consumes it, or its queue does, and when
         all others have.
         """
-        edges, taken = list(consumers(node)), self.consumed
-        others = [taken[edge] for edge in edges if edge in taken and edge not in queued]
+        edges, consumed = list(consumers(node)), self.consumed
+        others = [consumed[edge] for edge in edges if edge in consumed and edge not in queued]
         leaves = any(user.op == "output" for user in node.users)
-        if leaves or any(edge not in taken for edge in edges):
+        if leaves or any(edge not in consumed for edge in edges):
             others.append(self.offered[node])
-        first = [taken[edge] - self.asap.delays.get(edge, 0) for edge in queued if edge in taken]
+        first = [
+            consumed[edge] - self.asap.delays.get(edge, 0) for edge in queued if edge in consumed
+        ]
         times = [np.minimum.reduce(first), *others] if first else others
         return np.maximum.reduce(times) if times else self.offered[node]
 

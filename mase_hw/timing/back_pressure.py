@@ -111,8 +111,8 @@ class Network:
         """Compute when beats move.
 
         Where nothing forks, it is as if every consumer were always ready: what holds up a producer
-        then takes all that it could have taken earlier, and no result comes later for it. So it is
-        where a design is too large for more, too.
+        then consumes all that it could have consumed earlier, and no result comes later for it.
+        Designs that are too large for more are computed so, too.
 
         Args:
             words: when words from outside are offered; without any, always.
@@ -143,7 +143,7 @@ class Network:
         return False
 
     def _return(self) -> bool:
-        """Let come back what has gone back; return whether anything comes at other times."""
+        """Let come back what went back; return whether anything comes at other times."""
         changed = False
         for end, back in self._ends:
             (consumed,) = end.consumed.values()
@@ -165,9 +165,9 @@ class Network:
         return self._results[node].offered
 
     def departed(self, node: Node) -> Cycles:
-        """Return when each beat of a result has gone to all; negative where it leaves the chip."""
+        """Return when all have consumed each beat of a result; -1 where it leaves the chip."""
         return self._results[node].departed()
 
     def read(self) -> dict[Place, Cycles]:
-        """Return when each word from outside is taken."""
+        """Return when each word from outside is consumed."""
         return {place: stream.departed() for place, stream in self._words.items()}

@@ -1,10 +1,10 @@
 """Check that a design cannot deadlock: some order of moves lets every beat through.
 
-A beat that moves is an event. It comes after the beats that determine it, after the beat before
-it has gone to every consumer of a fork, and after the result that makes room for it has gone. A
-design can deadlock exactly when these waits form a circuit (Commoner, Holt, Even and Pnueli,
-"Marked Directed Graphs", 1971). No circuit lies across inferences, because only room is waited
-for across them, and room is made by earlier ones: one inference tells.
+A beat that is consumed is an event. It waits for the beats that it is made of, for the beat before
+it, which every consumer of a fork must have, and for the result that makes room for it. A design
+can deadlock exactly when these waits form a circuit (Commoner, Holt, Even and Pnueli, "Marked
+Directed Graphs", 1971). No circuit lies across inferences, because only room is waited for across
+them, and room is made by earlier ones: one inference tells.
 
 What results need, and how far a node runs ahead of them, its cells say (`order.py`). That is the
 room which is there whatever the timing: pipelines that move as one hold a few beats more when beats
@@ -95,18 +95,18 @@ class _Unit:
     """A node that is more than a wire.
 
     Attributes:
-        uses: who takes its result.
+        uses: who consumes its result.
         producers: where each operand comes from.
         places: the beats of its result that are ordered.
-        needs: for each operand, its last beat that each result takes.
-        together: for each operand, the first one whose beats it is taken with.
-        room: for each operand, the result that must have gone before each beat is taken.
+        needs: for each operand, its last beat that each result needs.
+        together: for each operand, the first one whose beats it is consumed with.
+        room: for each operand, the result that must have departed before each beat is consumed.
         turns: for each operand, the operands that it takes turns with, and the last of their beats
-            that is taken before each of its own.
-        beside: likewise, the beat of theirs that is taken in the same cycle, negative for none.
+            that is consumed before each of its own.
+        beside: likewise, the beat of theirs that is consumed in the same cycle, negative for none.
         netlist: its cells.
         rounds: how often the cells compute: layers that run on the same hardware.
-        returns: who takes what comes back to it, behind the beats that come from before.
+        returns: who consumes what comes back to it, behind the beats that come from before.
     """
 
     node: Node
@@ -167,7 +167,7 @@ class _Unit:
         return np.where((needs < 0) & (layers == 0), -1, needs + layers * beats)
 
     def _freed(self, name: str, places: Cycles) -> Cycles:
-        """Return the result that must have gone before some beats of an operand are taken.
+        """Return the result that must have departed before some beats of an operand are consumed.
 
         No cell holds more than two layers.
         """
@@ -180,7 +180,7 @@ class _Unit:
         return np.where(room < 0, (layers - 1) * each - 1, room + layers * each)
 
     def _turns_of(self, name: str) -> dict[str, tuple[Cycles, Cycles]]:
-        """Return what is taken before each beat of an operand, of all rounds, and what with it."""
+        """Return what is consumed before each beat of an operand, and what with it."""
         assert self.netlist is not None
         found = {}
         for other, (before, beside) in order.turns(self.netlist, name).items():
@@ -247,46 +247,46 @@ def _add_waits(units: Mapping[Node, _Unit], places: Places) -> None:
 def _waits(units: Mapping[Node, _Unit]) -> Waits:
     """Return the waits of one inference.
 
-    A run of events are the beats that an operand takes, or that operands take together; behind a
-    fork there is one more run, of the beats that every consumer has taken.
+    The beats that an operand consumes, or that operands consume together, are a run of events;
+    behind a fork there is one more, of the beats that every consumer has consumed.
     """
     waits = Waits()
-    taken: dict[Use, int] = {}
-    gone: dict[Node, int] = {}
+    consumed: dict[Use, int] = {}
+    departed: dict[Node, int] = {}
     for unit in units.values():
         for node, name in unit.uses:
             together = units[node].together[name] if node in units else name
-            if (node, together) not in taken:
-                taken[node, together] = waits.add(node, unit.results)
-            taken[node, name] = taken[node, together]
-        runs = {taken[use] for use in unit.uses}
-        gone[unit.node] = runs.pop() if len(runs) == 1 else waits.add(unit.node, unit.results)
+            if (node, together) not in consumed:
+                consumed[node, together] = waits.add(node, unit.results)
+            consumed[node, name] = consumed[node, together]
+        runs = {consumed[use] for use in unit.uses}
+        departed[unit.node] = runs.pop() if len(runs) == 1 else waits.add(unit.node, unit.results)
         for run in runs:
-            waits.order(gone[unit.node], run, np.arange(unit.results))
+            waits.order(departed[unit.node], run, np.arange(unit.results))
     awaited: dict[Use, list[tuple[int, Cycles]]] = {}
     for unit in units.values():
         for use in unit.uses:
-            awaited[use] = [(gone[unit.node], np.arange(unit.results) - 1)]
+            awaited[use] = [(departed[unit.node], np.arange(unit.results) - 1)]
             for name, needs in unit.needs.items():
-                awaited[use].append((taken[unit.node, name], needs))
+                awaited[use].append((consumed[unit.node, name], needs))
             if unit.returns is not None:
                 back = units[unit.returns[0]].producers[unit.returns[1]]
                 before = unit.places - spec(unit.node).beats
-                awaited[use].append((taken[unit.returns], _ordered(units[back].places, before)))
+                awaited[use].append((consumed[unit.returns], _ordered(units[back].places, before)))
         for name, room in unit.room.items():
-            waits.order(taken[unit.node, name], gone[unit.node], room)
+            waits.order(consumed[unit.node, name], departed[unit.node], room)
             for other, turn in unit.turns.get(name, {}).items():
-                waits.order(taken[unit.node, name], taken[unit.node, other], turn)
+                waits.order(consumed[unit.node, name], consumed[unit.node, other], turn)
     for use, found in awaited.items():
         for first, places in found:
-            waits.order(taken[use], first, places)
-    # What is taken in one cycle waits for all that any of it waits for.
+            waits.order(consumed[use], first, places)
+    # What is consumed in one cycle waits for all that any of it waits for.
     for unit in units.values():
         for name, others in unit.beside.items():
             for other, beside in others.items():
                 for first, places in awaited[unit.node, other]:
                     waits.order(
-                        taken[unit.node, name], first, np.where(beside < 0, -1, places[beside])
+                        consumed[unit.node, name], first, np.where(beside < 0, -1, places[beside])
                     )
     return waits
 

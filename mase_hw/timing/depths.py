@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 from torch.fx import Node
 
+from mase_hw.cells import Netlist
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import PhysicalGraph
@@ -31,49 +32,87 @@ def queue_depths(mg: MaseGraph) -> dict[Node, list[Late]]:
     """Return, by what forks, the operands that are consumed late: operand, place, depth.
 
     The place is the number of the queue that its queue follows, from 1, or 0 for the fork itself;
-    at a depth of 1 it takes its beats there.
+    at a depth of 1 it consumes its beats there.
     """
     forks = rejoining(mg)
-    if not forks:
-        return {}
-    netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
-    work = [netlist.busy_cycles * mg.rounds(node) for node, netlist in netlists.items()]
-    interval = max([*work, *(spec(node).beats for node in mg.inputs)])
-    if not isinstance(mg, PhysicalGraph):
-        joins = [node for node in netlists if len(stream_operands(node)) > 1]
-        before = set[Node]().union(*map(_origins, joins))
-        netlists = {node: netlist for node, netlist in netlists.items() if node in before}
-    times = times_of(netlists, interval)
-    loops = LoopSchedule.all_of(mg, times)
-    found: dict[Node, list[Late]] = {}
-    asap = Asap(mg, times, loops, {})
-    iterations, once = 1, asap.inside(1)
-    inner = set[Node]().union(*(loop.inside for loop in loops))
-    for loop in loops:
-        interval = max(interval, loop.count * loop.pace(once))
-        latest = max(int(once[node][-1]) for node in loop.inside)
-        iterations = max(iterations, latest // loop.busy + SETTLING)
-    held: dict[Node, Cycles] = {}
-    waiting: dict[Node, Cycles] | None = None
-    direct: set[Edge] = set()
-    for _ in range(SCHEDULES):
-        if waiting is None or not _same(held, waiting):
-            one = asap.offered(interval, held=held)
-            inferences = max(int(item[-1]) for item in one.values()) // interval + SETTLING
+    return Schedules(mg, forks).settle()[1] if forks else {}
+
+
+class Schedules:
+    """As-late-as-possible schedules, made anew until their queues are those that they assume.
+
+    Args:
+        mg: a graph with parallelism.
+        forks: operands that may get queues, by what forks.
+    """
+
+    def __init__(self, mg: MaseGraph, forks: Mapping[Node, list[Edge]]) -> None:
+        netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
+        work = [netlist.busy_cycles * mg.rounds(node) for node, netlist in netlists.items()]
+        self._mg, self._forks = mg, forks
+        self._interval = max([*work, *(spec(node).beats for node in mg.inputs)])
+        self._times = times_of(_before_joins(mg, netlists), self._interval)
+        self._loops = LoopSchedule.all_of(mg, self._times)
+        self._inner = set[Node]().union(*(loop.inside for loop in self._loops))
+        self._iterations = 1
+        self._time_loops()
+
+    def _time_loops(self) -> None:
+        """Find the interval that loops ask for, and how many iterations to look at."""
+        once = Asap(self._mg, self._times, self._loops, {}).inside(1)
+        for loop in self._loops:
+            self._interval = max(self._interval, loop.count * loop.pace(once))
+            latest = max(int(once[node][-1]) for node in loop.inside)
+            self._iterations = max(self._iterations, latest // loop.busy + SETTLING)
+
+    def settle(self) -> tuple[Alap, dict[Node, list[Late]]]:
+        """Return the last schedule, and its queues."""
+        edges = set(chain(*self._forks.values()))
+        delays, direct, held = dict[Edge, int](), set[Edge](), dict[Node, Cycles]()
+        one = None
+        for _ in range(SCHEDULES):
+            asap = Asap(self._mg, self._times, self._loops, delays)
+            one = one or asap.offered(self._interval, held=held)
+            alap = Alap(asap, self._offered(asap, one, held), self._forks)
+            alap.run(direct)
+            found = alap.queues()
+            before = delays, direct, held
+            delays = _delays(found)
+            direct = edges - set(delays)
+            late = alap.held(held).items()
+            held = {node: until for node, until in late if node not in self._inner}
+            if not _same(held, before[2]):
+                one = None
+            elif (delays, direct) == before[:2]:
+                break
+        return alap, found
+
+    def _offered(
+        self, asap: Asap, one: Mapping[Node, Cycles], held: Mapping[Node, Cycles]
+    ) -> dict[Node, Cycles]:
+        """Return when results are offered over as many inferences as are in flight at once.
+
+        Args:
+            asap: the schedule.
+            one: the same of an inference.
+            held: until when results wait that leave all at once.
+        """
+        interval = self._interval
+        inferences = max(int(item[-1]) for item in one.values()) // interval + SETTLING
         kept = {
             node: repeated(item, one[node].size, interval, inferences)
             for node, item in held.items()
         }
-        alap = Alap(asap, asap.offered(interval, inferences, iterations, kept), forks)
-        alap.run(direct)
-        found = alap.queues()
-        known, waiting = asap.delays, held
-        asap = Asap(mg, times, loops, _delays(found))
-        assumed, direct = direct, set(chain(*forks.values())) - set(asap.delays)
-        held = {node: until for node, until in alap.held(held).items() if node not in inner}
-        if asap.delays == known and direct == assumed and _same(held, waiting):
-            break
-    return found
+        return asap.offered(interval, inferences, self._iterations, kept)
+
+
+def _before_joins(mg: MaseGraph, netlists: Mapping[Node, Netlist]) -> dict[Node, Netlist]:
+    """Return the nodes that a join comes from, or is; of a graph with loops, all."""
+    if isinstance(mg, PhysicalGraph):
+        return dict(netlists)
+    joins = [node for node in netlists if len(stream_operands(node)) > 1]
+    before = set[Node]().union(*map(_origins, joins))
+    return {node: netlist for node, netlist in netlists.items() if node in before}
 
 
 def _same(one: Mapping[Node, Cycles], other: Mapping[Node, Cycles]) -> bool:

@@ -39,9 +39,9 @@ def turns(netlist: Netlist, operand: str) -> dict[str, tuple[Cycles, Cycles]]:
     found = {}
     for other in netlist.inputs.keys() - {operand}:
         second, entrance = netlist.path(other)[0]
-        taken = cell.motion.turns(port, entrance, netlist.inputs[operand].beats)
-        if second is cell and taken is not None:
-            found[other] = taken
+        consumed = cell.motion.turns(port, entrance, netlist.inputs[operand].beats)
+        if second is cell and consumed is not None:
+            found[other] = consumed
     return found
 
 

@@ -19,7 +19,7 @@ from mase_hw.timing.loops import LoopSchedule
 from mase_hw.timing.memory import ExternalMemory, Place, deliver, external_memory
 from mase_hw.timing.times import MOST_BEATS, SampledTimes
 
-# Rounds in which late words and the words that are then taken late agree, or nearly so, and the
+# Rounds in which late words and the words that are then consumed late agree, or nearly so, and the
 # cycles and beats that are replayed for that: the rounds of a long inference are fewer.
 SETTLING_ROUNDS = 256
 SETTLING_STEPS = 20_000_000
@@ -35,7 +35,7 @@ class Prediction:
         interval_cycles: cycles per inference in steady state: the work of the slowest node, the
             beats of the longest port, or the cycles of the memory port.
         latency_cycles: cycles from the first beat in to the last beat out, from idle, with inputs
-            that are always there and outputs that are always taken. It includes the first words
+            that are always there and outputs that are always ready. It includes the first words
             from an external memory, whose port the next inference does not share yet.
         work_cycles: cycles that one inference occupies each node.
         memory: what lies outside the chip.
@@ -121,7 +121,7 @@ def _latency(
 ) -> int:
     """Return the latency of an inference alone.
 
-    Words that come late are taken late, and words that are taken late make room late: both are
+    Words that come late are consumed late, and what is consumed late makes room late: both are
     computed in turn until they agree.
     """
     regions = memory.regions if memory else ()

@@ -46,7 +46,7 @@ class Stream:
     departures: Cycles | None = None
 
     def departed(self) -> Cycles:
-        """Return when each beat has gone to all; before it comes, where nothing consumes it."""
+        """Return when all have consumed each beat; -1 where nothing does."""
         times = [stage.consumed[port] for stage, port in self.users]
         if self.departures is not None:
             times.append(self.departures)
@@ -84,7 +84,7 @@ class Stage:
         """Move beats to consumers that are always ready, unless they come as in the run before."""
         arrivals = self._arrivals
         if self._free is None or not _same(self._free[0], arrivals):
-            self._free = arrivals, self.motion.taken(arrivals), self.motion.offered(arrivals)
+            self._free = arrivals, self.motion.consumed(arrivals), self.motion.offered(arrivals)
         _, self.consumed, self.output.offered = self._free
         self.stale = True
 
@@ -102,15 +102,15 @@ class Stage:
     def update(self) -> int:
         """Bring the times up to date; return of how many beats."""
         self.stale = False
-        found = self.motion.moves(self._arrivals, self.output.departed())
+        found = self.motion.under_pressure(self._arrivals, self.output.departed())
         for port, stream in self.inputs.items():
-            if stream.stage and not np.array_equal(found.taken[port], self.consumed[port]):
+            if stream.stage and not np.array_equal(found.consumed[port], self.consumed[port]):
                 stream.stage.stale = True
         if not np.array_equal(found.offered, self.output.offered):
             for stage, _ in self.output.users:
                 stage.stale = True
-        self.consumed, self.output.offered = found.taken, found.offered
-        return sum(times.size for times in (*found.taken.values(), found.offered))
+        self.consumed, self.output.offered = found.consumed, found.offered
+        return sum(times.size for times in (*found.consumed.values(), found.offered))
 
 
 class Stages:
