@@ -1,4 +1,4 @@
-"""How beats move through a cell in time: recurrences over the beats of every stream.
+"""Motion of a cell: recurrences over the beats of every stream.
 
 Time is counted in cycles from the first one after reset, beats of one inference from 0; arrays may
 hold several inferences one after another. A motion knows four things, from which the latency, the
@@ -158,7 +158,6 @@ class Steps(Motion):
         return met(arrivals) + self.latency
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """Each its own."""
         return np.arange(beats)
 
     def room(self, port: str, beats: int) -> Cycles:
@@ -167,7 +166,6 @@ class Steps(Motion):
 
     @property
     def lag(self) -> int:
-        """Of the pipeline."""
         return self.latency
 
     def results(self, beats: int, port: str = "") -> int:
@@ -175,7 +173,6 @@ class Steps(Motion):
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """Each its own."""
         return results
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
@@ -288,7 +285,6 @@ class Fold(Motion):
         return result
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """The last round."""
         rounds = np.arange(beats).reshape(-1, self.terms, self.inner)
         return rounds[:, -1].reshape(-1)
 
@@ -300,7 +296,6 @@ class Fold(Motion):
 
     @property
     def lag(self) -> int:
-        """Of the pipeline."""
         return self.latency
 
     def results(self, beats: int, port: str = "") -> int:
@@ -308,7 +303,6 @@ class Fold(Motion):
         return beats // self.terms
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """The last round."""
         rounds, inner = np.divmod(results, self.inner)
         needs: Cycles = (rounds * self.terms + self.terms - 1) * self.inner + inner
         return needs
@@ -339,7 +333,7 @@ class Queue(Motion):
 
     @property
     def step(self) -> int:
-        """Cycles between beats."""
+        """Cycles from one beat to the next."""
         return 1 if self.depth > 1 else 2
 
     def offered(self, arrivals: Arrivals) -> Cycles:
@@ -354,7 +348,6 @@ class Queue(Motion):
         return dict.fromkeys(arrivals, entered)
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """Each its own."""
         return np.arange(beats)
 
     def room(self, port: str, beats: int) -> Cycles:
@@ -371,7 +364,6 @@ class Queue(Motion):
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """Each its own."""
         return results
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
@@ -423,7 +415,6 @@ class Blocks(Motion):
 
     @property
     def lag(self) -> int:
-        """Of the pipeline."""
         return self.latency
 
     def results(self, beats: int, port: str = "") -> int:
@@ -556,7 +547,6 @@ class Select(Motion):
 
     @property
     def lag(self) -> int:
-        """Two cycles."""
         return 2
 
     def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
@@ -596,14 +586,12 @@ class Chain(Motion):
         return self.motions[0].consumed(arrivals)
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """Through all."""
         needs = np.arange(beats)
         for motion in self.motions:
             needs = through(motion.needs(port, needs.size), needs)
         return needs
 
     def room(self, port: str, beats: int) -> Cycles:
-        """Through all."""
         rooms = []
         for motion in self.motions:
             rooms.append(motion.room(port, beats))
@@ -612,12 +600,10 @@ class Chain(Motion):
 
     @property
     def stages(self) -> tuple[Motion, ...]:
-        """Of all."""
         return tuple(stage for motion in self.motions for stage in motion.stages)
 
     @property
     def lag(self) -> int:
-        """Of all."""
         return sum(motion.lag for motion in self.motions)
 
     def turns(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles] | None:

@@ -1,4 +1,4 @@
-"""How rows of beats move that wait in a store until something is known of the whole row."""
+"""Motion of rows that are stored until a value of the whole row is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which format of a node loses the most, and the keys of a configuration that mend it."""
+"""The format of a node that loses the most, and the configuration keys that mend it."""
 
 from __future__ import annotations
 

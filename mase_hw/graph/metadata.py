@@ -119,6 +119,8 @@ class MaseMetadata:
         pruned: of a parameter, true when its zeros are a mask: training leaves them zero.
         declared: formats that the captured layer itself gives its operands, by name. They hold
             while no pass has given the node other ones.
+        exact: whether its declared formats are those of a model that somebody else has quantised,
+            so that its results are the codes of the exact numbers.
         folded: whether its constants hold factors of a node that stood behind it.
         asked: whether a configuration gives the format of its result.
         alike: names of the nodes that get the same formats, itself among them, because their layers
@@ -134,6 +136,7 @@ class MaseMetadata:
     hardware: HardwareMetadata | None = None
     pruned: bool = False
     declared: Mapping[str, Format] = field(default_factory=dict)
+    exact: bool = False
     folded: bool = False
     asked: bool = False
     alike: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Check that a design cannot deadlock: some order of moves lets every beat through.
+"""Deadlock check: the beats of an inference can move in some order.
 
 A beat that is consumed is an event. It waits for the beats that it is made of, for the beat before
 it, which every consumer of a fork must have, and for the result that makes room for it. A design

@@ -83,7 +83,6 @@ class _Fill:
 
     @property
     def largest(self) -> float:
-        """Its largest magnitude."""
         return float(torch.as_tensor(self.value).abs().max())
 
     def within(self, bound: float) -> float | Tensor:

@@ -1,11 +1,11 @@
-"""`measure_agreement_analysis_pass`: a quantised graph beside the model in real numbers."""
+"""`measure_agreement_analysis_pass`: signal over error against the float model."""
 
 from __future__ import annotations
 
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch.fx import Node
 from mase_hw.errors import DataError
 from mase_hw.formats import Format
 from mase_hw.graph.agreement import Agreement, Closeness
-from mase_hw.graph.fills import as_given
+from mase_hw.graph.fills import as_given, rounds_itself
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.quantized import GraphRun
@@ -32,9 +32,9 @@ def measure_agreement_analysis_pass(
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Run a graph with its formats and without, side by side, and note how far they are apart.
 
-    The float model is this graph with nothing rounded, and fills as the user has them. Sums alone
-    are kept, so that memory holds one part of a batch. A graph that keeps a state takes batches as
-    inferences one after another.
+    The float model is this graph with nothing rounded but what the model rounds itself, and fills
+    as the user has them. Sums alone are kept, so that memory holds one part of a batch. A graph
+    that keeps a state takes batches as inferences one after another.
 
     Args:
         mg: a graph with formats.
@@ -194,10 +194,16 @@ def _power(values: Tensor) -> float:
 
 
 class _CountingRun(GraphRun):
-    """A run that counts what formats clip: `[elements, clipped]` by node and tensor."""
+    """A run that counts what formats clip: `[elements, clipped]` by node and tensor.
 
-    def __init__(self, mg: MaseGraph) -> None:
+    Args:
+        mg: the graph.
+        own: names of nodes whose formats are the model's own, which clips where it is meant to.
+    """
+
+    def __init__(self, mg: MaseGraph, own: Collection[str]) -> None:
         super().__init__(mg)
+        self._own = own
         self.counts: dict[str, dict[str, list[int]]] = defaultdict(
             lambda: defaultdict(lambda: [0, 0])
         )
@@ -205,7 +211,8 @@ class _CountingRun(GraphRun):
     def _rounded(
         self, node: Node, name: str, number_format: Format | None, values: Tensor
     ) -> Tensor:
-        if number_format is not None and values.is_floating_point():
+        counted = number_format is not None and node.name not in self._own
+        if number_format is not None and counted and values.is_floating_point():
             count = self.counts[node.name][name]
             count[0] += values.numel()
             count[1] += number_format.clipped(values)
@@ -218,8 +225,8 @@ class _Pair:
     def __init__(self, mg: MaseGraph) -> None:
         training = mg.training
         mg.eval()
-        given = as_given(mg)
-        self._exact, self._rounded = GraphRun(given, only=()), _CountingRun(mg)
+        given, own = as_given(mg), rounds_itself(mg)
+        self._exact, self._rounded = GraphRun(given, only=own), _CountingRun(mg, own)
         mg.train(training)
         self._mg = mg
         self._nodes = _computing(mg)

@@ -1,4 +1,4 @@
-"""What number formats alone explain of a loss, and where more than that is lost."""
+"""Expected quantisation noise of the formats, and nodes that lose more."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
         for node in mg.nodes
         if node is not output and (known := metadata(node).agreement) is not None
     }
-    unseen = _unseen(mg)
-    seen = {node: own for node in nodes if (own := ratio(node)) is not None and node not in unseen}
+    hidden = unseen(mg)
+    seen = {node: own for node in nodes if (own := ratio(node)) is not None and node not in hidden}
     worst = min(seen, key=lambda node: seen[node], default=None)
     if worst is not None and seen[worst] == math.inf:
         worst = None
@@ -111,7 +111,7 @@ def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
     )
 
 
-def _unseen(mg: MaseGraph) -> set[Node]:
+def unseen(mg: MaseGraph) -> set[Node]:
     """Return the nodes whose loss no output shows, as that of a fill value before a softmax."""
     ways = _Ways(mg, MARGIN_DB)
     seen = {item for node in mg.outputs for item in ways.lossy_before(node)}
