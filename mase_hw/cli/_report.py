@@ -163,6 +163,7 @@ def measure_accuracy(
 
 def _in_real_numbers(mg: MaseGraph, inputs: Tensor) -> Tensor:
     """Return the scores of a graph with nothing rounded."""
+    from mase_hw.graph.fills import float_run
     from mase_hw.training import scores_of
 
     return scores_of(float_run(mg)([inputs]))

@@ -115,7 +115,8 @@ def quantize(
     mg, _ = add_software_metadata_analysis_pass(mg, {"data": seen})
     if reuse:
         mg, _ = share_ranges_analysis_pass(mg)
-    quantized = measured(quantize_transform_pass(mg, config)[0], seen.batches)
+    rounded, _ = quantize_transform_pass(mg, config)
+    quantized = measured(rounded, seen.batches)
     return widened(mg, config, quantized, lambda wider: measured(wider, seen.batches))
 
 
