@@ -169,7 +169,6 @@ class Steps(Motion):
         return self.latency
 
     def results(self, beats: int, port: str = "") -> int:
-        """As many."""
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -360,7 +359,6 @@ class Queue(Motion):
         return 1
 
     def results(self, beats: int, port: str = "") -> int:
-        """As many."""
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -418,7 +416,6 @@ class Blocks(Motion):
         return self.latency
 
     def results(self, beats: int, port: str = "") -> int:
-        """As many."""
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:

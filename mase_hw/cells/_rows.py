@@ -54,7 +54,6 @@ class Rows(Motion):
         return self.delay + self.latency
 
     def results(self, beats: int, port: str = "") -> int:
-        """As many."""
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:

@@ -14,7 +14,7 @@ from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.timing.asap import Asap
 from mase_hw.timing.forks import Edge
 from mase_hw.timing.queue_tree import Late, queues_behind
-from mase_hw.timing.times import NodeTimes
+from mase_hw.timing.stages import NodeTimes
 
 # Beats of a queue that only parts `ready` from `valid`.
 LEAST_DEPTH = 2
