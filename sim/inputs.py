@@ -34,7 +34,9 @@ def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
 def encode_values(streams: Sequence[Stream], values: Sequence[Tensor]) -> list[Tensor]:
     """Return the codes `[inferences, *shape]` of what `read_inputs` returned."""
     return [
-        stream.spec.quantized.encode(item).reshape(len(item), *stream.spec.shape)
+        stream.spec.quantized.encode(item.reshape(stream.rows(len(item)))).reshape(
+            len(item), *stream.spec.shape
+        )
         for stream, item in zip(streams, values, strict=True)
     ]
 
@@ -47,8 +49,8 @@ def read_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
         inputs: a tensor or array for a design of one input; a sequence in the order of the inputs;
             a mapping by stream or node name; or the path of an `.npz` (or, for one input, `.npy`)
             file. Real values: `[inferences, *shape]`, or with the inferences in place of a leading
-            dimension of 1. In a mapping or `.npz` file, `NAME_codes` are codes of the format of
-            NAME instead.
+            dimension of 1; where the model has its batch in another dimension, as the model. In a
+            mapping or `.npz` file, `NAME_codes` are codes of the format of NAME instead.
 
     Raises:
         SimulationError: when an input is missing, or its shape or dtype is not the stream's.
@@ -83,21 +85,15 @@ def random_codes(streams: Sequence[Stream], count: int, seed: int) -> list[Tenso
 
 def _random(stream: Stream, count: int, generator: torch.Generator) -> Tensor:
     number = stream.spec.quantized
-    codes = number.random_codes((count, *stream.spec.shape), generator)
+    shape = (count, *stream.spec.shape)
+    codes = number.random_codes(stream.rows(count), generator).reshape(shape)
     encoding = number.encoding
     if encoding.is_block or encoding.kind is Kind.FLOAT:
         values = torch.randn((count // 2, *stream.spec.shape), generator=generator)
         magnitudes = torch.randint(-MAGNITUDES, 2, (count // 2,), generator=generator)
         scales = magnitudes.double().exp2().reshape(-1, *[1] * len(stream.spec.shape))
-        codes[1::2] = number.encode((values * scales).float())
+        codes[1::2] = encode_values([stream], [(values * scales).float()])[0]
     return codes
-
-
-def inference_shape(shape: tuple[int, ...], inferences: int) -> tuple[int, ...]:
-    """Return `shape` for several inferences: along its batch dimension of 1 where it has one."""
-    if len(shape) > 1 and shape[0] == 1:
-        return (inferences, *shape[1:])
-    return (inferences, *shape)
 
 
 def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
@@ -188,12 +184,16 @@ def _values(stream: Stream, given: Any) -> Tensor:
         raise SimulationError(
             f"input {stream.name} has dtype {values.dtype}; expected {spec.dtype} real values"
         )
+    given_shape = tuple(values.shape)
+    dim = stream.batch_dim or 0
+    if dim < values.ndim:
+        values = values.movedim(dim, 0)
     count = len(values) if values.ndim else 0
-    legal = {(count, *spec.shape), inference_shape(spec.shape, count)}
-    if tuple(values.shape) not in legal:
-        wanted = ["N", *map(str, inference_shape(spec.shape, 0)[1:])]
+    if tuple(values.shape) not in {(count, *spec.shape), stream.several(count)}:
+        wanted = [*map(str, stream.several(0)[1:])]
+        wanted.insert(dim, "N")
         raise SimulationError(
-            f"input {stream.name} has shape {tuple(values.shape)}; expected "
+            f"input {stream.name} has shape {given_shape}; expected "
             f"({', '.join(wanted)}) for N inferences"
         )
     if bool(values.isnan().any()):

@@ -15,6 +15,7 @@ from mase_hw.graph.agreement import Agreement
 from mase_hw.graph.declared import decode_format, encode_format
 from mase_hw.graph.metadata import (
     CommonMetadata,
+    Fill,
     HardwareMetadata,
     MaseMetadata,
     SoftwareMetadata,
@@ -123,6 +124,7 @@ def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
         **({"exact": True} if known.exact else {}),
         **({"folded": True} if known.folded else {}),
         **({"asked": True} if known.asked else {}),
+        **({"fills": [_encode_fill(item) for item in known.fills]} if known.fills else {}),
         **({"agreement": known.agreement.to_dict()} if known.agreement else {}),
     }
 
@@ -140,8 +142,13 @@ def decode_metadata(entry: Mapping[str, Any]) -> MaseMetadata:
         bool(entry.get("exact", False)),
         bool(entry.get("folded", False)),
         bool(entry.get("asked", False)),
+        fills=tuple(Fill(*map(float.fromhex, item)) for item in entry.get("fills", ())),
         agreement=Agreement.from_dict(entry["agreement"]) if "agreement" in entry else None,
     )
+
+
+def _encode_fill(fill: Fill) -> list[str]:
+    return [fill.bound.hex(), fill.magnitude.hex()]
 
 
 def _encode_common(known: CommonMetadata) -> dict[str, Any]:

@@ -97,6 +97,19 @@ class HardwareMetadata:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """A constant argument that only means "never", and is smaller than the user's model has it.
+
+    Attributes:
+        bound: its magnitude in this graph; of a tensor, that of the elements that mean it.
+        magnitude: in the user's model.
+    """
+
+    bound: float
+    magnitude: float
+
+
+@dataclass(frozen=True)
 class MaseMetadata:
     """Everything known of one node.
 
@@ -112,6 +125,7 @@ class MaseMetadata:
         asked: whether a configuration gives the format of its result.
         alike: names of the nodes that get the same formats, itself among them, because their layers
             are to run on the same hardware; while formats are chosen.
+        fills: arguments that are smaller than the user's model has them.
         agreement: how far its values are from the float model's, where that was measured.
     """
 
@@ -126,6 +140,7 @@ class MaseMetadata:
     folded: bool = False
     asked: bool = False
     alike: tuple[str, ...] = ()
+    fills: tuple[Fill, ...] = ()
     agreement: Agreement | None = None
 
     @property

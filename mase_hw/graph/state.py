@@ -1,4 +1,4 @@
-"""What decides a graph's numbers beside its parameters: in `state_dict`, under one key.
+"""State of a graph beside its parameters: number formats and ranges, in `state_dict` under one key.
 
 The entry is the bytes of a JSON object: for every node what it computes, the number formats of its
 tensors, with the fields that were fitted to values, the ranges that were seen, and which parameters

@@ -91,7 +91,7 @@ class Call:
 
     @property
     def result(self) -> TensorSpec:
-        """The first result."""
+        """The specification of the first result."""
         return self.results["data_out_0"]
 
     def constant_codes(self, operand: str) -> Tensor:
@@ -115,7 +115,7 @@ class Apply(nn.Module):
             self.register_buffer(name, value)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Call the function."""
+        """Call the function on the inputs."""
         return self._function(*inputs, *(getattr(self, name) for name in self._names))
 
 
@@ -450,7 +450,7 @@ class Operator(ABC):
         compositions that hold each other the largest counts. `ANY_NUMBER` stands for whatever
         number is there, as an argument too.
 
-        Example:
+        Examples:
             >>> def patterns(self, x):
             ...     yield torch.relu(x) ** 2
             ...     yield torch.square(torch.relu(x))

@@ -50,6 +50,12 @@ def define_joining(name: str, function: Callable[..., Tensor]) -> None:
     _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
 
+def define_placing(name: str, function: Callable[..., Tensor]) -> None:
+    """Register `torch.ops.mase.<name>(values, others, places)`, `function` of all of them."""
+    _LIBRARY.define(f"{name}(Tensor self, Tensor others, Tensor places) -> Tensor")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
 def define_reducing(name: str, function: Callable[..., Tensor]) -> None:
     """Register `torch.ops.mase.<name>(values, dim, keepdim)`, which returns `function` of them."""
     _LIBRARY.define(f"{name}(Tensor self, int[] dim, bool keepdim=False) -> Tensor")  # type: ignore[no-untyped-call]

@@ -96,7 +96,6 @@ class ScaledSteps(Operator):
         return 0
 
     def examples(self) -> list[Example]:
-        """To steps."""
         target = torch.ops.mase.scaled_steps.default
         return [(Apply(lambda x: target(x, 0.03, False)), (example_values(3, 11),))]
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.arithmetic.fixed_point import fixed, too_wide
 from mase_hw.arithmetic.quotient import Quotient, exact_quotient
 from mase_hw.cells import Netlist, NetlistBuilder, RomSource
 from mase_hw.cells.reduce import Reduce
@@ -55,9 +55,11 @@ class Pool(Operator):
             return found
         factor = int(self._factors(call).max())
         bits = self._sum_width(call) + factor.bit_length()
-        if factor.bit_length() > MAX_WIDTH_BITS or self._quotient(call).width(bits) > 62:
-            found.append("sums may exceed 62 bits; use narrower operands")
-        return found
+        if factor.bit_length() > MAX_WIDTH_BITS:
+            return [f"it divides by numbers whose common multiple has {factor.bit_length()} bits"]
+        data = fixed(call.operands["data_in_0"])
+        bits = self._quotient(call).width(bits) - data.width
+        return too_wide(lambda data_in_0: bits + data_in_0.width, data_in_0=data)
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes."""

@@ -111,7 +111,7 @@ class Product(ABC):
 
     @abstractmethod
     def cell(self, feed: Feed) -> Cell:
-        """Return the accumulator."""
+        """Return the accumulator that sums the products."""
 
     def prepare(self, net: NetlistBuilder, data: Wire) -> Wire:
         """Return the data as the accumulator takes them."""

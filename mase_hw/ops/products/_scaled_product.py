@@ -124,7 +124,6 @@ class ScaledProduct(Product):
         return self.whole.accumulator(feed, self._sum)
 
     def complete(self, net: NetlistBuilder, cell: Cell, feed: Feed, **inputs: Wire | None) -> Wire:
-        """Requantize the sums."""
         sums = net.add(cell, "sums", **inputs)
         result = self.call.result.quantized
         bits, count = self._factor_bits, self.call.result.shape[self.axis]
