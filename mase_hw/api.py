@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from mase_hw.data import Split
+from mase_hw.deploy.board import Board, load_board, make_bitstream
+from mase_hw.deploy.bus import BusOptions
+from mase_hw.deploy.deployment import Deployment
 from mase_hw.emit.flow import measured, quantize, to_hardware, with_laps
 from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.emit.warnings import check_sqnr, warnings
-from mase_hw.errors import EmissionError
+from mase_hw.errors import DataError, EmissionError
+from mase_hw.exporters.compare import Comparison as CodesComparison
+from mase_hw.exporters.compare import compare as compare_codes
 from mase_hw.graph import MaseGraph, check_finite, trace
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.graph.source import naming_units
@@ -28,12 +34,23 @@ from mase_hw.passes.configuration import says_nothing
 from mase_hw.passes.hardware.memory import Memory
 from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
 from mase_hw.sim.cocotb_engine import write_testbench
+from mase_hw.sim.compare import Comparison
+from mase_hw.sim.compare import compare as compare_folder
 from mase_hw.sim.simulate import SimulationReport
 from mase_hw.sim.simulate import simulate as simulate_folder
 
 _logger = logging.getLogger(__name__)
 
-__all__ = ["compress", "emit_verilog", "prune", "quantize", "route", "simulate", "synthesize"]
+__all__ = [
+    "compare",
+    "compress",
+    "emit_verilog",
+    "prune",
+    "quantize",
+    "route",
+    "simulate",
+    "synthesize",
+]
 
 
 def compress(
@@ -66,6 +83,8 @@ def emit_verilog(
     name: str | None = None,
     reuse: bool = False,
     min_sqnr: float | None = None,
+    deployment: Deployment | str | None = None,
+    reload: Sequence[str] = (),
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -87,6 +106,9 @@ def emit_verilog(
             quantised graph is used as it is: give `quantize` the same.
         min_sqnr: the least signal over error against the float model, in decibels, that every
             output must have on `data`, or on the example inputs.
+        deployment: what else is written, see `mase_hw.deploy.deployment.Deployment`; or the word
+            for bus ports round the top, such as `axi-stream`.
+        reload: layers whose weights can be loaded at run time, or `["all"]`.
 
     Returns:
         The project: its folder, design and annotated graph.
@@ -96,6 +118,8 @@ def emit_verilog(
             nothing is written then.
     """
     check_folder(Path(output).absolute())
+    if isinstance(deployment, str):
+        deployment = Deployment(BusOptions(deployment))
     if isinstance(model, MaseGraph):
         mg = model
     elif example_inputs is None:
@@ -119,10 +143,63 @@ def emit_verilog(
         queues=queues,
         device=device,
     )
-    project = write_project(mg, Path(output), testbench=write_testbench, warnings=warned)
+    project = write_project(
+        mg,
+        Path(output),
+        testbench=write_testbench,
+        additions=[deployment.for_graph(mg)] if deployment else [],
+        reload=reload,
+        warnings=warned,
+    )
     for note in (*batch_notes(mg), *warned):
         _logger.warning("%s", note)
     return project
+
+
+def build(
+    model: nn.Module | MaseGraph,
+    example_inputs: Any = None,
+    *,
+    board: Board | str,
+    output: str | Path,
+    parallelism: int | str | Mapping[str, Any] | None = None,
+    seeds: int = 1,
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> tuple[Project, RouteReport]:
+    """Write a project for a board, and its bitstream beside it, `OUTPUT.bit`.
+
+    Args:
+        model: see `emit_verilog`.
+        example_inputs: see `emit_verilog`.
+        board: a board, its name, or the path of its file.
+        output: folder to write.
+        parallelism: see `emit_verilog`; the fastest within the budget of the board if not given.
+        seeds: placements to try; the fastest is taken.
+        progress: called with what goes on.
+        options: see `emit_verilog`.
+
+    Returns:
+        The project, and what placing and routing gave.
+
+    Raises:
+        MaseError: for a design that does not fit the board or its clock.
+    """
+    chosen = load_board(board) if isinstance(board, str) else board
+    if parallelism is None:
+        parallelism = {"default": "auto", **(chosen.budget or {})}
+    project = emit_verilog(
+        model,
+        example_inputs,
+        output=output,
+        parallelism=parallelism,
+        deployment=Deployment(board=chosen),
+        **options,
+    )
+    folder = project.folder
+    bitstream = folder.with_name(f"{folder.name}.bit")
+    report = make_bitstream(folder, chosen, bitstream, seeds=seeds, progress=progress)
+    return project, report
 
 
 def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGraph:
@@ -149,6 +226,29 @@ def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) 
         options: see `mase_hw.sim.simulate.simulate`.
     """
     return simulate_folder(_folder(project), inputs, **options)
+
+
+@naming_units()
+def compare(
+    model: nn.Module | str | os.PathLike[str] | None,
+    project: Project | str | Path,
+    inputs: Any = None,
+    **options: Any,
+) -> Comparison | CodesComparison:
+    """Run every layer as the float model, as the integer reference, and in simulated hardware.
+
+    Args:
+        model: the module that was captured, which is run beside the graph; None to leave it out. Of
+            the path of an ONNX file, ONNX Runtime's codes are compared with the reference instead.
+        project: what `emit_verilog` returned, or its folder.
+        inputs: real values, one tensor per model input; the example inputs when not given.
+        options: see `mase_hw.sim.compare.compare`.
+    """
+    if isinstance(model, str | os.PathLike):
+        if inputs is None:
+            raise DataError("the comparison with an ONNX file needs inputs: give some")
+        return compare_codes(model, project, inputs)
+    return compare_folder(model, _folder(project), inputs, **options)
 
 
 def synthesize(project: Project | str | Path, target: str = "xcup") -> SynthesisReport:

@@ -29,14 +29,16 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("approximation",),
     ("cells",),
     ("ops",),
+    ("importers",),
     ("graph",),
     ("timing",),
     ("passes",),
     ("hardware",),
     ("emit",),
-    ("sim", "proof"),
+    ("sim", "proof", "exporters"),
+    ("deploy",),
     ("models", "data", "training", "search", "pipelines", "precision", "kernels", "nn"),
-    ("api", "experiments", "doctor", "cli", "__init__", "tutorials"),
+    ("api", "experiments", "report", "doctor", "cli", "__init__", "tutorials"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.
@@ -235,9 +237,11 @@ def misnamed_modules(root: Path) -> list[str]:
 
 
 def orphan_modules(root: Path) -> list[str]:
-    """Return the modules that no cell is, and no cell's module holds."""
+    """Return the modules that no cell and no template names, and none of their modules holds."""
     texts = {path.stem: path.read_text() for path in (root / "rtl").rglob("*.sv")}
     cells = {f"mase_{path.stem}" for path in (root / "mase_hw" / "cells").glob("[a-z]*.py")}
+    templates = "".join(path.read_text() for path in (root / "templates").glob("*.j2"))
+    cells |= set(re.findall(r"\bmase_\w+", templates))
     owned, reached = cells & texts.keys(), set[str]()
     while owned - reached:
         stem = (owned - reached).pop()

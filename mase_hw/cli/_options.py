@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-MODEL_HELP = "A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
+MODEL_HELP = "A registered name, file.py:factory (runs the file), a .pt2, .onnx or .mase file."
 
 Model = Annotated[str, typer.Argument(help=MODEL_HELP)]
 Config = Annotated[
@@ -37,21 +37,44 @@ Memory = Annotated[
 ]
 Reuse = Annotated[
     bool,
-    typer.Option(
-        "--reuse", help="Run layers that are alike on the hardware of one, one after the other."
-    ),
+    typer.Option("--reuse", help="Reuse: run equal layers in rounds on the hardware of one."),
 ]
 Device = Annotated[
-    str, typer.Option(help="Whose blocks may be used: generic for none, or xcup (UltraScale+).")
+    str,
+    typer.Option(help="Device whose blocks modules may use: generic (none) or xcup (UltraScale+)."),
 ]
 MemoryStyle = Annotated[
     str | None,
-    typer.Option(help="Of what memories of constants are made: auto, logic, distributed or block."),
+    typer.Option(help="Memory of constants: auto, logic, distributed or block."),
 ]
 MinSqnr = Annotated[
     float | None,
     typer.Option(
         metavar="DB",
         help="Fail where an output has less signal over error against the float model.",
+    ),
+]
+Bus = Annotated[
+    str | None,
+    typer.Option(help="Bus ports round the top: axi-stream (and registers on AXI4-Lite) or uart."),
+]
+BusWidth = Annotated[
+    int | None,
+    typer.Option(help="With --bus: bits of every stream. [default: one word a beat]"),
+]
+OwnClock = Annotated[
+    bool, typer.Option("--own-clock", help="With --bus: the design has another clock.")
+]
+PlainVerilog = Annotated[
+    bool, typer.Option("--verilog", help="Also write plain Verilog-2005, with a testbench.")
+]
+Projects = Annotated[
+    bool,
+    typer.Option("--projects", help="Also write files of FuseSoC, Vivado, Quartus and LiteX."),
+]
+Reload = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NODES", help="Layers whose weights can be loaded later: names with commas, or all."
     ),
 ]

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from mase_hw.cli._options import (
+    Bus,
+    BusWidth,
     Clock,
     Config,
     Device,
@@ -20,7 +22,11 @@ from mase_hw.cli._options import (
     MinSqnr,
     Model,
     Multipliers,
+    OwnClock,
     Parallelism,
+    PlainVerilog,
+    Projects,
+    Reload,
     Reuse,
     TargetFps,
     TargetInterval,
@@ -29,7 +35,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `emit-verilog` to the application."""
     app.command("emit-verilog")(emit_verilog)
 
 
@@ -60,6 +66,12 @@ def emit_verilog(
         str | None,
         typer.Option(help="auto: find formats that keep --min-sqnr (30), as the command fit does."),
     ] = None,
+    bus: Bus = None,
+    bus_width: BusWidth = None,
+    own_clock: OwnClock = False,
+    verilog: PlainVerilog = False,
+    projects: Projects = False,
+    reload: Reload = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -86,6 +98,8 @@ def emit_verilog(
         with_targets,
     )
     from mase_hw.cli._report import check_tools, evaluate, print_report
+    from mase_hw.deploy.bus import bus_options
+    from mase_hw.deploy.deployment import Deployment
     from mase_hw.emit.project import check_folder
 
     display = Display(quiet=json_output)
@@ -98,6 +112,9 @@ def emit_verilog(
         "max_dsp": max_dsp,
         "max_bram": max_bram,
     }
+    around = Deployment(
+        bus_options(bus, bus_width, own_clock=own_clock), verilog=verilog, projects=projects
+    )
     asked = None if parallelism is None else read_parallelism(parallelism)
     if output is not None:
         check_folder(output.absolute())
@@ -122,6 +139,8 @@ def emit_verilog(
             device=device,
             reuse=reuse,
             min_sqnr=min_sqnr,
+            deployment=around,
+            reload=reload.split(",") if reload else (),
         )
     report = evaluate(
         project,

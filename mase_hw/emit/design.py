@@ -39,12 +39,15 @@ class Stream:
         node: the graph node whose result it carries (the placeholder, for an input).
         spec: shape, format and parallelism.
         places: of an input that says a place of a state: how many there are. None for others.
+        batch_dim: of a port, the dimension that counts inferences where a caller has several. None
+            where that is a leading dimension of 1 of several, or one more than the shape has.
     """
 
     name: str
     node: str
     spec: TensorSpec
     places: int | None = None
+    batch_dim: int | None = None
 
     @property
     def fields(self) -> tuple[StreamField, ...]:
@@ -60,6 +63,7 @@ class Stream:
             "beats": self.spec.beats,
             "stream_shape": list(self.spec.stream_shape),
             **({"places": self.places} if self.places is not None else {}),
+            **({"batch_dim": self.batch_dim} if self.batch_dim is not None else {}),
             **self.spec.to_dict(),
         }
 
@@ -67,7 +71,21 @@ class Stream:
     def from_dict(cls, entry: Mapping[str, Any]) -> Stream:
         """Read what `to_dict` wrote."""
         spec, places = TensorSpec.from_dict(dict(entry)), entry.get("places")
-        return cls(entry["name"], entry["node"], spec, None if places is None else int(places))
+        places = None if places is None else int(places)
+        dim = None if entry.get("batch_dim") is None else _whole(entry["batch_dim"])
+        return cls(entry["name"], entry["node"], spec, places, dim)
+
+    def rows(self, inferences: int) -> tuple[int, ...]:
+        """Return the shape of several inferences in which blocks lie along the format's axis."""
+        shape = self.spec.shape
+        return (inferences * shape[0], *shape[1:]) if shape else (inferences,)
+
+    def several(self, inferences: int) -> tuple[int, ...]:
+        """Return the shape of several inferences, which are counted by the first dimension."""
+        shape = self.spec.shape
+        if self.batch_dim is not None or (len(shape) > 1 and shape[0] == 1):
+            return (inferences, *shape[1:])
+        return (inferences, *shape)
 
 
 @dataclass(frozen=True)
@@ -135,7 +153,7 @@ class Instance:
 
     @property
     def module(self) -> str:
-        """The SystemVerilog module."""
+        """The name of the SystemVerilog module."""
         return self.cell.module
 
     @property
@@ -227,6 +245,37 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Load:
+    """A memory whose words can be loaded.
+
+    Attributes:
+        constant: stream of its words.
+        file: image of the words that it begins with.
+        words: number of words.
+        width_bits: bits of a word, each of which is loaded as whole bytes.
+    """
+
+    constant: str
+    file: str
+    words: int
+    width_bits: int
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of a word in an image."""
+        return -(-self.width_bits // 8)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in an image."""
+        return self.words * self.word_bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of `design.json`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class Repeated:
     """A module that a design instances several times with the same parameters.
 
@@ -298,6 +347,7 @@ class Design:
         sketched: whether the latency follows some beats of each tensor alone; see `Prediction`.
         keeps_state: whether a result depends on inferences before.
         agreement: how far the quantised graph is from the float model, where that was measured.
+        loads: constants whose words can be loaded, in the order of their bytes.
     """
 
     name: str
@@ -317,6 +367,7 @@ class Design:
     sketched: bool = False
     keeps_state: bool = False
     agreement: ModelAgreement | None = None
+    loads: tuple[Constant, ...] = ()
 
     @property
     def instances(self) -> tuple[Instance, ...]:
@@ -327,6 +378,14 @@ class Design:
     def modules(self) -> tuple[str, ...]:
         """The modules that the top instances, each once."""
         return tuple(sorted({instance.module for instance in self.instances}))
+
+    @property
+    def load_row(self) -> tuple[Load, ...]:
+        """The memories that are loaded, in the order of their bytes."""
+        return tuple(
+            Load(item.name, item.file, item.source.depth, item.source.image.width_bits)
+            for item in self.loads
+        )
 
     def parameters(self, instance: Instance) -> dict[str, str]:
         """Return the parameters of an instance as expressions in the top."""
@@ -395,6 +454,7 @@ class Design:
             "external_memory": self.external.to_dict() if self.external else None,
             "keeps_state": self.keeps_state,
             "agreement": self.agreement.to_dict() if self.agreement else None,
+            **({"loads": [load.to_dict() for load in self.load_row]} if self.loads else {}),
             "predicted": {
                 "interval_cycles": self.interval_cycles,
                 "latency_cycles": self.latency_cycles,
@@ -453,6 +513,7 @@ class DesignSummary:
         sketched: whether the predicted latency is nearly that of the design, and no more.
         keeps_state: whether a result depends on inferences before.
         agreement: how far the quantised graph is from the float model, where that was measured.
+        loads: memories whose words can be loaded, in the order of their bytes.
     """
 
     name: str
@@ -471,6 +532,7 @@ class DesignSummary:
     sketched: bool = False
     keeps_state: bool = False
     agreement: ModelAgreement | None = None
+    loads: tuple[Load, ...] = ()
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -525,6 +587,7 @@ class DesignSummary:
             bool(predicted.get("sketched", False)),
             bool(entry.get("keeps_state", False)),
             ModelAgreement.from_dict(found) if (found := entry.get("agreement")) else None,
+            tuple(Load(**item) for item in entry.get("loads", [])),
         )
 
 

@@ -27,7 +27,8 @@ from mase_hw.formats._codes import CodeFormat
 from mase_hw.formats._encoding import Encoding, Kind
 
 Numbers = float | tuple[float, ...]
-MAX_WIDTH_BITS = 24
+# Of what is fitted to values, and of what is given.
+MAX_WIDTH_BITS, WIDEST_BITS = 24, 32
 # Widths of constants that a choice of formats tries.
 TRIED_WIDTHS = range(4, 13)
 
@@ -37,7 +38,7 @@ class ScaledInteger(CodeFormat):
     """Integers with a real scale.
 
     Attributes:
-        width: bits of a code, 2 to 24.
+        width: bits of a code, 2 to 32.
         scale: the value of one step, or one for each channel.
         zero_point: the code of zero, or one for each channel.
         signed: two's complement when true.
@@ -46,7 +47,7 @@ class ScaledInteger(CodeFormat):
         power_of_two: fit scales that are powers of two, so that hardware shifts and has no
             multiplier for them.
 
-    Example:
+    Examples:
         >>> ScaledInteger(8, scale=0.1).encode(torch.tensor([1.04, -20.0]))
         tensor([  10, -127])
     """
@@ -65,7 +66,7 @@ class ScaledInteger(CodeFormat):
     power_of_two: bool = False
 
     def __post_init__(self) -> None:
-        check_integer(self.name, "width", self.width, 2, MAX_WIDTH_BITS)
+        check_integer(self.name, "width", self.width, 2, WIDEST_BITS)
         check_bool(self.name, "signed", self.signed)
         check_bool(self.name, "symmetric", self.symmetric)
         check_bool(self.name, "power_of_two", self.power_of_two)
@@ -151,7 +152,6 @@ class ScaledInteger(CodeFormat):
         return self._codes(values.detach().double()).to(torch.int64)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         return self._values(codes, torch.float64)
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
@@ -222,7 +222,6 @@ class ScaledInteger(CodeFormat):
         )
 
     def scaled(self, octaves: float) -> ScaledInteger:
-        """Multiply every scale."""
         factor = 2.0**octaves
         if isinstance(self.scale, tuple):
             return replace(self, scale=tuple(factor * scale for scale in self.scale))

@@ -50,7 +50,7 @@ class Step:
     routing_ns: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields."""
+        """Return the fields as values of JSON."""
         return dict(vars(self))
 
 
@@ -62,12 +62,12 @@ class CriticalPath:
 
     @property
     def logic_ns(self) -> float:
-        """Delay in cells."""
+        """Delay in cells, in nanoseconds."""
         return sum(step.logic_ns for step in self.steps)
 
     @property
     def routing_ns(self) -> float:
-        """Delay in wires."""
+        """Delay in wires, in nanoseconds."""
         return sum(step.routing_ns for step in self.steps)
 
     def __str__(self) -> str:
@@ -157,7 +157,7 @@ def critical_path(
 
 def _place(cell: str, instances: Mapping[str, Instance], wrapped: bool) -> tuple[Instance, str]:
     """Return where a cell is, and a name of it."""
-    name = cell.removeprefix(f"{INSTANCE}.")
+    name = cell.rpartition(f"{INSTANCE}.")[2]
     if wrapped and name == cell:
         return Instance(PORTS, ""), _below_top(cell)
     return instances.get(name.partition(".")[0], Instance(GLUE, "")), _below_top(cell)
@@ -165,6 +165,6 @@ def _place(cell: str, instances: Mapping[str, Instance], wrapped: bool) -> tuple
 
 def _below_top(name: str) -> str:
     """Return a name of the netlist without the wrapper, and without names of primitives."""
-    name = name.removeprefix(f"{INSTANCE}.")
+    name = name.rpartition(f"{INSTANCE}.")[2]
     parts = [_PRIMITIVE.sub("", part) for part in name.split(".")]
     return ".".join(part for part in parts if part)
