@@ -27,7 +27,7 @@ LEFT_OUT = ("mnist-lenet", "python -m tests", "python -m pytest")
 HEAVY = re.compile(
     r"mase-hw (simulate|synth|search|compress|sweep|prove|experiment \w)|digits-|python "
 )
-HEAVY_CALLS = ("simulate(", "route(")
+HEAVY_CALLS = ("simulate(", "route(", "SimulatedLine(")
 # Pages whose blocks are run by tests of their own, or are fragments.
 OWN_TESTS = (".", "mase_hw/ops", "mase_hw/formats", "kernels")
 USES_CUBIC = """
@@ -154,7 +154,7 @@ def test_all_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
 def test_the_pages_that_run_something_are_found() -> None:
     light = {"mase_hw", "mase_hw/cells", "mase_hw/experiments", "mase_hw/hardware"}
     light |= {"mase_hw/data", "mase_hw/models", "mase_hw/passes", "mase_hw/training", "sim"}
-    light.add("mase_hw/proof")
+    light |= {"mase_hw/deploy", "mase_hw/proof"}
     assert set(pages_with_steps(light=True)) == light
     heavy = {"mase_hw/emit", "mase_hw/pipelines", "mase_hw/search", "mase_hw/tutorials"}
     assert set(pages_with_steps(light=False)) == light | heavy
