@@ -22,6 +22,10 @@ MOST_ELEMENTS = 1_000_000_000
 MAGNITUDES = 4
 
 
+# What ends the name of an input that is given as codes.
+CODES = "_codes"
+
+
 def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
     """Return int64 codes `[inferences, *shape]` for each input stream; see `read_inputs`."""
     return encode_values(streams, read_inputs(streams, inputs))
@@ -30,7 +34,9 @@ def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
 def encode_values(streams: Sequence[Stream], values: Sequence[Tensor]) -> list[Tensor]:
     """Return the codes `[inferences, *shape]` of what `read_inputs` returned."""
     return [
-        stream.spec.quantized.encode(item).reshape(len(item), *stream.spec.shape)
+        stream.spec.quantized.encode(item.reshape(stream.rows(len(item)))).reshape(
+            len(item), *stream.spec.shape
+        )
         for stream, item in zip(streams, values, strict=True)
     ]
 
@@ -43,7 +49,8 @@ def read_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
         inputs: a tensor or array for a design of one input; a sequence in the order of the inputs;
             a mapping by stream or node name; or the path of an `.npz` (or, for one input, `.npy`)
             file. Real values: `[inferences, *shape]`, or with the inferences in place of a leading
-            dimension of 1.
+            dimension of 1; where the model has its batch in another dimension, as the model. In a
+            mapping or `.npz` file, `NAME_codes` are codes of the format of NAME instead.
 
     Raises:
         SimulationError: when an input is missing, or its shape or dtype is not the stream's.
@@ -78,21 +85,15 @@ def random_codes(streams: Sequence[Stream], count: int, seed: int) -> list[Tenso
 
 def _random(stream: Stream, count: int, generator: torch.Generator) -> Tensor:
     number = stream.spec.quantized
-    codes = number.random_codes((count, *stream.spec.shape), generator)
+    shape = (count, *stream.spec.shape)
+    codes = number.random_codes(stream.rows(count), generator).reshape(shape)
     encoding = number.encoding
     if encoding.is_block or encoding.kind is Kind.FLOAT:
         values = torch.randn((count // 2, *stream.spec.shape), generator=generator)
         magnitudes = torch.randint(-MAGNITUDES, 2, (count // 2,), generator=generator)
         scales = magnitudes.double().exp2().reshape(-1, *[1] * len(stream.spec.shape))
-        codes[1::2] = number.encode((values * scales).float())
+        codes[1::2] = encode_values([stream], [(values * scales).float()])[0]
     return codes
-
-
-def inference_shape(shape: tuple[int, ...], inferences: int) -> tuple[int, ...]:
-    """Return `shape` for several inferences: along its batch dimension of 1 where it has one."""
-    if len(shape) > 1 and shape[0] == 1:
-        return (inferences, *shape[1:])
-    return (inferences, *shape)
 
 
 def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
@@ -100,6 +101,7 @@ def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
     if isinstance(inputs, (str, Path)):
         return _by_stream(streams, _read(Path(inputs)))
     if isinstance(inputs, Mapping):
+        inputs = _with_values(streams, inputs)
         if len(names) == 1 and len(inputs) == 1:
             return {names[0]: next(iter(inputs.values()))}
         aliases = {stream.node: stream.name for stream in streams} | {name: name for name in names}
@@ -121,6 +123,30 @@ def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
             f"{count} inputs were given; the design has {len(names)}: {', '.join(names)}"
         )
     return dict(zip(names, inputs, strict=True))
+
+
+def _with_values(streams: Sequence[Stream], inputs: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return inputs with the values of what is given as codes.
+
+    Raises:
+        SimulationError: for numbers that are no codes of the stream's format.
+    """
+    found = {}
+    for key, value in inputs.items():
+        name = str(key).removesuffix(CODES)
+        named = (item for item in streams if name in (item.name, item.node))
+        stream = next(named, streams[0] if len(streams) == len(inputs) == 1 else None)
+        if name == key or stream is None:
+            found[key] = value
+            continue
+        number, codes = stream.spec.quantized, torch.as_tensor(_native(value))
+        if codes.is_floating_point() or not torch.equal(
+            number.encode(number.decode(codes.long())), codes.long()
+        ):
+            raise SimulationError(f"{key} holds what are no codes of {stream.name}, {number}")
+        dtype = getattr(torch, stream.spec.dtype.removeprefix("torch."))
+        found[stream.name] = number.decode(codes.long()).to(dtype)
+    return found
 
 
 def _read(path: Path) -> Any:
@@ -158,12 +184,16 @@ def _values(stream: Stream, given: Any) -> Tensor:
         raise SimulationError(
             f"input {stream.name} has dtype {values.dtype}; expected {spec.dtype} real values"
         )
+    given_shape = tuple(values.shape)
+    dim = stream.batch_dim or 0
+    if dim < values.ndim:
+        values = values.movedim(dim, 0)
     count = len(values) if values.ndim else 0
-    legal = {(count, *spec.shape), inference_shape(spec.shape, count)}
-    if tuple(values.shape) not in legal:
-        wanted = ["N", *map(str, inference_shape(spec.shape, 0)[1:])]
+    if tuple(values.shape) not in {(count, *spec.shape), stream.several(count)}:
+        wanted = [*map(str, stream.several(0)[1:])]
+        wanted.insert(dim, "N")
         raise SimulationError(
-            f"input {stream.name} has shape {tuple(values.shape)}; expected "
+            f"input {stream.name} has shape {given_shape}; expected "
             f"({', '.join(wanted)}) for N inferences"
         )
     if bool(values.isnan().any()):

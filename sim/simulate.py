@@ -20,11 +20,12 @@ from mase_hw.emit.manifest import Manifest
 from mase_hw.errors import SimulationError
 from mase_hw.graph.agreement import ModelAgreement
 from mase_hw.sim.agreement import rtl_agreement
+from mase_hw.sim.bunches import LEAST_INFERENCES, between_bunches, keep_interval
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of
 from mase_hw.sim.cocotb_engine import run_cocotb
 from mase_hw.sim.compiling import BuildError
 from mase_hw.sim.engine import STALLED, Engine, Recording, RunRequest, RunResult, Violation
-from mase_hw.sim.inputs import encode_values, inference_shape, random_codes, read_inputs
+from mase_hw.sim.inputs import encode_values, random_codes, read_inputs
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.memory import PORT, MemoryState, memory_model
 from mase_hw.sim.native_engine import run_native
@@ -229,7 +230,7 @@ def simulate(
     _check_options(engine, stall, stalled, seed, outputs)
     _check_life(engine, summary, resets, reset_memory, repeats)
     inside = (*probes, *queue_streams(summary)) if queues else probes
-    chosen = _choose_probes(summary, inside)
+    chosen = choose_probes(summary, inside)
     model_of_memory = memory_model(folder, summary, memory)
     values = None if inputs is None else _given(summary, inputs, samples)
     codes = (
@@ -239,7 +240,7 @@ def simulate(
     )
     stage("the integer reference")
     model = reference if reference is not None else load_reference(folder)
-    expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
+    expected = reference_codes(model, codes, (*summary.outputs, *chosen))
     request = make_request(folder, summary, codes, expected, seed, stall, chosen, waves)
     request = replace(
         request, stalled=stalled, memory=model_of_memory, repeats=repeats,
@@ -263,11 +264,11 @@ def simulate(
         followed = sum(all(map(len, _came(summary, run))) for run in runs)
         report = replace(report, resets=resets, followed=followed)
     if not (stall or memory or request.summary.sketched):
-        report = replace(report, as_predicted=_as_predicted(report, _ended(request, result)))
+        report = replace(report, as_predicted=_as_predicted(request, report, result))
     agreement = summary.agreement
     if values is not None and reference is None:
         stage("the float model")
-        agreement = rtl_agreement(folder, values, report.values) or agreement
+        agreement = rtl_agreement(folder, values, _counted(summary, report.values)) or agreement
     report = replace(report, agreement=agreement, min_sqnr=min_sqnr)
     if outputs is not None:
         report.save_outputs(Path(outputs))
@@ -400,7 +401,12 @@ def wrong_before(request: RunRequest, result: RunResult) -> tuple[Violation, ...
     return tuple(found)
 
 
-def _choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream, ...]:
+def choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream, ...]:
+    """Return the streams inside that are called so, or are of nodes that are.
+
+    Raises:
+        SimulationError: for a name that none has.
+    """
     ports = {stream.name for stream in summary.inputs}
     outputs = {stream.name for stream in summary.outputs}
     inside = [stream for stream in summary.streams if stream.name not in ports]
@@ -423,7 +429,7 @@ def _given(summary: DesignSummary, inputs: Any, samples: int | None) -> list[Ten
     return [item[:samples] for item in values]
 
 
-def _reference_codes(
+def reference_codes(
     reference: Reference, codes: list[Tensor], streams: Sequence[Stream]
 ) -> dict[str, Tensor]:
     """Return the codes `[inferences, *shape]` of each stream, by stream name."""
@@ -470,7 +476,7 @@ def _localise(
     runs alone, unless it depends on those before.
     """
     first = first_of(checks)
-    streams = _choose_probes(request.summary, [item.node for item in request.summary.streams])
+    streams = choose_probes(request.summary, [item.node for item in request.summary.streams])
     if first is None or not streams:
         return checks
     last = min(first.inference, request.inferences - 1) + 1
@@ -480,7 +486,7 @@ def _localise(
             return checks
         start = last - 1
     part = [item[start:last] for item in codes]
-    expected = _reference_codes(reference, part, (*request.summary.outputs, *streams))
+    expected = reference_codes(reference, part, (*request.summary.outputs, *streams))
     beats = tuple(
         item[start * stream.spec.beats : last * stream.spec.beats]
         for item, stream in zip(request.inputs, request.summary.inputs, strict=True)
@@ -528,7 +534,7 @@ def _explain_hang(
                 f"  {stream.name} has no valid beat (beat {len(recording.cycles)} of {total})"
             )
     lines += _explain_memory(result.memory)
-    streams = _choose_probes(summary, [item.node for item in summary.streams])
+    streams = choose_probes(summary, [item.node for item in summary.streams])
     if streams:
         again = engine(replace(request, probes=streams, waves=False))
         lines += [f"  queue {line}" for line in queue_states(summary, again)]
@@ -556,25 +562,34 @@ def _explain_memory(state: MemoryState | None) -> list[str]:
     ]
 
 
-def _as_predicted(report: SimulationReport, ended: NDArray[np.int64]) -> bool | None:
+def _as_predicted(request: RunRequest, report: SimulationReport, result: RunResult) -> bool | None:
     """Return whether the cycles are as predicted; None where no inference came out.
 
-    While the buffers inside fill, inferences may end early, some of them more than others.
-
-    Args:
-        report: of the run.
-        ended: the cycle in which each inference ended.
+    While the buffers inside fill, inferences may end early, some of them more than others. Layers
+    that share a port take turns, for which the first inference may wait, less than an interval.
     """
+    interval, ended = report.predicted_interval_cycles, _ended(request, result)
     if report.latency_cycles is None:
         return None
-    latency = report.latency_cycles == report.predicted_latency_cycles
+    waited = abs(report.latency_cycles - report.predicted_latency_cycles)
+    if request.summary.external is not None:
+        return waited < interval and (
+            len(ended) < LEAST_INFERENCES or keep_interval(ended, report.latency_cycles, interval)
+        )
     if report.interval_cycles is None or report.inferences < STEADY_INFERENCES:
-        return latency
-    interval = report.predicted_interval_cycles
+        return waited == 0
     # Cycles behind the first inference and its intervals.
     late = ended - ended[0] - interval * np.arange(len(ended))
     drift = int(late[-1] - late[len(ended) // 2])
-    return latency and (abs(drift) <= 1 or (int(late.max()) <= 1 and abs(drift) < interval))
+    return waited == 0 and (abs(drift) <= 1 or (int(late.max()) <= 1 and abs(drift) < interval))
+
+
+def _counted(summary: DesignSummary, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the outputs with inferences first."""
+    return {
+        stream.name: values[stream.name].movedim(stream.batch_dim or 0, 0)
+        for stream in summary.outputs
+    }
 
 
 def _report(
@@ -584,9 +599,10 @@ def _report(
     mismatches = sum(check.mismatches for check in checks)
     outputs, values = {}, {}
     for stream, check in zip(summary.outputs, checks[-len(summary.outputs) :], strict=True):
-        shape = inference_shape(stream.spec.shape, request.inferences)
-        outputs[stream.name] = check.codes.reshape(shape)
-        values[stream.name] = stream.spec.quantized.decode(outputs[stream.name])
+        shape, dim = stream.several(request.inferences), stream.batch_dim or 0
+        outputs[stream.name] = check.codes.reshape(shape).movedim(0, dim)
+        decoded = stream.spec.quantized.decode(check.codes.reshape(stream.rows(len(check.codes))))
+        values[stream.name] = decoded.reshape(shape).movedim(0, dim)
     latency, interval = measured_cycles(request, result)
     return SimulationReport(
         bit_exact=mismatches == 0 and not result.violations,
@@ -638,6 +654,10 @@ def measured_cycles(
     latency = int(ended[0]) - min(int(start[0]) for start in starts)
     if complete == 1:
         return latency, None
+    if request.summary.external is not None:
+        steady = between_bunches(ended, latency)
+        if steady is not None:
+            return latency, int(steady) if steady.is_integer() else round(steady, 4)
     # The second half of the run: the pipeline is full.
     middle = complete // 2 if complete > 2 else 0
     cycles, count = int(ended[-1] - ended[middle]), complete - 1 - middle

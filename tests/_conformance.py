@@ -25,7 +25,7 @@ from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import operators
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
-from mase_hw.passes.formats._whole_numbers import whole_formats
+from mase_hw.passes.formats.whole_numbers import whole_formats
 from mase_hw.timing.back_pressure import Network
 from mase_hw.timing.prediction import predict
 
@@ -313,6 +313,11 @@ def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
     return canonicalize(trace(model.eval(), inputs, name="operators"))
 
 
+def part_number(node: Node) -> int:
+    """Return to which part a node of a graph of parts belongs."""
+    return int(metadata(node).module_path.split(".")[1])
+
+
 def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:
     """Return parts as one quantised graph.
 
@@ -325,8 +330,7 @@ def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:
     config: dict[str, Any] = {"by": "name", "default": {"config": default}}
     for node in graph.nodes:
         if node.op == "call_function":
-            number = int(metadata(node).module_path.split(".")[1])
-            config[node.name] = {"config": parts[number].entry}
+            config[node.name] = {"config": parts[part_number(node)].entry}
     return quantize(graph, config)
 
 

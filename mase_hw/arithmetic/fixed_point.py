@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
 from mase_hw.geometry.tensor import TensorSpec
 
 MAX_BITS = 62
@@ -39,6 +41,39 @@ def fixed(spec: TensorSpec) -> Fixed:
     if not isinstance(spec.format, Fixed):
         raise UnsupportedError(f"{spec.format} is not fixed point")
     return spec.format
+
+
+def too_wide(bits: Callable[..., int], **formats: Fixed) -> list[str]:
+    """Return what is to say of exact results that take more than `MAX_BITS`; else nothing.
+
+    Args:
+        bits: returns what they take, given the formats of the operands by name.
+        formats: those that they have.
+    """
+    asked = bits(**formats)
+    if asked <= MAX_BITS:
+        return []
+    fixes = [
+        f"{name} of {width} bits"
+        for name, number in formats.items()
+        if (width := _widest(partial(_with, bits, formats, name), number))
+    ]
+    fix = f"{' or '.join(fixes)} would do" if fixes else "use narrower operands"
+    return [f"its exact results take {asked} bits, at most {MAX_BITS} are supported: {fix}"]
+
+
+def _with(bits: Callable[..., int], formats: Mapping[str, Fixed], name: str, number: Fixed) -> int:
+    """Return what results take where one operand has another format."""
+    return bits(**{**formats, name: number})
+
+
+def _widest(bits: Callable[[Fixed], int], number: Fixed) -> int | None:
+    """Return the largest width of an operand, of the same range, that does; None for none."""
+    for width in range(number.width - 1, MIN_WIDTH_BITS - 1, -1):
+        fraction = number.frac_width - number.width + width
+        if bits(replace(number, width=width, frac_width=fraction)) <= MAX_BITS:
+            return width
+    return None
 
 
 def is_fixed(*specs: TensorSpec) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import SCALARS, FloatFormat, Format, family_of
 from mase_hw.formats.ternary import Ternary
@@ -29,9 +31,13 @@ def integer_fraction(number: Format) -> int:
 
 def unit_problems(name: str, number: Format) -> list[str]:
     """Return why values have no unit; empty when they have one."""
-    if number.integer_fraction is None:
-        return [f"{name} is {number}; hardware needs a scale that is a power of two"]
-    return []
+    if number.integer_fraction is not None:
+        return []
+    found = f"{name} is {number}; hardware needs a scale that is a power of two"
+    scale = getattr(number, "scale", None)
+    if isinstance(scale, float) and scale > 0:
+        found += f": give {name}_scale = {2.0 ** round(math.log2(scale))}"
+    return [found]
 
 
 def scalar_problems(name: str, number: Format, *, result: bool) -> list[str]:
@@ -49,5 +55,8 @@ def scalar_problems(name: str, number: Format, *, result: bool) -> list[str]:
     if isinstance(number, Ternary) and result:
         scale = number.scale or 1.0
         if number.threshold not in (None, scale / 2):
-            return [f"{name} is {number}; results need a threshold of half the scale"]
+            return [
+                f"{name} is {number}; results need a threshold of half the scale: give "
+                f"{name}_threshold = {scale / 2}"
+            ]
     return []

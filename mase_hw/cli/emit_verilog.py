@@ -35,7 +35,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `emit-verilog` to the application."""
     app.command("emit-verilog")(emit_verilog)
 
 
@@ -62,6 +62,10 @@ def emit_verilog(
     device: Device = "generic",
     reuse: Reuse = False,
     min_sqnr: MinSqnr = None,
+    formats: Annotated[
+        str | None,
+        typer.Option(help="auto: find formats that keep --min-sqnr (30), as the command fit does."),
+    ] = None,
     bus: Bus = None,
     bus_width: BusWidth = None,
     own_clock: OwnClock = False,
@@ -117,12 +121,18 @@ def emit_verilog(
     check_tools(engine if simulate else None, synth)
     subject = load_subject(model, display, weights)
     settings = given.settle(subject, asked, memory, memory_style)
+    mg, lanes = subject.mg, with_targets(settings.parallelism, targets)
+    if formats is not None:
+        from mase_hw.cli.fit import automatic
+
+        found = automatic(subject, display, formats, given.quantize, lanes, min_sqnr)
+        mg, lanes = found.graph, found.parallelism
     with display.stages(subject.mg.name):
         project = emit(
-            subject.mg,
+            mg,
             output=output or Path("build") / subject.mg.name,
-            config=settings.quantize,
-            parallelism=with_targets(settings.parallelism, targets),
+            config=settings.quantize if formats is None else None,
+            parallelism=lanes,
             multipliers=multipliers,
             memory=settings.memory,
             queues=settings.queues,

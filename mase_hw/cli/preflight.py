@@ -13,7 +13,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `preflight` to the application."""
     app.command("preflight")(preflight)
 
 
@@ -34,13 +34,14 @@ def preflight(
     from mase_hw.emit.preflight import notes
     from mase_hw.emit.preflight import preflight as inspect
     from mase_hw.emit.warnings import sqnr_problems, warnings
+    from mase_hw.passes.configuration import says_nothing
 
     display = Display(quiet=json_output)
     subject = load_subject(model, display)
     settings = read_config(config).settle(subject)
     with display.stages(subject.mg.name):
         mg = quantize(subject.mg, settings.quantize)
-        problems = [*inspect(mg), *sqnr_problems(mg, min_sqnr)]
+        problems = inspect(mg)
         if not problems:
             to_hardware(
                 mg,
@@ -48,7 +49,9 @@ def preflight(
                 memory=settings.memory,
                 queues=settings.queues,
             )
-    known, warned = ([], []) if problems else (notes(mg), warnings(mg))
+    configured = subject.mg.has_formats or not says_nothing(settings.quantize)
+    known, warned = ([], []) if problems else (notes(mg), warnings(mg, configured=configured))
+    problems += sqnr_problems(mg, min_sqnr)
     if json_output:
         found = {
             "problems": [*map(vars, problems)],

@@ -81,11 +81,18 @@ def build_design(mg: MaseGraph) -> Design:
         builder.inside = mg.turns.inside
     places = _places(mg)
     inputs = [
-        Stream(f"data_in_{i}", node.name, spec(node), places.get(node))
+        Stream(
+            f"data_in_{i}",
+            node.name,
+            spec(node),
+            places.get(node),
+            _batch_dim(mg, node, mg.batch_dims.of_input(i)),
+        )
         for i, node in enumerate(mg.inputs)
     ]
     outputs = [
-        Stream(f"data_out_{i}", node.name, spec(node)) for i, node in enumerate(output_nodes(mg))
+        Stream(f"data_out_{i}", node.name, spec(node), batch_dim=_batch_dim(mg, node, dim))
+        for i, (node, dim) in enumerate(zip(output_nodes(mg), mg.output_dims, strict=True))
     ]
     if builder.external is not None:
         builder.sections.append(_memory_port(builder.external))
@@ -336,6 +343,12 @@ def _memory(builder: _Builder, node: Node, name: str, image: Image) -> Memory:
     if known is memory:
         builder.memories.append(memory)
     return known
+
+
+def _batch_dim(mg: MaseGraph, node: Node, dim: int) -> int | None:
+    """Return the dimension that counts inferences, where the shape of one does not say it."""
+    alone = mg.batched and spec(node).shape == (1,)
+    return dim if dim or alone else None
 
 
 def _memory_port(memory: ExternalMemory) -> Section:

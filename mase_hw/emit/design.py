@@ -39,12 +39,15 @@ class Stream:
         node: the graph node whose result it carries (the placeholder, for an input).
         spec: shape, format and parallelism.
         places: of an input that says a place of a state: how many there are. None for others.
+        batch_dim: of a port, the dimension that counts inferences where a caller has several. None
+            where that is a leading dimension of 1 of several, or one more than the shape has.
     """
 
     name: str
     node: str
     spec: TensorSpec
     places: int | None = None
+    batch_dim: int | None = None
 
     @property
     def fields(self) -> tuple[StreamField, ...]:
@@ -60,6 +63,7 @@ class Stream:
             "beats": self.spec.beats,
             "stream_shape": list(self.spec.stream_shape),
             **({"places": self.places} if self.places is not None else {}),
+            **({"batch_dim": self.batch_dim} if self.batch_dim is not None else {}),
             **self.spec.to_dict(),
         }
 
@@ -67,7 +71,21 @@ class Stream:
     def from_dict(cls, entry: Mapping[str, Any]) -> Stream:
         """Read what `to_dict` wrote."""
         spec, places = TensorSpec.from_dict(dict(entry)), entry.get("places")
-        return cls(entry["name"], entry["node"], spec, None if places is None else int(places))
+        places = None if places is None else int(places)
+        dim = None if entry.get("batch_dim") is None else _whole(entry["batch_dim"])
+        return cls(entry["name"], entry["node"], spec, places, dim)
+
+    def rows(self, inferences: int) -> tuple[int, ...]:
+        """Return the shape of several inferences in which blocks lie along the format's axis."""
+        shape = self.spec.shape
+        return (inferences * shape[0], *shape[1:]) if shape else (inferences,)
+
+    def several(self, inferences: int) -> tuple[int, ...]:
+        """Return the shape of several inferences, which are counted by the first dimension."""
+        shape = self.spec.shape
+        if self.batch_dim is not None or (len(shape) > 1 and shape[0] == 1):
+            return (inferences, *shape[1:])
+        return (inferences, *shape)
 
 
 @dataclass(frozen=True)
@@ -135,7 +153,7 @@ class Instance:
 
     @property
     def module(self) -> str:
-        """The SystemVerilog module."""
+        """The name of the SystemVerilog module."""
         return self.cell.module
 
     @property

@@ -43,7 +43,6 @@ class Problem:
     reason: str
 
     def __str__(self) -> str:
-        """Return one line."""
         return f"{self.node} ({self.source}): {self.reason}"
 
 
@@ -64,7 +63,6 @@ class Note:
     text: str
 
     def __str__(self) -> str:
-        """Return one line."""
         return f"{self.node} ({self.source}): {self.text}"
 
 
@@ -158,7 +156,7 @@ def _reasons(mg: MaseGraph, node: Node) -> list[str]:
 
 def _input_reasons(mg: MaseGraph, node: Node) -> list[str]:
     if not node.users:
-        return ["this input is not used; remove it from the model"]
+        return ["this input is not used: leave it out of the example inputs, or of the model"]
     if _format(node) is None and not _is_refused_below(mg, node):
         return ["no number format is configured for what takes this input: give a default"]
     if has_batch_behind(mg, node):

@@ -105,7 +105,9 @@ def write_project(
     except CacheError as error:
         raise EmissionError(f"{given} cannot be written: {error.__cause__ or error}") from error
     except OSError as error:
-        raise EmissionError(f"{given} cannot be written: {error.strerror or error}") from error
+        where = f" ({error.filename})" if error.filename else ""
+        reason = f"{error.strerror or error}{where}"
+        raise EmissionError(f"{given} cannot be written: {reason}") from error
     return Project(given, design, mg, tuple(warnings))
 
 
@@ -266,8 +268,8 @@ def _write_testbench(mg: MaseGraph, folder: Path, testbench: TestbenchWriter) ->
     generator = torch.Generator().manual_seed(0)
     inputs = {
         stream.name: stream.spec.quantized.random_codes(
-            (TESTBENCH_INFERENCES, *stream.spec.shape), generator
-        )
+            stream.rows(TESTBENCH_INFERENCES), generator
+        ).reshape(TESTBENCH_INFERENCES, *stream.spec.shape)
         for stream in summary.inputs
     }
     codes = IntegerReference(mg, kept=False)(list(inputs.values()))

@@ -1,4 +1,4 @@
-"""What keeps a batch fixed although rows are independent: constants made for every row.
+"""Constants made for every row of a batch, which fix the batch although rows are independent.
 
 Masks and positions of transformers are computed for a whole batch from nothing but its size. A
 constant that is repeated for every row is made once, and broadcasts, or, where a reshape merges
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from mase_hw.graph.calls import aten_arguments
 from mase_hw.ops import operators, torch_target
 
 _aten = torch.ops.aten
@@ -28,9 +29,11 @@ _LIKES: dict[Any, int | None] = {
 _JOINS = (_aten.cat.default, _aten.concat.default)
 _COUNTERS = (_aten.arange.default, _aten.arange.start, _aten.arange.start_step)
 _INDEX_PUTS = (_aten.index_put.default, _aten.index_put_.default)
-# What takes tensors of as many rows, and does not broadcast a tensor of one.
+# What takes tensors of as many rows; the first ones repeat a tensor of one in software alone.
+_BROADCASTING = (_aten.scaled_dot_product_attention.default,)
 _ROW_BY_ROW = (
-    _aten.bmm.default,
+    *_BROADCASTING,
+    _aten.baddbmm.default,
     _aten.gather.default,
     _aten.scatter.src,
     _aten.scatter.value,
@@ -77,6 +80,9 @@ def free_batch(module: GraphModule) -> None:
                 node = _index_rows(module, node)
             elif node.target is _aten.gather.default:
                 node = _look_up_shared(module, node, constants)
+            if node.target is _aten.bmm.default:
+                # Where one row of a constant is left.
+                node.target = _aten.matmul.default
             if node.target in _ROW_BY_ROW:
                 _give_rows(module, node, constants)
             _count_rows(module, node)
@@ -122,20 +128,24 @@ def join_once(node: Node) -> None:
     for user in node.users:
         if user.target in _JOINS:
             user.target = torch_target("mase.cat.default")
+        elif user.target is _aten.stack.default:
+            user.target = torch_target("mase.stack.default")
 
 
 def _fill_once(module: GraphModule, node: Node) -> Node | None:
     """Make one row of a constant in the shape of what is computed; None where that is not all."""
     shape, value = _shape(node), node.meta.get("val")
-    if not shape or not _is_symbolic(shape[0]) or any(_is_symbolic(size) for size in shape[1:]):
+    if not isinstance(value, Tensor) or any(_is_symbolic(size) for size in shape[1:]):
         return None
-    if _is_merged(node) or not isinstance(value, Tensor):
-        return None
+    if shape and _is_symbolic(shape[0]):
+        if _is_merged(node):
+            return None
+        shape = (1, *shape[1:])
     filling = node.args[1] if node.target is _aten.full_like.default else _LIKES[node.target]
     with module.graph.inserting_before(node):
         once = module.graph.call_function(
             _aten.full.default,
-            ([1, *(int(size) for size in shape[1:])], filling),
+            ([int(size) for size in shape], filling),
             {"dtype": value.dtype},
         )
     once.meta["val"] = value
@@ -213,13 +223,20 @@ def _repeat_like(module: GraphModule, node: Node) -> Node | None:
 
 def _give_rows(module: GraphModule, node: Node, constants: set[Node]) -> None:
     """Repeat constants, of which one row is left, for the rows of what they are taken with."""
-    operands = node.all_input_nodes
-    given = [item for item in operands if item not in constants and _shape(item)]
+    given = aten_arguments(node).items()
+    operands = [item for name, item in given if isinstance(item, Node) and name != "attn_mask"]
+    streams = [item for item in operands if item not in constants and _shape(item)]
     for item in operands:
-        if given and item in constants and _shape(item) and _is_symbolic(_shape(item)[0]):
+        once = _shape(item)[:1] == (1,) and node.target in _BROADCASTING
+        if (
+            streams
+            and item in constants
+            and _shape(item)
+            and (once or _is_symbolic(_shape(item)[0]))
+        ):
             with module.graph.inserting_before(node):
                 target: Any = torch_target("mase.rows_like.default")
-                rows = module.graph.call_function(target, (item, given[0]))
+                rows = module.graph.call_function(target, (item, streams[0]))
             rows.meta["val"] = item.meta["val"]
             node.replace_input_with(item, rows)
 

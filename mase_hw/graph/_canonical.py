@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from mase_hw.errors import CaptureError
 from mase_hw.graph._batch import FACTORIES, REPETITIONS, free_batch, join_once
 from mase_hw.graph._leading import keep_batch_first
+from mase_hw.graph._placed import place_elements
 from mase_hw.graph._written_state import raise_written_state
 from mase_hw.graph.source import location_of_trace
 
@@ -56,6 +57,7 @@ def canonicalize(module: GraphModule) -> None:
     free_batch(module)
     _remove_shape_arithmetic(module)
     _remove_mutation(module)
+    place_elements(module)
     module.graph.eliminate_dead_code(is_impure_node=_keeps)
     _refuse_leftovers(module)
 

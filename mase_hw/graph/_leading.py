@@ -1,4 +1,4 @@
-"""Simplification where the batch leaves the first dimension, and comes back to it.
+"""Simplification where the batch dimension leaves the first place and returns to it.
 
 Layers that take time before the batch stand between two transpositions, and the last states of
 recurrent layers are stacked before it. What is computed does not change; in the order in which the
@@ -61,15 +61,8 @@ def _put_behind(module: GraphModule, node: Node) -> None:
 
 def _swaps(node: Any) -> bool:
     """Return whether a node changes the first two dimensions, and nothing else."""
-    if not isinstance(node, Node) or node.op != "call_function" or _rank(node) < 2:
-        return False
-    if node.target is _aten.transpose.int:
-        return {_dim(node, 1), _dim(node, 2)} == {0, 1}
-    if node.target is _aten.permute.default:
-        rank = _rank(node)
-        dims: Any = node.args[1]
-        return [dim % rank for dim in dims] == [1, 0, *range(2, rank)]
-    return False
+    order = _dims(node)
+    return order[:2] == [1, 0] and order[2:] == list(range(2, len(order)))
 
 
 def _stacks(node: Any) -> int | None:
@@ -86,20 +79,23 @@ def _simplify(module: GraphModule, node: Node) -> bool:
         return False
     source: Any = node.args[0]
     made: Node | None = None
-    if _swaps(node):
-        if _swaps(source):
-            made = source.args[0]
-        elif _stacks(source) in (0, 1):
-            dim = 1 - (_stacks(source) or 0)
-            made = _new(module, node, _aten.stack.default, (source.args[0], dim))
-    elif node.target in _PICKS and _rank(source) and _dim(node, 1) == 0:
-        if _swaps(source) and (node.target is not _aten.squeeze.dim or _is_one(source)):
-            made = _new(module, node, node.target, (source.args[0], 1, *node.args[2:]))
-        elif _stacks(source) == 0:
+    if _dims(node) and ((_swaps(node) and _swaps(source)) or _moves_batch(source)):
+        made = _composed(module, node, source)
+    elif _stacks(node) == 0 and all(map(_leads, source)):
+        made = _stacked_behind(module, node)
+    elif node.target in _PICKS and _rank(source):
+        dim = _dim(node, 1)
+        if _stacks(source) == dim:
             made = _picked(node, source)
-        elif node.target is not _aten.squeeze.dim and (dims := _moves_batch(source)):
-            made = _picked_first(module, node, source.args[0], dims)
-    if made is None and not _swaps(node):
+        elif (
+            dim == 0
+            and _swaps(source)
+            and (node.target is not _aten.squeeze.dim or _is_one(source))
+        ):
+            made = _new(module, node, node.target, (source.args[0], 1, *node.args[2:]))
+        elif dim == 0 and node.target is not _aten.squeeze.dim and _moves_batch(source):
+            made = _picked_first(module, node, source.args[0], _dims(source))
+    if made is None and not _dims(node):
         made = moved_before(module, node, _swaps)
     if made is None:
         return False
@@ -108,19 +104,54 @@ def _simplify(module: GraphModule, node: Node) -> bool:
     return True
 
 
+def _leads(node: Any) -> bool:
+    """Return whether a computed tensor has the batch first."""
+    return _rank(node) > 0 and isinstance(node.meta["val"].shape[0], torch.SymInt)
+
+
+def _dims(node: Any) -> list[int]:
+    """Return the order of a source's dimensions that a node gives; none for another node."""
+    if not isinstance(node, Node) or node.op != "call_function" or not _rank(node):
+        return []
+    order = list(range(_rank(node)))
+    if node.target is _aten.transpose.int:
+        first, second = _dim(node, 1), _dim(node, 2)
+        order[first], order[second] = second, first
+    elif node.target is _aten.permute.default:
+        given: Any = node.args[1]
+        order = [dim % len(order) for dim in given]
+    else:
+        return []
+    return order
+
+
+def _composed(module: GraphModule, node: Node, source: Node) -> Node:
+    """Return one permutation in the place of two."""
+    inner, outer = _dims(source), _dims(node)
+    order = [inner[dim] for dim in outer]
+    origin: Any = source.args[0]
+    if order == sorted(order):
+        found: Node = origin
+        return found
+    return _new(module, node, _aten.permute.default, (origin, order))
+
+
+def _stacked_behind(module: GraphModule, node: Node) -> Node:
+    """Return a stack that makes the first dimension as one that makes the second, transposed."""
+    made = _new(module, node, _aten.stack.default, (node.args[0], 1))
+    made.meta["val"] = node.meta["val"].transpose(0, 1)
+    return _new(module, node, _aten.transpose.int, (made, 0, 1))
+
+
 def _is_one(node: Node) -> bool:
     """Return whether the first dimension is known to be one."""
     size = node.meta["val"].shape[0]
     return isinstance(size, int) and size == 1
 
 
-def _moves_batch(node: Any) -> list[int]:
-    """Return the dimensions of a permutation that does not begin with the first; else none."""
-    if not isinstance(node, Node) or node.target is not _aten.permute.default:
-        return []
-    given: Any = node.args[1]
-    dims = [dim % _rank(node) for dim in given]
-    return dims if dims[0] else []
+def _moves_batch(node: Any) -> bool:
+    """Return whether a node permutes dimensions, the first one too."""
+    return _dims(node)[:1] not in ([], [0])
 
 
 def _picked_first(module: GraphModule, node: Node, source: Any, dims: list[int]) -> Node:

@@ -6,7 +6,7 @@ instead. Whether a call is one is tried on random values: no list of operators i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,12 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from mase_hw.graph.calls import aten_arguments
+
 _aten = torch.ops.aten
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+# Arguments that are dimensions.
+_ALONG = ("dim", "dims")
 _ROWS = 5
 _MOST_ELEMENTS = 1 << 22
 _TOLERANCE = 1e-9
@@ -22,6 +27,8 @@ _TOLERANCE = 1e-9
 
 def moved_before(module: GraphModule, node: Node, swaps: Callable[[Any], bool]) -> Node | None:
     """Return what replaces a call behind transpositions; None where its rows are not alone.
+
+    A call along the one of both dimensions is a call along the other one before them.
 
     Args:
         module: holds the call.
@@ -38,19 +45,58 @@ def moved_before(module: GraphModule, node: Node, swaps: Callable[[Any], bool]) 
     if not all(_is_constant(item) for item in rest):
         return None
     turned = [item for item in rest if _rank(item) == _rank(node)]
-    if not _is_alike(node, swapped, turned):
-        return None
+    for arguments in (_arguments(node), _arguments(node, _rank(swapped[0]))):
+        turns_back = _is_alike(node, arguments, [*swapped, *turned])
+        if turns_back is not None:
+            return _replacement(module, node, arguments, swapped, turned, turns_back)
+    return None
+
+
+def _replacement(
+    module: GraphModule,
+    node: Node,
+    arguments: Arguments,
+    swapped: Sequence[Node],
+    turned: Sequence[Node],
+    turns_back: bool,
+) -> Node:
+    """Return the call before the transpositions, transposed where it has both dimensions."""
     with module.graph.inserting_before(node):
         sources: dict[Node, Any] = {item: item.args[0] for item in swapped}
         for item in turned:
             sources[item] = module.graph.call_function(_aten.transpose.int, (item, 0, 1))
             sources[item].meta["val"] = item.meta["val"].transpose(0, 1)
-        args, kwargs = map_arg((node.args, node.kwargs), lambda item: sources.get(item, item))
+        args, kwargs = map_arg(arguments, lambda item: sources.get(item, item))
         made = module.graph.call_function(node.target, args, kwargs)  # type: ignore[arg-type]
-        made.meta = {**node.meta, "val": node.meta["val"].transpose(0, 1)}
+        made.meta = dict(node.meta)
+        if not turns_back:
+            return made
+        made.meta["val"] = node.meta["val"].transpose(0, 1)
         back = module.graph.call_function(_aten.transpose.int, (made, 0, 1))
         back.meta = dict(node.meta)
     return back
+
+
+def _arguments(node: Node, rank: int = 0) -> Arguments:
+    """Return the arguments of a call; along the other of the first two dimensions for a rank."""
+    schema: Any = getattr(node.target, "_schema")  # noqa: B009
+    args, kwargs = list[Any](), dict[str, Any]()
+    for item, value in zip(schema.arguments, aten_arguments(node).values(), strict=True):
+        if rank and item.name in _ALONG:
+            several = isinstance(value, list | tuple)
+            dims = [_other(dim, rank) for dim in (value if several else [value])]
+            value = dims if several else dims[0]
+        if item.kwarg_only:
+            kwargs[item.name] = value
+        else:
+            args.append(value)
+    return tuple(args), kwargs
+
+
+def _other(dim: Any, rank: int) -> Any:
+    """Return the other of the first two dimensions; a further one, or none, as it is."""
+    place = dim % rank if isinstance(dim, int) else None
+    return 1 - place if place in (0, 1) else dim
 
 
 def _value(node: Any) -> Tensor | None:
@@ -68,7 +114,7 @@ def _is_plain(node: Node) -> bool:
     return (
         node.op == "call_function"
         and isinstance(node.target, torch._ops.OpOverload)
-        and _rank(node) >= 2
+        and _rank(node) >= 1
         and node.target is not _aten.transpose.int
     )
 
@@ -88,31 +134,45 @@ def _is_constant(node: Node) -> bool:
     )
 
 
-def _is_alike(node: Node, swapped: list[Node], turned: list[Node]) -> bool:
-    """Return whether a call of random values is the transposed call of transposed ones."""
+def _is_alike(node: Node, arguments: Arguments, turned: Sequence[Node]) -> bool | None:
+    """Return whether a call of transposed values gives the transposed result of the node.
+
+    It is tried on random values. False where it gives the result as it is, which has no longer both
+    dimensions, and None where it gives another one.
+
+    Args:
+        node: the call.
+        arguments: of the other call.
+        turned: the operands that are transposed.
+    """
     values: dict[Node, Tensor] = {}
     generator = torch.Generator().manual_seed(0)
     for item in node.all_input_nodes:
         value = item.meta["val"]
         shape = [_ROWS if isinstance(size, torch.SymInt) else size for size in value.shape]
         if torch.Size(shape).numel() > _MOST_ELEMENTS:
-            return False
+            return None
         random = torch.rand(shape, generator=generator, dtype=torch.float64)
         values[item] = random if value.is_floating_point() else (random * 3).to(value.dtype)
 
-    def compute(known: dict[Node, Tensor]) -> Any:
-        args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
+    def compute(known: dict[Node, Tensor], arguments: Arguments) -> Any:
+        args, kwargs = map_arg(arguments, known.__getitem__)
         return node.target(*args, **kwargs)  # type: ignore[operator]
 
-    moved = {item: value.transpose(0, 1) for item, value in values.items() if item in swapped}
-    moved |= {item: value.transpose(0, 1) for item, value in values.items() if item in turned}
+    moved = {item: values[item].transpose(0, 1) for item in turned}
     try:
-        expected, found = compute(values), compute({**values, **moved})
+        expected = compute(values, (node.args, node.kwargs))
+        found = compute({**values, **moved}, arguments)
     except (RuntimeError, IndexError, ValueError, TypeError):
-        return False
+        return None
     if not isinstance(expected, Tensor) or not isinstance(found, Tensor):
-        return False
-    back = found.transpose(0, 1)
-    return expected.shape == back.shape and torch.allclose(
-        expected.double(), back.double(), rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True
+        return None
+    if found.dim() > 1 and _is_same(expected, found.transpose(0, 1)):
+        return True
+    return False if _leads(node) and _is_same(expected, found) else None
+
+
+def _is_same(expected: Tensor, found: Tensor) -> bool:
+    return expected.shape == found.shape and torch.allclose(
+        expected.double(), found.double(), rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
@@ -14,6 +15,8 @@ from mase_hw.graph._dense import check_dense
 from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.origin import origin
 
+# What to use in place of a dtype, beside floats of eight bits.
+_KEPT = {torch.uint16: "int32", torch.uint32: "int64", torch.uint64: "int64"}
 # What is the same without an operand that has no element.
 _JOINS = ("aten.cat.default", "aten.concat.default", "mase.cat.default")
 
@@ -27,7 +30,7 @@ def check_values(module: GraphModule, names: Mapping[Node, str]) -> None:
 
     Raises:
         CaptureError: for a sparse or nested tensor, and for what is computed and has no element,
-            but for what a concatenation leaves out, or is rounded to floats of eight bits.
+            but for what a concatenation leaves out, or has a dtype that torch only stores.
     """
     constants: set[Node] = set()
     for node in module.graph.nodes:
@@ -48,10 +51,13 @@ def _check_computed(node: Node, value: Tensor, where: str) -> None:
         sizes = [size if isinstance(size, int) else "batch" for size in value.shape]
         shape = ", ".join(map(str, sizes))
         raise CaptureError(f"{where} leaves no element: its result has the shape [{shape}]")
+    kept, dtype = _KEPT.get(value.dtype), str(value.dtype).removeprefix("torch.")
     if value.is_floating_point() and value.itemsize == 1:
-        dtype = str(value.dtype).removeprefix("torch.")
+        kept = "float32"
+    if kept is not None:
         raise CaptureError(
-            f"{where} rounds to {dtype}: leave that out, and give the number format to quantize"
+            f"{where} is of the dtype {dtype}, which torch barely computes in: use {kept}, "
+            "and give the number format to quantize"
         )
 
 

@@ -18,12 +18,15 @@ from torch.utils._pytree import TreeSpec, tree_leaves
 from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import AliasError, canonicalize, relax_views
 from mase_hw.graph._values import check_values
+from mase_hw.graph.batch_dims import BatchDims, is_dynamic, lead_with_batch
 from mase_hw.graph.declared import DECLARED, absorb
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph.origin import origin
 from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
+from mase_hw.graph.rounded import EXACT, absorb_rounded
+from mase_hw.graph.roundings import spell_roundings
 
 _PROBE_ROWS = 3
 
@@ -40,7 +43,7 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     Raises:
         CaptureError: when the program holds what is no tensor arithmetic.
     """
-    module, dynamic = _clean(program)
+    module, dynamic, dims = _clean(program)
     names = node_names(module.graph.nodes)
     check_values(module, names)
     relax_views(module)
@@ -57,14 +60,19 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
             "so there is nothing to make hardware of"
         )
     graph = MaseGraph(model, name=_identifier(name))
+    given = _given(program, _inputs(module))
+    graph.batch_dims = dims
     graph.batched = bool(batched and dynamic) and _rows_are_independent(
-        graph, module, dynamic, _given(program, _inputs(module))
+        graph, module, dynamic, None if given is None else dims.inside(given)
     )
     return graph
 
 
-def _clean(program: ExportedProgram) -> tuple[GraphModule, list[Node]]:
-    """Return the canonical module of a program, and its inputs with a dynamic batch.
+_Canonical = tuple[GraphModule, list[Node], BatchDims]
+
+
+def _clean(program: ExportedProgram) -> _Canonical:
+    """Return the canonical module of a program, its inputs with a dynamic batch, and where that is.
 
     Where values are written in place and read by other names, torch functionalises the program,
     which makes copies of slices; elsewhere its own operators stay as they are.
@@ -78,14 +86,17 @@ def _clean(program: ExportedProgram) -> tuple[GraphModule, list[Node]]:
         raise
 
 
-def _canonical(program: ExportedProgram) -> tuple[GraphModule, list[Node]]:
+def _canonical(program: ExportedProgram) -> _Canonical:
     module = program.module()
     assert isinstance(module, GraphModule)
+    dims = lead_with_batch(module)
     dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
+    spell_roundings(module)
     canonicalize(module)
     absorb(module)
+    absorb_rounded(module)
     _name_shared(module, program)
-    return module, dynamic
+    return module, dynamic, dims
 
 
 def _name_shared(module: GraphModule, program: ExportedProgram) -> None:
@@ -108,19 +119,16 @@ def _inputs(module: GraphModule) -> list[Node]:
 
 def _has_dynamic_batch(node: Node) -> bool:
     value = node.meta.get("val")
-    return (
-        isinstance(value, Tensor)
-        and value.dim() > 0
-        and isinstance(value.shape[0], torch.SymInt)
-        and not value.shape[0].node.expr.is_number
-    )
+    return isinstance(value, Tensor) and value.dim() > 0 and is_dynamic(value.shape[0])
 
 
 def _metadata(node: Node) -> dict[str, Any]:
     kept: dict[str, Any] = {
         key: value for key, value in node.meta.items() if key in {"nn_module_stack", "stack_trace"}
     }
-    kept["mase"] = MaseMetadata(*origin(node), declared=node.meta.get(DECLARED, {}))
+    kept["mase"] = MaseMetadata(
+        *origin(node), declared=node.meta.get(DECLARED, {}), exact=bool(node.meta.get(EXACT))
+    )
     return kept
 
 
@@ -184,10 +192,14 @@ def _rows_are_independent(
     whole numbers, which may be indices or corners of boxes, are rows of the examples, then all
     numbers are, which may be probabilities; rows of the examples have to differ.
     """
+    results = tree_leaves(captured.graph.output_node().args)
+    computed = [not _is_constant(node) for node in results if isinstance(node, Node)]
+    if not all(map(_counts_rows, results)):
+        return False
     generator = torch.Generator().manual_seed(0)
     inputs = [_random(node.meta["val"], node in dynamic, generator) for node in _inputs(captured)]
     carries = [node in dynamic for node in _inputs(captured)]
-    found = _is_independent(graph, inputs, carries)
+    found = _is_independent(graph, inputs, carries, computed)
     for kinds in ((False,), (False, True)):
         if found is not None or given is None:
             break
@@ -196,8 +208,24 @@ def _rows_are_independent(
             for value, drawn, carried in zip(given, inputs, carries, strict=True)
         ]
         known = [row for row in rows if row is not None]
-        found = _is_independent(graph, known, carries) if len(known) == len(rows) else None
+        found = (
+            _is_independent(graph, known, carries, computed) if len(known) == len(rows) else None
+        )
     return bool(found)
+
+
+def _counts_rows(result: Any) -> bool:
+    """Return whether a result has as many rows as the batch: not the first three, as `x[:3]`."""
+    value = result.meta.get("val") if isinstance(result, Node) else None
+    alone = not isinstance(value, Tensor) or value.dim() == 0 or _is_constant(result)
+    return alone or _has_dynamic_batch(result)
+
+
+def _is_constant(node: Node) -> bool:
+    """Return whether a result depends on no input."""
+    return node.op == "get_attr" or (
+        node.op == "call_function" and all(map(_is_constant, node.all_input_nodes))
+    )
 
 
 def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
@@ -207,9 +235,15 @@ def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
 
 
 def _is_independent(
-    graph: MaseGraph, inputs: Sequence[Tensor], carries: Sequence[bool]
+    graph: MaseGraph,
+    inputs: Sequence[Tensor],
+    carries: Sequence[bool],
+    computed: Sequence[bool],
 ) -> bool | None:
-    """Return whether rows together equal rows one by one; None where the graph does not run."""
+    """Return whether rows together equal rows one by one; None where the graph does not run.
+
+    Results that are constant, by `computed`, do not count.
+    """
     try:
         with torch.no_grad():
             together = _tensors(graph.model(*inputs))
@@ -218,19 +252,17 @@ def _is_independent(
                     value[row : row + 1] if carried else value
                     for value, carried in zip(inputs, carries, strict=True)
                 ]
-                if not _is_row(together, _tensors(graph.model(*one)), row):
+                found = zip(together, _tensors(graph.model(*one)), computed, strict=True)
+                if not all(_is_row(*pair, row) for *pair, counts in found if counts):
                     return False
     except (RuntimeError, IndexError, ValueError):
         return None
     return True
 
 
-def _is_row(together: Sequence[Tensor], alone: Sequence[Tensor], row: int) -> bool:
-    """Return whether `alone` is one row of `together`; scalars (a mean loss) do not count."""
-    return all(
-        batch.dim() == 0 or _close(batch[row : row + 1], single)
-        for batch, single in zip(together, alone, strict=True)
-    )
+def _is_row(together: Tensor, alone: Tensor, row: int) -> bool:
+    """Return whether a result is one row of all; scalars (a mean loss) do not count."""
+    return together.dim() == 0 or _close(together[row : row + 1], alone)
 
 
 def _random(value: Tensor, carried: bool, generator: torch.Generator) -> Tensor:

@@ -54,6 +54,13 @@ def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
             return
         rows.add(node)
     for node in mg.nodes:
+        if node in rows and _takes_rows(node, size):
+            yield (
+                node,
+                f"it takes a constant of {size} rows, one for each row of dimension 0, so that "
+                f"{whole} together: if they are a batch, give it one row, or take rows by an input",
+            )
+            return
         if node in rows and any(_is_literal(value, size) for value in node.args):
             yield (
                 node,
@@ -61,6 +68,17 @@ def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
                 "if they are a batch, say x.shape[0]",
             )
             return
+
+
+def _takes_rows(node: Node, size: int) -> bool:
+    """Return whether a constant operand has a row for each row of the result."""
+    known = common(node)
+    streams = {name for name, _ in stream_operands(node)}
+    rank = len(known.results["data_out_0"].shape)
+    return any(
+        name not in streams and len(spec.shape) == rank and spec.shape[:1] == (size,)
+        for name, spec in known.operands.items()
+    )
 
 
 def _is_literal(value: Any, size: int) -> bool:

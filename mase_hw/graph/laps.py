@@ -1,4 +1,4 @@
-"""Layers or steps that run on the same hardware, one after the other."""
+"""Reuse: layers or steps that run in rounds on the same hardware."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import operator_for
+from mase_hw.ops import TensorSpec, operator_for
 
 ROLE, TAKE, COLLECT = "lap", "take", "collect"
 
@@ -189,7 +189,8 @@ def differing(laps: Laps, number: int) -> str:
             mine, theirs = (getattr(item, kind) for item in specs)
             for name in mine:
                 if mine[name] != theirs.get(name):
-                    return f"{name} of {one.name} is {mine[name]}, of {two.name} {theirs.get(name)}"
+                    what = _unlike(mine[name], theirs.get(name))
+                    return f"{name} of {one.name} and of {two.name} {what}"
         if is_take(one):
             if one.all_input_nodes != two.all_input_nodes:
                 return f"{one.name} and {two.name} do not take parts of the same"
@@ -201,3 +202,14 @@ def differing(laps: Laps, number: int) -> str:
         if inputs[0] != inputs[1] or (None in [place for _, place in inputs[0]]):
             return f"{one.name} and {two.name} do not take what stands at the same place"
     return ""
+
+
+def _unlike(one: TensorSpec, two: TensorSpec | None) -> str:
+    """Return the first difference of two tensors in words."""
+    if two is None:
+        return "differ: one is missing"
+    for field in ("shape", "dtype", "format", "parallelism"):
+        left, right = getattr(one, field), getattr(two, field)
+        if left != right:
+            return f"differ in their {field}: {left} and {right}"
+    return "differ in the order of their elements"

@@ -18,6 +18,7 @@ from mase_hw._registry import nearest
 from mase_hw.cells import Device, Netlist
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph import calls
+from mase_hw.graph.batch_dims import FIRST, BatchDims
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.graph.metadata import metadata
@@ -42,7 +43,6 @@ class _Bound:
     graph: MaseGraph
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the graph."""
         return _forward(self.graph, *args, **kwargs)
 
     @property
@@ -72,11 +72,14 @@ def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Any) ->
     named = {name: value for name, value in kwargs.items() if value is not None}
     if labels is not None:
         named["labels"] = labels
-    if not (graph.training or graph.is_quantized or graph.keeps_state):
+    dims, plain = graph.batch_dims, not (graph.training or graph.is_quantized or graph.keeps_state)
+    if plain and not dims:
         return graph.model(*tree_leaves(args), **named)
     from mase_hw.graph.quantized import GraphRun
 
-    return GraphRun(graph, states=graph._states)(graph.bind(*tree_leaves(args), **named))
+    given = dims.inside(graph.bind(*tree_leaves(args), **named))
+    outputs = graph.model(*given) if plain else GraphRun(graph, states=graph._states)(given)
+    return dims.returned(outputs)
 
 
 class MaseGraph(nn.Module):
@@ -91,15 +94,16 @@ class MaseGraph(nn.Module):
 
     Attributes:
         name: the model's name, a valid identifier.
-        batched: true when the inputs' leading dimension counts independent inferences and may
-            have any size; false when the graph is one inference of exactly the captured shape.
-        example_inputs: tensors in the order of the graph's inputs.
+        batched: true when a dimension of the inputs counts independent inferences and may have
+            any size; false when the graph is one inference of exactly the captured shape.
+        batch_dims: which dimension that is for callers; inside it is the first.
+        example_inputs: tensors in the order of the graph's inputs, as a caller gives them.
         frozen: names of nodes and operators that `train()` leaves in evaluation mode.
 
     Raises:
         CaptureError: for a model that is not captured: `mase_hw.trace` does.
 
-    Example:
+    Examples:
         >>> mg = trace(torch.nn.Linear(4, 2), torch.randn(1, 4))
         >>> [node.name for node in mg.nodes if node.op == "call_function"]
         ['linear']
@@ -114,6 +118,7 @@ class MaseGraph(nn.Module):
         example_inputs: Sequence[Tensor] = (),
         frozen: Collection[str] = (),
         hf_input_names: Sequence[str] | None = None,
+        batch_dims: BatchDims = FIRST,
     ) -> None:
         if not isinstance(model, GraphModule):
             raise CaptureError(_how_to_trace(model, hf_input_names))
@@ -124,6 +129,7 @@ class MaseGraph(nn.Module):
             self.__dict__[state] = model.__dict__[state]
         self.name = name
         self.batched = batched
+        self.batch_dims = batch_dims
         self.example_inputs = tuple(example_inputs)
         self.frozen = frozenset(frozen)
         self._states: dict[str, Tensor] = {}
@@ -140,7 +146,7 @@ class MaseGraph(nn.Module):
 
     @property
     def fx_graph(self) -> Graph:
-        """The torch.fx graph."""
+        """The `torch.fx.Graph` that the nodes belong to."""
         return self.model.graph
 
     @property
@@ -165,6 +171,16 @@ class MaseGraph(nn.Module):
         The only output of a model that returns a tensor is called `output`.
         """
         return tuple(name for name, leaf in self.returned() if isinstance(leaf, Node))
+
+    @property
+    def output_dims(self) -> tuple[int, ...]:
+        """The dimension that counts inferences in each of `outputs`, as a caller has it."""
+        leaves = enumerate(self.returned())
+        return tuple(
+            self.batch_dims.of_result(number)
+            for number, (_, leaf) in leaves
+            if isinstance(leaf, Node)
+        )
 
     def returned(self) -> list[tuple[str, Any]]:
         """Return what the graph returns, by name: nodes, None, and Python constants."""
@@ -404,6 +420,7 @@ class MaseGraph(nn.Module):
             batched=self.batched,
             example_inputs=self.example_inputs,
             frozen=self.frozen,
+            batch_dims=self.batch_dims,
         )
 
     def table(self) -> Table:
@@ -446,13 +463,13 @@ class MaseGraph(nn.Module):
         self.model.recompile()
 
     def one_inference(self) -> tuple[Tensor, ...]:
-        """Return example inputs of a single inference, with a batch of 1 where there is one."""
+        """Return example inputs of a single inference, with a batch of 1 first, if there is one."""
         if not self.batched:
             return self.example_inputs
-        count = batch_size(self.example_inputs)
+        examples = self.batch_dims.inside(self.example_inputs)
+        count = batch_size(examples)
         return tuple(
-            value[:1] if value.dim() and value.shape[0] == count else value
-            for value in self.example_inputs
+            value[:1] if value.dim() and value.shape[0] == count else value for value in examples
         )
 
 

@@ -1,4 +1,4 @@
-"""The graph of what is there once: of layers that run on the same hardware, the first."""
+"""The graph of the hardware that exists: of layers that share hardware, the first."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ def physical(mg: MaseGraph) -> MaseGraph:
         batched=mg.batched,
         example_inputs=mg.example_inputs,
         frozen=mg.frozen,
+        batch_dims=mg.batch_dims,
     )
     known = {node.name: node for node in found.nodes}
     inside, returns, counts = set[str](), dict[str, str](), dict[str, int]()

@@ -3,6 +3,7 @@
 The file's `__metadata__` has one entry, `mase_graph`, a JSON object of version 1:
 
 - `name`, `batched`, and `inputs`, the shape and dtype of every example input;
+- `batch_dims`, where the batch of an input or a result is not its first dimension;
 - `nodes`: name, op, target, arguments and metadata of every node, in topological order;
 - `tensors`: for every parameter and buffer its kind, and the stored tensor it shares.
 
@@ -15,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -24,9 +26,11 @@ import torch
 from safetensors.torch import save, save_file
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_leaves
 
 from mase_hw._results import whole_file
 from mase_hw.errors import DataError, MaseError
+from mase_hw.graph.batch_dims import FIRST, BatchDims
 from mase_hw.graph.calls import dtype_name
 from mase_hw.graph.encoding import (
     decode_argument,
@@ -83,6 +87,7 @@ def _content(mg: MaseGraph) -> tuple[dict[str, Tensor], dict[str, str]]:
         "name": mg.name,
         "batched": mg.batched,
         **({"frozen": sorted(mg.frozen)} if mg.frozen else {}),
+        **({"batch_dims": asdict(mg.batch_dims)} if mg.batch_dims else {}),
         "inputs": [[dtype_name(value.dtype), list(value.shape)] for value in examples],
         "nodes": [_node_entry(node) for node in mg.nodes],
         "tensors": entries,
@@ -145,8 +150,21 @@ def _restore(description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> M
         name=check_identifier(description["name"], "the name"),
         batched=bool(description["batched"]),
         frozen=description.get("frozen", ()),
+        batch_dims=_batch_dims(description.get("batch_dims"), graph),
         example_inputs=examples,
     )
+
+
+def _batch_dims(entry: Mapping[str, Any] | None, graph: Graph) -> BatchDims:
+    """Return where the batch is, for as many inputs and results as there are."""
+    if entry is None:
+        return FIRST
+    inputs, results = ([int(dim) for dim in entry[name]] for name in ("inputs", "results"))
+    leaves = tree_leaves(graph.output_node().args[0])
+    taken = sum(node.op == "placeholder" for node in graph.nodes)
+    if not {*inputs, *results} <= {0, 1} or (len(inputs), len(results)) != (taken, len(leaves)):
+        raise DataError(f"its batch is said to be in the dimensions {inputs} and {results}")
+    return BatchDims(tuple(inputs), tuple(results))
 
 
 def _example(stored: Tensor | None, dtype: str, shape: Sequence[int]) -> Tensor:

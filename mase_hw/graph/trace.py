@@ -8,15 +8,17 @@ import gc
 import inspect
 import io
 import logging
+import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, ShapesCollection
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from mase_hw._stages import stage
 from mase_hw.errors import CaptureError, UnitError
@@ -25,13 +27,17 @@ from mase_hw.graph._bags import rows_of_bags
 from mase_hw.graph._dense import check_dense
 from mase_hw.graph._drawn import shared_windows
 from mase_hw.graph._given import arguments
+from mase_hw.graph._guesses import Dims, is_batch, leading, other_guesses
 from mase_hw.graph._randomness import drawing
 from mase_hw.graph._recurrent import unrolled_recurrence
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
+from mase_hw.graph.onnx_file import name_places, open_onnx
 from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
+from mase_hw.importers.brevitas import as_observed, observed
+from mase_hw.importers.torchao import plain_weights
 
 _logger = logging.getLogger(__name__)
 # What torch.export returns beside tensors.
@@ -40,35 +46,51 @@ _CAPTURE_BATCH = 2  # torch.export specialises sizes of 0 and 1
 
 
 def trace(
-    model: nn.Module,
-    example_inputs: Any,
+    model: nn.Module | str | os.PathLike[str],
+    example_inputs: Any = None,
     *,
     name: str | None = None,
     batched: bool | None = None,
 ) -> MaseGraph:
     """Capture `model`, in evaluation mode, as a graph of ATen operators.
 
-    The model is left as it was. Where the leading dimension of the inputs counts independent
-    inferences (which is tried on random data), it becomes dynamic: the graph takes any batch.
+    The model is left as it was. Where a dimension of the inputs counts independent inferences
+    (which is tried on random data), it becomes dynamic: the graph takes any batch. That is the
+    leading one, or the second one, as of recurrent layers that take time first and of their states.
 
     Args:
-        model: any module that `torch.export` can capture.
+        model: any module that `torch.export` can capture, or the path of an ONNX file.
         example_inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword
-            arguments.
-        name: name of the design; the model's class in lower case when not given.
+            arguments; random ones for an ONNX file that says the sizes of its inputs.
+        name: name of the design; the model's class in lower case, or the file's name, when not
+            given.
         batched: true to insist on a dynamic batch, false to capture the shapes as given.
 
     Raises:
         CaptureError: when the model cannot be captured; the message gives the user's line.
     """
+    if isinstance(model, str | os.PathLike):
+        module, inputs = open_onnx(model, example_inputs)
+        opened = trace(module, inputs, name=name or Path(model).stem, batched=batched)
+        name_places(opened, module, model)
+        return opened
+    with plain_weights(model):
+        return _traced(model, example_inputs, name, batched)
+
+
+def _traced(
+    model: nn.Module, example_inputs: Any, name: str | None, batched: bool | None
+) -> MaseGraph:
     args, kwargs = arguments(model, example_inputs)
     stage("capturing")
     title = name or type(model).__name__.lower()
     with _evaluation(model):
-        expected = _run(model, args, kwargs)
-        graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
-        if graph is None:
-            graph = from_exported(_export(model, args, kwargs, None), title, batched=False)
+        with observed(model) as levels:
+            expected = _run(model, args, kwargs)
+        with as_observed(model, levels):
+            graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
+            if graph is None:
+                graph = from_exported(_export(model, args, kwargs, None), title, batched=False)
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if leaf is not None]
     graph.example_inputs = _ordered(graph, args, kwargs) or tuple(leaves)
     with torch.no_grad():
@@ -140,35 +162,57 @@ def _dynamic(
     batched: bool | None,
 ) -> MaseGraph | None:
     """Return the graph with a dynamic batch, or None where the model does not allow one."""
-    size = batch_size(tree_leaves((args, kwargs)))
+    leaves, structure = tree_flatten((args, kwargs))
     reason = "no input has a batch dimension: two dimensions at least"
-    if size is not None:
+    for dims in _guesses(model, leaves, structure):
         try:
-            widened: Any = tree_map(lambda leaf: _widen(leaf, size), (args, kwargs))
-            shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
-            for leaf in tree_leaves(widened):
-                if leaf.dim() and leaf.shape[0] == max(size, _CAPTURE_BATCH):
-                    shapes[leaf] = {0: Dim.AUTO}
-            graph = from_exported(
-                _export(model, widened[0], widened[1], shapes), name, batched=True
-            )
+            graph = _with_batch(model, leaves, structure, dims, name)
         except (CaptureError, UnitError) as error:
             # A fault of an operator that is no matter of the batch shows at its fixed size, too.
             reason = str(error)
-        else:
-            if graph.batched:
-                return graph
-            reason = "its code fixes the batch, or the rows of a batch depend on each other"
+            continue
+        if graph.batched:
+            return graph
+        reason = "its code fixes the batch, or the rows of a batch depend on each other"
     if batched:
         raise CaptureError(f"{name} has no dynamic batch: {reason}")
     _logger.debug("%s is captured at the shape of its example inputs: %s", name, reason)
     return None
 
 
-def _widen(leaf: Tensor, size: int) -> Tensor:
+def _guesses(model: nn.Module, leaves: list[Tensor], structure: TreeSpec) -> Iterator[Dims]:
+    """Yield where the batch may be in each input."""
+
+    def run(inputs: Sequence[Tensor]) -> Any:
+        return _run(model, *tree_unflatten(inputs, structure))
+
+    size = batch_size(leaves)
+    if size is not None:
+        first = leading(leaves, size)
+        yield first
+        # Where its rows compute by themselves it is the batch, whatever keeps its size fixed.
+        if not is_batch(leaves, first, run):
+            yield from other_guesses(leaves, run)
+
+
+def _with_batch(
+    model: nn.Module, leaves: list[Tensor], structure: TreeSpec, dims: Dims, name: str
+) -> MaseGraph:
+    """Return the graph whose batch, in some dimensions of its inputs, may have any size."""
+    widened = [_widen(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
+    shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
+    for leaf, dim in zip(widened, dims, strict=True):
+        if dim is not None:
+            shapes[leaf] = {dim: Dim.AUTO}
+    args, kwargs = tree_unflatten(widened, structure)
+    return from_exported(_export(model, args, kwargs, shapes), name, batched=True)
+
+
+def _widen(leaf: Tensor, dim: int | None) -> Tensor:
     """Return a tensor of its own memory, with at least two inferences."""
-    if size == 1 and leaf.dim() and leaf.shape[0] == 1:
-        leaf = leaf.expand(_CAPTURE_BATCH, *leaf.shape[1:])
+    if dim is not None and leaf.shape[dim] == 1:
+        sizes = [_CAPTURE_BATCH if place == dim else -1 for place in range(leaf.dim())]
+        leaf = leaf.expand(sizes)
     return leaf.detach().clone(memory_format=torch.contiguous_format)
 
 

@@ -15,7 +15,7 @@ from mase_hw.approximation.bounded import Bounded
 from mase_hw.approximation.function import Function
 from mase_hw.approximation.piecewise import GUARD_BITS, Piecewise, fit
 from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS, FunctionTable
-from mase_hw.arithmetic.fixed_point import MAX_BITS, combine, combined_bits, fixed
+from mase_hw.arithmetic.fixed_point import combine, combined_bits, fixed, too_wide
 from mase_hw.cells import Cell, Image, Operation
 from mase_hw.cells.binary_fixed import BinaryFixed
 from mase_hw.cells.clamp_fixed import ClampFixed
@@ -34,10 +34,12 @@ class FixedElements(Elements[FixedFunction]):
 
     def binary_problems(self, operation: str) -> list[str]:
         """Refuse results beyond 62 bits."""
-        width = combined_bits(operation, *self._formats)
-        if width > MAX_BITS:
-            return [f"the exact result takes {width} bits, at most {MAX_BITS} are supported"]
-        return []
+        first, second = self._formats
+        return too_wide(
+            lambda data_in_0, data_in_1: combined_bits(operation, data_in_0, data_in_1),
+            data_in_0=first,
+            data_in_1=second,
+        )
 
     @property
     def _formats(self) -> tuple[Fixed, Fixed]:
@@ -45,7 +47,6 @@ class FixedElements(Elements[FixedFunction]):
         return fixed(operands["data_in_0"]), fixed(operands["data_in_1"])
 
     def decode(self, operand: str, codes: Tensor) -> Tensor:
-        """Return the codes."""
         return codes
 
     def combination(self, operation: str) -> Callable[[Tensor, Tensor], Tensor]:

@@ -229,3 +229,28 @@ def test_targets_and_external_weights_are_refused(graph):
         to_hardware(graph, parallelism={"target_interval": 100})
     with pytest.raises(ConfigError, match="constants of layers that run on the same hardware"):
         to_hardware(graph, memory="external")
+
+
+class Mixer(nn.Module):
+    """Mixes tokens, between transpositions, then channels."""
+
+    def __init__(self, tokens=6, channels=8):
+        super().__init__()
+        self.norm, self.last = nn.LayerNorm(channels), nn.LayerNorm(channels)
+        self.tokens, self.channels = nn.Linear(tokens, tokens), nn.Linear(channels, channels)
+
+    def forward(self, x):
+        x = x + self.tokens(self.norm(x).mT).mT.relu()
+        return x + self.channels(self.last(x)).relu()
+
+
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_blocks_that_transpose_meet_in_one_order(tmp_path, parallelism):
+    torch.manual_seed(0)
+    model = nn.Sequential(Mixer(), Mixer(), Mixer()).eval()
+    project = mase_hw.emit_verilog(
+        model, torch.randn(8, 6, 8), output=tmp_path / "p", parallelism=parallelism, reuse=True
+    )
+    report = mase_hw.simulate(project, samples=8)
+    assert report.bit_exact
+    assert report.as_predicted

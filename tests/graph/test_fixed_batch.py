@@ -35,13 +35,13 @@ class Counted(Squeezed):
         return self.head(x.reshape(len(x), 18)[:, :6])
 
 
-class States(nn.Module):
+class Positions(Squeezed):
     def __init__(self):
         super().__init__()
-        self.layer = nn.GRU(6, 3, batch_first=True)
+        self.positions = nn.Parameter(torch.randn(9, 3, 6))
 
     def forward(self, x):
-        return self.layer(x)[1]
+        return self.head(x + self.positions[: x.shape[0]])
 
 
 def said(model, batch=4):
@@ -55,8 +55,8 @@ def said(model, batch=4):
     [
         (Squeezed, "self.head(x.squeeze())", "name the dimension, such as squeeze(1)"),
         (Merged, "self.head(x.reshape(-1, 6))", "moves, cuts or merges dimension 0, of size 4"),
+        (Positions, "x + self.positions", "it takes a constant of 4 rows"),
         (Counted, "x.reshape(len(x), 18)", "say x.shape[0]"),
-        (States, "self.layer(x)[1]", "keep them first and by themselves"),
     ],
 )
 def test_a_batch_that_becomes_hardware_is_said(model, line, text):
@@ -70,6 +70,16 @@ def test_a_batch_that_becomes_hardware_is_said(model, line, text):
 def test_nothing_is_said_of_a_batch_that_is_free_or_of_one():
     assert said(Kept()) == []
     assert said(Merged(), batch=1) == []
+
+
+def test_a_constant_that_is_returned_leaves_the_batch_free():
+    class Constants(Squeezed):
+        def forward(self, x):
+            return self.head(x), self.head.weight, self.head.weight * 2
+
+    mg = mase_hw.trace(Constants().eval(), torch.randn(4, 6))
+    assert mg.batched
+    assert [item.shape[0] for item in mg(torch.randn(7, 6))] == [7, 3, 3]
 
 
 def test_ids_of_one_dimension_are_one_inference_and_that_is_said():

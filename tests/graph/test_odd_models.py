@@ -167,7 +167,10 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     ),
     "eight-bit floats": (
         lambda: With(lambda y, t: y.to(torch.float8_e4m3fn).float()),
-        "rounds to float8_e4m3fn: leave that out, and give the number format",
+        "is of the dtype float8_e4m3fn, .*: use float32, and give the number format",
+    ),
+    "large unsigned numbers": (
+        lambda: With(lambda y, t: y.hash_tensor(1)), "is of the dtype uint64, .*: use int64"
     ),
     "compiled": (
         lambda: torch.jit.trace(layers(), torch.randn(6, 8)),

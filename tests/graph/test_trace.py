@@ -527,11 +527,16 @@ def test_the_batch_is_free_where_only_some_whole_numbers_are_legal():
     assert torch.equal(mg(BOXES.repeat(3, 1, 1)), model(BOXES.repeat(3, 1, 1)))
 
 
-@pytest.mark.parametrize(
-    ("model", "boxes"), [(Boxes(across=True), BOXES), (Boxes(), BOXES[:1].repeat(2, 1, 1))]
-)
-def test_the_batch_is_fixed_where_rows_depend_or_cannot_be_told_apart(model, boxes):
-    assert not trace(model, boxes).batched
+def test_the_batch_is_fixed_where_rows_cannot_be_told_apart():
+    assert not trace(Boxes(), BOXES[:1].repeat(2, 1, 1)).batched
+
+
+def test_the_batch_is_behind_rows_that_depend_on_each_other():
+    model = Boxes(across=True)
+    mg = trace(model, BOXES)
+    assert mg.batched
+    assert mg.batch_dims.of_input(0) == 1
+    assert torch.equal(mg(BOXES.repeat(1, 3, 1)), model(BOXES.repeat(1, 3, 1)))
 
 
 class Tied(nn.Module):

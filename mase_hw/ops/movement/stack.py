@@ -6,27 +6,50 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._composite import Composite
+from mase_hw.ops._library import define_joining
+
+
+def _stacked(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Stack tensors, one that is the same for every inference with each of them."""
+    count = max(len(tensor) for tensor in tensors)
+    return torch.stack([tensor.expand(count, *tensor.shape[1:]) for tensor in tensors], dim)
+
+
+define_joining("stack", _stacked)
 
 
 class Stack(Composite):
     """`stack(x_0, x_1, ...) = cat(unsqueeze(x_0), unsqueeze(x_1), ...)`."""
 
     name: ClassVar[str] = "stack"
-    targets: ClassVar[tuple[str, ...]] = ("aten.stack.default",)
+    targets: ClassVar[tuple[str, ...]] = ("aten.stack.default", "mase.stack.default")
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
         """Give every tensor the dimension, then join them."""
-        dim = int(call.attributes["dim"])
-        parts = [torch.ops.aten.unsqueeze.default(item, dim) for item in operands.values()]
-        return [torch.ops.aten.cat.default(parts, dim)]
+        dim, rows = (
+            int(call.attributes["dim"]),
+            max(item.shape[:1] for item in call.operands.values()),
+        )
+        parts = [
+            torch.ops.aten.unsqueeze.default(
+                item
+                if call.operands[name].shape[:1] == rows
+                else torch.ops.aten.expand.default(item, [*rows, *call.operands[name].shape[1:]]),
+                dim,
+            )
+            for name, item in operands.items()
+        ]
+        return [torch_target("mase.cat.default")(parts, dim)]
 
     def examples(self) -> list[Example]:
-        """Three tensors, in front and as lanes."""
+        """Three tensors, in front and as lanes; a constant."""
         values = (example_values(2, 3), example_values(2, 3, seed=1), example_values(2, 3, seed=2))
         return [
             (Apply(lambda x, y, z: torch.stack([x, y, z], 1)), values),
             (Apply(lambda x, y: torch.stack([x, y], -1)), values[:2]),
+            (Apply(lambda x: torch.stack([torch.ones_like(x), x], 1)), values[:1]),
         ]

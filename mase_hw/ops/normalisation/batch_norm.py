@@ -13,11 +13,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.arithmetic.fixed_point import fixed, too_wide
 from mase_hw.cells import Netlist, NetlistBuilder, Operation, Port
 from mase_hw.cells.binary_fixed import BinaryFixed
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Encoding
+from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
 from mase_hw.ops._one_cell import constant_memory, fields
@@ -113,13 +114,12 @@ class BatchNorm(Operator):
     def problems(self, call: Call) -> list[str]:
         """Also refuse results that are too wide."""
         found = super().problems(call)
-        if not found and self._exact(call)[1] > 62:
-            found.append("the exact result takes more than 62 bits; use narrower operands")
-        return found
+        formats = {name: fixed(spec) for name, spec in call.operands.items()} if not found else {}
+        return found or too_wide(lambda **given: _exact(**given)[1], **formats)
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes; scale and shift are encoded once."""
-        fraction = self._exact(call)[0]
+        fraction, _ = _exact(**{name: fixed(spec) for name, spec in call.operands.items()})
         data, weight = fixed(call.operands["data_in_0"]), fixed(call.operands["weight"])
         bias = fixed(call.operands["bias"])
         scale = call.constant_codes("weight") << (fraction - data.frac_width - weight.frac_width)
@@ -170,16 +170,6 @@ class BatchNorm(Operator):
             "bias": bias.double() * scale + shift,
         }
 
-    @staticmethod
-    def _exact(call: Call) -> tuple[int, int]:
-        """Return fraction bits and width of the exact result."""
-        data, weight = fixed(call.operands["data_in_0"]), fixed(call.operands["weight"])
-        bias = fixed(call.operands["bias"])
-        product = data.frac_width + weight.frac_width
-        fraction = max(product, bias.frac_width)
-        product_width = data.width + weight.width + 2 + fraction - product
-        return fraction, max(product_width, bias.width + 1 + fraction - bias.frac_width) + 1
-
     def examples(self) -> list[Example]:
         """After an element-wise operator, so that it stands alone; rank 2 and 3."""
         return [
@@ -196,3 +186,11 @@ def _example(channels: int) -> nn.Module:
         norm.running_mean.copy_(example_values(channels, seed=3))  # type: ignore[union-attr]
         norm.running_var.copy_(example_values(channels, seed=4).abs() + 0.5)  # type: ignore[union-attr]
     return norm
+
+
+def _exact(data_in_0: Fixed, weight: Fixed, bias: Fixed) -> tuple[int, int]:
+    """Return fraction bits and width of the exact result."""
+    product = data_in_0.frac_width + weight.frac_width
+    fraction = max(product, bias.frac_width)
+    product_width = data_in_0.width + weight.width + 2 + fraction - product
+    return fraction, max(product_width, bias.width + 1 + fraction - bias.frac_width) + 1

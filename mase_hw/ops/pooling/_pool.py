@@ -7,6 +7,7 @@ different numbers of pixels, sums are scaled to a common divisor first.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from functools import partial
 from math import lcm
 from typing import ClassVar
@@ -14,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.arithmetic.fixed_point import fixed, too_wide
 from mase_hw.arithmetic.quotient import Quotient, exact_quotient
 from mase_hw.cells import Netlist, NetlistBuilder, RomSource
 from mase_hw.cells.reduce import Reduce
@@ -54,9 +55,11 @@ class Pool(Operator):
             return found
         factor = int(self._factors(call).max())
         bits = self._sum_width(call) + factor.bit_length()
-        if factor.bit_length() > MAX_WIDTH_BITS or self._quotient(call).width(bits) > 62:
-            found.append("sums may exceed 62 bits; use narrower operands")
-        return found
+        if factor.bit_length() > MAX_WIDTH_BITS:
+            return [f"it divides by numbers whose common multiple has {factor.bit_length()} bits"]
+        data = fixed(call.operands["data_in_0"])
+        bits = self._quotient(call).width(bits) - data.width
+        return too_wide(lambda data_in_0: bits + data_in_0.width, data_in_0=data)
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes."""
@@ -121,6 +124,13 @@ class Pool(Operator):
         return exact_quotient(
             fixed(call.operands["data_in_0"]), 1, self._divisors(call)[1], fraction
         )
+
+    def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
+        """The pixels of a window, which may lie outside in part."""
+        rows, columns = self.axes(call)
+        count = 1 if self.maximum else rows.kernel * columns.kernel
+        divisors, _ = self._divisors(call)
+        return [({"data_in_0": count}, divisor) for divisor in sorted(set(divisors.tolist()))]
 
     def operations(self, call: Call) -> int:
         """One for each pixel of each window."""

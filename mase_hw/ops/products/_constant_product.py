@@ -46,11 +46,10 @@ def matrix_refusals(call: Call) -> list[str]:
             "with torch.matmul, which has hardware for two streams"
         ]
     shape = call.operands[constant].shape
-    matrices = prod(shape[:-2])
-    if matrices > 1 and _heads(call) is None:
+    if prod(shape[:-2]) > 1 and _heads(call) is None:
         return [
-            f"its constant holds {matrices} matrices, and a linear layer has one: write a product "
-            "for each and stack the results"
+            f"its constant of shape {list(shape)} has a matrix for each inference, or adds "
+            "dimensions to them: write a product for each matrix and stack the results"
         ]
     other = call.operands[_other(constant)].shape
     if len(shape) > max(2, len(other)):
@@ -70,9 +69,9 @@ def matrix_product(call: Call, operands: Mapping[str, Any], bias: Any = None) ->
     (rank,) = (len(spec.shape) for key, spec in streams.items() if key != name and key in _PAIR)
     constant, data = operands[name], operands[_other(name)]
     shape = call.operands[name].shape
-    axis = _heads(call)
-    if axis is not None:
-        return _stacked(constant, data, shape, axis, left=name == "data_in_0")
+    heads = _heads(call)
+    if heads:
+        return stacked(constant, data, shape, heads, left=name == "data_in_0")
     is_vector = len(shape) == 1
     if is_vector:
         constant = _aten.reshape.default(constant, [1, shape[0]])
@@ -96,41 +95,45 @@ def _other(name: str) -> str:
     return "data_in_1" if name == "data_in_0" else "data_in_0"
 
 
-def _heads(call: Call) -> int | None:
-    """Return the dimension of the stream along which its matrices meet one of the constant each.
+# A dimension of a constant that counts matrices, that of the stream which meets it, and its size
+# there: 1 where the stream has one matrix for all.
+Heads = Sequence[tuple[int, int, int]]
 
-    None where the constant has one matrix, or several dimensions of them.
-    """
+
+def _heads(call: Call) -> Heads | None:
+    """Return the dimensions along which a constant has several matrices; None for the batch."""
     name = _constant(call)
     assert name is not None
     shape, data = call.operands[name].shape, call.operands[_other(name)].shape
+    behind = len(data) - len(shape)
     found = [place for place in range(len(shape) - 2) if shape[place] > 1]
-    if len(found) != 1 or len(shape) > len(data):
+    if any(place + behind <= 0 for place in found):
         return None
-    axis = found[0] + len(data) - len(shape)
-    return axis if axis > 0 and data[axis] == shape[found[0]] else None
+    return [(place, place + behind, data[place + behind]) for place in found]
 
 
-def _stacked(constant: Any, data: Any, shape: Sequence[int], axis: int, *, left: bool) -> Any:
+def stacked(constant: Any, data: Any, shape: Sequence[int], heads: Heads, *, left: bool) -> Any:
     """Return a linear layer for each matrix of a constant, and their results side by side.
 
     Args:
         constant: what stands for the constant.
         data: what stands for the stream.
         shape: of the constant.
-        axis: dimension of the stream along which its matrices lie.
+        heads: the dimensions along which it has several matrices.
         left: whether the constant is the left factor.
     """
+    if not heads:
+        weight = _aten.reshape.default(constant, list(shape[-2:]))
+        if not left:
+            return _aten.linear.default(data, _aten.t.default(weight))
+        turned = _aten.linear.default(_aten.transpose.int(data, -2, -1), weight)
+        return _aten.transpose.int(turned, -2, -1)
+    (place, axis, size), *rest = heads
     parts = []
-    matrices = _aten.reshape.default(constant, [-1, *shape[-2:]])
-    for number in range(prod(shape[:-2])):
-        weight = _aten.select.int(matrices, 0, number)
-        part = _aten.slice.Tensor(data, axis, number, number + 1)
-        if left:
-            part = _aten.linear.default(_aten.transpose.int(part, -2, -1), weight)
-            parts.append(_aten.transpose.int(part, -2, -1))
-        else:
-            parts.append(_aten.linear.default(part, _aten.t.default(weight)))
+    for number in range(shape[place]):
+        matrix = _aten.slice.Tensor(constant, place, number, number + 1)
+        part = data if size == 1 else _aten.slice.Tensor(data, axis, number, number + 1)
+        parts.append(stacked(matrix, part, shape, rest, left=left))
     return _aten.cat.default(parts, axis)
 
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.fixed_point import MAX_BITS, fixed
+from mase_hw.arithmetic.fixed_point import MAX_BITS, fixed, too_wide
 from mase_hw.arithmetic.sums import Bounds, exact_dtype, narrowest, width_for
 from mase_hw.cells import Cell
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.formats import Encoding
+from mase_hw.formats.fixed import Fixed
 from mase_hw.ops.products._product import Feed, Product
 
 # Weights that are cast to the dtype of their sums at a time.
@@ -23,9 +24,16 @@ class FixedProduct(Product):
 
     def problems(self) -> list[str]:
         """Refuse sums beyond 62 bits."""
-        if self._widest_sum() > MAX_BITS:
-            return ["sums may exceed 62 bits; use narrower operands or a shorter bias fraction"]
-        return []
+        formats = {name: fixed(spec) for name, spec in self.call.operands.items()}
+        terms = self.matrix(self.call.constants["weight"]).shape[1]
+        if _sum_bits(terms.bit_length(), 0, **formats) <= MAX_BITS:
+            # Whatever the weights are.
+            return []
+        products, start = self._parts()
+        used = sum(formats[name].width for name in ("data_in_0", "weight"))
+        more = width_for(products) - used
+        less = start.bit_length() + 1 - formats["bias"].width if "bias" in formats else 0
+        return too_wide(lambda **given: _sum_bits(more, less, **given), **formats)
 
     def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
         """Return a matrix product in the narrowest dtype that is exact."""
@@ -109,15 +117,29 @@ class FixedProduct(Product):
             aligned,
         )
 
-    def _widest_sum(self) -> int:
-        """Return the bits that sums take whatever the weights are."""
-        operands = self.call.operands
-        data, weight = fixed(operands["data_in_0"]), fixed(operands["weight"])
-        terms = self.matrix(self.call.constants["weight"]).shape[1]
-        width = data.width + weight.width + terms.bit_length()
-        if "bias" not in operands:
-            return width
-        bias = fixed(operands["bias"])
-        fraction = data.frac_width + weight.frac_width
-        width += max(0, bias.frac_width - fraction)
-        return max(width, bias.width + max(0, fraction - bias.frac_width)) + 1
+    def _parts(self) -> tuple[Bounds, int]:
+        """Return bounds of the products' sums, and the largest bias code without its sign."""
+        data = fixed(self.call.operands["data_in_0"])
+        weight = self.matrix(self.call.constant_codes("weight"))
+        products = Bounds.of_products(weight, data.minimum_code, data.maximum_code)
+        given = "bias" in self.call.operands
+        return products, int(self.call.constant_codes("bias").abs().max()) if given else 0
+
+
+def _sum_bits(
+    more: int, less: int, data_in_0: Fixed, weight: Fixed, bias: Fixed | None = None
+) -> int:
+    """Return the bits of sums of products and a bias.
+
+    Args:
+        more: bits that the products' sums take beyond those of a factor of each kind.
+        less: bits that the largest bias takes beyond those of its format.
+        data_in_0: format of the one factor.
+        weight: format of the other one.
+        bias: format of the bias.
+    """
+    products = data_in_0.width + weight.width + more
+    if bias is None:
+        return products
+    finer = bias.frac_width - data_in_0.frac_width - weight.frac_width
+    return 1 + max(products + max(0, finer), bias.width + less + max(0, -finer))

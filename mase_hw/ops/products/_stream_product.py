@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.arithmetic.carriers import fixed_of
-from mase_hw.arithmetic.fixed_point import MAX_BITS, fixed
+from mase_hw.arithmetic.fixed_point import fixed, too_wide
 from mase_hw.arithmetic.sums import Bounds, exact_dtype, width_for
 from mase_hw.cells import Netlist, NetlistBuilder, Wire
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
@@ -55,9 +55,8 @@ class StreamProduct:
                 f"its first operand, of shape {list(data.shape)}, is repeated along a leading "
                 f"dimension to {list(self.call.result.shape)}: expand it before"
             ]
-        if width_for(self._bounds) > MAX_BITS:
-            return ["sums may exceed 62 bits; use narrower operands"]
-        return []
+        formats = {name: fixed(spec) for name, spec in self.call.operands.items()}
+        return too_wide(lambda **given: width_for(self._sums(*given.values())), **formats)
 
     @property
     def _specs(self) -> tuple[TensorSpec, TensorSpec]:
@@ -76,7 +75,10 @@ class StreamProduct:
 
     @cached_property
     def _bounds(self) -> Bounds:
-        first, second = (fixed(spec) for spec in self._specs)
+        return self._sums(*map(fixed, self._specs))
+
+    def _sums(self, first: Fixed, second: Fixed) -> Bounds:
+        """Return bounds of the sums of codes in two formats."""
         ends = [
             left * right
             for left in (first.minimum_code, first.maximum_code)

@@ -1,17 +1,19 @@
-"""Einstein's sum over a stream and a constant, or two streams (torch.einsum).
+"""Einstein's sum over streams and constants (torch.einsum).
 
-With a constant it is a linear layer: indices of the constant are either summed with the stream's or
-new ones of the result; the stream's summed indices become the features of the layer, the new ones
-its results. Indices that stream and constant share and the result keeps would take a matrix for
-each of their values.
+An operand is a diagonal first where it repeats an index, and a sum where an index is its own alone.
+Then operands are multiplied two at a time, from the left.
 
-Two streams are multiplied as matrices: indices that all three have count matrices, those that the
-result has of one stream are rows or columns, and those that it does not have are summed.
+- A constant makes a linear layer: what it shares with the stream and is summed are the features of
+  the layer, its own indices the results. An index that both have and the result keeps counts
+  matrices, of experts, heads or capsules, each a layer of its own.
+- Two streams are multiplied as matrices: indices that all have count matrices, those of one stream
+  are rows or columns.
+- Where nothing is summed it is an element-wise product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from string import ascii_letters
@@ -20,34 +22,48 @@ from typing import Any, ClassVar
 import torch
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
-from mase_hw.ops.products._constant_product import ConstantProduct
+from mase_hw.ops.products._constant_product import ConstantProduct, stacked
 
 _aten = torch.ops.aten
-_FIX = "write it with torch.matmul and a constant matrix"
 
 
 @dataclass(frozen=True)
-class _Sum:
-    """Indices of the stream, of the constant, and of the result, one letter each."""
+class _Part:
+    """An operand, or a product of some.
 
-    data: str
-    weight: str
-    result: str
+    Attributes:
+        value: what stands for it.
+        term: its indices, one letter each.
+        constant: whether it is.
+    """
 
-    @property
-    def kept(self) -> str:
-        """Indices of the stream that stay."""
-        return "".join(index for index in self.data if index not in self.weight)
+    value: Any
+    term: str
+    constant: bool
 
-    @property
-    def summed(self) -> str:
-        """Indices that are summed, in the stream's order."""
-        return "".join(index for index in self.data if index in self.weight)
+    def ordered(self, wanted: str) -> _Part:
+        """Return it with its indices in another order."""
+        if self.term == wanted:
+            return self
+        order = [self.term.index(index) for index in wanted]
+        return _Part(_aten.permute.default(self.value, order), wanted, self.constant)
 
-    @property
-    def new(self) -> str:
-        """Indices that the constant brings, in the result's order."""
-        return "".join(index for index in self.result if index in self.weight)
+    def shaped(self, *sizes: int) -> Any:
+        """Return its value in another shape."""
+        return _aten.reshape.default(self.value, list(sizes))
+
+    def alone(self, kept: set[str]) -> _Part:
+        """Return it without indices that it repeats, and summed over those that are not kept."""
+        value, term = self.value, self.term
+        for index in [item for item in term if term.count(item) > 1]:
+            while term.count(index) > 1:
+                first, second = term.index(index), term.rindex(index)
+                value = _aten.diagonal.default(value, 0, first, second)
+                term = term[:first] + term[first + 1 : second] + term[second + 1 :] + index
+        dims = [place for place, index in enumerate(term) if index not in kept]
+        if dims:
+            value = _aten.sum.dim_IntList(value, dims)
+        return _Part(value, "".join(item for item in term if item in kept), self.constant)
 
 
 class Einsum(ConstantProduct):
@@ -57,60 +73,37 @@ class Einsum(ConstantProduct):
     targets: ClassVar[tuple[str, ...]] = ("aten.einsum.default",)
 
     def refusals(self, call: Call) -> list[str]:
-        """Return why there is no linear layer."""
-        equation = call.attributes["equation"]
-        if len(call.operands) == 1:
-            data, result = _terms(call)[0], _terms(call)[-1]
-            if len(set(data)) == len(data) == len(result):
-                return []
-            return [f"{equation!r} takes a diagonal or a sum; write it with torch.sum"]
-        if len(call.operands) != 2:
-            return [f"{equation!r} takes {len(call.operands)} operands; multiply two at a time"]
-        if not call.constants:
-            return _stream_refusals(call)
-        found = _sum(call)
-        if any(len(set(term)) < len(term) for term in (found.data, found.weight)):
-            return [f"{equation!r} takes a diagonal; {_FIX}"]
-        shared = [index for index in found.summed if index in found.result]
-        if shared:
+        """Return why there is no product of matrices."""
+        *given, result = _terms(call)
+        streams = [
+            term for name, term in zip(call.operands, given, strict=True) if name in call.streams
+        ]
+        if len(streams) > 1 and (not result or {term[:1] for term in streams} != {result[0]}):
+            equation = call.attributes["equation"]
             return [
-                f"{equation!r} has a matrix for each value of {shared[0]!r}: write a product for "
-                "each and stack the results"
+                f"{equation!r} does not keep the batch first in operands and result; permute them"
             ]
-        alone = set(found.data + found.weight) - set(found.result) - set(found.summed)
-        if alone:
-            return [f"{equation!r} sums {sorted(alone)[0]!r} of one operand alone; sum it before"]
-        if not found.summed:
-            return [f"{equation!r} is an outer product; write it as an element-wise product"]
         return []
 
     def layer(self, call: Call, operands: Mapping[str, Any]) -> Any:
-        """Return the linear layer between what brings the indices into order; or that alone."""
-        if len(call.operands) == 1:
-            return _permuted(operands["data_in_0"], *_terms(call))
-        if not call.constants:
-            return _matrices(call, operands)
-        found = _sum(call)
-        name = next(iter(call.constants))
-        (stream,) = (key for key in call.operands if key != name)
-        sizes = dict(zip(found.data, call.operands[stream].shape, strict=True))
-        sizes |= dict(zip(found.weight, call.operands[name].shape, strict=True))
-        features = prod(sizes[index] for index in found.summed)
-        results = prod(sizes[index] for index in found.new)
-        data = _permuted(operands[stream], found.data, found.kept + found.summed)
-        if len(found.summed) > 1:
-            data = _aten.flatten.using_ints(data, len(found.kept), -1)
-        weight = _permuted(operands[name], found.weight, found.new + found.summed)
-        weight = _aten.reshape.default(weight, [results, features])
-        made = _aten.linear.default(data, weight)
-        if not found.new:
-            made = _aten.squeeze.dim(made, -1)
-        elif len(found.new) > 1:
-            made = _aten.unflatten.int(made, -1, [sizes[index] for index in found.new])
-        return _permuted(made, found.kept + found.new, found.result)
+        """Return the product of two operands at a time, its indices in order."""
+        *given, result = _terms(call)
+        sizes: dict[str, int] = {}
+        parts = []
+        for name, term in zip(call.operands, given, strict=True):
+            sizes |= dict(zip(term, call.operands[name].shape, strict=True))
+            parts.append(_Part(operands[name], term, name in call.constants))
+        for place, part in enumerate(parts):
+            others = [item.term for item in parts if item is not part]
+            parts[place] = part.alone(set(result).union(*others))
+        made, *rest = parts
+        for place, part in enumerate(rest):
+            kept = set(result).union(*(item.term for item in rest[place + 1 :]))
+            made = _product(made, part, kept, sizes)
+        return made.ordered(result).value
 
     def examples(self) -> list[Example]:
-        """Two indices summed, and two that are new; two streams."""
+        """Two indices summed, two that are new; streams; a matrix for each; three operands."""
         narrow, wide = example_values(3, 4, 5, seed=1), example_values(4, 2, 3, seed=1)
         return [
             (
@@ -129,55 +122,108 @@ class Einsum(ConstantProduct):
                 Apply(lambda x, y: torch.einsum("bi,bji->bj", x, y)),
                 (example_values(2, 4), example_values(2, 3, 4, seed=1)),
             ),
+            (
+                Apply(
+                    lambda x, w: torch.einsum("btd,tde->bte", x, w), example_values(3, 4, 2, seed=1)
+                ),
+                (example_values(2, 3, 4),),
+            ),
+            (
+                Apply(
+                    lambda x, w: torch.einsum("bi,bj,ij->bij", x, x, w),
+                    example_values(3, 3, seed=1),
+                ),
+                (example_values(2, 3),),
+            ),
+            (Apply(lambda x, y: torch.einsum("bii,bij->b", x, y)), (example_values(2, 3, 3),) * 2),
         ]
 
 
-def _stream_refusals(call: Call) -> list[str]:
-    """Return why two streams are no product of matrices."""
-    equation = call.attributes["equation"]
-    first, second, result = _terms(call)
-    if any(len(set(term)) < len(term) for term in (first, second, result)):
-        return [f"{equation!r} takes a diagonal; {_FIX}"]
-    if not (first[:1] == second[:1] == result[:1]) or not result:
-        return [f"{equation!r} does not keep the batch first in operands and result; permute them"]
-    alone = (set(first) ^ set(second)) - set(result)
-    if alone:
-        return [f"{equation!r} sums {sorted(alone)[0]!r} of one operand alone; sum it before"]
-    return []
+def _product(left: _Part, right: _Part, kept: set[str], sizes: Mapping[str, int]) -> _Part:
+    """Return the product of two parts, summed over the indices that are not kept."""
+    constant = left.constant and right.constant
+    shared = [index for index in left.term if index in right.term]
+    summed = [index for index in shared if index not in kept]
+    if constant:
+        term = "".join(index for index in dict.fromkeys(left.term + right.term) if index in kept)
+        equation = f"{left.term},{right.term}->{term}"
+        return _Part(_aten.einsum.default(equation, [left.value, right.value]), term, True)
+    if not summed:
+        return _elementwise(left, right)
+    if left.constant:
+        left, right = right, left
+    counted = [index for index in left.term if index in shared and index not in summed]
+    if right.constant and not counted:
+        return _linear(left, right, "".join(summed), sizes)
+    return _matrices(left, right, counted, summed, sizes)
 
 
-def _matrices(call: Call, operands: Mapping[str, Any]) -> Any:
-    """Return a product of matrices between what brings indices into order."""
-    first, second, result = _terms(call)
-    names = list(call.operands)
-    sizes: dict[str, int] = {}
-    for name, term in zip(names, (first, second), strict=True):
-        sizes |= dict(zip(term, call.operands[name].shape, strict=True))
-    shared = [index for index in first if index in second]
-    batch = [index for index in shared if index in result]
-    summed = [index for index in shared if index not in result]
-    rows = [index for index in first if index not in second]
-    columns = [index for index in second if index not in first]
-
-    def matrices(name: str, term: str, left: list[str], right: list[str]) -> Any:
-        made = _permuted(operands[name], term, "".join([*batch, *left, *right]))
-        shape = [prod(sizes[index] for index in group) for group in (batch[1:], left, right)]
-        return _aten.reshape.default(made, [-1, *(shape if len(batch) > 1 else shape[1:])])
-
-    left = matrices(names[0], first, rows, summed)
-    right = matrices(names[1], second, summed, columns)
-    made = _aten.matmul.default(left, right)
-    order = [*batch, *rows, *columns]
-    made = _aten.reshape.default(made, [-1, *(sizes[index] for index in order[1:])])
-    return _permuted(made, "".join(order), result)
+def _elementwise(left: _Part, right: _Part) -> _Part:
+    """Return a product in which each part is repeated along the indices of the other alone."""
+    term = "".join(dict.fromkeys(left.term + right.term))
+    if left.constant or not right.term.startswith(term[:1]):
+        term = "".join(dict.fromkeys(right.term + left.term)) if left.constant else term
+    values = []
+    for part in (left, right):
+        value = part.ordered("".join(index for index in term if index in part.term)).value
+        for place, index in enumerate(term):
+            if index not in part.term:
+                value = _aten.unsqueeze.default(value, place)
+        values.append(value)
+    return _Part(_aten.mul.Tensor(*values), term, False)
 
 
-def _sum(call: Call) -> _Sum:
-    """Return the indices of a sum over a stream and a constant."""
-    first, second, result = _terms(call)
-    if next(iter(call.operands)) in call.constants:
-        first, second = second, first
-    return _Sum(first, second, result)
+def _linear(data: _Part, weight: _Part, summed: str, sizes: Mapping[str, int]) -> _Part:
+    """Return a linear layer."""
+    kept = "".join(index for index in data.term if index not in summed)
+    new = "".join(index for index in weight.term if index not in summed)
+    value = data.ordered(kept + summed).value
+    if len(summed) > 1:
+        value = _aten.flatten.using_ints(value, len(kept), -1)
+    matrix = weight.ordered(new + summed).shaped(_size(new, sizes), _size(summed, sizes))
+    made = _aten.linear.default(value, matrix)
+    if not new:
+        made = _aten.squeeze.dim(made, -1)
+    elif len(new) > 1:
+        made = _aten.unflatten.int(made, -1, [sizes[index] for index in new])
+    return _Part(made, kept + new, False)
+
+
+def _matrices(
+    left: _Part,
+    right: _Part,
+    counted: Sequence[str],
+    summed: Sequence[str],
+    sizes: Mapping[str, int],
+) -> _Part:
+    """Return products of matrices, one for each inference and each value of counted indices."""
+    first = "" if right.constant else left.term[0]
+    batch = left.term[0]
+    counted = [index for index in counted if index != batch]
+    rows = [index for index in left.term if index not in (*counted, *summed, batch)]
+    columns = [index for index in right.term if index not in (*counted, *summed, first)]
+    shape = [_size(counted, sizes)] if counted else []
+    orders = [[*counted, *rows, *summed], [*counted, *summed, *columns]]
+    rest = [
+        [_size(rows, sizes), _size(summed, sizes)],
+        [_size(summed, sizes), _size(columns, sizes)],
+    ]
+    data = left.ordered("".join([batch, *orders[0]])).shaped(-1, *shape, *rest[0])
+    other = right.ordered("".join([first, *orders[1]])).shaped(
+        *([-1] if first else []), *shape, *rest[1]
+    )
+    if right.constant:
+        constant = [*shape, *rest[1]]
+        made = stacked(other, data, constant, [(0, 1, shape[0])], left=False)
+    else:
+        made = _aten.matmul.default(data, other)
+    order = [*counted, *rows, *columns]
+    made = _aten.reshape.default(made, [-1, *(sizes[index] for index in order)])
+    return _Part(made, "".join([batch, *order]), False)
+
+
+def _size(indices: Sequence[str], sizes: Mapping[str, int]) -> int:
+    return prod(sizes[index] for index in indices)
 
 
 def _terms(call: Call) -> list[str]:
@@ -200,9 +246,3 @@ def _terms(call: Call) -> list[str]:
     else:
         result = dots + "".join(sorted(i for i in set(joined) - set(dots) if joined.count(i) == 1))
     return [*listed, result]
-
-
-def _permuted(value: Any, given: str, wanted: str) -> Any:
-    if given == wanted:
-        return value
-    return _aten.permute.default(value, [given.index(index) for index in wanted])

@@ -7,12 +7,13 @@ as the round; nothing else is stored.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import ClassVar
 
 from torch import Tensor
 
-from mase_hw.arithmetic.fixed_point import fixed
+from mase_hw.arithmetic.fixed_point import fixed, too_wide
 from mase_hw.arithmetic.quotient import Quotient, exact_quotient
 from mase_hw.cells import Netlist
 from mase_hw.cells.reduce import Reduce
@@ -89,9 +90,11 @@ class Accumulation(Reduction):
     def problems(self, call: Call) -> list[str]:
         """Also refuse sums beyond 62 bits."""
         found = super().problems(call)
-        if not found and self._quotient(call).width(self._sum_width(call)) > 62:
-            found.append("sums may exceed 62 bits; use narrower operands")
-        return found
+        if found:
+            return found
+        data = fixed(call.operands["data_in_0"])
+        bits = self._quotient(call).width(self._sum_width(call)) - data.width
+        return too_wide(lambda data_in_0: bits + data_in_0.width, data_in_0=data)
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes."""
@@ -105,7 +108,6 @@ class Accumulation(Reduction):
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell."""
         data, run, sums = call.operands["data_in_0"], self.run(call), self._sum_width(call)
         cell = reduce_cell(data, run, sums, self._quotient(call), maximum=self.maximum)
         return Netlist.single(call.ports, cell)
@@ -115,6 +117,12 @@ class Accumulation(Reduction):
         data, divisor = fixed(call.operands["data_in_0"]), self.divisor(call)
         terms = 1 << (self._sum_width(call) - data.width - (not data.signed))
         return exact_quotient(data, max(1, terms // divisor), divisor, fraction)
+
+    def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
+        """The elements along the reduced dimensions."""
+        shape = call.operands["data_in_0"].shape
+        count = 1 if self.maximum else prod(shape[dim] for dim in self.dims(call))
+        return [({"data_in_0": count}, self.divisor(call))]
 
     def _quotient(self, call: Call) -> Quotient:
         fraction = fixed(call.operands["data_in_0"]).frac_width

@@ -114,11 +114,11 @@ class LogSum(Reduction):
         return operator, _part(call, operator, result.with_format(self._sums(call)), result)
 
     def examples(self) -> list[Example]:
-        """Over the last dimension, and over another one."""
-        x, found = -example_values(3, 5, 7).abs(), torch.ops.mase.log_sum
+        """Over the last dimension, and over another one; the largest number is zero."""
+        x, found = example_values(3, 5, 7), torch.ops.mase.log_sum
         return [
-            (Apply(lambda x: found(x, [-1])), (x,)),
-            (Apply(lambda x: found(x, [1], True)), (x,)),
+            (Apply(lambda x: found(x - x.amax(-1, keepdim=True), [-1])), (x,)),
+            (Apply(lambda x: found(x - x.amax(1, keepdim=True), [1], True)), (x,)),
         ]
 
 

@@ -114,7 +114,7 @@ def batches_of(data: Any) -> Iterable[Any]:
 
 
 def batch_inputs(mg: MaseGraph, batch: Any) -> list[Tensor]:
-    """Return the graph's inputs out of one batch of data, in order.
+    """Return the graph's inputs out of one batch of data, in order, with the batch first.
 
     Raises:
         ConfigError: when the batch holds fewer tensors than the graph has inputs.
@@ -129,22 +129,26 @@ def batch_inputs(mg: MaseGraph, batch: Any) -> list[Tensor]:
             raise ConfigError(
                 f"a batch of data does not hold the inputs of {mg.name}: {', '.join(names)}"
             )
-    found = tensors[: len(names)]
-    for name, given, captured in zip(names, found, mg.example_inputs, strict=False):
-        _check_input(mg, name, given, captured)
-    return found
+    for number, given in enumerate(tensors[: len(names)]):
+        _check_input(mg, number, given)
+    return mg.batch_dims.inside(tensors[: len(names)])
 
 
-def _check_input(mg: MaseGraph, name: str, given: Any, captured: Tensor) -> None:
+def _check_input(mg: MaseGraph, number: int, given: Any) -> None:
     """Refuse an input of a batch that the graph was not captured for."""
+    name, captured = str(mg.inputs[number].target), mg.example_inputs[number]
     if not isinstance(given, Tensor):
         raise DataError(f"data for {name} is a {type(given).__name__}; allowed: tensors")
-    free = int(mg.batched and captured.dim() > 0)
-    if given.dim() != captured.dim() or given.shape[free:] != captured.shape[free:]:
-        sizes = ["N", *map(str, captured.shape[1:])] if free else map(str, captured.shape)
+    sizes: list[Any] = list(captured.shape)
+    if mg.batched and sizes:
+        dim = mg.batch_dims.of_input(number)
+        sizes[dim] = given.shape[dim] if dim < given.dim() else -1
+    if list(given.shape) != sizes:
+        if mg.batched and sizes:
+            sizes[dim] = "N"
         raise DataError(
             f"data for {name} has the shape {tuple(given.shape)}; {mg.name} takes "
-            f"({', '.join(sizes)})"
+            f"({', '.join(map(str, sizes))})"
         )
     real = given.is_floating_point()
     if given.dtype != captured.dtype and (real or captured.is_floating_point()):

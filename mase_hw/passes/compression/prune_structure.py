@@ -88,7 +88,7 @@ def _computes(mg: MaseGraph, expected: Any) -> bool:
     """Return whether a graph runs, and gives these outputs up to rounding."""
     try:
         with torch.no_grad():
-            return outputs_agree(mg(*mg.one_inference()), expected)
+            return outputs_agree(mg(*mg.batch_dims.outside(mg.one_inference())), expected)
     except (RuntimeError, ValueError):
         return False
 
@@ -211,7 +211,7 @@ def _without(mg: MaseGraph, channels: Channels, removed: set[int]) -> Any:
             if item.ends:
                 constant = cut.constant(nodes[item.constant.name])
                 constant.movedim(item.axis, 0)[_gone(item.channels, removed)] = 0.0
-        return cut(*cut.one_inference())
+        return cut(*cut.batch_dims.outside(cut.one_inference()))
 
 
 def _shrink(mg: MaseGraph, channels: Channels, removed: set[int]) -> None:

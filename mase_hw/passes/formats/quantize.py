@@ -23,12 +23,14 @@ from mase_hw.ops import Operator, TensorSpec, operators
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats._signs import with_sign
-from mase_hw.passes.formats._whole_numbers import input_format, whole_formats
 from mase_hw.passes.formats.cast import insert_casts_transform_pass
 from mase_hw.passes.formats.losses import part_inputs
 from mase_hw.passes.formats.shared_formats import SharedFormats, casts, keeps_format, shares_format
+from mase_hw.passes.formats.whole_numbers import input_format, whole_formats
 
 RESULT = "data_out"
+# The option of operators that can give every result the code of the exact number.
+EXACT = "exact"
 # Words for the one format of a node that shares it.
 SHARED = ("data_in", RESULT, "data_out_0")
 
@@ -70,14 +72,14 @@ def quantize_transform_pass(
     entries, whole = entries_of(mg, config), whole_formats(mg, losses)
     for node in nodes:
         if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
-            update(node, declared={})
+            update(node, declared={}, exact=False)
     for node, entry in entries.items():
         check_keys(node, entry)
         _set_operands(mg, node, entry, whole.get(node, {}))
         _check_folded(node)
     configured = {node for node, entry in entries.items() if entry.get("name") is not None}
     explicit = {
-        node: _format(mg, node, "data_out_0", (RESULT, "data_out_0"), entry)
+        node: fitted_format(mg, node, "data_out_0", (RESULT, "data_out_0"), entry)
         for node, entry in entries.items()
         if node in configured and mentions(entry, RESULT)
     }
@@ -112,6 +114,9 @@ def _check_folded(node: Node) -> None:
     """Raise where factors were folded into weights that now round to a few values."""
     weight = common(node).operands.get("weight")
     if not metadata(node).folded or weight is None or weight.format is None:
+        return
+    if metadata(node).exact and "weight" in metadata(node).declared:
+        # Its scales took the factors.
         return
     if not weight.format.takes_factors(weight.format.to_dict()):
         raise ConfigError(
@@ -184,15 +189,16 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, Any]) -> di
     """
     known = metadata(node).declared
     entry = entry_of(known)
+    if metadata(node).exact and EXACT in _options(node):
+        entry[EXACT] = 1
     for name in common(node).operands:
         if name in known or default.get("name") is None:
             continue
         call = mg.call(node)
-        fitted = _format(mg, node, name, words_for(name), default)
+        fitted = fitted_format(mg, node, name, words_for(name), default)
+        given = {other: fitted_format(mg, node, other, words_for(other), entry) for other in known}
         specs = {
-            other: spec.with_format(
-                _format(mg, node, other, words_for(other), entry) if other in known else fitted
-            )
+            other: spec.with_format(given.get(other, fitted))
             for other, spec in call.operands.items()
         }
         results = {other: spec.with_format(fitted) for other, spec in call.results.items()}
@@ -294,7 +300,7 @@ def open_format(
     if not fields and not name.startswith("data_in"):
         fields = {
             key: value
-            for key, value in _format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
+            for key, value in fitted_format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
             .to_dict()
             .items()
             if key in cls.inherited
@@ -343,9 +349,21 @@ def _after(node: Node) -> Iterable[tuple[Node, str]]:
     return consumers(node)
 
 
-def _format(
+def fitted_format(
     mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
 ) -> Format:
+    """Return the format of a tensor, what an entry leaves open fitted to what was observed of it.
+
+    Args:
+        mg: a graph with common and software metadata.
+        node: the node.
+        name: its operand or result.
+        groups: the words of the entry that mean it, see `words_for`.
+        entry: the entry.
+    """
+    known = metadata(node)
+    if known.exact and name in known.declared:
+        return known.declared[name]
     cls, fields = open_format(mg, node, name, groups, entry)
     said = said_of_sign(node, name, groups, entry)
     try:
@@ -362,7 +380,7 @@ def _format(
 def _result_format(
     mg: MaseGraph, groups: tuple[str, ...], entry: Mapping[str, Any], node: Node
 ) -> Format:
-    return _format(mg, node, "data_out_0", groups, entry)
+    return fitted_format(mg, node, "data_out_0", groups, entry)
 
 
 def said_of_sign(
@@ -416,14 +434,14 @@ def _set_operands(
     if whole:
         operands = {name: spec.with_format(whole[name]) for name, spec in known.operands.items()}
     elif shares_format(node):
-        one = _format(mg, node, "data_out_0", SHARED, entry)
+        one = fitted_format(mg, node, "data_out_0", SHARED, entry)
         operands = {name: spec.with_format(one) for name, spec in known.operands.items()}
     else:
         call = mg.call(node)
         operands = {
             name: spec.with_format(
                 call.operator.operand_format(call, name)
-                or _format(mg, node, name, words_for(name), entry)
+                or fitted_format(mg, node, name, words_for(name), entry)
             )
             if _is_value(name, spec)
             else spec

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from mase_hw.errors import EmissionError
+from mase_hw.graph.laps import is_lap, laps_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import consumers, refresh_output, stream_operands
@@ -25,7 +27,8 @@ def assign_orders_transform_pass(
 
     A graph input takes the order that the first consumer asks for which insists on one, seen
     through operators that take any. Where an operand must have another order than its producer
-    gives, a node is inserted that re-orders; consumers that need the same order share it.
+    gives, a node is inserted that re-orders; consumers that need the same order share it. Layers
+    that run on the same hardware meet in torch's own order where they offer different ones.
 
     Args:
         mg: a graph with common metadata.
@@ -34,6 +37,16 @@ def assign_orders_transform_pass(
     Returns:
         The graph, and `{"reorders": names of the inserted nodes}`.
     """
+    found, info = _assigned(mg, plain=False)
+    try:
+        laps_of(found)
+    except EmissionError:
+        return _assigned(mg, plain=True)
+    return found, info
+
+
+def _assigned(mg: MaseGraph, *, plain: bool) -> tuple[MaseGraph, dict[str, Any]]:
+    """Set the orders; in torch's own one between layers on the same hardware, where `plain`."""
     mg = mg.copy()
     inserted: list[Node] = []
     for node in list(mg.nodes):
@@ -42,6 +55,8 @@ def assign_orders_transform_pass(
         elif node.op == "call_function":
             call = _with_orders(mg.call(node), _offered(node))
             orders = call.operator.orders(call)
+            if plain and is_lap(node):
+                orders = dict.fromkeys(orders)
             for name, producer in stream_operands(node):
                 inserted += _connect(mg, node, name, producer, orders[name])
             _set_result(node, orders)

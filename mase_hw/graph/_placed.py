@@ -1,0 +1,271 @@
+"""Elements that are written, added or picked at constant places, written as where each comes from.
+
+Slice assignment, `scatter`, `index_add` and their like move elements, and add some of them. Where
+their indices are constant each element of the result is a sum of elements of the two operands: the
+operator is run on numbers that count them. A mask that is computed becomes a choice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.rebuild import get_tensor, set_tensor
+from mase_hw.ops import torch_target
+
+_aten = torch.ops.aten
+# What each takes its new elements from; None for a number.
+_MOVES: dict[Any, str] = {
+    _aten.slice_scatter.default: "src",
+    _aten.select_scatter.default: "src",
+    _aten.diagonal_scatter.default: "src",
+    _aten.scatter.src: "src",
+    _aten.scatter.value: "value",
+    _aten.scatter_add.default: "src",
+    _aten.index_add.default: "source",
+    _aten.index_copy.default: "source",
+    _aten.index_fill.int_Scalar: "value",
+    _aten.index_fill.int_Tensor: "value",
+    _aten.index_put.default: "values",
+}
+_COPIES = (_aten.copy.default, _aten.fill.Tensor, _aten.fill.Scalar)
+_ADDS = (_aten.scatter_add.default, _aten.index_add.default)
+_MOST_ELEMENTS = 1 << 12
+_ROWS = 2
+
+
+def place_elements(module: GraphModule) -> None:
+    """Rewrite, in place, what writes or adds elements of a canonical graph at constant places."""
+    for node in list(module.graph.nodes):
+        if node.target in _COPIES:
+            _copy(module, node)
+        elif node.target in _MOVES:
+            with torch.no_grad():
+                _choose(module, node) or _place(module, node)
+
+
+def _shape(node: Any) -> list[Any]:
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return list(value.shape) if isinstance(value, Tensor) else []
+
+
+def _replace(node: Node, made: Node) -> None:
+    made.meta = dict(node.meta)
+    node.replace_all_uses_with(made)
+    node.graph.erase_node(node)
+
+
+def _copy(module: GraphModule, node: Node) -> None:
+    """Take what is copied, in the shape and the dtype of what it replaces."""
+    base, made = node.args[:2]
+    call, sizes, dtype = module.graph.call_function, _shape(base), node.meta["val"].dtype
+    if not sizes:
+        return
+    known = [1 if isinstance(size, torch.SymInt) else size for size in sizes]
+    with module.graph.inserting_before(node):
+        if not isinstance(made, Node):
+            made = call(_aten.full.default, (known, made), {"dtype": dtype})
+        elif _sizes(made) != _sizes(base) or made.meta["val"].dtype != dtype:
+            if len(_shape(made)) == len(sizes) and isinstance(_shape(made)[0], torch.SymInt):
+                known[0] = -1
+            made = call(_aten.expand.default, (call(_aten.to.dtype, (made, dtype)), known))
+        else:
+            made = call(_aten.alias.default, (made,))
+    _replace(node, made)
+
+
+def _sizes(node: Any) -> list[Any]:
+    return [size.node.expr if isinstance(size, torch.SymInt) else size for size in _shape(node)]
+
+
+def _choose(module: GraphModule, node: Node) -> bool:
+    """Write an assignment of one number where a mask that is computed holds as a choice."""
+    if node.target is not _aten.index_put.default:
+        return False
+    base, indices, values, *rest = aten_arguments(node).values()
+    if len(indices) != 1 or any(rest) or _known(module, indices[0], 1) is not None:
+        return False
+    (mask,) = indices
+    value = _known(module, values, 1)
+    if mask.meta["val"].dtype is not torch.bool or value is None or value.numel() != 1:
+        return False
+    call = module.graph.call_function
+    with module.graph.inserting_before(node):
+        for _ in _shape(base)[len(_shape(mask)) :]:
+            mask = call(_aten.unsqueeze.default, (mask, -1))
+        made = call(_aten.masked_fill.Scalar, (base, mask, value.item()))
+    _replace(node, made)
+    return True
+
+
+def _place(module: GraphModule, node: Node) -> bool:
+    """Write a call as the places that its elements come from; return whether there are such."""
+    given = aten_arguments(node)
+    places = _places(module, node, given)
+    if places is None:
+        return False
+    values: Any = given[_MOVES[node.target]]
+    name = f"{node.name}_places"
+    set_tensor(module, name, places)
+    call = module.graph.call_function
+    with module.graph.inserting_before(node):
+        if not isinstance(values, Node):
+            number = torch.tensor([values], dtype=node.meta["val"].dtype)
+            values = _constant(module, f"{node.name}_value", number)
+        elif values.target is _rows_like():
+            values = values.args[0]
+        base: Any = given["self"]
+        values = _alike(module, values, _shape(base), given.get("dim"))
+        read = _constant(module, name, places)
+        base = base.args[0] if base.target is _rows_like() else base
+        made = call(torch_target("mase.placed.default"), (base, values, read))
+    _replace(node, made)
+    return True
+
+
+def _alike(module: GraphModule, values: Node, base: list[Any], dim: Any) -> Node:
+    """Return new elements in as many dimensions as the tensor has that they are written to."""
+    call, sizes = module.graph.call_function, _shape(values)
+    if len(sizes) == len(base):
+        return values
+    if _is_row(values) and len(sizes) == len(base) - 1 and dim is not None:
+        return call(_aten.unsqueeze.default, (values, dim))
+    rows, ones = (-1 if _is_row(values) else 1), [1] * (len(base) - 2)
+    flat = torch.Size(sizes[1:] if _is_row(values) else sizes).numel()
+    return call(_aten.reshape.default, (values, [rows, flat, *ones]))
+
+
+def _is_row(node: Any) -> bool:
+    """Return whether a tensor has a row for each inference."""
+    return isinstance(next(iter(_shape(node)), None), torch.SymInt)
+
+
+def _rows_like() -> Any:
+    return torch_target("mase.rows_like.default")
+
+
+def _constant(module: GraphModule, name: str, value: Tensor) -> Node:
+    set_tensor(module, name, value)
+    made = module.graph.get_attr(name)
+    made.meta["val"] = value
+    return made
+
+
+def _known(module: GraphModule, node: Any, rows: int) -> Tensor | None:
+    """Return a constant, of as many rows where it has one for each inference; None for others."""
+    if not isinstance(node, Node):
+        return None
+    if node.op == "get_attr":
+        return get_tensor(module, str(node.target))
+    if node.op != "call_function":
+        return None
+    if node.target is _rows_like():
+        once = _known(module, node.args[0], rows)
+        return None if once is None else once.repeat(rows, *[1] * (once.dim() - 1))
+    known = {item: _known(module, item, rows) for item in node.all_input_nodes}
+    if any(item is None for item in known.values()):
+        return None
+    args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
+    try:
+        found = node.target(*args, **kwargs)  # type: ignore[operator]
+    except (RuntimeError, TypeError, IndexError, ValueError):
+        return None
+    return found if isinstance(found, Tensor) else None
+
+
+def _places(module: GraphModule, node: Node, given: dict[str, Any]) -> Tensor | None:
+    """Return, for each element of one inference's result, the places that are summed.
+
+    Elements of the first operand count from 0, those of the second go on, and the one behind them
+    is zero. None where that depends on the inference, or on what is computed.
+    """
+    base, source = given["self"], given[_MOVES[node.target]]
+    if not _is_row(base) or (node.target is _aten.index_put.default and given["accumulate"]):
+        return None
+    found = []
+    for rows in (1, _ROWS):
+        sizes = [
+            [rows if isinstance(size, torch.SymInt) else size for size in _shape(item)]
+            for item in (base, source)
+        ]
+        known = {
+            item: _known(module, item, rows)
+            for item in node.all_input_nodes
+            if item not in (base, source)
+        }
+        if any(value is None for value in known.values()):
+            return None
+        run = _Run(node, given, known, sizes, [_is_row(base), _is_row(source)])
+        try:
+            found.append(run.sums() if node.target in _ADDS else run.moves())
+        except (RuntimeError, TypeError, IndexError, ValueError):
+            return None
+    once, several = found
+    if once is None or several is None or not all(torch.equal(row, once[0]) for row in several):
+        return None
+    return once[0]
+
+
+class _Run:
+    """A call on numbers that count elements."""
+
+    def __init__(
+        self,
+        node: Node,
+        given: dict[str, Any],
+        known: dict[Node, Tensor | None],
+        sizes: list[list[int]],
+        follow: list[bool],
+    ) -> None:
+        self.node, self.given, self.known = node, given, known
+        self.sizes, self.follow = sizes, follow
+        self.count = [
+            torch.Size(shape[1:] if follows else shape).numel()
+            for shape, follows in zip(sizes, follow, strict=True)
+        ]
+
+    def __call__(self, base: Tensor, source: Any) -> Tensor:
+        """Run it."""
+        name = _MOVES[self.node.target]
+        given = {**self.given, "self": base, name: source}
+        known = dict(map_arg(given, lambda item: self.known[item]))
+        schema: Any = getattr(self.node.target, "_schema")  # noqa: B009
+        named = {item.name: known.pop(item.name) for item in schema.arguments if item.kwarg_only}
+        target: Any = self.node.target
+        found: Tensor = target(*known.values(), **named)
+        return found
+
+    def _rows(self, operand: int, row: Tensor) -> Tensor:
+        """Return the elements of one row as those of an operand, alike in all rows."""
+        sizes = self.sizes[operand]
+        if not self.follow[operand]:
+            return row.reshape(sizes)
+        return row.reshape(1, *sizes[1:]).expand(sizes).contiguous()
+
+    def moves(self) -> Tensor | None:
+        """Return where each element comes from: `[rows, ..., 1]`."""
+        base, source = self.count
+        numbers: Any = base
+        if isinstance(self.given[_MOVES[self.node.target]], Node):
+            numbers = self._rows(1, torch.arange(base, base + source))
+        return self(self._rows(0, torch.arange(base)), numbers).unsqueeze(-1)
+
+    def sums(self) -> Tensor | None:
+        """Return which elements each is a sum of: `[rows, ..., terms]`, filled up with zero."""
+        base, source = self.count
+        if max(self.count) > _MOST_ELEMENTS:
+            return None
+        own, terms = self._rows(0, torch.arange(base)), []
+        for one in torch.eye(source, dtype=torch.int64):
+            terms.append(self(torch.zeros_like(own), self._rows(1, one)))
+        stacked = torch.stack(terms, -1)
+        if bool(((stacked != 0) & (stacked != 1)).any()):
+            return None
+        width = int(stacked.sum(-1).max())
+        chosen = torch.where(stacked == 1, torch.arange(source) + base, base + source)
+        return torch.cat([own.unsqueeze(-1), chosen.sort(-1).values[..., :width]], -1)

@@ -1,0 +1,66 @@
+"""Rows that are the same for every inference, as a stream (a constant that is expanded to a batch).
+
+What takes a constant takes it without this. Elsewhere, as for learned queries of attention, one
+element of an inference, times zero, begins each copy: `y = 0 x_0 + c`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._composite import Composite
+
+_aten = torch.ops.aten
+
+
+class RowsLike(Composite):
+    """A constant for each row of a stream."""
+
+    name: ClassVar[str] = "rows_like"
+    targets: ClassVar[tuple[str, ...]] = ("mase.rows_like.default",)
+    operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "like": "data_in_1"}
+
+    def problems(self, call: Call) -> list[str]:
+        """Refuse what is computed."""
+        if list(call.constants) != ["data_in_0"]:
+            return ["what it repeats for every row is computed; only constants are repeated"]
+        return super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+        """Return a sum with zeros."""
+        if list(call.constants) != ["data_in_0"]:
+            return None
+        shape = call.operands["data_in_0"].shape
+        flat = _aten.reshape.default(
+            operands["data_in_1"], [-1, call.operands["data_in_1"].elements]
+        )
+        zero = _aten.mul.Tensor(_aten.slice.Tensor(flat, 1, 0, 1), 0)
+        zero = _aten.reshape.default(zero, [-1, *[1] * len(shape)])
+        made = _aten.add.Tensor(zero, _aten.unsqueeze.default(operands["data_in_0"], 0))
+        if call.result.dtype == "bool":
+            made = _aten.ne.Scalar(made, 0)
+        return [_aten.reshape.default(made, [-1, *shape[1:]])]
+
+    def examples(self) -> list[Example]:
+        """Queries of attention; matrices of all inferences together."""
+        attention = torch.nn.functional.scaled_dot_product_attention
+        return [
+            (
+                Apply(
+                    lambda x, c: attention(c.expand(x.shape[0], -1, -1), x, x),
+                    example_values(1, 2, 3),
+                ),
+                (example_values(2, 4, 3),),
+            ),
+            (
+                Apply(
+                    lambda x, c: torch.baddbmm(c, x, c.expand(x.shape[0], -1, -1)),
+                    example_values(1, 3, 3),
+                ),
+                (example_values(2, 3, 3),),
+            ),
+        ]

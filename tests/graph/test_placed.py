@@ -1,0 +1,105 @@
+"""Elements that are written, added or picked at constant places, and constants of every row."""
+
+import pytest
+import torch
+from torch import nn
+
+import mase_hw
+from mase_hw.emit.preflight import preflight
+
+TWO, FOUR = torch.tensor([0, 2]), torch.tensor([0, 2, 2, 0])
+attention = nn.functional.scaled_dot_product_attention
+
+
+def rows(x, index):
+    return index.expand(x.shape[0], -1)
+
+
+def written(write):
+    """Return a function that writes to a copy of its operand."""
+
+    def function(x, w):
+        y = x.clone()
+        write(y, x, w)
+        return y
+
+    return function
+
+
+def assign(y, at, value):
+    y[at] = value
+
+
+ALL = slice(None)
+CASES = {
+    "mask": (written(lambda y, x, w: assign(y, y < 0, 0)), (4,)),
+    "mask of rows": (written(lambda y, x, w: assign(y, (y > 0).all(-1), 2)), (3, 4)),
+    "constant mask": (written(lambda y, x, w: assign(y, (ALL, FOUR > 0), 0.5)), (4,)),
+    "slice": (written(lambda y, x, w: assign(y, (ALL, slice(1, 3)), x[:, :2])), (4,)),
+    "number": (written(lambda y, x, w: assign(y, (ALL, slice(1, 3)), 0)), (4,)),
+    "steps": (written(lambda y, x, w: assign(y, (ALL, slice(0, 4, 2)), -x[:, ::2])), (4,)),
+    "two dimensions": (
+        written(lambda y, x, w: assign(y, (ALL, slice(1, 3), slice(0, 2)), x[:, :2, 1:])),
+        (4, 3),
+    ),
+    "column": (written(lambda y, x, w: assign(y, (..., 0), x.sum(-1))), (4, 3)),
+    "constant": (written(lambda y, x, w: assign(y, (ALL, 1), w[0, 0, :3])), (4, 3)),
+    "indices": (written(lambda y, x, w: assign(y, (ALL, TWO), x[:, 1:3] * 3)), (4,)),
+    "index_copy": (lambda x, w: x.index_copy(1, TWO, x[:, 1:3] * 2), (4, 2)),
+    "index_fill": (lambda x, w: x.index_fill(1, TWO, -1.0), (4,)),
+    "index_add": (lambda x, w: torch.zeros_like(x)[:, :3].index_add(1, FOUR, x), (4, 2)),
+    "index_add to x": (lambda x, w: x.index_add(1, FOUR, x.flip(1)), (4, 2)),
+    "scatter": (lambda x, w: torch.zeros(x.shape[0], 6).scatter(1, rows(x, TWO[None]), x), (4,)),
+    "scatter of a number": (lambda x, w: x.scatter(1, rows(x, TWO[None]), 7.0), (4,)),
+    "scatter_add": (lambda x, w: torch.zeros(x.shape[0], 3).scatter_add(1, rows(x, FOUR), x), (4,)),
+    "gather": (lambda x, w: x.gather(1, rows(x, TWO[None])), (4,)),
+    "ones": (lambda x, w: torch.stack([torch.ones_like(x), x], -1), (4,)),
+    "zeros": (lambda x, w: torch.cat([torch.zeros_like(x[:, :1]), x], 1), (4,)),
+    "homogeneous": (lambda x, w: torch.cat([x, torch.ones(x.shape[0], 4, 1)], -1), (4, 3)),
+    "matrix": (lambda x, w: torch.bmm(x, w[:1].expand(x.shape[0], -1, -1)), (3, 4)),
+    "matrix before": (lambda x, w: torch.bmm(w[:1].mT.expand(x.shape[0], -1, -1), x), (4, 3)),
+    "matrix and sum": (
+        lambda x, w: torch.baddbmm(torch.zeros(1), x, w[:1].expand(x.shape[0], -1, -1)),
+        (3, 4),
+    ),
+    "queries": (
+        lambda x, w: attention(w[None, :1].expand(x.shape[0], -1, -1, -1), x, x),
+        (1, 3, 5),
+    ),
+    "one row of queries": (lambda x, w: attention(w[None, :1], x, x), (1, 3, 5)),
+    "keys": (lambda x, w: attention(x, w[None, :1].expand(x.shape[0], -1, -1, -1), x), (1, 4, 5)),
+}
+
+
+class Model(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+        self.weight = nn.Parameter(torch.randn(3, 4, 5))
+
+    def forward(self, x):
+        return self.function(x, self.weight)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_batch_is_free_and_everything_has_hardware(name):
+    torch.manual_seed(0)
+    function, shape = CASES[name]
+    model = Model(function)
+    mg = mase_hw.trace(model, torch.randn(6, *shape))
+    assert mg.batched
+    x = torch.randn(7, *shape)
+    torch.testing.assert_close(mg(x), model(x))
+    assert preflight(mase_hw.quantize(mg)) == []
+
+
+def test_what_is_written_to_one_inference_of_a_batch_is_not_written_to_all():
+    def first(x, w):
+        y = x.clone()
+        y[0] = 0
+        return y
+
+    mg = mase_hw.trace(Model(first), torch.randn(6, 4))
+    assert not mg.batched
+    x = torch.randn(6, 4)
+    torch.testing.assert_close(mg(x), Model(first)(x))
