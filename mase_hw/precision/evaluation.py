@@ -78,7 +78,7 @@ class Result:
         return min(known, default=math.inf)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON."""
+        """Return the fields as values of JSON."""
         return {
             "name": self.name,
             "outputs": {name: item.to_dict() for name, item in self.outputs.items()},

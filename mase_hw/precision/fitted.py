@@ -39,7 +39,7 @@ class Fitted:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The configuration."""
+        """The configuration that `emit-verilog` takes."""
         return self.result.config
 
     @property
@@ -49,7 +49,7 @@ class Fitted:
 
     @property
     def graph(self) -> MaseGraph:
-        """The quantised graph."""
+        """The graph in the fitted formats."""
         return self.result.graph
 
 
