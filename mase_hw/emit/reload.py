@@ -16,7 +16,6 @@ from pathlib import PurePath
 import torch
 from torch.fx import Node
 
-from mase_hw._config_file import ALL
 from mase_hw._registry import nearest
 from mase_hw.cells import RomSource
 from mase_hw.cells.ram_source import RamSource
@@ -28,13 +27,16 @@ from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import PhysicalGraph, physical
 
+# Stands for every layer that can be loaded.
+EVERY = "*"
+
 
 def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:
     """Return the design of a graph, in which the constants of some layers can be loaded.
 
     Args:
         mg: a graph that went through the hardware metadata pass.
-        layers: names of nodes, or `all` for all that have weights on the chip.
+        layers: names of nodes, or `*` for all that have weights on the chip.
 
     Raises:
         EmissionError: for a layer that has none, or whose hardware follows from them.
@@ -85,7 +87,7 @@ def _chosen(mg: MaseGraph, design: Design, layers: Sequence[str]) -> tuple[Const
         raise EmissionError("layers on the hardware of one cannot be loaded; leave --reuse out")
     on_chip = [item for item in design.constants if item.file.startswith("mem/")]
     known = dict.fromkeys(item.node for item in on_chip)
-    wanted = list(known) if list(layers) == [ALL] else list(layers)
+    wanted = list(known) if list(layers) == [EVERY] else list(layers)
     for name in wanted:
         if name not in known:
             raise EmissionError(

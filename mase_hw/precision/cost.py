@@ -118,6 +118,11 @@ class CostTable:
         self._calls = {node.name: mg.call(node) for node in mg.nodes if node.op == "call_function"}
         self._known: dict[Hashable, Cost | None] = {}
 
+    def elements(self, operand: Operand) -> int:
+        """Return how many elements the constants of an operand's node have."""
+        call = self._calls.get(operand.node.name)
+        return sum(call.operands[name].elements for name in call.constants) if call else 0
+
     def of(self, node: Node, chosen: Mapping[str, Option]) -> Cost | None:
         """Return the cost of a node with some formats in place of its own; None without hardware.
 
