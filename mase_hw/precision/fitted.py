@@ -44,7 +44,7 @@ class Fitted:
 
     @property
     def rows(self) -> Sequence[Row]:
-        """Its operands."""
+        """The operands of the configuration, one a row."""
         return self.result.rows
 
     @property
