@@ -17,6 +17,7 @@ from torch import Tensor
 import mase_hw
 from mase_hw.emit.flow import lowered, quantize
 from mase_hw.errors import MaseError
+from mase_hw.exporters import compare
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.hardware.estimate import estimate
@@ -122,7 +123,7 @@ def network(
 def runtime(name: str, file: Path, graph: MaseGraph, count: int, spread: float) -> Iterator[Row]:
     """Yield how many codes of all layers differ from ONNX Runtime's, and by how many steps."""
     x = torch.randn(count, *graph.example_inputs[0].shape[1:]) * spread
-    layers = mase_hw.compare(file, graph, x).layers
+    layers = compare(file, graph, x).layers
     off, size = sum(item.differing for item in layers), sum(item.elements for item in layers)
     largest = max(item.largest for item in layers)
     last = 100 * layers[-1].differing / layers[-1].elements
