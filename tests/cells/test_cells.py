@@ -159,6 +159,7 @@ def test_every_cell_has_samples_or_a_reason() -> None:
         "LapExit",
         "LapReturn",
         "LayerSource",
+        "RamSource",
         "RomSource",
         "StreamFork",
     }
