@@ -47,12 +47,11 @@ class Bounds:
             start: int64 `[results]`, or None for zero.
         """
         rows = max(1, SUMMED_ELEMENTS // max(1, weight.shape[1]))
-        above, below = (
-            torch.cat(
-                [part.clamp(**bound).double().sum(dim=1) for part in torch.split(weight, rows)]
-            )
-            for bound in ({"min": 0}, {"max": 0})
-        )
+        sums = [
+            (part.clamp(min=0).sum(dim=1), part.clamp(max=0).sum(dim=1))
+            for part in map(Tensor.double, torch.split(weight, rows))
+        ]
+        above, below = (torch.cat(part) for part in zip(*sums, strict=True))
         return cls._outward(above * low + below * high, above * high + below * low, start)
 
     @classmethod
