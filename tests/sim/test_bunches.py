@@ -1,5 +1,7 @@
 """The interval of designs that share a port is found among bunches, and another one is noticed."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -45,7 +47,7 @@ def test_few_inferences_are_not_measured():
 def test_three_layers_that_share_a_port_are_as_predicted(tmp_path):
     torch.manual_seed(7)
     sizes = (12, 24, 24, 6)
-    layers = [nn.Linear(*pair) for pair in zip(sizes, sizes[1:], strict=False)]
+    layers = [nn.Linear(*pair) for pair in pairwise(sizes)]
     memory = {"default": "external", "latency_cycles": 6, "bytes_per_cycle": 4}
     project = mase_hw.emit_verilog(
         nn.Sequential(*layers),
