@@ -16,8 +16,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mase_hw.api import compress, emit_verilog, prune, quantize, route, simulate, synthesize
+    from mase_hw.api import (
+        compare,
+        compress,
+        emit_verilog,
+        prune,
+        quantize,
+        route,
+        simulate,
+        synthesize,
+    )
     from mase_hw.errors import MaseError
+    from mase_hw.exporters import export_onnx
     from mase_hw.graph import MaseGraph, trace
     from mase_hw.search import search
 
@@ -26,8 +36,10 @@ __version__ = "0.1.0"
 _VERBS = {
     "MaseError": "mase_hw.errors",
     "MaseGraph": "mase_hw.graph",
+    "compare": "mase_hw.api",
     "compress": "mase_hw.api",
     "emit_verilog": "mase_hw.api",
+    "export_onnx": "mase_hw.exporters",
     "prune": "mase_hw.api",
     "quantize": "mase_hw.api",
     "route": "mase_hw.api",
@@ -40,8 +52,10 @@ _VERBS = {
 __all__ = [
     "MaseError",
     "MaseGraph",
+    "compare",
     "compress",
     "emit_verilog",
+    "export_onnx",
     "prune",
     "quantize",
     "route",

@@ -65,7 +65,7 @@ def build_cpp(source: Path, flags: Sequence[str] = CPP_FLAGS) -> Path:
 
 
 def build_cuda(source: Path, headers: Sequence[Path], architecture: str) -> Path:
-    """Return the shared library compiled from a CUDA `source` for `architecture` (`sm_90`, say).
+    """Return the shared library compiled from a CUDA `source` for `architecture`, `sm_90` say.
 
     Raises:
         ToolError: when nvcc or the CuTe headers are missing, or nvcc fails.
@@ -76,7 +76,9 @@ def build_cuda(source: Path, headers: Sequence[Path], architecture: str) -> Path
     if include is None:
         raise ToolError("the CuTe headers were not found; pip install nvidia-cutlass")
     version = include.joinpath("cutlass", "version.h").read_bytes()
-    command = [tool, f"-arch={architecture}", *CUDA_FLAGS, f"-I{include}"]
+    code = architecture.removeprefix("sm_")
+    target = f"-gencode=arch=compute_{code},code=sm_{code}"
+    command = [tool, target, *CUDA_FLAGS, f"-I{include}"]
     return _build(source, headers, command, _output([tool, "--version"]) + version)
 
 

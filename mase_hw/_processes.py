@@ -1,4 +1,4 @@
-"""Processes of tools, which end when the one that started them is gone, however it went."""
+"""Processes of tools, which end when the process that started them ends, however it ends."""
 
 from __future__ import annotations
 

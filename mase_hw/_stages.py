@@ -1,4 +1,4 @@
-"""What goes on now: long steps name themselves, and whoever listens shows it."""
+"""Progress of long steps: a step names itself, and listeners show it."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from mase_hw.emit.flow import measured, quantize, to_hardware, with_laps
 from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.emit.warnings import check_sqnr, warnings
-from mase_hw.errors import EmissionError
+from mase_hw.errors import DataError, EmissionError
+from mase_hw.exporters.compare import Comparison as CodesComparison
+from mase_hw.exporters.compare import compare as compare_codes
 from mase_hw.graph import MaseGraph, check_finite, trace
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.graph.source import naming_units
@@ -28,12 +31,23 @@ from mase_hw.passes.configuration import says_nothing
 from mase_hw.passes.hardware.memory import Memory
 from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
 from mase_hw.sim.cocotb_engine import write_testbench
+from mase_hw.sim.compare import Comparison
+from mase_hw.sim.compare import compare as compare_folder
 from mase_hw.sim.simulate import SimulationReport
 from mase_hw.sim.simulate import simulate as simulate_folder
 
 _logger = logging.getLogger(__name__)
 
-__all__ = ["compress", "emit_verilog", "prune", "quantize", "route", "simulate", "synthesize"]
+__all__ = [
+    "compare",
+    "compress",
+    "emit_verilog",
+    "prune",
+    "quantize",
+    "route",
+    "simulate",
+    "synthesize",
+]
 
 
 def compress(
@@ -148,6 +162,29 @@ def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) 
         options: see `mase_hw.sim.simulate.simulate`.
     """
     return simulate_folder(_folder(project), inputs, **options)
+
+
+@naming_units()
+def compare(
+    model: nn.Module | str | os.PathLike[str] | None,
+    project: Project | str | Path,
+    inputs: Any = None,
+    **options: Any,
+) -> Comparison | CodesComparison:
+    """Run every layer as the float model, as the integer reference, and in simulated hardware.
+
+    Args:
+        model: the module that was captured, which is run beside the graph; None to leave it out. Of
+            the path of an ONNX file, ONNX Runtime's codes are compared with the reference instead.
+        project: what `emit_verilog` returned, or its folder.
+        inputs: real values, one tensor per model input; the example inputs when not given.
+        options: see `mase_hw.sim.compare.compare`.
+    """
+    if isinstance(model, str | os.PathLike):
+        if inputs is None:
+            raise DataError("the comparison with an ONNX file needs inputs: give some")
+        return compare_codes(model, project, inputs)
+    return compare_folder(model, _folder(project), inputs, **options)
 
 
 def synthesize(project: Project | str | Path, target: str = "xcup") -> SynthesisReport:

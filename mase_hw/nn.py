@@ -56,7 +56,7 @@ class KeyValueCache(nn.Module):
         ConfigError: for fewer than 2 tokens, or no elements.
         DataError: for a position beyond the last place: the cache is full.
 
-    Example:
+    Examples:
         >>> cache = KeyValueCache(tokens=4, heads=2, size=3)
         >>> position = torch.tensor([0])
         >>> keys, values = cache(torch.ones(1, 2, 1, 3), torch.ones(1, 2, 1, 3), position)
@@ -117,7 +117,7 @@ class DecoderStep(nn.Module):
             sliding window.
         DataError: for a position beyond the last place: the cache is full.
 
-    Example:
+    Examples:
         >>> step = DecoderStep(LlamaForCausalLM(config), tokens=32)
         >>> logits = step(torch.tensor([[5]]), torch.tensor([0]))  # [1, 1, vocabulary]
     """

@@ -46,7 +46,7 @@ class Meter:
             self._bar.update(self._bar.task_ids[0], completed=self._done)
 
     def stop(self) -> None:
-        """Remove the bar."""
+        """Remove the bar from the terminal."""
         if self._bar is not None:
             self._bar.stop()
 

@@ -49,7 +49,6 @@ class Mismatch:
     where: str = ""
 
     def __str__(self) -> str:
-        """Return one line."""
         index = ", ".join(map(str, self.index))
         wave = f", waveform {self.waveform}" if self.waveform else ""
         expected = "no beat" if self.expected is None else self.expected

@@ -56,7 +56,7 @@ class RunRequest:
 
     @property
     def cycles(self) -> int:
-        """Predicted cycles, about."""
+        """Cycles that the run is predicted to take, about."""
         summary, further = self.summary, self.inferences * self.repeats - 1
         whole = summary.latency_cycles + further * summary.interval_cycles
         return int(whole / (1 - self.stall)) + sum(self.resets)
@@ -132,7 +132,6 @@ class Violation:
     beat: int | None = None
 
     def __str__(self) -> str:
-        """Return one line."""
         beat = "" if self.beat is None else f"beat {self.beat}, "
         return f"{self.port}: {self.rule} ({beat}cycle {self.cycle})"
 

@@ -22,6 +22,10 @@ MOST_ELEMENTS = 1_000_000_000
 MAGNITUDES = 4
 
 
+# What ends the name of an input that is given as codes.
+CODES = "_codes"
+
+
 def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
     """Return int64 codes `[inferences, *shape]` for each input stream; see `read_inputs`."""
     return encode_values(streams, read_inputs(streams, inputs))
@@ -45,7 +49,8 @@ def read_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
         inputs: a tensor or array for a design of one input; a sequence in the order of the inputs;
             a mapping by stream or node name; or the path of an `.npz` (or, for one input, `.npy`)
             file. Real values: `[inferences, *shape]`, or with the inferences in place of a leading
-            dimension of 1; where the model has its batch in another dimension, as the model.
+            dimension of 1; where the model has its batch in another dimension, as the model. In a
+            mapping or `.npz` file, `NAME_codes` are codes of the format of NAME instead.
 
     Raises:
         SimulationError: when an input is missing, or its shape or dtype is not the stream's.
@@ -96,6 +101,7 @@ def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
     if isinstance(inputs, (str, Path)):
         return _by_stream(streams, _read(Path(inputs)))
     if isinstance(inputs, Mapping):
+        inputs = _with_values(streams, inputs)
         if len(names) == 1 and len(inputs) == 1:
             return {names[0]: next(iter(inputs.values()))}
         aliases = {stream.node: stream.name for stream in streams} | {name: name for name in names}
@@ -117,6 +123,30 @@ def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
             f"{count} inputs were given; the design has {len(names)}: {', '.join(names)}"
         )
     return dict(zip(names, inputs, strict=True))
+
+
+def _with_values(streams: Sequence[Stream], inputs: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return inputs with the values of what is given as codes.
+
+    Raises:
+        SimulationError: for numbers that are no codes of the stream's format.
+    """
+    found = {}
+    for key, value in inputs.items():
+        name = str(key).removesuffix(CODES)
+        named = (item for item in streams if name in (item.name, item.node))
+        stream = next(named, streams[0] if len(streams) == len(inputs) == 1 else None)
+        if name == key or stream is None:
+            found[key] = value
+            continue
+        number, codes = stream.spec.quantized, torch.as_tensor(_native(value))
+        if codes.is_floating_point() or not torch.equal(
+            number.encode(number.decode(codes.long())), codes.long()
+        ):
+            raise SimulationError(f"{key} holds what are no codes of {stream.name}, {number}")
+        dtype = getattr(torch, stream.spec.dtype.removeprefix("torch."))
+        found[stream.name] = number.decode(codes.long()).to(dtype)
+    return found
 
 
 def _read(path: Path) -> Any:

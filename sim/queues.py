@@ -1,4 +1,4 @@
-"""How full the queues of a design became, from the cycles in which their beats moved."""
+"""Occupancy of a design's queues, from the cycles in which their beats moved."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def simulate(
     _check_options(engine, stall, stalled, seed, outputs)
     _check_life(engine, summary, resets, reset_memory, repeats)
     inside = (*probes, *queue_streams(summary)) if queues else probes
-    chosen = _choose_probes(summary, inside)
+    chosen = choose_probes(summary, inside)
     model_of_memory = memory_model(folder, summary, memory)
     values = None if inputs is None else _given(summary, inputs, samples)
     codes = (
@@ -240,7 +240,7 @@ def simulate(
     )
     stage("the integer reference")
     model = reference if reference is not None else load_reference(folder)
-    expected = _reference_codes(model, codes, (*summary.outputs, *chosen))
+    expected = reference_codes(model, codes, (*summary.outputs, *chosen))
     request = make_request(folder, summary, codes, expected, seed, stall, chosen, waves)
     request = replace(
         request, stalled=stalled, memory=model_of_memory, repeats=repeats,
@@ -401,7 +401,12 @@ def wrong_before(request: RunRequest, result: RunResult) -> tuple[Violation, ...
     return tuple(found)
 
 
-def _choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream, ...]:
+def choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream, ...]:
+    """Return the streams inside that are called so, or are of nodes that are.
+
+    Raises:
+        SimulationError: for a name that none has.
+    """
     ports = {stream.name for stream in summary.inputs}
     outputs = {stream.name for stream in summary.outputs}
     inside = [stream for stream in summary.streams if stream.name not in ports]
@@ -424,7 +429,7 @@ def _given(summary: DesignSummary, inputs: Any, samples: int | None) -> list[Ten
     return [item[:samples] for item in values]
 
 
-def _reference_codes(
+def reference_codes(
     reference: Reference, codes: list[Tensor], streams: Sequence[Stream]
 ) -> dict[str, Tensor]:
     """Return the codes `[inferences, *shape]` of each stream, by stream name."""
@@ -471,7 +476,7 @@ def _localise(
     runs alone, unless it depends on those before.
     """
     first = first_of(checks)
-    streams = _choose_probes(request.summary, [item.node for item in request.summary.streams])
+    streams = choose_probes(request.summary, [item.node for item in request.summary.streams])
     if first is None or not streams:
         return checks
     last = min(first.inference, request.inferences - 1) + 1
@@ -481,7 +486,7 @@ def _localise(
             return checks
         start = last - 1
     part = [item[start:last] for item in codes]
-    expected = _reference_codes(reference, part, (*request.summary.outputs, *streams))
+    expected = reference_codes(reference, part, (*request.summary.outputs, *streams))
     beats = tuple(
         item[start * stream.spec.beats : last * stream.spec.beats]
         for item, stream in zip(request.inputs, request.summary.inputs, strict=True)
@@ -529,7 +534,7 @@ def _explain_hang(
                 f"  {stream.name} has no valid beat (beat {len(recording.cycles)} of {total})"
             )
     lines += _explain_memory(result.memory)
-    streams = _choose_probes(summary, [item.node for item in summary.streams])
+    streams = choose_probes(summary, [item.node for item in summary.streams])
     if streams:
         again = engine(replace(request, probes=streams, waves=False))
         lines += [f"  queue {line}" for line in queue_states(summary, again)]

@@ -29,14 +29,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("approximation",),
     ("cells",),
     ("ops",),
+    ("importers",),
     ("graph",),
     ("timing",),
     ("passes",),
     ("hardware",),
     ("emit",),
-    ("sim", "proof"),
+    ("sim", "proof", "exporters"),
     ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
-    ("api", "experiments", "doctor", "cli", "__init__", "tutorials"),
+    ("api", "experiments", "report", "doctor", "cli", "__init__", "tutorials"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.

@@ -45,6 +45,9 @@ def mypy() -> Outcome:
             if not path.name.startswith("test_"):
                 (bench / path.name).symlink_to(path)
         (bench.parent / "__init__.py").touch()
+        for path in (ROOT / "tests").glob("[a-z]*.py"):
+            if not path.name.startswith("test_"):
+                (bench.parent / path.name).symlink_to(path)
         settings = ["--strict", "--config-file", str(ROOT / "pyproject.toml")]
         cache = ["--cache-dir", str(ROOT / ".mypy_cache")]
         packages = ["-p", "mase_hw", "-p", "tests.bench"]

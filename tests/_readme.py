@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PACKAGE = ("mase_hw/", "rtl/")
 HIDDEN = (".", "build", "dist")
 
 
@@ -51,9 +52,11 @@ def pages() -> list[Path]:
     )
 
 
-def blocks(page: str) -> list[Block]:
-    """Return the blocks of the page in a folder, in order."""
-    return [Block(*item) for item in FENCE.findall((ROOT / page / "README.md").read_text())]
+def blocks(page: str | Path) -> list[Block]:
+    """Return the blocks of a page, or of the page in a folder, in order."""
+    path = ROOT / page
+    text = (path / "README.md" if path.is_dir() else path).read_text()
+    return [Block(*item) for item in FENCE.findall(text)]
 
 
 def block(page: str, language: str, word: str) -> str:
@@ -64,10 +67,13 @@ def block(page: str, language: str, word: str) -> str:
     return found
 
 
-def write_files(page: str, folder: Path) -> None:
-    """Write the files that the blocks of a page are, and install the page's distribution."""
+def write_files(page: str | Path, folder: Path) -> None:
+    """Write the files that the blocks of a page are, and install the page's distribution.
+
+    Files of the package itself are left out: a copy of the package is needed to try them.
+    """
     for item in blocks(page):
-        if item.file is not None and not item.entry_points:
+        if item.file is not None and not item.entry_points and not item.file.startswith(PACKAGE):
             path = folder / item.file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(item.text)

@@ -35,6 +35,11 @@ KINDS = (
 Function = Callable[..., Tensor | tuple[Tensor, ...]]
 
 
+# Decibels that formats for all consumers may lose against formats for each. What errors of several
+# roundings add up to is within 3 in 95 of 100 outputs; a gate near its threshold amplifies more.
+MARGIN_DB = 10.0
+
+
 @dataclass
 class Step:
     """One call: what it reads, and how many tensors it gives."""
@@ -50,7 +55,7 @@ class Step:
             found = self.module(*(given * 3 if self.kind == "attention" else given))
             found = found[0] if self.kind in ("lstm", "gru", "attention") else found
             return (found,)
-        return {
+        functions: dict[str, Callable[..., tuple[Tensor, ...]]] = {
             "chunk": lambda x: tuple(x.chunk(2, -1)),
             "split": lambda x: tuple(x.split(self.numbers, -1)),
             "slice": lambda x: (x[..., : self.numbers[0]], x[..., self.numbers[0] :]),
@@ -61,7 +66,8 @@ class Step:
             "tanh": lambda x: (x.tanh(),),
             "relu": lambda x: (x.relu(),),
             "turn": lambda x: (x.transpose(1, 2).transpose(1, 2) * 1.0,),
-        }[self.kind](*given)
+        }
+        return functions[self.kind](*given)
 
 
 class Network(nn.Module):
@@ -167,7 +173,7 @@ def orders(network: Network, count: int, seed: int = 0) -> list[list[int]]:
     return found
 
 
-def configuration(width: int) -> dict:
+def configuration(width: int) -> dict[str, object]:
     """Return fixed point of a width everywhere."""
     fields = dict.fromkeys(("data_in_width", "weight_width", "bias_width"), width)
     return {"by": "type", "default": {"config": {"name": "fixed", **fields}}}
@@ -223,7 +229,7 @@ class _Edges(Interpreter):
         return value
 
     def _rounded(self, node: Node, name: str, item: Node) -> Tensor:
-        value = self.env[item]
+        value: Tensor = self.env[item]
         self._note(node.name, name, value)
         if self._given is None:
             return value

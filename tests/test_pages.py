@@ -23,6 +23,7 @@ from mase_hw.search.study import TABLES
 from tests._architecture import LAYERS
 from tests._readme import FENCE, ROOT, blocks, pages
 from tests.bench import benchmarks
+from tests.figures import FIGURES, FOLDER
 
 PAGES = pages()
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -118,7 +119,7 @@ def test_the_first_page_is_short() -> None:
 def test_code_is_code(page: Path) -> None:
     text = page.read_text()
     assert text.count("\n```") == 2 * len(FENCE.findall(text))
-    for item in blocks(str(page.parent)):
+    for item in blocks(page):
         assert item.language in LANGUAGES
         if item.language == "python":
             ast.parse(item.text)
@@ -132,7 +133,7 @@ def test_every_command_exists(page: Path) -> None:
     app = get_command(build_app())
     commands = app.commands  # type: ignore[attr-defined]
     named = set(re.findall(r"`mase-hw ([a-z][a-z-]*)", page.read_text()))
-    for item in blocks(str(page.parent)):
+    for item in blocks(page):
         for line in re.findall(r"mase-hw .*", item.text) if item.language == "sh" else []:
             _, name, *words = line.split("#")[0].split()
             named.add(name)
@@ -209,3 +210,9 @@ def test_every_key_of_the_design_is_described() -> None:
     rows = first_cells(text, "## design.json")
     assert {name for row in rows for name in row} == set(golden)
     assert f"Version {golden['version']}:" in text
+
+
+@pytest.mark.parametrize("name", list(FIGURES))
+def test_the_figures_are_those_of_the_sources(name: str) -> None:
+    """They are drawn anew by `python -m tests.figures`."""
+    assert (FOLDER / name).read_text() == FIGURES[name]()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests._docstrings import missing, too_short
 from tests._quality import (
     CHECKS,
     ROOT,
@@ -61,3 +62,21 @@ def test_every_check_has_a_commit_hook() -> None:
     hooks = (ROOT / ".pre-commit-config.yaml").read_text()
     for name in CHECKS:
         assert f"entry: python tests/_quality.py {name}\n" in hooks
+
+
+def test_docstrings_say_something() -> None:
+    assert too_short(ROOT) == []
+
+
+def test_every_public_method_that_overrides_none_has_a_docstring() -> None:
+    assert missing(ROOT) == []
+
+
+def test_a_docstring_that_is_missing_or_says_nothing_is_found(tmp_path: Path) -> None:
+    (tmp_path / "mase_hw").mkdir()
+    (tmp_path / "mase_hw" / "a.py").write_text(
+        "class A:\n    def f(self):\n        pass\n    def g(self):\n        'Return one.'\n"
+        "class B(A):\n    def f(self):\n        pass\n    def h(self):\n        pass\n"
+    )
+    assert [line.split(":")[1] for line in missing(tmp_path)] == ["2", "9"]
+    assert [line.split(":")[1] for line in too_short(tmp_path)] == ["4"]

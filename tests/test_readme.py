@@ -18,18 +18,24 @@ from mase_hw.pipelines.compression import CompressionPipeline
 from mase_hw.search.space import Space
 from mase_hw.search.study import TABLES
 from tests._readme import ROOT, SCRIPTS, Block, block, blocks, pages, run, write_files
+from tests.bench import benchmarks
 
 README = (ROOT / "README.md").read_text()
-# Commands that are not run: what they measure takes an hour, their data are fetched, or they are
-# these tests.
-LEFT_OUT = ("mnist-lenet", "python -m tests", "python -m pytest")
+# Commands that are not run, and what does it in their place.
+LEFT_OUT = {
+    "pip install": "`.ci/run` installs in a fresh environment",
+    "pre-commit install": "it changes the checkout; tests/test_quality.py runs what the hooks run",
+    "python -m tests": "it measures for minutes to hours; its groups are checked below",
+    "python -m pytest": "they are these tests; what they select is checked below",
+    "mnist-lenet": "it fetches data and trains for minutes; `python -m tests.bench branches`",
+    "mase-hw prove --": "all cells take 12 to 17 minutes; `python -m tests.bench proofs`",
+}
 # Commands that take long, of which the slow tests run all.
 HEAVY = re.compile(
     r"mase-hw (simulate|synth|search|compress|sweep|prove|experiment \w)|digits-|python "
 )
-HEAVY_CALLS = ("simulate(", "route(")
-# Pages whose blocks are run by tests of their own, or are fragments.
-OWN_TESTS = (".", "mase_hw/ops", "mase_hw/formats", "kernels")
+HEAVY_CALLS = ("simulate(", "route(", "Trainer(")
+MODEL = "README.md#your-own-model"
 USES_CUBIC = """
 import torch
 import mase_hw
@@ -94,11 +100,15 @@ assert report.bit_exact and report.elements == 200, report.first_mismatch
 """
 
 
+def left_out(line: str) -> bool:
+    return any(words in line for words in LEFT_OUT)
+
+
 def steps(page: str, *, light: bool) -> list[Block]:
     """Return what a page runs, in order: its scripts, and its commands line by line.
 
     Args:
-        page: its folder.
+        page: its folder, or its file.
         light: leave out what takes long.
     """
     found = []
@@ -108,20 +118,30 @@ def steps(page: str, *, light: bool) -> list[Block]:
             found += [] if light and long else [item]
         elif item.language == "sh":
             for line in item.text.splitlines():
-                if any(words in line for words in LEFT_OUT) or (light and HEAVY.search(line)):
+                if left_out(line) or (light and HEAVY.search(line)):
                     continue
                 found.append(Block("sh", line.replace(" --simulate", "") if light else line))
     return found
 
 
+def page_names() -> list[str]:
+    """Return the folder of every page, or its path where it is no README.md."""
+    paths = [page.relative_to(ROOT) for page in pages()]
+    return [str(path.parent if path.name == "README.md" else path) for path in paths]
+
+
 def pages_with_steps(*, light: bool) -> list[str]:
-    folders = [str(page.parent.relative_to(ROOT)) for page in pages()]
-    return [name for name in folders if name not in OWN_TESTS and steps(name, light=light)]
+    return [name for name in page_names() if steps(name, light=light)]
 
 
 def run_page(page: str, folder: Path, *, light: bool) -> str:
-    """Run what a page runs beside the first page's model; return what it printed."""
-    (folder / "net.py").write_text(block(".", "python", "# net.py"))
+    """Run what a page runs, in a folder with the files that it shows or names; return the output.
+
+    The one file that pages share is the first page's model, and those that use it link to it.
+    """
+    text = (ROOT / page / "README.md").read_text() if (ROOT / page).is_dir() else ""
+    if MODEL in text:
+        (folder / "net.py").write_text(block(".", "python", "# net.py"))
     write_files(page, folder)
     printed = ""
     for step in steps(page, light=light):
@@ -151,13 +171,35 @@ def test_all_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
     assert verdicts == ["yes"] * len(simulations)
 
 
-def test_the_pages_that_run_something_are_found() -> None:
-    light = {"mase_hw", "mase_hw/cells", "mase_hw/experiments", "mase_hw/hardware"}
-    light |= {"mase_hw/data", "mase_hw/models", "mase_hw/passes", "mase_hw/training", "sim"}
-    light.add("mase_hw/proof")
-    assert set(pages_with_steps(light=True)) == light
-    heavy = {"mase_hw/emit", "mase_hw/pipelines", "mase_hw/search", "mase_hw/tutorials"}
-    assert set(pages_with_steps(light=False)) == light | heavy
+def test_every_page_with_code_runs_it() -> None:
+    """A block that is no file runs, apart from the commands that are left out for a reason."""
+    code = {
+        name
+        for name in page_names()
+        for item in blocks(name)
+        if (item.language == "python" and item.file is None)
+        or (item.language == "sh" and not all(map(left_out, item.text.splitlines())))
+    }
+    assert set(pages_with_steps(light=False)) == code
+    assert len(code) > 15
+
+
+def test_the_commands_that_are_left_out_exist() -> None:
+    """Groups of figures are registered, and what a page runs with pytest selects tests."""
+    lines = [
+        line
+        for name in page_names()
+        for item in blocks(name)
+        if item.language == "sh"
+        for line in item.text.splitlines()
+        if left_out(line)
+    ]
+    assert {words for words in LEFT_OUT if not any(words in line for line in lines)} == set()
+    for line in lines:
+        for name in re.findall(r"python -m tests\.bench (\w+)", line):
+            assert name in benchmarks(), line
+        for path in re.findall(r"python -m pytest (tests/\S+)", line):
+            assert (ROOT / path).exists(), line
 
 
 def test_the_files_of_compressions_are_read() -> None:
@@ -199,7 +241,9 @@ def test_the_search_of_shared_choices(tmp_path: Path) -> None:
 
 
 def test_the_training_example(tmp_path: Path) -> None:
-    output = run([sys.executable, "-c", block("mase_hw/training", "python", "Trainer(")], tmp_path)
+    output = run(
+        [sys.executable, "-c", block("mase_hw/training", "python", "Trainer(epochs")], tmp_path
+    )
     accuracy, top_two = map(float, output.split())
     assert 0.7 < accuracy < top_two
     assert (tmp_path / "build/history.png").exists()
@@ -232,7 +276,6 @@ def test_an_operator_from_another_distribution(tmp_path: Path) -> None:
     """A file and an entry point, as a distribution on the path."""
     assert len(block("mase_hw/ops", "python", "# cubic.py").splitlines()) < 30
     write_files("mase_hw/ops", tmp_path)
-    shutil.rmtree(tmp_path / "mase_hw")
     run([sys.executable, "-c", USES_CUBIC], tmp_path)
 
 

@@ -8,11 +8,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.graph.metadata import common
-from tests.shared_formats import configuration, decibels, oracle, orders, random_network
-
-# Decibels that formats for all consumers may lose against formats for each. What errors of several
-# roundings add up to is within 3 in 95 of 100 outputs; a gate near its threshold amplifies more.
-MARGIN = 10.0
+from tests.shared_formats import MARGIN_DB, configuration, decibels, oracle, orders, random_network
 
 
 def _quantized(model, x, config):
@@ -34,7 +30,7 @@ def test_random_models_are_as_good_as_formats_for_each_edge(seed, width):
     for number, want in enumerate(exact):
         assert all(torch.equal(found[0][number], other[number]) for other in found)
         lost = decibels(want, best[number]) - decibels(want, found[0][number])
-        assert lost < MARGIN, f"output {number}: {lost:.1f} dB"
+        assert lost < MARGIN_DB, f"output {number}: {lost:.1f} dB"
 
 
 class _Parts(nn.Module):

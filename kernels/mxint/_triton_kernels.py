@@ -56,6 +56,54 @@ def _to_bfloat16(values):
     return rounded.to(tl.int16).to(tl.bfloat16, bitcast=True)
 
 
+# Four codes times their factors as bfloat16, two in a register; see `decode_pair` in bits.cuh.
+DECODE_FOUR = tl.constexpr(
+    """{
+    .reg .b32 spread, sign, ones, zero;
+    mov.b32 ones, 0xBF80BF80;
+    mov.b32 zero, 0;
+    prmt.b32 spread, $2, 0x40404040, 0x4140;
+    and.b32 sign, spread, 0xFF80FF80;
+    and.b32 spread, spread, 0xFF7FFF7F;
+    fma.rn.bf16x2 spread, sign, ones, spread;
+    fma.rn.bf16x2 $0, spread, $3, zero;
+    prmt.b32 spread, $2, 0x40404040, 0x4342;
+    and.b32 sign, spread, 0xFF80FF80;
+    and.b32 spread, spread, 0xFF7FFF7F;
+    fma.rn.bf16x2 spread, sign, ones, spread;
+    fma.rn.bf16x2 $1, spread, $4, zero;
+    }"""
+)
+
+
+@triton.jit
+def _decode_bfloat16(codes, scales):
+    """Decoded values of codes and the factors of `_scale_bfloat16`."""
+    return tl.inline_asm_elementwise(
+        DECODE_FOUR,
+        "=r,=r,r,r,r",
+        [codes, scales],
+        dtype=tl.bfloat16,
+        is_pure=True,
+        pack=4,
+    )
+
+
+@triton.jit
+def _scale_bfloat16(exponents):
+    """2**(e - 127) or NaN, as bfloat16: of fields 0 and 255 the upper fraction bit is set."""
+    wide = exponents.to(tl.int32)
+    bits = (wide << 7) | tl.where(((wide + 1) & 0xFE) == 0, 0x40, 0)
+    return bits.to(tl.int16).to(tl.bfloat16, bitcast=True)
+
+
+@triton.jit
+def _each(groups, ROWS: tl.constexpr, GROUPS: tl.constexpr, BLOCK: tl.constexpr):
+    """Repeat every element of `[ROWS, GROUPS]` BLOCK times along the last dimension."""
+    wide = tl.broadcast_to(groups[:, :, None], (ROWS, GROUPS, BLOCK))
+    return tl.reshape(wide, (ROWS, GROUPS * BLOCK))
+
+
 @triton.jit
 def dequantize(
     codes,
@@ -73,12 +121,20 @@ def dequantize(
 
     WHOLE: blocks do not end early at the end of a row. HALF: 16-bit results (bfloat16).
     """
-    offsets = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    inside = offsets < total
-    index = offsets // BLOCK
-    if not WHOLE:
-        index = offsets // columns * blocks + offsets % columns // BLOCK
-    exponent = tl.load(exponents + index, mask=inside, other=0)
+    if WHOLE and TILE % BLOCK == 0:
+        # Blocks as rows: one load of an exponent serves all lanes of its block.
+        groups: tl.constexpr = TILE // BLOCK
+        group = tl.program_id(0).to(tl.int64) * groups + tl.arange(0, groups)
+        offsets = group[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+        inside = (group * BLOCK < total)[:, None]
+        exponent = tl.load(exponents + group, mask=group * BLOCK < total, other=0)[:, None]
+    else:
+        offsets = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+        inside = offsets < total
+        index = offsets // BLOCK
+        if not WHOLE:
+            index = offsets // columns * blocks + offsets % columns // BLOCK
+        exponent = tl.load(exponents + index, mask=inside, other=0)
     code = tl.load(codes + offsets, mask=inside, other=0)
     bits = _decode_bits(code, exponent)
     if HALF:
@@ -139,47 +195,59 @@ def linear(
     HAS_BIAS: tl.constexpr,
     HALF: tl.constexpr,
     WIDE: tl.constexpr,
+    GROUPS: tl.constexpr,
     TILE_M: tl.constexpr,
     TILE_N: tl.constexpr,
     TILE_K: tl.constexpr,
 ):
-    """One program makes a TILE_M x TILE_N tile of `values @ decode(codes).T + bias`.
+    """One program makes TILE_N outputs of up to TILE_M rows: `values @ decode(codes).T + bias`.
 
-    The weight crosses device memory as one byte an element and is decoded in registers.
+    The weight crosses device memory as one byte an element and is decoded in registers, where the
+    matrix units take their left operand from: the tile is made transposed, weight times values.
     HALF: bfloat16 values. WIDE: multiply them in float32, which gives the same products; the
-    interpreter needs it, because its dot product does not know bfloat16.
+    interpreter needs it, because its dot product does not know bfloat16. GROUPS: blocks of a row
+    of a tile where they fill it; 0 where each element looks up its exponent.
     """
-    tiles_n = tl.cdiv(outputs, TILE_N)
-    row = tl.program_id(0) // tiles_n * TILE_M + tl.arange(0, TILE_M)
-    column = tl.program_id(0) % tiles_n * TILE_N + tl.arange(0, TILE_N)
+    row = tl.arange(0, TILE_M)
+    column = tl.program_id(0) * TILE_N + tl.arange(0, TILE_N)
     lane = tl.arange(0, TILE_K)
-    value_rows = values + row.to(tl.int64)[:, None] * columns
+    value_rows = values + row.to(tl.int64)[None, :] * columns
     code_rows = codes + column.to(tl.int64)[:, None] * columns
     exponent_rows = exponents + column.to(tl.int64)[:, None] * blocks
-    total = tl.zeros((TILE_M, TILE_N), dtype=tl.float32)
+    total = tl.zeros((TILE_N, TILE_M), dtype=tl.float32)
     for start in range(0, columns, TILE_K):
         inner = start + lane
-        within = (inner < columns)[None, :]
-        value_mask = (row < rows)[:, None] & within
-        weight_mask = (column < outputs)[:, None] & within
-        value = tl.load(value_rows + inner[None, :], mask=value_mask, other=0.0)
+        within = inner < columns
+        value = tl.load(
+            value_rows + inner[:, None], mask=within[:, None] & (row < rows)[None, :], other=0.0
+        )
         if HALF and WIDE:
             value = (value.to(tl.int16, bitcast=True).to(tl.int32) << 16).to(
                 tl.float32, bitcast=True
             )
+        weight_mask = (column < outputs)[:, None] & within[None, :]
         code = tl.load(code_rows + inner[None, :], mask=weight_mask, other=0)
-        exponent = tl.load(exponent_rows + inner[None, :] // BLOCK, mask=weight_mask, other=0)
-        bits = _decode_bits(code, exponent)
-        if HALF and not WIDE:
-            weight = (bits >> 16).to(tl.int16).to(tl.bfloat16, bitcast=True)
+        if GROUPS > 0:
+            group = start // BLOCK + tl.arange(0, GROUPS)
+            group_mask = (column < outputs)[:, None] & (group < blocks)[None, :]
+            exponent = tl.load(exponent_rows + group[None, :], mask=group_mask, other=0)
         else:
-            weight = bits.to(tl.float32, bitcast=True)
-        total = tl.dot(value, tl.trans(weight), total, input_precision="ieee")
+            exponent = tl.load(exponent_rows + inner[None, :] // BLOCK, mask=weight_mask, other=0)
+        if HALF and not WIDE:
+            scale = _scale_bfloat16(exponent)
+            if GROUPS > 0:
+                scale = _each(scale, TILE_N, GROUPS, TILE_K // GROUPS)
+            weight = _decode_bfloat16(code, scale)
+        else:
+            if GROUPS > 0:
+                exponent = _each(exponent, TILE_N, GROUPS, TILE_K // GROUPS)
+            weight = _decode_bits(code, exponent).to(tl.float32, bitcast=True)
+        total = tl.dot(weight, value, total, input_precision="ieee")
     if HAS_BIAS:
         offset = tl.load(bias + column, mask=column < outputs, other=0.0)
-        total += offset.to(tl.float32)[None, :]
-    target = out + row.to(tl.int64)[:, None] * outputs + column[None, :]
-    mask = (row < rows)[:, None] & (column < outputs)[None, :]
+        total += offset.to(tl.float32)[:, None]
+    target = out + row.to(tl.int64)[None, :] * outputs + column[:, None]
+    mask = (row < rows)[None, :] & (column < outputs)[:, None]
     if out.dtype.element_ty == tl.bfloat16:
         tl.store(target, _to_bfloat16(total), mask=mask)
     else:

@@ -72,6 +72,53 @@ MASE_HOST_DEVICE float small_float(std::int8_t code) {
   return as_float(0x4B000000u | (static_cast<std::uint8_t>(code) ^ 0x80u)) - 8388736.0f;
 }
 
+// The factor of a value as two bfloat16, one in each half: 2**(e - 127), or NaN.
+MASE_HOST_DEVICE std::uint32_t scale_pair(std::uint32_t exponent) {
+  // Field 0 is 2**-127, a subnormal, and field 255 NaN: of both, the upper fraction bit is set.
+  const std::uint32_t ends = ((exponent + 1) & 0xFEu) == 0 ? 0x00400040u : 0u;
+  return exponent * 0x00800080u | ends;
+}
+
+// fma of the lower and of the upper bfloat16; rounding never happens in its uses here.
+MASE_HOST_DEVICE std::uint32_t fma_pair(std::uint32_t left, std::uint32_t right,
+                                        std::uint32_t offset) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t result;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(left), "r"(right), "r"(offset));
+  return result;
+#else
+  std::uint32_t result = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const auto half = [shift](std::uint32_t pair) { return as_float(pair >> shift << 16); };
+    const std::uint32_t bits = as_bits(half(left) * half(right) + half(offset));
+    result |= bits >> 16 << shift;
+  }
+  return result;
+#endif
+}
+
+// Bytes 0 and 1, or 2 and 3, of a word as the lower bytes of its halves, the upper being 0x40.
+template <bool kUpper>
+MASE_HOST_DEVICE std::uint32_t spread_bytes(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(word, 0x40404040u, kUpper ? 0x4342 : 0x4140);
+#else
+  word = kUpper ? word >> 16 : word;
+  return (word & 0xFFu) | (word & 0xFF00u) << 8 | 0x40004000u;
+#endif
+}
+
+// Two codes, spread, times 2**-6 and their factor as bfloat16: exact, NaN and the infinity of -128
+// included.
+//
+// 0x4000 is 2 in bfloat16, whose last bit then has weight 2**-6: the low seven bits of a code make
+// 2 + low * 2**-6. Bit 7, the sign, is the last bit of the exponent: alone it makes 2 or 4. The
+// difference is the code times 2**-6.
+MASE_HOST_DEVICE std::uint32_t decode_pair(std::uint32_t codes, std::uint32_t scale) {
+  constexpr std::uint32_t kMinusOne = 0xBF80BF80u;
+  return fma_pair(fma_pair(codes & 0xFF80FF80u, kMinusOne, codes & 0xFF7FFF7Fu), scale, 0);
+}
+
 // A float, or the bits of a bfloat16, as float.
 MASE_HOST_DEVICE float widen(float value) { return value; }
 MASE_HOST_DEVICE float widen(std::uint16_t value) {

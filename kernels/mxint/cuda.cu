@@ -10,6 +10,7 @@
 #include "bits.cuh"
 #include "dequantize.cuh"
 #include "linear.cuh"
+#include "linear_mma.cuh"
 
 namespace {
 
@@ -17,16 +18,64 @@ using namespace mase::mxint8;
 
 constexpr int kWarp = 32;
 constexpr int kWarpsPerCta = 8;
+constexpr int kArchitectures[] = {__CUDA_ARCH_LIST__};
+constexpr bool kCanStartEarly = kArchitectures[0] >= 900;
+
+// The next kernel of the stream may start when every CTA of this one runs.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// Waits until the kernel before this one has ended and its writes can be read.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Launches a kernel that calls the two functions above.
+template <class... Parameter, class... Argument>
+cudaError_t launch_early(void (*kernel)(Parameter...), std::int64_t ctas, int threads,
+                         cudaStream_t stream, const Argument&... arguments) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t launch{};
+  launch.gridDim = static_cast<unsigned>(ctas);
+  launch.blockDim = static_cast<unsigned>(threads);
+  launch.stream = stream;
+  launch.attrs = &early;
+  launch.numAttrs = kCanStartEarly ? 1 : 0;
+  return cudaLaunchKernelEx(&launch, kernel, Parameter(arguments)...);
+}
 
 template <class OutBits, bool kVector>
-__global__ void __launch_bounds__(256) dequantize_kernel(Problem problem, std::int64_t tiles_across) {
+__global__ void __launch_bounds__(256) dequantize_kernel(Problem problem, unsigned tiles_across) {
   using Tile = DequantizeTile<OutBits, kVector>;
   __shared__ alignas(16) std::int8_t shared_memory[Tile::kRows * Tile::kColumns];
-  const std::int64_t tile = blockIdx.x;
+  const unsigned tile = blockIdx.x;
   const Tile body{problem, tile / tiles_across, tile % tiles_across};
   body.load(shared_memory, static_cast<int>(threadIdx.x));
   __syncthreads();
   body.store(shared_memory, static_cast<int>(threadIdx.x));
+}
+
+// Codes and exponents are not what the kernel before this one writes, unless that kernel has ended:
+// only kernels of this file, which write floats, let the next one start earlier. So their loads
+// need not wait.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 16)
+    dequantize_flat_kernel(Problem problem, int block_bits) {
+  __shared__ alignas(16) std::int8_t shared_memory[Tile::kCodes];
+  const int thread = static_cast<int>(threadIdx.x);
+  const Tile body{problem, blockIdx.x, block_bits};
+  let_next_start();
+  const auto exponents = body.load(shared_memory, thread);
+  __syncthreads();
+  wait_for_previous();
+  body.store(shared_memory, thread, exponents);
 }
 
 template <class OutBits, bool kVector>
@@ -34,13 +83,20 @@ cudaError_t launch_dequantize(const Problem& problem, cudaStream_t stream) {
   using Tile = DequantizeTile<OutBits, kVector>;
   const std::int64_t down = ceil_div(problem.rows, Tile::kRows);
   const std::int64_t across = ceil_div(problem.columns, Tile::kColumns);
-  const auto grid = static_cast<unsigned>(down * across);
-  dequantize_kernel<OutBits, kVector><<<grid, Tile::kThreads, 0, stream>>>(problem, across);
+  dequantize_kernel<OutBits, kVector>
+      <<<static_cast<unsigned>(down * across), Tile::kThreads, 0, stream>>>(
+          problem, static_cast<unsigned>(across));
   return cudaGetLastError();
 }
 
 template <class OutBits>
 cudaError_t dequantize(Problem problem, cudaStream_t stream) {
+  if (is_flat(problem)) {
+    using Tile = FlatTile<OutBits>;
+    return launch_early(dequantize_flat_kernel<Tile>,
+                        ceil_div(problem.rows * problem.columns, Tile::kCodes), Tile::kThreads,
+                        stream, problem, bits_of(problem.block));
+  }
   problem = widen(problem, DequantizeTile<OutBits, true>::kColumns);
   return vectorizable(problem) ? launch_dequantize<OutBits, true>(problem, stream)
                                : launch_dequantize<OutBits, false>(problem, stream);
@@ -111,8 +167,84 @@ __global__ void __launch_bounds__(Tile::kThreads)
   body.store(sums, thread);
 }
 
+// sums += left * right, 16 x 16 times 16 x 8 over the threads of a warp.
+template <class Left, class Right>
+__device__ __forceinline__ void multiply_in_warp(float (&sums)[4], const Left& left,
+                                                 const Right& right) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(left.of[0]), "r"(left.of[1]), "r"(left.of[2]), "r"(left.of[3]), "r"(right.of[0]),
+        "r"(right.of[1]));
+}
+
+// While the codes of one step are multiplied, those of the next are on their way. The first ones
+// need not wait for the kernel before, see `dequantize_flat_kernel`; the values must.
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads)
+    linear_mma_kernel(LinearProblem<typename Tile::Value> problem, int block_bits) {
+  __shared__ float shared_memory[Tile::kPartials];
+  const int thread = static_cast<int>(threadIdx.x);
+  const Tile body{problem, blockIdx.x, block_bits};
+  const auto multiply = [](float(&to)[4], const auto& left, const auto& right) {
+    multiply_in_warp(to, left, right);
+  };
+  typename Tile::Exponents exponents[2];
+  typename Tile::Weights weights[Tile::kSteps];
+  typename Tile::Values values[Tile::kSteps];
+  typename Tile::Sums sums;
+  let_next_start();
+  const auto start = body.start(thread);
+  if (start.slices > 0) {
+    body.load_exponents(start, 0, exponents[0]);
+    CUTE_UNROLL
+    for (int step = 0; step < Tile::kSteps; ++step) {
+      body.load_weights(start, 0, step, weights[step]);
+    }
+  }
+  wait_for_previous();
+  if (start.slices > 0) {
+    CUTE_UNROLL
+    for (int step = 0; step < Tile::kSteps; ++step) {
+      body.load_values(start, 0, step, values[step]);
+    }
+  }
+  for (int slice = 0; slice < start.slices; ++slice) {
+    const bool more = slice + 1 < start.slices;
+    if (more) body.load_exponents(start, slice + 1, exponents[1]);
+    CUTE_UNROLL
+    for (int step = 0; step < Tile::kSteps; ++step) {
+      body.accumulate(thread, step, exponents[0], weights[step], values[step], sums, multiply);
+      if (more) {
+        body.load_weights(start, slice + 1, step, weights[step]);
+        body.load_values(start, slice + 1, step, values[step]);
+      }
+    }
+    exponents[0] = exponents[1];
+  }
+  body.share(shared_memory, thread, sums);
+  __syncthreads();
+  body.store(shared_memory, thread);
+}
+
+template <class Tile>
+cudaError_t launch_linear(const LinearProblem<typename Tile::Value>& problem, cudaStream_t stream) {
+  return launch_early(linear_mma_kernel<Tile>, ceil_div(problem.weight.rows, Tile::kRows),
+                      Tile::kThreads, stream, problem, bits_of(problem.weight.block));
+}
+
 template <class Value>
 cudaError_t linear(const LinearProblem<Value>& problem, cudaStream_t stream) {
+  if constexpr (sizeof(Value) == 2) {
+    if (fits_mma(problem)) {
+      int device = 0, multiprocessors = 0;
+      cudaGetDevice(&device);
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+      return with_mma_tile(problem, multiprocessors, [&](auto type) {
+        return launch_linear<typename decltype(type)::type>(problem, stream);
+      });
+    }
+  }
   return with_linear_tile(problem, [&](auto type) {
     using Tile = typename decltype(type)::type;
     const auto grid = static_cast<unsigned>(ceil_div(problem.weight.rows, Tile::kRows));

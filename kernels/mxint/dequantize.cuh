@@ -114,4 +114,86 @@ inline bool vectorizable(const Problem& problem) {
          problem.columns % 16 == 0;
 }
 
+// Data that is dense and in whole blocks of a power of two, as one row: no pack looks for its row.
+// The phases are those of `DequantizeTile`; exponents are read with the codes, before the barrier.
+template <class OutBits, int kThreads_ = 128, int kLoads_ = 1>
+struct FlatTile {
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kLoads = kLoads_;  // of 16 codes, of a thread
+  static constexpr int kStore = 16 / int{sizeof(OutBits)};
+  static constexpr int kStores = kLoads * 16 / kStore;
+  static constexpr int kCodes = kThreads * kLoads * 16;
+
+  using LoadPack = cute::uint_bit_t<128>;
+  using StorePack = cute::uint_bit_t<128>;
+  struct Exponents {
+    std::uint8_t of[kStores];
+  };
+
+  Problem problem;
+  std::int64_t tile;
+  int block_bits;  // a block is of 2**block_bits
+
+  // Of the tile's codes, how many exist.
+  MASE_HOST_DEVICE int count() const {
+    const std::int64_t rest = problem.rows * problem.columns - tile * kCodes;
+    return rest < kCodes ? static_cast<int>(rest) : kCodes;
+  }
+
+  MASE_HOST_DEVICE Exponents load(std::int8_t* shared_memory, int thread) const {
+    const int here = count();
+    const std::int8_t* codes = problem.codes + tile * kCodes;
+    const std::uint8_t* exponents = problem.exponents + (tile * kCodes >> block_bits);
+    CUTE_UNROLL
+    for (int at = 0; at < kLoads; ++at) {
+      const int first = (at * kThreads + thread) * 16;
+      if (first < here) {
+        *reinterpret_cast<LoadPack*>(shared_memory + first) =
+            *reinterpret_cast<const LoadPack*>(codes + first);
+      }
+    }
+    Exponents result{};
+    CUTE_UNROLL
+    for (int at = 0; at < kStores; ++at) {
+      const int first = (at * kThreads + thread) * kStore;
+      if (first < here) result.of[at] = exponents[first >> block_bits];
+    }
+    return result;
+  }
+
+  MASE_HOST_DEVICE void store(const std::int8_t* shared_memory, int thread,
+                              const Exponents& exponents) const {
+    const int here = count();
+    auto* out = static_cast<OutBits*>(problem.out) + tile * kCodes;
+    CUTE_UNROLL
+    for (int at = 0; at < kStores; ++at) {
+      const int first = (at * kThreads + thread) * kStore;
+      if (first >= here) continue;
+      const auto* words = reinterpret_cast<const std::uint32_t*>(shared_memory + first);
+      const std::uint32_t scale = scale_pair(exponents.of[at]);
+      const bool nan = exponents.of[at] == kExponentNan;
+      alignas(16) std::uint32_t values[4];
+      CUTE_UNROLL
+      for (int pair = 0; pair < kStore / 2; ++pair) {
+        const std::uint32_t codes = pair % 2 == 0 ? spread_bytes<false>(words[pair / 2])
+                                                  : spread_bytes<true>(words[pair / 2]);
+        const std::uint32_t two = nan ? 0x7FC07FC0u : decode_pair(codes, scale);
+        if constexpr (sizeof(OutBits) == 2) {
+          values[pair] = two;
+        } else {
+          values[2 * pair] = two << 16;
+          values[2 * pair + 1] = two & 0xFFFF0000u;
+        }
+      }
+      *reinterpret_cast<StorePack*>(out + first) = *reinterpret_cast<const StorePack*>(values);
+    }
+  }
+};
+
+inline bool is_flat(const Problem& problem) {
+  const std::int64_t block = problem.block;
+  return (block & (block - 1)) == 0 && block >= 16 && problem.columns % block == 0 &&
+         joint_address(problem.codes, static_cast<const char*>(problem.out)) % 16 == 0;
+}
+
 }  // namespace mase::mxint8

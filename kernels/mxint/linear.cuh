@@ -167,17 +167,26 @@ struct TileType {
   using type = Tile;
 };
 
+// Whether rows keep the alignment of 16-byte accesses, and blocks are whole packs.
+template <class Value>
+bool vectorizable(const LinearProblem<Value>& problem) {
+  const Matrix& weight = problem.weight;
+  return joint_address(weight.codes, problem.values) % 16 == 0 && weight.columns % 16 == 0 &&
+         weight.block % 16 == 0;
+}
+
 // Calls run(TileType) with the tile that fits the problem; batch is at most kMaxLinearBatch.
 template <class Value, class Run>
 auto with_linear_tile(const LinearProblem<Value>& problem, const Run& run) {
-  const Matrix& weight = problem.weight;
-  const bool vector = joint_address(weight.codes, problem.values) % 16 == 0 &&
-                      weight.columns % 16 == 0 && weight.block % 16 == 0;
-  if (!vector) return run(TileType<LinearTile<Value, kMaxLinearBatch, false>>{});
-  if (problem.batch <= 1) return run(TileType<LinearTile<Value, 1, true>>{});
-  if (problem.batch <= 4) return run(TileType<LinearTile<Value, 4, true>>{});
-  if (problem.batch <= 8) return run(TileType<LinearTile<Value, 8, true>>{});
-  return run(TileType<LinearTile<Value, kMaxLinearBatch, true>>{});
+  if constexpr (sizeof(Value) == sizeof(float)) {  // bfloat16 in packs: see linear_mma.cuh
+    if (vectorizable(problem)) {
+      if (problem.batch <= 1) return run(TileType<LinearTile<Value, 1, true>>{});
+      if (problem.batch <= 4) return run(TileType<LinearTile<Value, 4, true>>{});
+      if (problem.batch <= 8) return run(TileType<LinearTile<Value, 8, true>>{});
+      return run(TileType<LinearTile<Value, kMaxLinearBatch, true>>{});
+    }
+  }
+  return run(TileType<LinearTile<Value, kMaxLinearBatch, false>>{});
 }
 
 }  // namespace mase::mxint8

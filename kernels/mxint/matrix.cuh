@@ -40,6 +40,12 @@ inline Matrix make_matrix(const void* codes, const void* exponents, std::int64_t
           ceil_div(columns, block)};
 }
 
+inline int bits_of(std::int64_t power_of_two) {
+  int bits = 0;
+  while (power_of_two >> (bits + 1)) ++bits;
+  return bits;
+}
+
 // The low bits of all addresses together: zero below 16 when each allows 16-byte accesses.
 template <class... Pointer>
 std::uintptr_t joint_address(const Pointer*... pointers) {

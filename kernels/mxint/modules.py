@@ -51,7 +51,7 @@ class MXInt8Linear(_MXInt8Weight):
         dtype: dtype of the decoded weight.
         quantize_values: also round the inputs to MXINT8 (W8A8).
 
-    Example:
+    Examples:
         >>> layer = MXInt8Linear.from_float(nn.Linear(64, 8))
         >>> layer(torch.randn(2, 64)).shape
         torch.Size([2, 8])
@@ -163,7 +163,7 @@ def convert_to_mxint8(
     Raises:
         FormatError: for an illegal block, or when the model has nothing to convert.
 
-    Example:
+    Examples:
         >>> model = convert_to_mxint8(nn.Sequential(nn.Linear(64, 64), nn.ReLU()))
         >>> type(model[0]).__name__
         'MXInt8Linear'

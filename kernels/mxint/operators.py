@@ -116,7 +116,7 @@ def quantize(values: Tensor, block: int = DEFAULT_BLOCK) -> tuple[Tensor, Tensor
     Raises:
         FormatError: for another dtype, a scalar, or a block size out of range.
 
-    Example:
+    Examples:
         >>> codes, exponents = quantize(torch.tensor([1.0, -0.5, 0.25, 3.0]), block=2)
         >>> codes, exponents
         (tensor([ 64, -32,   8,  96], dtype=torch.int8), tensor([127, 128], dtype=torch.uint8))

@@ -119,6 +119,5 @@ def _split(values: Tensor, block: int) -> Tensor:
 
 
 def _join(blocks: Tensor, shape: torch.Size) -> Tensor:
-    """Undo `_split`."""
     joined = blocks.reshape(*shape[:-1], blocks.shape[-2] * blocks.shape[-1])
     return joined[..., : shape[-1]]

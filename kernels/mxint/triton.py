@@ -16,10 +16,12 @@ from mase_hw.kernels.mxint._checks import block_count
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE_TYPES = ("cpu",) if INTERPRETED else ("cuda",)
-# A GPU program per tile: small tiles in the decode shapes fill the chip, large ones in the
-# prefill shapes feed the matrix units.
+# Up to here a layer is bound by reading its weight, which the kernel reads as one byte an element;
+# with more rows, decoding once before torch's matrix product is faster.
 DECODE_ROWS = 16
-ELEMENTS_PER_PROGRAM = 4096
+# Of a program of `linear`: small tiles fill the chip.
+TILE_OUTPUTS, TILE_COLUMNS = 32, 256
+ELEMENTS_PER_PROGRAM = 2048
 _BITS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}
 
 
@@ -88,17 +90,19 @@ def linear(
     """Return the weight-only linear layer; see `reference.linear`."""
     kernels = _kernels()
     flat = _flat(values).contiguous()
+    bias = None if bias is None else bias.detach().contiguous()
     rows, columns = flat.shape
     outputs = codes.shape[0]
+    if rows > DECODE_ROWS:
+        weight = dequantize(codes, exponents, block, values.dtype)
+        return torch.nn.functional.linear(values.detach(), weight, bias)
     result = torch.empty((rows, outputs), dtype=values.dtype, device=values.device)
     if result.numel():
-        tile = _tile(rows)
-        grid = (-(-rows // tile["TILE_M"]) * -(-outputs // tile["TILE_N"]),)
-        kernels.linear[grid](
+        kernels.linear[(-(-outputs // TILE_OUTPUTS),)](
             flat,
             codes.contiguous(),
             exponents.contiguous(),
-            flat if bias is None else bias.detach().contiguous(),
+            flat if bias is None else bias,
             result,
             rows,
             outputs,
@@ -108,7 +112,12 @@ def linear(
             bias is not None,
             values.dtype == torch.bfloat16,
             INTERPRETED,
-            **tile,
+            _groups(TILE_COLUMNS, block),
+            DECODE_ROWS,
+            TILE_OUTPUTS,
+            TILE_COLUMNS,
+            num_warps=2,
+            num_stages=4,
         )
     return result.reshape(*values.shape[:-1], outputs)
 
@@ -151,10 +160,12 @@ def _flat(values: Tensor) -> Tensor:
     return values.detach().reshape(values.shape[:-1].numel(), values.shape[-1])
 
 
-def _tile(rows: int) -> dict[str, int]:
-    if rows <= DECODE_ROWS:
-        return {"TILE_M": 16, "TILE_N": 32, "TILE_K": 128, "num_warps": 4, "num_stages": 4}
-    return {"TILE_M": 128, "TILE_N": 128, "TILE_K": 64, "num_warps": 8, "num_stages": 3}
+def _groups(columns: int, block: int) -> int:
+    """Return the number of blocks in `columns` of a tile, 0 where blocks straddle its edge."""
+    if block % columns == 0:
+        return 1
+    whole = columns % block == 0 and block >= 16  # a power of two, because `columns` is one
+    return columns // block if whole else 0
 
 
 def _kernels() -> Any:

@@ -35,7 +35,7 @@ class Timing:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Timing:
-        """Summarize measurements."""
+        """Return median and spread of measurements."""
         first, median, third = np.percentile(np.asarray(seconds), [25, 50, 75])
         return cls(float(median), float(third - first), len(seconds))
 

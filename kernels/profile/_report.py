@@ -66,7 +66,7 @@ class Table:
         return path
 
     def column(self, name: str) -> list[Any]:
-        """Return one column."""
+        """Return one column, row by row."""
         index = self.columns.index(name)
         return [row[index] for row in self.rows]
 

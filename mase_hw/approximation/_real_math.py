@@ -36,7 +36,7 @@ class RealMath(ABC):
 
     @abstractmethod
     def exp(self, x: Any) -> Any:
-        """Return the exponential."""
+        """Return the exponential of a real number."""
 
     @abstractmethod
     def power(self, base: float, x: Any) -> Any:
@@ -64,11 +64,11 @@ class RealMath(ABC):
 
     @abstractmethod
     def sin(self, x: Any) -> Any:
-        """Return the sine."""
+        """Return the sine of an angle in radians."""
 
     @abstractmethod
     def cos(self, x: Any) -> Any:
-        """Return the cosine."""
+        """Return the cosine of an angle in radians."""
 
     @abstractmethod
     def asin(self, x: Any) -> Any:
@@ -97,7 +97,7 @@ class RealMath(ABC):
     @property
     @abstractmethod
     def pi(self) -> Any:
-        """Return the constant."""
+        """Half of the circumference of the unit circle."""
 
     def sigmoid(self, x: Any) -> Any:
         """Return `1 / (1 + exp(-x))`."""

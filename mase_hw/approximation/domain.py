@@ -28,7 +28,7 @@ class Domain:
         high: the largest operand.
         poles: the infinity that a function has at an operand.
 
-    Example:
+    Examples:
         >>> Domain(low=0.0, poles={0.0: -math.inf})  # of a logarithm
     """
 

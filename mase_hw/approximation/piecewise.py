@@ -58,7 +58,7 @@ class Region:
 
     @property
     def reach(self) -> int:
-        """The largest `u`."""
+        """The largest `u` of the region."""
         return self.high - self.low
 
 
@@ -143,7 +143,7 @@ class Piecewise:
 
     @property
     def sum_bits(self) -> int:
-        """Bits of `y`."""
+        """Bits of `y` before it is rounded."""
         c0, c1, c2 = self.coefficients.T
         return _signed_bits(torch.cat([c0, c0 + c1, c0 + c1 + c2]))
 

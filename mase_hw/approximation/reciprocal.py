@@ -61,7 +61,7 @@ class Reciprocal:
 
     @cached_property
     def words(self) -> tuple[int, ...]:
-        """The table."""
+        """The words of the table of reciprocals."""
         count, one = 1 << self.index_bits, 1 << self.word_fraction
         # Rounded to nearest, in whole numbers.
         rest = [

@@ -59,7 +59,7 @@ class ReciprocalRoot:
 
     @cached_property
     def words(self) -> tuple[int, ...]:
-        """The table."""
+        """The words of the table of reciprocal roots."""
         return tuple(
             self._word(odd, index) for odd in (0, 1) for index in range(1 << self.index_bits)
         )

@@ -112,7 +112,7 @@ class RowNorm:
 
     @property
     def difference_width(self) -> int:
-        """Bits of `d`."""
+        """Bits of the difference `d` from the mean."""
         return self.total_width + 1
 
     @cached_property

@@ -55,6 +55,8 @@ def scalar_problems(name: str, number: Format, *, result: bool) -> list[str]:
     if isinstance(number, Ternary) and result:
         scale = number.scale or 1.0
         if number.threshold not in (None, scale / 2):
-            why = f"{name} is {number}; results need a threshold of half the scale"
-            return [f"{why}: give {name}_threshold = {scale / 2}"]
+            return [
+                f"{name} is {number}; results need a threshold of half the scale: give "
+                f"{name}_threshold = {scale / 2}"
+            ]
     return []

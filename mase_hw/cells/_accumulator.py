@@ -52,7 +52,6 @@ class Accumulator(Cell):
 
     @property
     def _results(self) -> int:
-        """Beats of results."""
         return self.beats // self.terms
 
     @cached_property

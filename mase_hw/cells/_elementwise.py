@@ -37,7 +37,6 @@ class Elementwise(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The operands."""
         return {
             name.lower(): self._port(value)
             for name, value in self.parameters.items()
@@ -46,12 +45,10 @@ class Elementwise(Cell):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The result."""
         return {"data_out_0": self._port(self.data_out_0)}
 
     @property
     def motion(self) -> Motion:
-        """A pipeline."""
         return Steps(self.latency)
 
 
@@ -79,5 +76,4 @@ class Encoded(Elementwise):
 
     @property
     def motion(self) -> Motion:
-        """A pipeline."""
         return encoder(self.stages, self.data_out_0, self.lanes, self.size)

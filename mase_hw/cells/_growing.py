@@ -1,4 +1,4 @@
-"""How blocks, sums and passes move that grow from row to row, as those of causal attention do."""
+"""Motion of blocks, sums and passes that grow from row to row, as in causal attention."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ class Stored(Motion):
         return left
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """What is sent."""
         return self.needs_of(port, beats, np.arange(self.results(beats)))
 
     def room(self, port: str, beats: int) -> Cycles:
@@ -136,7 +135,6 @@ class GrowingReorder(Stored):
         return needs
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """Two whole tensors."""
         return np.full(places.size, -1)
 
     def _read(self, places: Cycles) -> Cycles:
@@ -172,11 +170,9 @@ class GrowingFold(Fold):
         return self.sums.count(beats)
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """The last beat."""
         return self.needs_of(port, beats, np.arange(self.results(beats)))
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """The last beat."""
         return self.sums.end(results)
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:

@@ -1,4 +1,4 @@
-"""How beats move through a cell in time: recurrences over the beats of every stream.
+"""Motion of a cell: recurrences over the beats of every stream.
 
 Time is counted in cycles from the first one after reset, beats of one inference from 0; arrays may
 hold several inferences one after another. A motion knows four things, from which the latency, the
@@ -158,7 +158,6 @@ class Steps(Motion):
         return met(arrivals) + self.latency
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """Each its own."""
         return np.arange(beats)
 
     def room(self, port: str, beats: int) -> Cycles:
@@ -167,15 +166,12 @@ class Steps(Motion):
 
     @property
     def lag(self) -> int:
-        """Of the pipeline."""
         return self.latency
 
     def results(self, beats: int) -> int:
-        """As many."""
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """Each its own."""
         return results
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
@@ -286,7 +282,6 @@ class Fold(Motion):
         return result
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """The last round."""
         rounds = np.arange(beats).reshape(-1, self.terms, self.inner)
         return rounds[:, -1].reshape(-1)
 
@@ -298,7 +293,6 @@ class Fold(Motion):
 
     @property
     def lag(self) -> int:
-        """Of the pipeline."""
         return self.latency
 
     def results(self, beats: int) -> int:
@@ -306,7 +300,6 @@ class Fold(Motion):
         return beats // self.terms
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """The last round."""
         rounds, inner = np.divmod(results, self.inner)
         needs: Cycles = (rounds * self.terms + self.terms - 1) * self.inner + inner
         return needs
@@ -337,7 +330,7 @@ class Queue(Motion):
 
     @property
     def step(self) -> int:
-        """Cycles between beats."""
+        """Cycles from one beat to the next."""
         return 1 if self.depth > 1 else 2
 
     def offered(self, arrivals: Arrivals) -> Cycles:
@@ -352,7 +345,6 @@ class Queue(Motion):
         return dict.fromkeys(arrivals, entered)
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """Each its own."""
         return np.arange(beats)
 
     def room(self, port: str, beats: int) -> Cycles:
@@ -365,11 +357,9 @@ class Queue(Motion):
         return 1
 
     def results(self, beats: int) -> int:
-        """As many."""
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """Each its own."""
         return results
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
@@ -421,11 +411,9 @@ class Blocks(Motion):
 
     @property
     def lag(self) -> int:
-        """Of the pipeline."""
         return self.latency
 
     def results(self, beats: int) -> int:
-        """As many."""
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -554,7 +542,6 @@ class Select(Motion):
 
     @property
     def lag(self) -> int:
-        """Two cycles."""
         return 2
 
     def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
@@ -594,14 +581,12 @@ class Chain(Motion):
         return self.motions[0].taken(arrivals)
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """Through all."""
         needs = np.arange(beats)
         for motion in self.motions:
             needs = through(motion.needs(port, needs.size), needs)
         return needs
 
     def room(self, port: str, beats: int) -> Cycles:
-        """Through all."""
         rooms = []
         for motion in self.motions:
             rooms.append(motion.room(port, beats))
@@ -610,12 +595,10 @@ class Chain(Motion):
 
     @property
     def stages(self) -> tuple[Motion, ...]:
-        """Of all."""
         return tuple(stage for motion in self.motions for stage in motion.stages)
 
     @property
     def lag(self) -> int:
-        """Of all."""
         return sum(motion.lag for motion in self.motions)
 
     def turns(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles] | None:

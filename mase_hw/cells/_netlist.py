@@ -464,7 +464,7 @@ class NetlistBuilder:
     Args:
         inputs: the streams that enter.
 
-    Example:
+    Examples:
         >>> net = NetlistBuilder({"data_in_0": Port.elements(Encoding(8), 4, 16)})
         >>> wire = net.input("data_in_0")
         >>> net.netlist(data_out_0=wire).is_wire

@@ -27,7 +27,7 @@ class Operation(Enum):
 
     @property
     def stages(self) -> int:
-        """Cycles of `mase_scaled_arithmetic`."""
+        """Pipeline stages of `mase_scaled_arithmetic`, in cycles."""
         return 2 if self is Operation.MULTIPLY else 6
 
 

@@ -1,4 +1,4 @@
-"""What cells are made of: a small vocabulary of parts, which an estimator turns into resources.
+"""Resources of cells: a small vocabulary of parts, which an estimator turns into LUT, FF and DSP.
 
 A cell counts parts, and nothing of a device: what a part takes of one is said once for all cells,
 in `mase_hw.hardware.estimate`.
@@ -301,7 +301,7 @@ class Memory(Part):
 class Parts:
     """Parts with their numbers, in the order in which they were said.
 
-    Example:
+    Examples:
         >>> lane = Parts.of(Register(8), (Register(1, 3), 2))
         >>> (lane * 4).counts[Register(1, 3)]
         8
@@ -340,7 +340,6 @@ class Parts:
         return hash(frozenset(self.counts.items()))
 
     def __add__(self, other: Parts) -> Parts:
-        """Return the sum."""
         return Parts(self.items + other.items)
 
     def __mul__(self, number: int) -> Parts:

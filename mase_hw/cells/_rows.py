@@ -1,4 +1,4 @@
-"""How rows of beats move that wait in a store until something is known of the whole row."""
+"""Motion of rows that are stored until a value of the whole row is known."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ class Rows(Motion):
         return self.delay + self.latency
 
     def results(self, beats: int) -> int:
-        """As many."""
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:

@@ -1,4 +1,4 @@
-"""When the beats of long streams move: known of some of them, guessed in between.
+"""Times of sampled beats of long streams: exact at the samples, interpolated in between.
 
 A large design moves more beats than fit a memory. What lies between two beats of a stream a
 thousandth of a tensor apart then goes on as before, up to a straight line: times follow the motions

@@ -36,12 +36,10 @@ class Argmax(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The elements."""
         return {"data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats)}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The indices."""
         index = Encoding(self.index_width, signed=False)
         lanes = 1 if self.row else self.lanes
         return {"data_out_0": Port.elements(index, lanes, self.beats // self.terms)}

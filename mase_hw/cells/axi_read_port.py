@@ -1,4 +1,4 @@
-"""One AXI4 read port that the sources of a design share in turn."""
+"""One AXI4 read port that the sources of a design share by arbitration."""
 
 from __future__ import annotations
 

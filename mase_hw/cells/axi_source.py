@@ -48,7 +48,6 @@ class AxiSource(Cell):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The words."""
         return {"data_out": replace(self.port, packed=True)}
 
     @property

@@ -45,7 +45,6 @@ class Cache(Cell):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The memory."""
         return {"data_out": self.port}
 
     @property

@@ -34,7 +34,6 @@ class Merge(Motion):
     awaited: str = ""
 
     def offered(self, arrivals: Arrivals) -> Cycles:
-        """One register stage."""
         return self._made(arrivals) + 2
 
     def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
@@ -63,7 +62,6 @@ class Merge(Motion):
 
     @property
     def lag(self) -> int:
-        """One register stage."""
         return 2
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -150,7 +148,6 @@ class Cat(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """Both streams."""
         return {"data_in_0": self._port(self.beats_0), "data_in_1": self._port(self.beats_1)}
 
     @property

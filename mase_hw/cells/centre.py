@@ -27,12 +27,10 @@ class Centre(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The codes."""
         return {"data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats)}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The integers."""
         return {"data_out_0": Port.elements(self.result, self.lanes, self.beats)}
 
     @property
@@ -49,7 +47,6 @@ class Centre(Cell):
 
     @property
     def motion(self) -> Motion:
-        """At once."""
         return Steps(0)
 
     @classmethod

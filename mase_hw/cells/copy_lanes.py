@@ -33,24 +33,20 @@ class CopyLanes(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The lanes."""
         lanes = self.rows_in * self.columns_in
         return {"data_in_0": Port.elements(Encoding(self.width), lanes, self.beats)}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The copies."""
         lanes = self.rows_out * self.columns_out
         return {"data_out_0": Port.elements(Encoding(self.width), lanes, self.beats)}
 
     @property
     def parts(self) -> Parts:
-        """Wires."""
         return NOTHING
 
     @property
     def motion(self) -> Motion:
-        """At once."""
         return Steps(0)
 
     @property

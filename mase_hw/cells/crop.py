@@ -1,4 +1,4 @@
-"""Neighbouring elements of every row, moved to the first lanes."""
+"""Neighbouring elements of every row, shifted to the first lanes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class Crop(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """Whole rows."""
         beats = self.rows * self._beats(self.size_in)
         return {"data_in_0": Port.elements(Encoding(self.width), self.lanes, beats)}
 

@@ -27,6 +27,5 @@ class FloatOrder(Elementwise):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Both ways."""
         floats = Encoding(6, Kind.FLOAT, exponent_width=3, exponent_bias=3, maximum_code=31)
         return cls(floats, Encoding(6), 3, beats=9), cls(Encoding(6), floats, 2, beats=9)

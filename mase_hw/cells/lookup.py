@@ -36,17 +36,14 @@ class Lookup(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The numbers."""
         return {"data_in_0": Port.elements(self.data_in_0, 1, self.total)}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The rows."""
         return {"data_out_0": Port.elements(self.data_out_0, self.lanes, self.total)}
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
-        """The table."""
         return {"TABLE_FILE": ("table", self.table)}
 
     @property

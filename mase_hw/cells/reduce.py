@@ -62,7 +62,6 @@ class Reduce(Cell):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The results."""
         beats = self.beats // self.terms
         return {"data_out_0": Port.elements(self.data_out_0, self._lanes_out, beats)}
 

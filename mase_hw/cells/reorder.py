@@ -43,7 +43,6 @@ class Reorder(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """A tensor."""
         beats, lanes = self.moves.beats_in.shape
         return {"data_in_0": Port.elements(Encoding(self.width), lanes, beats * self.tensors)}
 

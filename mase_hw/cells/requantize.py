@@ -45,7 +45,6 @@ class Requantize(Cell):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The results."""
         port = Port.elements(self.data_out_0, self.lanes, self.beats, rows=self.rows)
         return {"data_out_0": port}
 

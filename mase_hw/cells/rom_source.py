@@ -69,12 +69,10 @@ class RomSource(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """None."""
         return {}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The words."""
         return {"data_out": self.port}
 
     @property
@@ -104,7 +102,6 @@ class RomSource(Cell):
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
-        """The words."""
         return {"INIT_FILE": ("", self.image)}
 
     @property

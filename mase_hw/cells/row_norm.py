@@ -92,7 +92,6 @@ class RowNorm(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The elements."""
         return {"data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats)}
 
     @property

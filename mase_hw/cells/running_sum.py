@@ -30,7 +30,6 @@ class RunningSum(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The elements."""
         return {"data_in_0": Port.elements(self.data_in_0, 1, self.beats)}
 
     @property
@@ -42,7 +41,6 @@ class RunningSum(Cell):
 
     @property
     def motion(self) -> Motion:
-        """Beat for beat."""
         return Steps(3)
 
     @property

@@ -134,7 +134,6 @@ class SlidingWindow(Cell):
 
     @cached_property
     def inputs(self) -> Mapping[str, Port]:
-        """The image."""
         return {"data_in": Port(self.port.fields, self.port.beats, self.port.optional, True)}
 
     @cached_property

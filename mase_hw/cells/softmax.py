@@ -86,7 +86,6 @@ class Softmax(Cell):
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
-        """The tables."""
         tables = {
             "FINE_FILE": ("fine", self.fine),
             "COARSE_FILE": ("coarse", self.coarse),

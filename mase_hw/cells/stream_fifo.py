@@ -26,12 +26,10 @@ class StreamFifo(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The stream."""
         return {"data_in": replace(self.port, packed=True)}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The same stream."""
         return {"data_out": replace(self.port, packed=True)}
 
     @property

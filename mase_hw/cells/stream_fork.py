@@ -24,7 +24,6 @@ class StreamFork(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The stream."""
         return {"data_in": Port((), self.beats)}
 
     @property
@@ -44,5 +43,4 @@ class StreamFork(Cell):
 
     @property
     def motion(self) -> Motion:
-        """At once."""
         return Steps(0)

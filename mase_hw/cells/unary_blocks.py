@@ -57,7 +57,6 @@ class UnaryBlocks(Encoded):
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
-        """The results."""
         return {"TABLE_FILE": ("table", self.table)}
 
     @property

@@ -74,7 +74,6 @@ class UnaryPiecewise(Elementwise):
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
-        """The coefficients."""
         return {"TABLE_FILE": ("table", self.table)}
 
     @property

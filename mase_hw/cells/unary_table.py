@@ -24,7 +24,6 @@ class UnaryTable(Elementwise):
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
-        """The results."""
         return {"TABLE_FILE": ("table", self.table)}
 
     @property

@@ -11,9 +11,11 @@ import pkgutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Annotated
 
 import typer
 
+from mase_hw import __version__
 from mase_hw._cache import cache_folder
 from mase_hw.errors import CacheError, MaseError
 
@@ -31,7 +33,11 @@ def build_app() -> typer.Typer:
     )
 
     @app.callback()
-    def root() -> None:
+    def root(
+        version: Annotated[
+            bool, typer.Option("--version", is_eager=True, callback=_version, help="Print it.")
+        ] = False,
+    ) -> None:
         """Keep a single command a subcommand."""
 
     for module_info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
@@ -40,8 +46,15 @@ def build_app() -> typer.Typer:
     return app
 
 
+def _version(asked: bool) -> None:
+    """Print the version, and end."""
+    if asked:
+        typer.echo(f"mase-hw {__version__}")
+        raise typer.Exit()
+
+
 def main() -> None:
-    """Run `mase-hw`."""
+    """Run `mase-hw` with the arguments of the process."""
     _run(build_app())
 
 

@@ -1,4 +1,4 @@
-"""What a command's MODEL means: a registered name, `file.py:factory`, a `.pt2` or `.mase` file."""
+"""What a command's MODEL means: a registered name, `file.py:factory`, or a file of a model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def load_subject(argument: str, display: Display, weights: Path | None = None) -
     """Return the model that `argument` names, with the weights of a file where one is given.
 
     Raises:
-        CaptureError: when it is none of the four kinds, or cannot be captured.
+        CaptureError: when it is none of these, or cannot be captured.
         DataError: when a file of weights cannot be read, or does not fit.
     """
     subject = _load(argument, display)
@@ -62,6 +62,11 @@ def _load(argument: str, display: Display) -> Subject:
         from mase_hw.graph import load_pt2
 
         return Subject(load_pt2(Path(argument)))
+    if argument.endswith(".onnx"):
+        from mase_hw.graph import trace
+
+        with display.stages(argument):
+            return Subject(trace(argument))
     if ":" in argument:
         with display.stages(argument):
             return _from_factory(argument)
@@ -81,7 +86,7 @@ def _from_registry(name: str, display: Display) -> Subject:
         raise CaptureError(
             f"no model is called {name!r}; {nearest(name, models())}; or give file.py:factory, "
             "a function that returns (module, example_inputs), a .pt2 file of torch.export.save, "
-            "or a .mase file"
+            "an .onnx file, or a .mase file"
         )
     model = models()[name]
     with display.progress(f"training {name}") as advance:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-MODEL_HELP = "A registered name, file.py:factory (runs the file), a .pt2 or .mase file."
+MODEL_HELP = "A registered name, file.py:factory (runs the file), a .pt2, .onnx or .mase file."
 
 Model = Annotated[str, typer.Argument(help=MODEL_HELP)]
 Config = Annotated[
@@ -37,16 +37,15 @@ Memory = Annotated[
 ]
 Reuse = Annotated[
     bool,
-    typer.Option(
-        "--reuse", help="Run layers that are alike on the hardware of one, one after the other."
-    ),
+    typer.Option("--reuse", help="Reuse: run equal layers in rounds on the hardware of one."),
 ]
 Device = Annotated[
-    str, typer.Option(help="Whose blocks may be used: generic for none, or xcup (UltraScale+).")
+    str,
+    typer.Option(help="Device whose blocks modules may use: generic (none) or xcup (UltraScale+)."),
 ]
 MemoryStyle = Annotated[
     str | None,
-    typer.Option(help="Of what memories of constants are made: auto, logic, distributed or block."),
+    typer.Option(help="Memory of constants: auto, logic, distributed or block."),
 ]
 MinSqnr = Annotated[
     float | None,

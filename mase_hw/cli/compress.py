@@ -30,7 +30,7 @@ COLUMNS = ("accuracy", "standard_error", "parameters", "sparsity", "average_weig
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the commands `compress` and `sweep` to the application."""
     app.command("compress")(compress)
     app.command("sweep")(sweep)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `doctor` to the application."""
     app.command("doctor")(doctor)
 
 

@@ -29,7 +29,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `emit-verilog` to the application."""
     app.command("emit-verilog")(emit_verilog)
 
 

@@ -27,7 +27,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `estimate` to the application."""
     app.command("estimate")(estimate)
 
 

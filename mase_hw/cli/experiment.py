@@ -12,7 +12,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `experiment` to the application."""
     app.command("experiment")(experiment)
 
 
@@ -23,7 +23,7 @@ def experiment(
     quick: Annotated[
         bool, typer.Option("--quick", help="Less than three minutes on two cores.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn, trained and searched.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of sampling, training and search.")] = 0,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Folder. [default: build/experiments/NAME]"),

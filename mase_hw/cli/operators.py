@@ -21,7 +21,7 @@ ERROR_FORMATS = ((8, 4), (12, 8), (16, 12))
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `operators` to the application."""
     app.command("operators")(operators)
 
 

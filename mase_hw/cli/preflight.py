@@ -13,7 +13,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `preflight` to the application."""
     app.command("preflight")(preflight)
 
 
@@ -40,7 +40,7 @@ def preflight(
     settings = read_config(config).settle(subject)
     with display.stages(subject.mg.name):
         mg = quantize(subject.mg, settings.quantize)
-        problems = [*inspect(mg), *sqnr_problems(mg, min_sqnr)]
+        problems = inspect(mg)
         if not problems:
             to_hardware(
                 mg,
@@ -49,6 +49,7 @@ def preflight(
                 queues=settings.queues,
             )
     known, warned = ([], []) if problems else (notes(mg), warnings(mg))
+    problems += sqnr_problems(mg, min_sqnr)
     if json_output:
         found = {
             "problems": [*map(vars, problems)],

@@ -20,7 +20,7 @@ SHOWN_REASONS = 3
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `search` to the application."""
     app.command("search")(search)
 
 

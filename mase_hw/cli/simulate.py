@@ -12,7 +12,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `simulate` to the application."""
     app.command("simulate")(simulate)
 
 
@@ -37,10 +37,10 @@ def simulate(
         list[str] | None, typer.Option(help="A node whose stream is compared as well; repeatable.")
     ] = None,
     queues: Annotated[
-        bool, typer.Option("--queues", help="Record how full each queue becomes.")
+        bool, typer.Option("--queues", help="Record the largest occupancy of each queue.")
     ] = False,
     resets: Annotated[
-        int, typer.Option(min=0, help="Resets at random moments, from which all begins again.")
+        int, typer.Option(min=0, help="Resets at random moments; inputs begin again after each.")
     ] = 0,
     repeats: Annotated[
         int, typer.Option(min=1, help="How often all inputs are streamed, in constant memory.")
@@ -49,7 +49,7 @@ def simulate(
         bool | None,
         typer.Option(
             "--checks/--no-checks",
-            help="Check the rules of every stream inside, too (default: with cocotb).",
+            help="Also check the rules of every inner stream (default: with cocotb).",
         ),
     ] = None,
     outputs: Annotated[

@@ -1,4 +1,4 @@
-"""Which format of a node loses the most, and the keys of a configuration that mend it."""
+"""The format of a node that loses the most, and the configuration keys that mend it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.errors import FormatError
@@ -40,7 +41,7 @@ def reason(node: Node, bits: int) -> str:
     else:
         name = min(formats, key=lambda item: (precision_db(formats[item]), -_largest(node, item)))
         what, owners = "is coarse for", list(dict.fromkeys(_owners(node, name)))
-        fields = _finer(formats[name], bits)
+        fields = _refitted(node, name, formats[name]) or _finer(formats[name], bits)
     seen = _range(node, name)
     between = f" (values from {seen.minimum:.3g} to {seen.maximum:.3g})" if seen else ""
     narrower = "" if clipped else ", or keep outliers and fill values out of its range"
@@ -73,20 +74,49 @@ def _finer(number_format: Format, bits: int) -> dict[str, Any]:
     return fields
 
 
+def _refitted(node: Node, name: str, number_format: Format) -> dict[str, Any]:
+    """Return the fields with which a format has smaller steps, and holds all values as it is now.
+
+    Nothing where it is as fine as it can be.
+    """
+    ends, found = _ends(node, name), None
+    if ends is None:
+        return {}
+    for octaves in range(1, MAX_OCTAVES):
+        narrower = number_format.scaled(-octaves)
+        if narrower is None or not bool(narrower.in_range(ends).all()):
+            break
+        found = narrower
+    return _changed(number_format, found)
+
+
 def _held(node: Node, name: str, number_format: Format) -> dict[str, Any]:
     """Return the fields with which a format holds the values that were seen of a tensor."""
-    seen, own = _range(node, name), _fields(number_format)
-    if seen is None:
+    ends = _ends(node, name)
+    if ends is None:
         return {}
-    if own.get("signed") is False and seen.minimum < 0:
+    if _fields(number_format).get("signed") is False and bool((ends < 0).any()):
         return {"signed": True}
-    ends = torch.tensor([seen.minimum, seen.maximum], dtype=torch.float64)
     for octaves in range(1, MAX_OCTAVES):
         wider = number_format.scaled(octaves)
         if wider is not None and bool(wider.in_range(ends).all()):
-            changed = {key: value for key, value in _fields(wider).items() if value != own[key]}
-            return {key: own[key] for key in ("width",) if key in own} | changed
+            return _changed(number_format, wider)
     return {}
+
+
+def _ends(node: Node, name: str) -> Tensor | None:
+    """Return the least and the largest value that were seen of a tensor."""
+    seen = _range(node, name)
+    return torch.tensor([seen.minimum, seen.maximum], dtype=torch.float64) if seen else None
+
+
+def _changed(before: Format, after: Format | None) -> dict[str, Any]:
+    """Return the fields in which a format differs from another, and the width."""
+    if after is None:
+        return {}
+    own = _fields(before)
+    changed = {key: value for key, value in _fields(after).items() if value != own[key]}
+    return {key: own[key] for key in ("width",) if key in own} | changed
 
 
 def _fields(number_format: Format) -> dict[str, Any]:
@@ -97,11 +127,12 @@ def _keys(owners: Sequence[tuple[Node, str]], fields: Mapping[str, Any]) -> str:
     """Return what to write for which nodes."""
     if not fields:
         names = " and ".join(f"{word} of {owner.name}" for owner, word in owners)
-        return f"no format of this kind does for {names}"
-    return "give " + " and ".join(
-        f"{owner.name} " + ", ".join(f"{word}_{key} = {_text(fields[key])}" for key in fields)
-        for owner, word in owners
-    )
+        return f"give {names} a finer format"
+    keys: dict[str, list[str]] = {}
+    for owner, word in owners:
+        entry = keys.setdefault(owner.name, [])
+        entry += [f"{word}_{key} = {_text(value)}" for key, value in fields.items()]
+    return "give " + " and ".join(f"{name} {', '.join(entry)}" for name, entry in keys.items())
 
 
 def _text(value: Any) -> str:
@@ -112,8 +143,12 @@ def _owners(node: Node, name: str) -> Iterator[tuple[Node, str]]:
     """Yield where a tensor gets its format, and its producer's result before that."""
     yield _owner(node, name)
     producer = dict(stream_operands(node)).get(name) if node.op == "call_function" else None
-    if producer is not None:
-        yield _owner(producer, "data_out_0")
+    maker = _owner(producer, "data_out_0")[0] if producer is not None else None
+    if maker is not None and maker.op == "call_function":
+        # Parts of it may be so small that its operands are coarse for them, too.
+        known = common(maker).operands
+        yield from ((maker, word) for word, spec in known.items() if spec.format is not None)
+        yield maker, "data_out"
 
 
 def _owner(node: Node, name: str) -> tuple[Node, str]:

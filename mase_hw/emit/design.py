@@ -153,7 +153,7 @@ class Instance:
 
     @property
     def module(self) -> str:
-        """The SystemVerilog module."""
+        """The name of the SystemVerilog module."""
         return self.cell.module
 
     @property

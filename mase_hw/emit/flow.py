@@ -37,6 +37,7 @@ from mase_hw.passes.formats.agreement import (
     measure_agreement_analysis_pass,
 )
 from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
+from mase_hw.passes.formats.keep import keep_formats_transform_pass
 from mase_hw.passes.formats.losses import drop_losses_transform_pass
 from mase_hw.passes.formats.merge_thresholds import merge_thresholds_transform_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
@@ -106,6 +107,7 @@ def quantize(
     stage("number formats")
     config = {} if config is None else config
     mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
+    mg, _ = keep_formats_transform_pass(mg)
     if reuse:
         mg, _ = insert_laps_transform_pass(mg)
     seen = FirstExamples(mg, [mg.example_inputs] if data is None else data)

@@ -53,7 +53,7 @@ class Manifest:
         return manifest if manifest._text() == text else None
 
     def write(self, folder: Path) -> None:
-        """Write `manifest.json`."""
+        """Write `manifest.json` into the project's folder."""
         (folder / MANIFEST_FILE).write_text(self._text())
 
     def _text(self) -> str:

@@ -43,7 +43,6 @@ class Problem:
     reason: str
 
     def __str__(self) -> str:
-        """Return one line."""
         return f"{self.node} ({self.source}): {self.reason}"
 
 
@@ -64,7 +63,6 @@ class Note:
     text: str
 
     def __str__(self) -> str:
-        """Return one line."""
         return f"{self.node} ({self.source}): {self.text}"
 
 

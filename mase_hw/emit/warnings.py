@@ -1,4 +1,4 @@
-"""What a quantised graph does not keep of the float model, and what would mend it."""
+"""Warnings where a quantised graph loses much of the float model, with the fix."""
 
 from __future__ import annotations
 
@@ -117,12 +117,20 @@ def _few(mg: MaseGraph) -> Iterator[Note]:
     known = _measured(mg)
     if known is None:
         yield Note("output", "", "the model's code", UNMEASURED)
-    elif known.examples < HANDFUL:
+    elif known.examples < HANDFUL and not _all_exact(mg):
         text = (
             f"formats are fitted to {known.examples} example{_plural(known.examples)}, and what "
             f"is larger saturates; trace the model with {HANDFUL} or more, or give quantize data"
         )
         yield Note("data", "", "the example inputs", text)
+
+
+def _all_exact(mg: MaseGraph) -> bool:
+    """Return whether no format is fitted: the model says all of them."""
+    nodes = [node for node in mg.nodes if node.op == "call_function"]
+    return all(metadata(node).exact or not metadata(node).asked for node in nodes) and any(
+        metadata(node).exact for node in nodes
+    )
 
 
 def _constant(mg: MaseGraph) -> Iterator[Note]:

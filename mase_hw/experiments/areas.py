@@ -36,7 +36,6 @@ class Areas(Experiment):
     title: ClassVar[str] = "bits against LUT of an 8-lane dot product against accuracy"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
         subject = Subject.load(MODEL, seed=self.seed)
         chosen = {name: entry for name, entry in designs() if not quick or name in QUICK}
         advance = steps(progress, len(chosen))

@@ -37,7 +37,6 @@ class CompressionAware(Experiment):
     title: ClassVar[str] = "best so far: no compression, compressed, compressed and trained again"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
         subject = Subject.load("digits-mlp" if quick else "bert-tiny", seed=self.seed)
         settings = (QUICK if quick else FULL) | SAMPLER
         space = settings["space"] | {

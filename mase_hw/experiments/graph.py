@@ -25,7 +25,6 @@ class Graph(Experiment):
     title: ClassVar[str] = "BERT's graph with and without attention mask and labels as inputs"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
         advance = steps(progress, 4)
         ids = torch.arange(1, TOKENS + 1)[None]
         inputs: dict[str, dict[str, Any]] = {

@@ -35,7 +35,6 @@ class HardwarePareto(Experiment):
     title: ClassVar[str] = "accuracy against LUT and cycles, chosen points measured on RTL"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
         subject = Subject.load(MODEL, seed=self.seed)
         trials, points = (40, 3) if quick else (300, 6)
         advance = steps(progress, trials + points)

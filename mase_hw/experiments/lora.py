@@ -36,7 +36,6 @@ class Lora(Experiment):
     title: ClassVar[str] = "trainable parameters and accuracy with and without LoRA"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
         split = dataset(DATA).load().hold_out()
         train = slice(QUICK_SAMPLES if quick else None)
         inputs, labels = split.train_inputs[train], split.train_labels[train]

@@ -39,7 +39,6 @@ class MixedPrecision(Experiment):
     title: ClassVar[str] = "width in {8, 16, 32} and fraction in {2, 4, 8} per layer"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
         subject = Subject.load(
             "bert-tiny", validation=QUICK_SAMPLES if quick else None, seed=self.seed
         )

@@ -35,7 +35,6 @@ class Precisions(Experiment):
     title: ClassVar[str] = "best accuracy and bits per weight of every format of the registry"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
         if quick:
             subject = Subject.load("digits-mlp", seed=self.seed)
             trials, training = 4, {"epochs": 3, "learning_rate": 1e-3}

@@ -29,7 +29,6 @@ class Pruning(Experiment):
     title: ClassVar[str] = "sparsity 0.1..0.9 against accuracy, before and after retraining"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
         subject = Subject.load(QUICK_MODEL if quick else MODEL, seed=self.seed)
         graph = canonicalize(subject.mg)
         trainer = QUICK_TRAINER if quick else TRAINER

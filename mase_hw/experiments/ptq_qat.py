@@ -25,7 +25,6 @@ class PtqQat(Experiment):
     title: ClassVar[str] = "fixed width 4..32 against accuracy: quantized, and trained quantized"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
         subject = Subject.load(
             MODEL, train=QUICK_TRAINING_SAMPLES if quick else None, seed=self.seed
         )

@@ -40,7 +40,6 @@ class Samplers(Experiment):
     title: ClassVar[str] = "best accuracy so far against trial: random, grid, TPE"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        """Run it."""
         subject = Subject.load("digits-mlp" if quick else "bert-tiny", seed=self.seed)
         settings = QUICK if quick else FULL
         advance = steps(progress, len(SAMPLERS) * settings["trials"])

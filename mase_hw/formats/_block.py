@@ -144,7 +144,6 @@ class BlockFormat(Format):
         return moved.reshape(*moved.shape[:-1], moved.shape[-1] // size, size)
 
     def _unblock(self, blocks: Tensor, shape: torch.Size) -> Tensor:
-        """Undo `_blocks`."""
         axis = self.blocking[1]
         if not shape:
             return blocks.reshape(-1)[0]

@@ -46,6 +46,5 @@ class CodeFormat(Format):
         return (fields[""] ^ sign) - sign
 
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """Return uniform codes."""
         low, high = self.code_range
         return torch.randint(low, high + 1, tuple(shape), generator=generator)

@@ -44,7 +44,7 @@ class FloatElement:
 
     @property
     def sign(self) -> int:
-        """The sign bit."""
+        """The bit that holds the sign."""
         return 1 << (self.width - 1)
 
     @property
@@ -71,7 +71,7 @@ class FloatElement:
 
     @property
     def maximum(self) -> float:
-        """The largest number."""
+        """The largest number that has a code."""
         significand = (1 << self.mantissa_width) + (
             self.maximum_code & ((1 << self.mantissa_width) - 1)
         )
@@ -127,7 +127,7 @@ class FloatElement:
         return codes | torch.where(torch.signbit(rounded), self.sign, 0)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
+        """Return the numbers of codes, in float64."""
         significand, exponent = self._parts(codes)
         power = binary.power_of_two(exponent + self.lsb_exponent, torch.float64)
         values = significand.double() * power

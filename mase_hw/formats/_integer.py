@@ -27,7 +27,7 @@ class IntegerElement:
 
     @property
     def maximum(self) -> float:
-        """The largest number."""
+        """The largest number that has a code."""
         return float(((1 << (self.width - 1)) - 1) * 2.0**self.lsb_exponent)
 
     @property

@@ -34,7 +34,7 @@ class FloatFormat(Format):
 
     @property
     def layout(self) -> FloatElement:
-        """The float layout."""
+        """Sign, exponent and mantissa of the codes."""
         element: FloatElement = self.__dict__["element"]
         return element
 
@@ -62,7 +62,6 @@ class FloatFormat(Format):
         return self.layout.encode(values.detach())
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         return self.layout.decode(codes)
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
@@ -100,7 +99,6 @@ class FloatFormat(Format):
 
     @property
     def encoding(self) -> Encoding:
-        """Floats with denormals."""
         layout = self.layout
         return Encoding(
             layout.width,
@@ -144,5 +142,4 @@ class FloatPreset(FloatFormat):
         )
 
     def __str__(self) -> str:
-        """Return the name."""
         return self.name

@@ -29,7 +29,7 @@ class SignFormat(CodeFormat):
 
     @property
     def level_count(self) -> int:
-        """Number of signs."""
+        """Number of signs in one code."""
         return 1
 
     @property
@@ -82,7 +82,6 @@ class SignFormat(CodeFormat):
         return self._steps(values.detach().double(), self._known_unit()).to(torch.int64)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         step = self._known_unit() * 2.0 ** (1 - self.level_count)
         return (2 * codes - self.code_range[1]).double() * step
 
@@ -107,12 +106,10 @@ class SignFormat(CodeFormat):
         return None if power is None else self.level_count - 1 - power
 
     def to_integers(self, codes: Tensor) -> Tensor:
-        """Return odd integers."""
         return 2 * codes - self.code_range[1]
 
     @property
     def encoding(self) -> Encoding:
-        """Signs of levels."""
         return Encoding(self.level_count, Kind.LEVELS, fraction=self.integer_fraction or 0)
 
     @classmethod

@@ -32,7 +32,7 @@ class Binary(SignFormat):
         bipolar: -1 and +1 when true, 0 and 1 when false.
         stochastic: round at random in proportion.
 
-    Example:
+    Examples:
         >>> Binary().round_values(torch.tensor([-0.2, 0.0, 3.0]))
         tensor([-1.,  1.,  1.])
     """
@@ -77,7 +77,6 @@ class Binary(SignFormat):
         return (values >= (0.0 if self.bipolar else 0.5)).to(values.dtype)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         return self.to_integers(codes).double()
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:

@@ -29,7 +29,7 @@ class BinaryResidual(SignFormat):
         levels: number of signs, 1 to 8.
         scale: the first sign's magnitude, or None for the mean magnitude of the data.
 
-    Example:
+    Examples:
         >>> BinaryResidual(2, 1.0).round_values(torch.tensor([-0.2, 3.0]))
         tensor([-0.5000,  1.5000])
     """
@@ -55,7 +55,6 @@ class BinaryResidual(SignFormat):
 
     @property
     def level_count(self) -> int:
-        """Number of signs."""
         return self.levels
 
     @property

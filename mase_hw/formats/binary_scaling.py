@@ -27,7 +27,7 @@ class BinaryScaling(SignFormat):
     Attributes:
         scale: the magnitude, or None for the mean magnitude of the data.
 
-    Example:
+    Examples:
         >>> BinaryScaling(0.5).round_values(torch.tensor([-0.2, 3.0]))
         tensor([-0.5000,  0.5000])
     """
@@ -50,7 +50,6 @@ class BinaryScaling(SignFormat):
 
     @property
     def unit(self) -> float | None:
-        """The scale."""
         return self.scale
 
     @classmethod

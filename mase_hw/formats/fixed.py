@@ -49,7 +49,7 @@ class Fixed(Format):
     Raises:
         FormatError: when a field is out of range.
 
-    Example:
+    Examples:
         >>> Fixed(8, 4).encode(torch.tensor([1.03125, -9.0]))
         tensor([  16, -128])
     """
@@ -79,12 +79,12 @@ class Fixed(Format):
 
     @property
     def minimum_code(self) -> int:
-        """The smallest code."""
+        """The smallest code that the width has."""
         return -(1 << (self.width - 1)) if self.signed else 0
 
     @property
     def maximum_code(self) -> int:
-        """The largest code."""
+        """The largest code that the width has."""
         return (1 << (self.width - 1)) - 1 if self.signed else (1 << self.width) - 1
 
     @property
@@ -137,7 +137,6 @@ class Fixed(Format):
         return self._bound(_round(scaled, self.rounding).to(torch.int64))
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         return codes.double() * 2.0**-self.frac_width
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
@@ -177,7 +176,6 @@ class Fixed(Format):
         return self.frac_width
 
     def to_integers(self, codes: Tensor) -> Tensor:
-        """Return the codes."""
         return codes
 
     def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
@@ -208,7 +206,6 @@ class Fixed(Format):
         )
 
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """Return uniform codes."""
         return torch.randint(
             self.minimum_code, self.maximum_code + 1, tuple(shape), generator=generator
         )

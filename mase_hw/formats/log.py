@@ -30,7 +30,7 @@ class Log(FloatFormat):
         width: bits of a code, sign included, 2 to 8.
         exponent_bias: subtracted from the stored exponent; half of the codes when not given.
 
-    Example:
+    Examples:
         >>> Log(4).round_values(torch.tensor([0.0, 0.3, -5.0]))
         tensor([ 0.0000,  0.2500, -4.0000])
     """

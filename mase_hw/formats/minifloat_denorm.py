@@ -35,7 +35,7 @@ class MinifloatDenorm(FloatFormat):
         exponent_width: bits of the exponent, from 1, one mantissa bit is left at least.
         exponent_bias: half of the exponent codes when not given.
 
-    Example:
+    Examples:
         >>> MinifloatDenorm(8, 4).round_values(torch.tensor([1.96875, 500.0]))
         tensor([  2., 480.])
     """

@@ -35,7 +35,7 @@ class MinifloatIEEE(FloatFormat):
         exponent_bias: half of the exponent codes when not given.
         saturate: whether overflow gives the largest number, or infinity.
 
-    Example:
+    Examples:
         >>> MinifloatIEEE(8, 5).round_values(torch.tensor([1e6]))
         tensor([57344.])
     """

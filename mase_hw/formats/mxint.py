@@ -32,7 +32,7 @@ class MXInt(BlockFormat):
         exponent_width: bits of the scale, 2 to 8; 8 is the standard's.
         symmetric: whether the most negative code is left out.
 
-    Example:
+    Examples:
         >>> MXInt(8, 2).round_values(torch.tensor([1.0, 0.01, 100.0, 0.3]))
         tensor([1.0000e+00, 1.5625e-02, 1.0000e+02, 0.0000e+00])
     """

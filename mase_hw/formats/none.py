@@ -33,20 +33,16 @@ class Unquantized(Format):
     rounds: ClassVar[bool] = False
 
     def __str__(self) -> str:
-        """Return `none`."""
         return "none"
 
     @property
     def bits_per_element(self) -> float:
-        """Bits of binary32."""
         return 32.0
 
     def round_values(self, values: Tensor) -> Tensor:
-        """Return the values."""
         return values.clone()
 
     def headroom(self, values: Tensor) -> Tensor:
-        """Nothing saturates."""
         return torch.zeros_like(values)
 
     def encode(self, values: Tensor) -> Tensor:
@@ -57,7 +53,6 @@ class Unquantized(Format):
         return narrow.contiguous().view(torch.int32).to(torch.int64) & 0xFFFFFFFF
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         signed = (codes ^ (1 << 31)) - (1 << 31)
         return signed.to(torch.int32).view(torch.float32).double()
 
@@ -79,7 +74,6 @@ class Unquantized(Format):
 
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Unquantized:
-        """Return the format."""
         return cls(**fields)
 
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:

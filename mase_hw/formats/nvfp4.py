@@ -96,7 +96,6 @@ class NVFP4(BlockFormat):
 
     @property
     def real_scale(self) -> Fraction:
-        """The tensor's scale."""
         return Fraction(self.tensor_scale)
 
     def unscaled(self) -> NVFP4:
@@ -110,7 +109,6 @@ class NVFP4(BlockFormat):
         return elements * scales, exponents + places
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         scales = SCALE.decode(codes >> ELEMENT.width)
         elements = ELEMENT.decode(codes & ((1 << ELEMENT.width) - 1))
         return elements * scales * self.tensor_scale

@@ -27,7 +27,8 @@ from mase_hw.formats._codes import CodeFormat
 from mase_hw.formats._encoding import Encoding, Kind
 
 Numbers = float | tuple[float, ...]
-MAX_WIDTH_BITS = 24
+# Of what is fitted to values, and of what is given.
+MAX_WIDTH_BITS, WIDEST_BITS = 24, 32
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,14 @@ class ScaledInteger(CodeFormat):
     """Integers with a real scale.
 
     Attributes:
-        width: bits of a code, 2 to 24.
+        width: bits of a code, 2 to 32.
         scale: the value of one step, or one for each channel.
         zero_point: the code of zero, or one for each channel.
         signed: two's complement when true.
         symmetric: zero point 0 and as many negative as positive codes.
         channel_axis: dimension of the channels; None for one scale.
 
-    Example:
+    Examples:
         >>> ScaledInteger(8, scale=0.1).encode(torch.tensor([1.04, -20.0]))
         tensor([  10, -127])
     """
@@ -60,7 +61,7 @@ class ScaledInteger(CodeFormat):
     channel_axis: int | None = None
 
     def __post_init__(self) -> None:
-        check_integer(self.name, "width", self.width, 2, MAX_WIDTH_BITS)
+        check_integer(self.name, "width", self.width, 2, WIDEST_BITS)
         check_bool(self.name, "signed", self.signed)
         check_bool(self.name, "symmetric", self.symmetric)
         for field in ("scale", "zero_point"):
@@ -145,7 +146,6 @@ class ScaledInteger(CodeFormat):
         return self._codes(values.detach().double()).to(torch.int64)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         return self._values(codes, torch.float64)
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
@@ -216,7 +216,6 @@ class ScaledInteger(CodeFormat):
         )
 
     def scaled(self, octaves: float) -> ScaledInteger:
-        """Multiply every scale."""
         factor = 2.0**octaves
         if isinstance(self.scale, tuple):
             return replace(self, scale=tuple(factor * scale for scale in self.scale))

@@ -34,7 +34,7 @@ class Ternary(CodeFormat):
         scale: the magnitude, or None for the data's.
         threshold: the largest magnitude that becomes zero; half of the scale when not given.
 
-    Example:
+    Examples:
         >>> Ternary().encode(torch.tensor([-0.7, 0.5, 3.0]))
         tensor([-1,  0,  1])
     """
@@ -71,7 +71,6 @@ class Ternary(CodeFormat):
 
     @property
     def code_bits(self) -> int:
-        """Two bits."""
         return 2
 
     @property
@@ -118,7 +117,6 @@ class Ternary(CodeFormat):
         return self.scale
 
     def decode(self, codes: Tensor) -> Tensor:
-        """Return float64 values."""
         return codes.double() * self._known_scale()
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
@@ -135,7 +133,6 @@ class Ternary(CodeFormat):
         return None if power is None else -power
 
     def to_integers(self, codes: Tensor) -> Tensor:
-        """Return the codes."""
         return codes
 
     @property

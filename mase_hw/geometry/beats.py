@@ -1,4 +1,4 @@
-"""When the beats of a stream move: cycles as arrays, one entry a beat."""
+"""Departures of the beats of a stream: cycles as arrays, one entry a beat."""
 
 from __future__ import annotations
 

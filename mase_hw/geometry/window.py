@@ -348,7 +348,6 @@ class Gather:
         self._fill = fill
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Return the windows."""
         flat = images.reshape(*images.shape[:2], self._pixels)
         return torch.nn.functional.pad(flat, (0, 1), value=self._fill)[..., self._places]
 

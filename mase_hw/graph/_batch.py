@@ -1,4 +1,4 @@
-"""What keeps a batch fixed although rows are independent: constants made for every row.
+"""Constants made for every row of a batch, which fix the batch although rows are independent.
 
 Masks and positions of transformers are computed for a whole batch from nothing but its size. A
 constant that is repeated for every row is made once, and broadcasts, or, where a reshape merges

@@ -17,7 +17,7 @@ def check_dense(tensor: Tensor, what: str) -> None:
         CaptureError: saying that `what` is sparse, nested, quantized, without values, or of a class
             that computes otherwise.
     """
-    kind, fix = "", "only dense real tensors are taken"
+    kind, fix = "", "only dense real tensors are accepted"
     if tensor.is_nested:
         kind, fix = "nested", f"{fix}: pad it"
     elif tensor.layout is not torch.strided:

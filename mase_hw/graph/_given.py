@@ -77,7 +77,7 @@ def _check_input(leaf: Any) -> None:
         )
     check_dense(leaf, "an example input")
     if leaf.is_complex():
-        raise CaptureError("an example input is complex; only dense real tensors are taken")
+        raise CaptureError("an example input is complex; only dense real tensors are accepted")
     if not leaf.numel():
         raise CaptureError(
             f"an example input of shape {list(leaf.shape)} holds no element; "

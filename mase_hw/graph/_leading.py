@@ -1,4 +1,4 @@
-"""Simplification where the batch leaves the first dimension, and comes back to it.
+"""Simplification where the batch dimension leaves the first place and returns to it.
 
 Layers that take time before the batch stand between two transpositions, and the last states of
 recurrent layers are stacked before it. What is computed does not change; in the order in which the

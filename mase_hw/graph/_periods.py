@@ -1,4 +1,4 @@
-"""Stretches of a sequence in which the same comes again and again."""
+"""Periodic stretches of a sequence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Stretch:
 
     @property
     def count(self) -> int:
-        """Whole periods."""
+        """Number of whole periods in the stretch."""
         return (self.stop - self.start) // self.period
 
     @property

@@ -1,4 +1,4 @@
-"""What reads the results of steps, where they come one behind the other instead."""
+"""Readers of the results of steps, rewritten to read the steps one after another."""
 
 from __future__ import annotations
 

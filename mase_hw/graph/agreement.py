@@ -1,4 +1,4 @@
-"""How far the values of a quantised graph are from those of the model in real numbers."""
+"""Signal over error of a quantised graph's values against the float model."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Agreement:
         return min(known, default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON."""
+        """Return the fields as values of JSON."""
         return {
             "results": {name: item.to_dict() for name, item in self.results.items()},
             **({"saturated": _rounded(self.saturated)} if self.saturated else {}),
@@ -133,7 +133,7 @@ class ModelAgreement:
         return line
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON."""
+        """Return the fields as values of JSON."""
         worst = {} if self.worst_db is None else Closeness(self.worst_db).to_dict()
         return {
             "examples": self.examples,

@@ -148,7 +148,7 @@ def operands(model: GraphModule, node: Node) -> tuple[dict[str, TensorSpec], Map
             if constant.is_complex():
                 raise UnsupportedError(
                     f"{node.name} ({metadata(node).source}): {name} is {dtype_name(constant.dtype)}"
-                    "; only real numbers are taken"
+                    "; only real numbers are accepted"
                 )
             specs[name] = spec_of(constant)
             constants[name] = constant

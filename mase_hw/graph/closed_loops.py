@@ -1,4 +1,4 @@
-"""Loops whose steps are joined by laps, take parts of sequences, and give rows of results."""
+"""Closed loops: steps joined by laps, which read parts of sequences and give rows of results."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from mase_hw.graph.agreement import Agreement
 from mase_hw.graph.declared import decode_format, encode_format
 from mase_hw.graph.metadata import (
     CommonMetadata,
+    Fill,
     HardwareMetadata,
     MaseMetadata,
     SoftwareMetadata,
@@ -120,8 +121,10 @@ def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
         "hardware": _encode_hardware(known.hardware) if known.hardware else None,
         **({"pruned": True} if known.pruned else {}),
         **({"declared": declared} if declared else {}),
+        **({"exact": True} if known.exact else {}),
         **({"folded": True} if known.folded else {}),
         **({"asked": True} if known.asked else {}),
+        **({"fills": [_encode_fill(item) for item in known.fills]} if known.fills else {}),
         **({"agreement": known.agreement.to_dict()} if known.agreement else {}),
     }
 
@@ -136,10 +139,16 @@ def decode_metadata(entry: Mapping[str, Any]) -> MaseMetadata:
         _decode_hardware(entry["hardware"]) if entry["hardware"] else None,
         bool(entry.get("pruned", False)),
         {name: decode_format(item) for name, item in entry.get("declared", {}).items()},
+        bool(entry.get("exact", False)),
         bool(entry.get("folded", False)),
         bool(entry.get("asked", False)),
+        fills=tuple(Fill(*map(float.fromhex, item)) for item in entry.get("fills", ())),
         agreement=Agreement.from_dict(entry["agreement"]) if "agreement" in entry else None,
     )
+
+
+def _encode_fill(fill: Fill) -> list[str]:
+    return [fill.bound.hex(), fill.magnitude.hex()]
 
 
 def _encode_common(known: CommonMetadata) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph.origin import origin
 from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
+from mase_hw.graph.rounded import EXACT, absorb_rounded
+from mase_hw.graph.roundings import spell_roundings
 
 _PROBE_ROWS = 3
 
@@ -89,8 +91,10 @@ def _canonical(program: ExportedProgram) -> _Canonical:
     assert isinstance(module, GraphModule)
     dims = lead_with_batch(module)
     dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
+    spell_roundings(module)
     canonicalize(module)
     absorb(module)
+    absorb_rounded(module)
     _name_shared(module, program)
     return module, dynamic, dims
 
@@ -122,7 +126,9 @@ def _metadata(node: Node) -> dict[str, Any]:
     kept: dict[str, Any] = {
         key: value for key, value in node.meta.items() if key in {"nn_module_stack", "stack_trace"}
     }
-    kept["mase"] = MaseMetadata(*origin(node), declared=node.meta.get(DECLARED, {}))
+    kept["mase"] = MaseMetadata(
+        *origin(node), declared=node.meta.get(DECLARED, {}), exact=bool(node.meta.get(EXACT))
+    )
     return kept
 
 

@@ -1,4 +1,4 @@
-"""Layers or steps that run on the same hardware, one after the other."""
+"""Reuse: layers or steps that run in rounds on the same hardware."""
 
 from __future__ import annotations
 

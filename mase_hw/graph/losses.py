@@ -1,4 +1,4 @@
-"""Which nodes belong to a loss: what a graph computes for its training, and no hardware does.
+"""Nodes of a loss: what a graph computes for its training, and hardware does not.
 
 A loss mixes the inferences of a batch, so that nothing in it has the range of one inference: it is
 left in real numbers. It is told from a model's results by the graph alone.

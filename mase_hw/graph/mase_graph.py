@@ -43,7 +43,6 @@ class _Bound:
     graph: MaseGraph
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the graph."""
         return _forward(self.graph, *args, **kwargs)
 
     @property
@@ -104,7 +103,7 @@ class MaseGraph(nn.Module):
     Raises:
         CaptureError: for a model that is not captured: `mase_hw.trace` does.
 
-    Example:
+    Examples:
         >>> mg = trace(torch.nn.Linear(4, 2), torch.randn(1, 4))
         >>> [node.name for node in mg.nodes if node.op == "call_function"]
         ['linear']
@@ -147,7 +146,7 @@ class MaseGraph(nn.Module):
 
     @property
     def fx_graph(self) -> Graph:
-        """The torch.fx graph."""
+        """The `torch.fx.Graph` that the nodes belong to."""
         return self.model.graph
 
     @property

@@ -97,6 +97,19 @@ class HardwareMetadata:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """A constant argument that only means "never", and is smaller than the user's model has it.
+
+    Attributes:
+        bound: its magnitude in this graph; of a tensor, that of the elements that mean it.
+        magnitude: in the user's model.
+    """
+
+    bound: float
+    magnitude: float
+
+
+@dataclass(frozen=True)
 class MaseMetadata:
     """Everything known of one node.
 
@@ -106,10 +119,13 @@ class MaseMetadata:
         pruned: of a parameter, true when its zeros are a mask: training leaves them zero.
         declared: formats that the captured layer itself gives its operands, by name. They hold
             while no pass has given the node other ones.
+        exact: whether its declared formats are those of a model that somebody else has quantised,
+            so that its results are the codes of the exact numbers.
         folded: whether its constants hold factors of a node that stood behind it.
         asked: whether a configuration gives the format of its result.
         alike: names of the nodes that get the same formats, itself among them, because their layers
             are to run on the same hardware; while formats are chosen.
+        fills: arguments that are smaller than the user's model has them.
         agreement: how far its values are from the float model's, where that was measured.
     """
 
@@ -120,9 +136,11 @@ class MaseMetadata:
     hardware: HardwareMetadata | None = None
     pruned: bool = False
     declared: Mapping[str, Format] = field(default_factory=dict)
+    exact: bool = False
     folded: bool = False
     asked: bool = False
     alike: tuple[str, ...] = ()
+    fills: tuple[Fill, ...] = ()
     agreement: Agreement | None = None
 
     @property

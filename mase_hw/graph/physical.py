@@ -1,4 +1,4 @@
-"""The graph of what is there once: of layers that run on the same hardware, the first."""
+"""The graph of the hardware that exists: of layers that share hardware, the first."""
 
 from __future__ import annotations
 

@@ -30,14 +30,16 @@ def rebuild(
     names: Mapping[Node, str],
     output: Callable[[Any], Any] = lambda structure: structure,
     meta: Callable[[Node], Mapping[str, Any]] = lambda node: node.meta,
+    own: bool = True,
 ) -> GraphModule:
-    """Return a copy of `module` whose nodes have other names and whose state is its own.
+    """Return a copy of `module` whose nodes have other names.
 
     Args:
         module: a graph module.
         names: the new name of every node.
         output: what the output node returns, given what it returned.
         meta: the metadata of a node's copy.
+        own: whether its parameters and buffers are copies, too.
     """
     graph = Graph()
     copies: dict[Node, Node] = {}
@@ -51,7 +53,8 @@ def rebuild(
             graph, node.op, node.target, copied(args), copied(node.kwargs), names[node], meta(node)
         )
     model = _LazyGraphModule(module, graph)
-    _own_state(model)
+    if own:
+        _own_state(model)
     return model
 
 

@@ -149,7 +149,6 @@ class _WithState:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
         self._state: Tensor | None = None
 
     def __call__(self, first: Tensor, *others: Tensor) -> Tensor:

@@ -28,6 +28,8 @@ _BUILTIN_LIBRARY = Path(re.__file__).resolve().parent.parent
 _OURSELVES = Path(__file__).resolve().parent
 # Layers that users' models are made of.
 _LAYERS = _OURSELVES.parent / "nn.py"
+# What makes modules of files: places in the file say more than its own lines.
+_IMPORTERS = _OURSELVES.parent / "importers"
 # Where operators and what they are made of lie.
 _UNITS = [
     _OURSELVES.parent / name
@@ -119,7 +121,7 @@ def _is_users(file: str) -> bool:
     if file.startswith(_GENERATED) or not Path(file).is_absolute():
         return not file.startswith(_GENERATED) and not file.startswith("torch/")
     path = Path(file).resolve()
-    if path.is_relative_to(_TORCH) or path.is_relative_to(_OURSELVES) or path == _LAYERS:
+    if any(map(path.is_relative_to, (_TORCH, _OURSELVES, _IMPORTERS))) or path == _LAYERS:
         return False
     for library in (_STANDARD_LIBRARY, _BUILTIN_LIBRARY):
         if path.is_relative_to(library):

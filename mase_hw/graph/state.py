@@ -1,4 +1,4 @@
-"""What decides a graph's numbers beside its parameters: in `state_dict`, under one key.
+"""State of a graph beside its parameters: number formats and ranges, in `state_dict` under one key.
 
 The entry is the bytes of a JSON object: for every node what it computes, the number formats of its
 tensors, with the fields that were fitted to values, the ranges that were seen, and which parameters
@@ -90,6 +90,7 @@ def _entry(node: Node) -> Entry:
         software=known.software,
         pruned=known.pruned,
         declared=known.declared,
+        exact=known.exact,
         folded=known.folded,
         asked=known.asked,
     )
@@ -244,4 +245,10 @@ def _refitted(own: MaseMetadata, given: MaseMetadata) -> MaseMetadata:
             )
         )
         common = replace(common, operands=operands, results=results)
-    return replace(own, common=common, software=given.software, declared=given.declared)
+    return replace(
+        own,
+        common=common,
+        software=given.software,
+        declared=given.declared,
+        exact=given.exact,
+    )

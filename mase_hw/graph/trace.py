@@ -8,9 +8,11 @@ import gc
 import inspect
 import io
 import logging
+import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,8 +33,11 @@ from mase_hw.graph._recurrent import unrolled_recurrence
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
+from mase_hw.graph.onnx_file import name_places, open_onnx
 from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
+from mase_hw.importers.brevitas import as_observed, observed
+from mase_hw.importers.torchao import plain_weights
 
 _logger = logging.getLogger(__name__)
 # What torch.export returns beside tensors.
@@ -41,8 +46,8 @@ _CAPTURE_BATCH = 2  # torch.export specialises sizes of 0 and 1
 
 
 def trace(
-    model: nn.Module,
-    example_inputs: Any,
+    model: nn.Module | str | os.PathLike[str],
+    example_inputs: Any = None,
     *,
     name: str | None = None,
     batched: bool | None = None,
@@ -54,23 +59,38 @@ def trace(
     leading one, or the second one, as of recurrent layers that take time first and of their states.
 
     Args:
-        model: any module that `torch.export` can capture.
+        model: any module that `torch.export` can capture, or the path of an ONNX file.
         example_inputs: a tensor, a tuple or list of positional arguments, or a dict of keyword
-            arguments.
-        name: name of the design; the model's class in lower case when not given.
+            arguments; random ones for an ONNX file that says the sizes of its inputs.
+        name: name of the design; the model's class in lower case, or the file's name, when not
+            given.
         batched: true to insist on a dynamic batch, false to capture the shapes as given.
 
     Raises:
         CaptureError: when the model cannot be captured; the message gives the user's line.
     """
+    if isinstance(model, str | os.PathLike):
+        module, inputs = open_onnx(model, example_inputs)
+        opened = trace(module, inputs, name=name or Path(model).stem, batched=batched)
+        name_places(opened, module, model)
+        return opened
+    with plain_weights(model):
+        return _traced(model, example_inputs, name, batched)
+
+
+def _traced(
+    model: nn.Module, example_inputs: Any, name: str | None, batched: bool | None
+) -> MaseGraph:
     args, kwargs = arguments(model, example_inputs)
     stage("capturing")
     title = name or type(model).__name__.lower()
     with _evaluation(model):
-        expected = _run(model, args, kwargs)
-        graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
-        if graph is None:
-            graph = from_exported(_export(model, args, kwargs, None), title, batched=False)
+        with observed(model) as levels:
+            expected = _run(model, args, kwargs)
+        with as_observed(model, levels):
+            graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
+            if graph is None:
+                graph = from_exported(_export(model, args, kwargs, None), title, batched=False)
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if leaf is not None]
     graph.example_inputs = _ordered(graph, args, kwargs) or tuple(leaves)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What a file of a stranger may name, checked before torch or generated code sees any of it.
+"""Checks of what an untrusted file names, before torch or generated code sees any of it.
 
 torch.fx writes names and targets of nodes into Python source that it runs, torch.export evaluates
 the sizes of a file as expressions, looks up any attribute of torch that a node names, and unpickles

@@ -50,7 +50,7 @@ class Step:
     routing_ns: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields."""
+        """Return the fields as values of JSON."""
         return dict(vars(self))
 
 
@@ -62,12 +62,12 @@ class CriticalPath:
 
     @property
     def logic_ns(self) -> float:
-        """Delay in cells."""
+        """Delay in cells, in nanoseconds."""
         return sum(step.logic_ns for step in self.steps)
 
     @property
     def routing_ns(self) -> float:
-        """Delay in wires."""
+        """Delay in wires, in nanoseconds."""
         return sum(step.routing_ns for step in self.steps)
 
     def __str__(self) -> str:

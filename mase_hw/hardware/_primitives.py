@@ -20,7 +20,6 @@ class Resources:
     bram: float = 0.0
 
     def __add__(self, other: Resources) -> Resources:
-        """Return the sum."""
         return Resources(
             self.lut + other.lut,
             self.ff + other.ff,

@@ -79,7 +79,7 @@ class Clock:
     part: str = PART
 
     def to_dict(self) -> dict[str, object]:
-        """Return the fields."""
+        """Return the fields as values of JSON."""
         return {**asdict(self), "mhz": round(self.mhz, 1)}
 
     def __str__(self) -> str:

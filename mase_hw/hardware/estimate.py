@@ -74,7 +74,6 @@ class Estimate:
     energy_pj: float = 0.0
 
     def __add__(self, other: Estimate) -> Estimate:
-        """Return the sum."""
         return Estimate(
             *(getattr(self, item.name) + getattr(other, item.name) for item in fields(self))
         )

@@ -166,7 +166,7 @@ class Candidate:
 
     @property
     def cost(self) -> int:
-        """The weighed resources."""
+        """Resources in look-up tables, as `explore` weighs them."""
         return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.halves // HALVES
 
     def amount(self, name: str) -> int:
@@ -198,7 +198,7 @@ class Plan:
 
     @property
     def cost(self) -> float:
-        """The weighed resources."""
+        """Resources in look-up tables, as `explore` weighs them."""
         return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
 
     def to_dict(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class RouteReport:
 
     @property
     def best(self) -> Run:
-        """The fastest run."""
+        """The placement with the highest clock rate."""
         return self.runs[-1]
 
     @property

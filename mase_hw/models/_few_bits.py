@@ -56,7 +56,7 @@ class FewBits(nn.Module):
         self.bits, self.signed, self.border, self.gain = bits, signed, border, gain
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return them rounded."""
+        """Return the values rounded to the few bits."""
         values = values - self.border if self.border else values
         if self.bits == 1:
             return signs(values, training=self.training)
@@ -93,7 +93,7 @@ class FewBitsLinear(nn.Linear):
         _start(self.weight, bits)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the sums."""
+        """Return sums `[..., out_features]` of rounded weights."""
         return nn.functional.linear(values, _few_weights(self.weight, self.bits, self.training))
 
 
@@ -106,7 +106,7 @@ class FewBitsConv2d(nn.Conv2d):
         _start(self.weight, bits)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the sums."""
+        """Return sums `[samples, channels, height, width]` of rounded weights."""
         weight = _few_weights(self.weight, self.bits, self.training)
         results: Tensor = self._conv_forward(values, weight, None)
         return results

@@ -29,7 +29,7 @@ class TextClassifier(nn.Module):
         self.model = model
 
     def forward(self, input_ids: Tensor) -> Tensor:
-        """Return `[samples, classes]`."""
+        """Return scores `[samples, classes]` of token ids."""
         scores: Tensor = self.model(
             input_ids=input_ids,
             attention_mask=input_ids.ne(0)[:, None, None, :],

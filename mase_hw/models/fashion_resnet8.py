@@ -23,7 +23,6 @@ class FashionResNet8(RegisteredModel):
     batch_size: ClassVar[int] = 128
 
     def build(self) -> nn.Module:
-        """Return the network."""
         return nn.Sequential(
             normalized_conv(1, 8, 3),
             nn.ReLU(),

@@ -21,7 +21,6 @@ class HarCNN1d(RegisteredModel):
     epochs: ClassVar[int] = 10
 
     def build(self) -> nn.Module:
-        """Return the network."""
         return nn.Sequential(
             nn.Conv1d(6, 16, 5, stride=2, padding=2),
             nn.ReLU(),

@@ -21,5 +21,4 @@ class LetterMLP(RegisteredModel):
     epochs: ClassVar[int] = 20
 
     def build(self) -> nn.Module:
-        """Return the perceptron."""
         return perceptron(16, 64, 32, 32, 26)

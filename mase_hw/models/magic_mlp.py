@@ -21,5 +21,4 @@ class MagicMLP(RegisteredModel):
     epochs: ClassVar[int] = 20
 
     def build(self) -> nn.Module:
-        """Return the perceptron."""
         return perceptron(10, 64, 32, 32, 2)

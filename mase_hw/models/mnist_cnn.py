@@ -22,7 +22,6 @@ class MnistCNN(RegisteredModel):
     epochs: ClassVar[int] = 10
 
     def build(self) -> nn.Module:
-        """Return the network."""
         return nn.Sequential(
             normalized_conv(1, 16, 3, stride=2),
             nn.ReLU(),

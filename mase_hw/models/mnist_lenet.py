@@ -25,7 +25,6 @@ class MnistLeNet(RegisteredModel):
     epochs: ClassVar[int] = 8
 
     def build(self) -> nn.Module:
-        """Return the network."""
         return nn.Sequential(
             nn.Conv2d(1, 6, 5, padding=2),
             nn.ReLU(),

@@ -34,7 +34,7 @@ class ImageClassifier(nn.Module):
         self.model = model
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Return `[samples, classes]`."""
+        """Return scores `[samples, classes]` of images."""
         scores: Tensor = self.model(pixel_values=pixels).logits
         return scores
 
@@ -50,7 +50,6 @@ class VitMnist(RegisteredModel):
     learning_rate: ClassVar[float] = 2e-3
 
     def build(self) -> nn.Module:
-        """Return the network."""
         from transformers import ViTConfig, ViTForImageClassification
 
         return ImageClassifier(ViTForImageClassification(ViTConfig(**SIZES)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -91,7 +91,7 @@ class Call:
 
     @property
     def result(self) -> TensorSpec:
-        """The first result."""
+        """The specification of the first result."""
         return self.results["data_out_0"]
 
     def constant_codes(self, operand: str) -> Tensor:
@@ -115,7 +115,7 @@ class Apply(nn.Module):
             self.register_buffer(name, value)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Call the function."""
+        """Call the function on the inputs."""
         return self._function(*inputs, *(getattr(self, name) for name in self._names))
 
 
@@ -450,7 +450,7 @@ class Operator(ABC):
         compositions that hold each other the largest counts. `ANY_NUMBER` stands for whatever
         number is there, as an argument too.
 
-        Example:
+        Examples:
             >>> def patterns(self, x):
             ...     yield torch.relu(x) ** 2
             ...     yield torch.square(torch.relu(x))
@@ -505,6 +505,18 @@ class Operator(ABC):
         `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
         """
         return Call(name, self, operands, results, constants, arguments)
+
+
+@runtime_checkable
+class AddsUp(Protocol):
+    """What operators say whose results are sums of elements, over a whole number."""
+
+    def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
+        """Yield, for each kind of result, how many elements of each operand, and the divisor.
+
+        Elements that are subtracted count below zero. A result that is one of several elements is
+        as many kinds.
+        """
 
 
 def _are(names: Sequence[str]) -> str:

@@ -82,7 +82,6 @@ class BlockElements(Elements[BlockTable]):
         return guard_bits(*self._bits, significand_bits(block(self.call.result)))
 
     def decode(self, operand: str, codes: Tensor) -> Scaled:
-        """Return the elements."""
         return decode(block(self.call.operands[operand]), codes)
 
     def combination(self, operation: str) -> Callable[[Scaled, Scaled], Tensor]:

@@ -47,7 +47,6 @@ class FixedElements(Elements[FixedFunction]):
         return fixed(operands["data_in_0"]), fixed(operands["data_in_1"])
 
     def decode(self, operand: str, codes: Tensor) -> Tensor:
-        """Return the codes."""
         return codes
 
     def combination(self, operation: str) -> Callable[[Tensor, Tensor], Tensor]:

@@ -67,7 +67,6 @@ class FloatElements(Elements[PatternTable]):
         return guard_bits(*self._bits, precision_bits(self.call.result.quantized))
 
     def decode(self, operand: str, codes: Tensor) -> Decoded:
-        """Return the elements."""
         return decode(self.call.operands[operand].quantized, codes)
 
     def combination(self, operation: str) -> Callable[[Decoded, Decoded], Tensor]:
@@ -106,7 +105,6 @@ class FloatElements(Elements[PatternTable]):
 
     @staticmethod
     def fit(function: Function, operand: Format, result: Format) -> PatternTable:
-        """Return a table."""
         return PatternTable.tabulate(function, operand, result)
 
     def unary_cell(self, evaluator: PatternTable) -> UnaryTable:

@@ -22,16 +22,20 @@ def define_identity(name: str) -> None:
     define(name, torch.clone)
 
 
-def define_numbered(name: str, given: str, function: Callable[..., Tensor]) -> None:
+def define_numbered(
+    name: str, given: str, function: Callable[..., Tensor], *, opaque: bool = False
+) -> None:
     """Register `torch.ops.mase.<name>`, whose further arguments say which of several it is.
 
     Args:
         name: of the operator.
         given: its arguments, as a torch schema names them.
         function: of the first one, and of what else the result depends on.
+        opaque: whether captures keep it whole; it has no gradient then.
     """
+    key = "CompositeExplicitAutograd" if opaque else "CompositeImplicitAutograd"
     _LIBRARY.define(f"{name}({given}) -> Tensor")  # type: ignore[no-untyped-call]
-    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, function, key)  # type: ignore[no-untyped-call]
 
 
 def define_sized(name: str, function: Callable[[Tensor, list[int]], Tensor]) -> None:
@@ -143,8 +147,8 @@ def define_thresholds(name: str, function: Callable[..., Tensor]) -> None:
 
 
 def define_steps(name: str, function: Callable[..., Tensor]) -> None:
-    """Register `torch.ops.mase.<name>(values, scale, back)`, `function` of them."""
-    _LIBRARY.define(f"{name}(Tensor self, float scale, bool back) -> Tensor")  # type: ignore[no-untyped-call]
+    """Register `torch.ops.mase.<name>(values, scale, back, bits)`, `function` of them."""
+    _LIBRARY.define(f"{name}(Tensor self, float scale, bool back, int bits=0) -> Tensor")  # type: ignore[no-untyped-call]
     _LIBRARY.impl(name, function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 
 

@@ -50,7 +50,7 @@ class Unary(Operator):
     Attributes:
         required_attributes: values for the arguments that have no default, for tables and tests.
 
-    Example:
+    Examples:
         >>> class Cube(Unary):
         ...     name, targets = "cube", ("my.cube.default",)
         ...     def equation(self, x, math, attributes):

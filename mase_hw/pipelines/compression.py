@@ -69,7 +69,7 @@ class CompressionPipeline:
     Raises:
         ConfigError: for an unknown step, or arguments that it does not have.
 
-    Example:
+    Examples:
         >>> pipeline = CompressionPipeline(
         ...     [
         ...         {"pass": "prune", "sparsity": 0.5},

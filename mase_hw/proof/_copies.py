@@ -1,4 +1,4 @@
-"""What two copies of a module have in common, guessed from runs of both.
+"""Relations between two copies of a module, guessed from runs of both.
 
 Registers of data are not reset: two copies that start in any two states differ in them until they
 are written, and where nobody looks. When they are equal, registers of control say, which are equal
@@ -46,7 +46,7 @@ class Equal:
 
     @cached_property
     def registers(self) -> frozenset[int]:
-        """Their numbers."""
+        """Numbers of the registers in the relation."""
         return frozenset((*self.left, *self.right, *self.beside))
 
     def moved(self, numbers: Sequence[int]) -> Equal:

@@ -126,10 +126,10 @@ def _composition(mg: MaseGraph, loops: bool) -> ProofRow:
     """
     start = time.monotonic()
     told = verify_progress_analysis_pass(mg)[1]
-    label = f"{told['events']} moves ordered"
+    label = f"{told['events']} transfers ordered"
     if told["sampled"]:
         label += ", of some beats of an inference"
     if loops:
-        label += ", of layers that share hardware lap by lap"
+        label += ", of layers that share hardware round by round"
     verdict = Verdict("simulated" if told["sampled"] or loops else "ordered", 0)
     return ProofRow("the design", label, NO_DEADLOCK, verdict, time.monotonic() - start)

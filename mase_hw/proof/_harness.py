@@ -318,7 +318,7 @@ class Proof:
 
     @property
     def text(self) -> str:
-        """The module."""
+        """SystemVerilog of the module around the cell."""
         return self._rendered("cell")
 
     @property

@@ -35,7 +35,7 @@ class Relation(Protocol):
 
     @property
     def registers(self) -> frozenset[int]:
-        """Their numbers."""
+        """Numbers of the registers in the relation."""
 
     def holds(self, network: Network, literals: Sequence[int]) -> int:
         """Return the literal that says so, for literals of the registers."""

@@ -72,7 +72,7 @@ class Sum:
 
     @cached_property
     def registers(self) -> frozenset[int]:
-        """Their numbers."""
+        """Numbers of the registers in the relation."""
         return frozenset(bit for term, _ in self.factors for bit in term.bits)
 
     def moved(self, numbers: Sequence[int]) -> Sum:
@@ -131,7 +131,7 @@ class Table:
 
     @cached_property
     def registers(self) -> frozenset[int]:
-        """Their numbers."""
+        """Numbers of the registers in the relation."""
         return frozenset(self.bits)
 
     def moved(self, numbers: Sequence[int]) -> Table:
@@ -164,7 +164,7 @@ class Implication:
 
     @cached_property
     def registers(self) -> frozenset[int]:
-        """Their numbers."""
+        """Numbers of the registers in the relation."""
         return frozenset((*self.when.bits, *self.bits))
 
     def moved(self, numbers: Sequence[int]) -> Implication:

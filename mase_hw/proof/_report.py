@@ -43,7 +43,7 @@ class ProofRow:
             "reached": f"happens after {cycles}",
             "vacuous": "never happens: what is proved says nothing",
             "simulated": "simulated only",
-            "ordered": "follows from the cells: an order of all moves exists",
+            "ordered": "follows from the cells: all transfers can be ordered",
         }
         if found.status == "proved" and found.states:
             return f"proved in all {found.states:,} states"

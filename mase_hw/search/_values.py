@@ -20,7 +20,7 @@ class Proposer(Protocol):
         """Return one of the choices."""
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1) -> int:
-        """Return an integer."""
+        """Return an integer of a range."""
 
     def suggest_float(self, name: str, low: float, high: float, *, step: float | None) -> float:
         """Return a real number."""

@@ -1,1 +1,1 @@
-"""When beats move: times, queues, deadlocks, latency and interval; see README.md."""
+"""Timing: schedules, queue depths, deadlocks, latency and interval; see README.md."""

@@ -1,4 +1,4 @@
-"""When beats move where a consumer holds its producer up, and behind a fork all others.
+"""Simulation of back-pressure: a consumer that is not ready stops its producer, and a fork with it.
 
 Beats go forward and room comes back: each stage of each cell says when its beats move, given when
 they are offered to it and when its results go, until nothing changes. What comes later never

@@ -1,4 +1,4 @@
-"""How long a cell may be at work: what a simulation holds it to, and a proof more closely."""
+"""Bounds of the cycles that a cell takes, for progress checks of simulations and proofs."""
 
 from __future__ import annotations
 

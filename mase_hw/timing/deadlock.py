@@ -1,4 +1,4 @@
-"""Check that a design cannot deadlock: some order of moves lets every beat through.
+"""Deadlock check: the beats of an inference can move in some order.
 
 A beat that moves is an event. It comes after the beats that determine it, after the beat before
 it has gone to every consumer of a fork, and after the result that makes room for it has gone. A

@@ -1,4 +1,4 @@
-"""The depths of queues behind forks whose branches take their beats at different times."""
+"""Depths of queues behind forks whose branches consume beats at different times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that run on the same hardware, in the schedule from which queues get their depths.
+"""Loops (layers that share hardware) in the schedule that sets queue depths.
 
 What computes in a layer has a clock of its own, which begins with each layer; what it takes from
 outside and gives moves when that layer has begun.

@@ -1,4 +1,4 @@
-"""Constants in an external memory: where they lie, what reading them costs, and when they come.
+"""External memory: addresses of constants, cycles to read them, and arrival of their words.
 
 Each source reads its region again and again, in bursts that it asks for as soon as its buffer has
 room; the port serves the sources in turn. The model of the memory accepts a burst in every cycle,

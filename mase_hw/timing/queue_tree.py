@@ -1,4 +1,4 @@
-"""Queues behind a fork that follow each other, so that what several wait for is stored once."""
+"""Trees of queues behind a fork: what several consumers wait for is stored once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schedule in which nothing is computed before it is taken, and the queues that it needs."""
+"""As-late-as-possible (ALAP) schedule, and the queue depths that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When some beats move through layers that run on the same hardware."""
+"""Times of sampled beats in loops, layers that share hardware."""
 
 from __future__ import annotations
 

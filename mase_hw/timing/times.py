@@ -1,4 +1,4 @@
-"""When beats move in a schedule of queues: all of them, or of a large design some."""
+"""Departures and consumptions of beats: of all, or of samples of a large design."""
 
 from __future__ import annotations
 

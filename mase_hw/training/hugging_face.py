@@ -185,6 +185,7 @@ def _callback(watch: _Watch) -> Any:
         """Looks at every epoch."""
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            """Keep the weights of the epoch if they are the best so far."""
             watch.finish(round(state.epoch))
 
     return Advance()

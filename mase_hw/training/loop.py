@@ -47,7 +47,7 @@ class Trainer:
     Raises:
         ConfigError: when a number is out of range.
 
-    Example:
+    Examples:
         >>> model = nn.Linear(2, 2)
         >>> inputs, labels = torch.randn(8, 2), torch.tensor([0, 1] * 4)
         >>> len(Trainer(epochs=3).fit(model, inputs, labels).epochs)
@@ -227,7 +227,6 @@ class _Progressed:
         return History(self.epochs, self._metric.name, self._best[0])
 
     def save(self, path: Path | None) -> None:
-        """Write a checkpoint."""
         if path is None:
             return
         state = {

@@ -1,4 +1,4 @@
-"""Search of an architecture, and of number formats layer by layer.
+"""Search of an architecture: Optuna proposes it, and every trial trains it.
 
 python -m mase_hw.tutorials.search
 """
@@ -15,17 +15,16 @@ import mase_hw
 from mase_hw.data import dataset
 from mase_hw.models import models
 from mase_hw.search import Samples
-from mase_hw.training import Trainer
 
 logger = logging.getLogger(__name__)
 
 
 def main(folder: Path, *, trials: int = 12, epochs: int = 5) -> dict[str, float]:
-    """Run the tutorial, and return what the best trials reach on validation samples.
+    """Run the tutorial, and return what the best trial reaches on validation samples.
 
     Args:
-        folder: of the studies; a search that was stopped goes on.
-        trials: of each search.
+        folder: of the study; a search that was stopped resumes.
+        trials: of the search.
         epochs: of each training.
     """
     torch.manual_seed(0)
@@ -40,7 +39,7 @@ def main(folder: Path, *, trials: int = 12, epochs: int = 5) -> dict[str, float]
     model = models()["digits-mlp"]
     found: dict[str, float] = {}
 
-    # 1. The architecture: arguments of the function that builds the model, trained in each trial.
+    # 1. The space: arguments of the function that builds the model, which each trial trains.
     build = model.build()
     result = mase_hw.search(
         mase_hw.trace(build.eval(), split.train_inputs[:2], name="digits"),
@@ -58,36 +57,6 @@ def main(folder: Path, *, trials: int = 12, epochs: int = 5) -> dict[str, float]
     best = result.best[0]
     logger.info("best architecture: %s", dict(best.parameters))
     found["architecture"] = best.metrics["accuracy"]
-
-    # 2. The formats of a trained model: one choice for all layers of a type, one tied to another.
-    trained = model.build()
-    Trainer(epochs=epochs, learning_rate=1e-2).fit(trained, split.train_inputs, split.train_labels)
-    linear = {
-        "shared": True,
-        "config": {
-            "name": ["fixed", "mxint"],
-            "data_in_width": [4, 6, 8],
-            "weight_width": [3, 4, 6, 8],
-            "bias_width": 8,
-        },
-    }
-    result = mase_hw.search(
-        mase_hw.trace(trained.eval(), split.train_inputs[:2], name="digits"),
-        {
-            "sampler": "tpe",
-            "trials": trials,
-            "objectives": ["accuracy", "average_bits"],
-            "space": {"quantize": {"by": "type", "linear": linear}},
-        },
-        output=folder / "formats",
-        samples=samples,
-    )
-    for trial in result.best:
-        logger.info(
-            "%.1f %% at %.1f bits", 100 * trial.metrics["accuracy"], trial.metrics["average_bits"]
-        )
-    found["formats"] = max(trial.metrics["accuracy"] for trial in result.best)
-    found["bits"] = min(trial.metrics["average_bits"] for trial in result.best)
     return found
 
 

@@ -102,7 +102,7 @@ class AxiMemory:
 
     @property
     def beats(self) -> int:
-        """Beats that moved."""
+        """Beats that the memory has sent."""
         return len(self.log.cycles)
 
     def start(self) -> None:

@@ -153,7 +153,7 @@ class Driver:
         self.log = Log()
 
     async def run(self) -> None:
-        """Send every beat."""
+        """Send every beat, with the pauses that were asked for."""
         port, edge = self.port, self._edge
         offering = False
         for beat in self._beats:
@@ -218,7 +218,7 @@ class Monitor:
             self.port.ready.value = 1
 
     async def run(self) -> None:
-        """Receive for ever."""
+        """Receive beats until the simulation ends."""
         port, log = self.port, self.log
         held: bytes | None = None
         while True:

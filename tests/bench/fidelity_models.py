@@ -145,7 +145,7 @@ class Recurrent(nn.Module):
         if not self.hand:
             states: Tensor = layer(x)[0]
             return states
-        hidden, cell = torch.zeros(len(x), 3), torch.zeros(len(x), 3)
+        hidden, cell = x.new_zeros(x.shape[0], 3), x.new_zeros(x.shape[0], 3)
         for step in x.unbind(1):
             gates = functional.linear(step, *self._weights("ih"))
             gates = gates + functional.linear(hidden, *self._weights("hh"))

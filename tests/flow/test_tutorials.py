@@ -2,7 +2,15 @@
 
 import pytest
 
-from mase_hw.tutorials import bert, perceptron, pruning, search
+from mase_hw.tutorials import (
+    bert,
+    graph,
+    mixed_precision,
+    perceptron,
+    pruning,
+    search,
+    software,
+)
 
 
 def test_perceptron(tmp_path):
@@ -11,6 +19,25 @@ def test_perceptron(tmp_path):
     assert found["float"] > 0.85
     assert abs(found["trained"] - found["float"]) < 0.05
     assert found["interval"] == 64 * 24 / 64
+
+
+@pytest.mark.slow
+def test_graph(tmp_path):
+    found = graph.main(tmp_path, samples=4)
+    assert found["canonical nodes"] < found["captured nodes"]
+    assert found["replaced"] == 2
+    assert 0 < found["longest path"] < found["canonical nodes"]
+    assert found["largest change"] > 0
+    assert (tmp_path / "bert.svg").exists()
+
+
+@pytest.mark.slow
+def test_software(tmp_path):
+    found = software.main(tmp_path, samples=100, longest=128)
+    assert found["equal"] == 1
+    assert found["bits per weight"] == 8.25
+    assert found["MXINT8 MiB"] < 0.27 * found["float32 MiB"]
+    assert abs(found["accuracy in MXINT8"] - found["accuracy"]) < 0.1
 
 
 @pytest.mark.slow
@@ -24,8 +51,13 @@ def test_pruning(tmp_path):
 def test_search(tmp_path):
     found = search.main(tmp_path, trials=3, epochs=3)
     assert found["architecture"] > 0.7
-    assert found["formats"] > 0.7
+
+
+def test_mixed_precision(tmp_path):
+    found = mixed_precision.main(tmp_path, trials=3, epochs=3)
+    assert found["accuracy"] > 0.7
     assert 3 <= found["bits"] <= 9
+    assert (tmp_path / "front.svg").exists()
     assert (tmp_path / "formats" / "front_0.toml").exists()
 
 

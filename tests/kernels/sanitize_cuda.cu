@@ -46,7 +46,7 @@ void check(std::int64_t outputs, std::int64_t columns, std::int64_t block, bool 
 int main(int count, char**) {
   const std::int64_t shapes[][3] = {{1, 1, 1},    {3, 77, 32}, {17, 64, 16}, {5, 4112, 32},
                                     {2, 100, 7},  {4, 0, 32},  {16, 32, 32}, {33, 528, 48},
-                                    {2, 1040, 16}, {1, 48, 1024}};
+                                    {2, 1040, 16}, {1, 48, 1024}, {17, 2816, 32}, {18, 768, 32}};
   for (const auto& shape : shapes) {
     for (const bool shifted : {false, true}) {
       check<float>(shape[0], shape[1], shape[2], shifted);

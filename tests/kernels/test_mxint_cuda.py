@@ -12,14 +12,14 @@ import torch
 from mxint_data import BITS, KINDS, assert_same_bits, values_of_kind
 from torch import Tensor
 
-from mase_hw import _native as build
+from mase_hw import _native
 from mase_hw.errors import ToolError
 from mase_hw.kernels.mxint import cuda, reference
 
 EMULATOR = Path(__file__).with_name("emulate_cuda.cu")
 SANITIZER = Path(__file__).with_name("sanitize_cuda.cu")
 SANITIZE = "-fsanitize=address,-fno-sanitize-recover=all,-g"
-BUILDABLE = build.cuda_compiler() is not None and build.cute_include() is not None
+BUILDABLE = _native.cuda_compiler() is not None and _native.cute_include() is not None
 
 
 def build(
@@ -30,11 +30,11 @@ def build(
 ) -> Path | None:
     """Compile, or check that what is missing is named and return None."""
     include = f"-I{cuda.SOURCE.parent}"
-    monkeypatch.setattr(build, "CUDA_FLAGS", (*build.CUDA_FLAGS, include))
+    monkeypatch.setattr(_native, "CUDA_FLAGS", (*_native.CUDA_FLAGS, include))
     if BUILDABLE:
-        return build.build_cuda(source, headers, architecture)
+        return _native.build_cuda(source, headers, architecture)
     with pytest.raises(ToolError, match=r"nvcc was not found|CuTe headers were not found"):
-        build.build_cuda(source, headers, architecture)
+        _native.build_cuda(source, headers, architecture)
     return None
 
 
@@ -50,6 +50,13 @@ def test_kernels_compile(architecture: str, monkeypatch: pytest.MonkeyPatch) -> 
         content = library.read_bytes()
         for name in ("quantize", "dequantize", "linear"):
             assert f"mase_mxint8_cuda_{name}".encode() in content
+
+
+@pytest.mark.slow
+def test_hopper_kernel_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = build(cuda.HOPPER_SOURCE, monkeypatch, "sm_90a")
+    if library is not None:
+        assert b"mase_mxint8_hopper_linear" in library.read_bytes()
 
 
 @pytest.mark.slow
@@ -86,7 +93,7 @@ def check_dequantize(emulator: ctypes.CDLL) -> None:
             vectorized.add(wide)
             expected = reference.dequantize(codes, exponents, block, dtype)
             assert_same_bits(out.view(dtype), expected)
-    assert vectorized == {0, 1}
+    assert vectorized == {0, 1, 2}
 
 
 def check_encode(emulator: ctypes.CDLL) -> None:
@@ -134,8 +141,9 @@ def check_linear(emulator: ctypes.CDLL) -> None:
     rooms = set()
     generator = torch.Generator().manual_seed(0)
     shapes = ((1, 1, 1), (3, 77, 32), (17, 300, 7), (40, 272, 16), (5, 4112, 32), (33, 1040, 48))
+    shapes += ((8, 1536, 1024), (19, 0, 32), (37, 2816, 32), (52, 2304, 32))
     for dtype in BITS:
-        for outputs, columns, block in (*shapes, (8, 1536, 1024), (19, 0, 32)):
+        for outputs, columns, block in shapes:
             size = (outputs, columns)
             codes = torch.randint(-128, 128, size, dtype=torch.int8, generator=generator)
             size = (outputs, -(-columns // block))
@@ -156,7 +164,9 @@ def check_linear(emulator: ctypes.CDLL) -> None:
                     assert_same_numbers(found, with_bias)
                     assert room == 0 or room >= batch
                     rooms.add((dtype, room))
-    assert rooms == {(dtype, room) for dtype in BITS for room in (0, 1, 4, 8, 16)}
+    assert rooms == {(torch.float32, room) for room in (0, 1, 4, 8, 16)} | {
+        (torch.bfloat16, room) for room in (0, 8, 16)
+    }
 
 
 def check_linear_decodes_every_code(emulator: ctypes.CDLL) -> None:
@@ -189,10 +199,32 @@ def check_linear_error(emulator: ctypes.CDLL) -> None:
         assert ((found.double() - values.double() @ weight.T).abs() <= bound).all()
 
 
+def test_many_rows_on_the_device() -> None:
+    """Sums that are exact, so that no order of adding differs; the bias makes them round."""
+    if cuda.unavailable():
+        return
+    generator = torch.Generator().manual_seed(2)
+    for batch, outputs, columns in ((600, 3000, 192), (257, 8584, 64), (1000, 4096, 2112)):
+        size = (outputs, columns)
+        codes = torch.randint(-127, 128, size, dtype=torch.int8, generator=generator)
+        size = (outputs, columns // 32)
+        exponents = torch.randint(126, 128, size, dtype=torch.uint8, generator=generator)
+        exponents[-1, -1] = 255
+        values = torch.randint(-1, 2, (batch, columns), generator=generator).to(torch.bfloat16)
+        bias = torch.randint(-4, 5, (outputs,), generator=generator).to(torch.bfloat16)
+        operands = [each.cuda() for each in (values, codes, exponents)]
+        weight = reference.dequantize(codes, exponents, 32, torch.float32).double().cuda()
+        assert cuda._fits_hopper(*operands, 32) == (torch.cuda.get_device_capability() == (9, 0))
+        for each in (None, bias.cuda()):
+            expected = values.cuda().double() @ weight.T + (0 if each is None else each.double())
+            found = cuda.linear(*operands, each, 32)
+            assert_same_numbers(found, expected.float().to(torch.bfloat16))
+
+
 @pytest.mark.slow
 def test_address_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = [each for each in build.CUDA_FLAGS if each not in ("-shared", "-O3")]
-    monkeypatch.setattr(build, "CUDA_FLAGS", (*flags, "-O0", "-Xcompiler", SANITIZE))
+    flags = [each for each in _native.CUDA_FLAGS if each not in ("-shared", "-O3")]
+    monkeypatch.setattr(_native, "CUDA_FLAGS", (*flags, "-O0", "-Xcompiler", SANITIZE))
     program = build(SANITIZER, monkeypatch, "sm_90", (*cuda.HEADERS, EMULATOR))
     if program is None:
         return

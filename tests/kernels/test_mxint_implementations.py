@@ -174,6 +174,17 @@ def test_linear(implementation: Implementation, block: int, dtype: torch.dtype) 
             assert_same_bits(found.cpu(), expected)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_linear_in_whole_packs(implementation: Implementation, dtype: torch.dtype) -> None:
+    for columns, outputs, block in ((256, 40, 32), (1280, 21, 32), (64, 9, 64), (336, 17, 16)):
+        for rows in (1, 5, 16):
+            values, codes, exponents, bias = exact_operands(rows, columns, outputs, block, dtype)
+            operands = on_device(implementation, values, codes, exponents, bias)
+            found = implementation.function("linear")(*operands, block)
+            expected = reference.linear(values, codes, exponents, bias, block)
+            assert_same_bits(found.cpu(), expected)
+
+
 def test_linear_error_is_that_of_float_sums(implementation: Implementation) -> None:
     torch.manual_seed(0)
     weight, values = torch.randn(48, 300), torch.randn(6, 300)

@@ -10,7 +10,7 @@ import mase_hw
 from mase_hw.emit.warnings import UNMEASURED, check_sqnr, sqnr_problems, warnings
 from mase_hw.errors import EmissionError
 from mase_hw.graph.metadata import metadata, update
-from mase_hw.passes.agreement import sqnr_db
+from mase_hw.passes.formats.agreement import sqnr_db
 from tests.shared_formats import configuration, decibels
 
 

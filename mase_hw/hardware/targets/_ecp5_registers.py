@@ -54,7 +54,6 @@ class _Netlist:
 
     @classmethod
     def of(cls, module: dict[str, Any]) -> _Netlist:
-        """Read a module."""
         net = cls(module["cells"])
         for port in module["ports"].values():
             if port["direction"] != "input":

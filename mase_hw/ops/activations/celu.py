@@ -15,6 +15,5 @@ class CELU(Unary):
     targets = ("aten.celu.default", "aten.celu_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         alpha = attributes.get("alpha", 1.0)
         return math.where(x > 0, x, alpha * math.expm1(x / alpha))

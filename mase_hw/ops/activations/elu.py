@@ -15,7 +15,6 @@ class ELU(Unary):
     targets = ("aten.elu.default", "aten.elu_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         scale = attributes.get("scale", 1.0)
         left = attributes.get("alpha", 1.0) * math.expm1(x * attributes.get("input_scale", 1.0))
         return scale * math.where(x > 0, x, left)

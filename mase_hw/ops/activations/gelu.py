@@ -20,7 +20,6 @@ class GELU(Unary):
     targets = ("aten.gelu.default", "aten.gelu_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         if attributes.get("approximate", "none") == "tanh":
             # (1 + tanh(z)) / 2 = sigmoid(2 z), which keeps its precision far left of zero.
             inner = math.sqrt(2.0) / math.sqrt(math.pi) * (x + 0.044715 * x * x * x)

@@ -21,7 +21,6 @@ class GLU(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.glu.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
-        """Return a product."""
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         size = call.operands["data_in_0"].shape[dim] // 2
         first = _aten.slice.Tensor(data, dim, 0, size)

@@ -18,7 +18,6 @@ class Hardshrink(Unary):
     also_for = "shrink"
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.where(abs(x) > attributes.get("lambd", 0.5), x, 0 * x)
 
     def knots(self, attributes: Attributes) -> Sequence[float]:

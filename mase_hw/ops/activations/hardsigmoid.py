@@ -16,7 +16,6 @@ class Hardsigmoid(Unary):
     targets = ("aten.hardsigmoid.default", "aten.hardsigmoid_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.clip(x + 3, 0.0, 6.0) / 6
 
     def knots(self, attributes: Attributes) -> Sequence[float]:

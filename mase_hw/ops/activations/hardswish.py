@@ -16,7 +16,6 @@ class Hardswish(Unary):
     targets = ("aten.hardswish.default", "aten.hardswish_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return x * math.clip(x + 3, 0.0, 6.0) / 6
 
     def knots(self, attributes: Attributes) -> Sequence[float]:

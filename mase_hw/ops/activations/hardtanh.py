@@ -14,5 +14,5 @@ class Hardtanh(_Clamp):
     keeps_format = True
 
     def bounds(self, attributes: Attributes) -> tuple[float, float]:
-        """Return (low, high)."""
+        """Return the bounds (low, high) of the result."""
         return float(attributes.get("min_val", -1.0)), float(attributes.get("max_val", 1.0))

@@ -15,6 +15,5 @@ class LeakyReLU(Unary):
     targets = ("aten.leaky_relu.default", "aten.leaky_relu_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         slope = attributes.get("negative_slope", 0.01)
         return math.where(x > 0, x, x * slope)

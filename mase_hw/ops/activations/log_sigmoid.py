@@ -15,5 +15,4 @@ class LogSigmoid(Unary):
     targets = ("aten.log_sigmoid.default",)
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return -math.softplus(-x)

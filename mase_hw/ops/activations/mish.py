@@ -21,9 +21,7 @@ class Mish(Unary):
     targets = ("aten.mish.default", "aten.mish_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return x * math.tanh(math.softplus(x))
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield other spellings."""
         yield x * torch.tanh(F.softplus(x))

@@ -14,5 +14,5 @@ class ReLU6(_Clamp):
     keeps_format = True
 
     def bounds(self, attributes: Attributes) -> tuple[float, float]:
-        """Return (low, high)."""
+        """Return the bounds (low, high) of the result."""
         return 0.0, 6.0

@@ -19,7 +19,6 @@ class RReLU(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.rrelu.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
-        """Return one."""
         slope = (float(call.attributes["lower"]) + float(call.attributes["upper"])) / 2
         return [torch.ops.aten.leaky_relu.default(operands["data_in_0"], slope)]
 

@@ -19,5 +19,4 @@ class SELU(Unary):
     targets = ("aten.selu.default", "aten.selu_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return SCALE * math.where(x > 0, x, ALPHA * math.expm1(x))

@@ -15,5 +15,4 @@ class Sigmoid(Unary):
     targets = ("aten.sigmoid.default", "aten.special_expit.default", "aten.sigmoid_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.sigmoid(x)

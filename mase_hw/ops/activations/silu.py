@@ -20,9 +20,7 @@ class SiLU(Unary):
     targets = ("aten.silu.default", "aten.silu_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return x * math.sigmoid(x)
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield other spellings."""
         yield x * torch.sigmoid(x)

@@ -16,7 +16,6 @@ class Softplus(Unary):
     targets = ("aten.softplus.default",)
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         beta = attributes.get("beta", 1.0)
         linear = x * beta > attributes.get("threshold", 20.0)
         return math.where(linear, x, math.softplus(x * beta) / beta)

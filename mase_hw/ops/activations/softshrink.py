@@ -16,7 +16,6 @@ class Softshrink(Unary):
     targets = ("aten.softshrink.default",)
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         lambd = attributes.get("lambd", 0.5)
         return x - math.clip(x, -lambd, lambd)
 

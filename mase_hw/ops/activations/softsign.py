@@ -15,5 +15,4 @@ class Softsign(Unary):
     targets = ("mase.softsign.default",)
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return x / (1 + abs(x))

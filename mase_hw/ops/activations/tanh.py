@@ -15,5 +15,4 @@ class Tanh(Unary):
     targets = ("aten.tanh.default", "aten.tanh_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.tanh(x)

@@ -15,5 +15,4 @@ class Tanhshrink(Unary):
     targets = ("mase.tanhshrink.default",)
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return x - math.tanh(x)

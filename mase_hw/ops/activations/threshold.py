@@ -18,7 +18,6 @@ class Threshold(Unary):
     required_attributes = MappingProxyType({"threshold": 0.1, "value": 0.7})
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.where(x > attributes["threshold"], x, attributes["value"] + 0 * x)
 
     def knots(self, attributes: Attributes) -> Sequence[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -33,6 +33,10 @@ class Add(Binary):
         number = isinstance(second, int | float)
         scaled = second * alpha if number else torch.ops.aten.mul.Tensor(second, alpha)
         return [_combined(self.operation, first, scaled)]
+
+    def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
+        """One element of each."""
+        return [(dict.fromkeys(call.streams, 1), 1)]
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""

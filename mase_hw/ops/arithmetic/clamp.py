@@ -21,6 +21,6 @@ class Clamp(_Clamp):
     required_attributes = MappingProxyType({"min": -0.5, "max": 1.25})
 
     def bounds(self, attributes: Attributes) -> tuple[float, float]:
-        """Return (low, high)."""
+        """Return the bounds (low, high) of the result."""
         low, high = attributes.get("min"), attributes.get("max")
         return float("-inf" if low is None else low), float("inf" if high is None else high)

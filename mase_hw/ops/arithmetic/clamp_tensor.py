@@ -32,7 +32,6 @@ class ClampTensor(Composite):
         return [made]
 
     def examples(self) -> list[Example]:
-        """Constants; streams."""
         low, high = -example_values(5).abs(), example_values(5, seed=1).abs()
         return [
             (Apply(torch.clamp, low, high), (example_values(2, 5),)),

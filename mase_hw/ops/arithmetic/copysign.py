@@ -25,5 +25,4 @@ class CopySign(Composite):
         return [_aten.where.self(_aten.lt.Scalar(sign, 0), _aten.neg.default(size), size)]
 
     def examples(self) -> list[Example]:
-        """Two streams."""
         return [(Apply(torch.copysign), (example_values(2, 5), example_values(2, 5, seed=1)))]

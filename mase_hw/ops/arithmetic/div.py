@@ -73,7 +73,7 @@ class Div(Operator):
         """Return why there is no quotient."""
         rounds = call.attributes.get("rounding_mode") is not None
         if rounds and call.result.dtype.startswith("int"):
-            return ["it divides whole numbers; only real numbers are taken"]
+            return ["it divides whole numbers; only real numbers are accepted"]
         zero = call.attributes.get("divisor") == 0
         constant = call.constants.get("data_in_1")
         if zero or (constant is not None and not bool((constant != 0).all())):

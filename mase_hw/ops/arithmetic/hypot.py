@@ -20,10 +20,8 @@ class Hypot(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.hypot.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the root."""
         squares = [_aten.square.default(value) for value in operands.values()]
         return [_aten.sqrt.default(_aten.add.Tensor(*squares))]
 
     def examples(self) -> list[Example]:
-        """Two streams."""
         return [(Apply(torch.hypot), (example_values(2, 5), example_values(2, 5, seed=1)))]

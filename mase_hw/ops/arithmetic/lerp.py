@@ -20,7 +20,6 @@ class Lerp(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.lerp.Scalar", "aten.lerp.Tensor")
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the sum."""
         start, end = operands["data_in_0"], operands["end"]
         weight = operands["weight"] if "weight" in operands else call.attributes["weight"]
         return [_aten.add.Tensor(start, _aten.mul.Tensor(_aten.sub.Tensor(end, start), weight))]

@@ -27,5 +27,4 @@ class LogAddExp(Composite):
         return [_aten.add.Tensor(_aten.maximum.default(first, second), rest)]
 
     def examples(self) -> list[Example]:
-        """Two streams."""
         return [(Apply(torch.logaddexp), (example_values(2, 5), example_values(2, 5, seed=1)))]

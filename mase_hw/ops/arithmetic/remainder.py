@@ -25,13 +25,11 @@ class Remainder(Composite):
     mode: ClassVar[str] = "floor"
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse whole numbers."""
         if call.result.dtype.startswith("int"):
-            return ["it divides whole numbers; only real numbers are taken"]
+            return ["it divides whole numbers; only real numbers are accepted"]
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the difference."""
         if call.result.dtype.startswith("int"):
             return None
         data = operands["data_in_0"]

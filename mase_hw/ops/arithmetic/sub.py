@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from torch import Tensor
 
+from mase_hw.ops._base import Call
 from mase_hw.ops.arithmetic.add import Add
 
 
@@ -20,3 +22,7 @@ class Sub(Add):
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""
         return first - second
+
+    def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
+        """One element of the first less one of the second."""
+        return [({"data_in_0": 1, "data_in_1": -1}, 1)]

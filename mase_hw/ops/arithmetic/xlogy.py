@@ -18,12 +18,10 @@ class XLogY(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.xlogy.Tensor",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Multiply."""
         first, second = operands.values()
         return [torch.ops.aten.mul.Tensor(first, torch.ops.aten.log.default(second))]
 
     def examples(self) -> list[Example]:
-        """Two streams."""
         return [
             (
                 Apply(lambda x, y: torch.xlogy(x, y)),

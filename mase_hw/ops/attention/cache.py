@@ -150,7 +150,6 @@ class Cache(Operator):
         }
 
     def operations(self, call: Call) -> int:
-        """None."""
         return 0
 
     def examples(self) -> list[Example]:

@@ -27,7 +27,6 @@ class LogSoftmax(Composite):
     )
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return a difference."""
         data = operands["data_in_0"]
         whole = log_of_exponentials(data, [int(call.attributes["dim"])])
         return [torch.ops.aten.sub.Tensor(data, whole)]

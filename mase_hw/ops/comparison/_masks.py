@@ -55,7 +55,6 @@ class Quantifier(Composite):
         """Return the truth of the truths along dimensions."""
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return a truth."""
         (data,) = _truths(call, operands)
         given, keeps = call.attributes["dim"], bool(call.attributes["keepdim"])
         dims = [given] if isinstance(given, int) else given

@@ -36,7 +36,6 @@ class Bucketize(Composite):
         return []
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Count."""
         if self._refusal(call):
             return None
         right = call.attributes.get("right", False) or call.attributes.get("side") == "right"

@@ -18,11 +18,9 @@ class IsFinite(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.isfinite.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Compare."""
         return [torch.ops.aten.eq.Tensor(operands["data_in_0"], operands["data_in_0"])]
 
     def examples(self) -> list[Example]:
-        """Numbers."""
         return [
             (Apply(lambda x: torch.where(x.isfinite(), x, 0.0)), (example_values(2, 5),)),
         ]

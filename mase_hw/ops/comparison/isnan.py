@@ -18,11 +18,9 @@ class IsNan(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.isnan.default", "aten.isinf.default")
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Compare."""
         return [torch.ops.aten.ne.Tensor(operands["data_in_0"], operands["data_in_0"])]
 
     def examples(self) -> list[Example]:
-        """Numbers."""
         return [
             (Apply(lambda x: torch.where(x.isnan(), 0.0, x)), (example_values(2, 5),)),
             (Apply(lambda x: torch.where(x.isinf(), 0.0, x)), (example_values(2, 5),)),

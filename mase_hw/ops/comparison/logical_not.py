@@ -24,7 +24,6 @@ class LogicalNot(Composite):
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Compare."""
         if call.result.dtype != "bool":
             return None
         return [torch.ops.aten.eq.Scalar(operands["data_in_0"], 0)]

@@ -34,7 +34,6 @@ class MaskedFill(Composite):
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Choose."""
         value = call.constants.get("value")
         if value is None or value.numel() != 1 or not math.isfinite(float(value)):
             return None

@@ -18,9 +18,7 @@ class Signbit(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.signbit.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Compare."""
         return [torch.ops.aten.lt.Scalar(operands["data_in_0"], 0.0)]
 
     def examples(self) -> list[Example]:
-        """Both signs."""
         return [(Apply(lambda x: torch.where(torch.signbit(x), 0.5, x)), (example_values(2, 5),))]

@@ -18,7 +18,6 @@ class Conv1d(Conv2d):
     dimensions: ClassVar[int] = 1
 
     def examples(self) -> list[Example]:
-        """Stride and padding."""
         return [
             (nn.Conv1d(3, 4, 3, stride=2, padding=2), (example_values(2, 3, 9),)),
         ]

@@ -39,7 +39,6 @@ class Conv2d(Convolution):
         return vertical, horizontal
 
     def filters(self, call: Call, weight: Tensor) -> Tensor:
-        """Torch's own layout."""
         return weight
 
     def examples(self) -> list[Example]:

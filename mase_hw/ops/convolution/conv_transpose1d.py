@@ -18,7 +18,6 @@ class ConvTranspose1d(ConvTranspose2d):
     dimensions: ClassVar[int] = 1
 
     def examples(self) -> list[Example]:
-        """Stride and padding."""
         return [
             (nn.ConvTranspose1d(3, 3, 4, stride=2, padding=1), (example_values(2, 3, 5),)),
         ]

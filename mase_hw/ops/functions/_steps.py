@@ -39,7 +39,6 @@ class Step(Operator):
     negates: ClassVar[bool] = False
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse decimals."""
         if call.attributes.get("decimals"):
             return [f"it rounds to {call.attributes['decimals']} decimals; only 0 has hardware"]
         return super().problems(call)
@@ -56,7 +55,6 @@ class Step(Operator):
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return two casts."""
         data, whole, result = call.operands["data_in_0"], _whole(self, call), call.result
         net = NetlistBuilder(call.ports)
         lanes, beats = result.lanes, result.beats

@@ -15,5 +15,4 @@ class Abs(Unary):
     targets = ("aten.abs.default", "aten.abs_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return abs(x)

@@ -15,7 +15,6 @@ class Acos(Unary):
     targets = ("aten.acos.default", "aten.acos_.default", "aten.arccos.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.pi / 2 - math.asin(x)
 
     def domain(self, attributes: Attributes) -> Domain:

@@ -15,7 +15,6 @@ class Acosh(Unary):
     targets = ("aten.acosh.default", "aten.acosh_.default", "aten.arccosh.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.log(x + math.sqrt(x * x - 1))
 
     def domain(self, attributes: Attributes) -> Domain:

@@ -15,7 +15,6 @@ class Asin(Unary):
     targets = ("aten.asin.default", "aten.asin_.default", "aten.arcsin.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.asin(x)
 
     def domain(self, attributes: Attributes) -> Domain:

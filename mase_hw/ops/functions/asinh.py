@@ -15,7 +15,6 @@ class Asinh(Unary):
     targets = ("aten.asinh.default", "aten.asinh_.default", "aten.arcsinh.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         size = abs(x)
         found = math.log1p(size + size * size / (1 + math.sqrt(size * size + 1)))
         return math.where(x < 0, -found, found)

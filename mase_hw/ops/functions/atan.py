@@ -15,5 +15,4 @@ class Atan(Unary):
     targets = ("aten.atan.default", "aten.atan_.default", "aten.arctan.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.atan(x)

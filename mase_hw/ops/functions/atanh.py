@@ -16,7 +16,6 @@ class Atanh(Unary):
     targets = ("aten.atanh.default", "aten.atanh_.default", "aten.arctanh.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return (math.log1p(x) - math.log1p(-x)) / 2
 
     def domain(self, attributes: Attributes) -> Domain:

@@ -28,7 +28,6 @@ class BasePower(Unary):
         return super().problems(call)
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.power(float(attributes["self"]), x)
 
     def examples(self) -> list[Example]:

@@ -15,5 +15,4 @@ class Cos(Unary):
     targets = ("aten.cos.default", "aten.cos_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.cos(x)

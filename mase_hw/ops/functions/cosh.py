@@ -15,5 +15,4 @@ class Cosh(Unary):
     targets = ("aten.cosh.default", "aten.cosh_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return (math.exp(x) + math.exp(-x)) / 2

@@ -15,5 +15,4 @@ class Erf(Unary):
     targets = ("aten.erf.default", "aten.erf_.default", "aten.special_erf.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.erf(x)

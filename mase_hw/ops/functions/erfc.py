@@ -15,5 +15,4 @@ class Erfc(Unary):
     targets = ("aten.erfc.default", "aten.erfc_.default", "aten.special_erfc.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.erfc(x)

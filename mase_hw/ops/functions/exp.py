@@ -15,5 +15,4 @@ class Exp(Unary):
     targets = ("aten.exp.default", "aten.exp_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.exp(x)

@@ -15,5 +15,4 @@ class Exp2(Unary):
     targets = ("aten.exp2.default", "aten.exp2_.default", "aten.special_exp2.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.power(2.0, x)

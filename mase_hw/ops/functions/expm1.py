@@ -15,5 +15,4 @@ class Expm1(Unary):
     targets = ("aten.expm1.default", "aten.expm1_.default", "aten.special_expm1.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.expm1(x)

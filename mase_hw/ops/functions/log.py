@@ -16,7 +16,6 @@ class Log(Unary):
     targets = ("aten.log.default", "aten.log_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.log(x)
 
     def domain(self, attributes: Attributes) -> Domain:

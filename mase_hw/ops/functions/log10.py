@@ -16,7 +16,6 @@ class Log10(Unary):
     targets = ("aten.log10.default", "aten.log10_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.log10(x)
 
     def domain(self, attributes: Attributes) -> Domain:

@@ -16,7 +16,6 @@ class Log1p(Unary):
     targets = ("aten.log1p.default", "aten.log1p_.default", "aten.special_log1p.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.log1p(x)
 
     def domain(self, attributes: Attributes) -> Domain:

@@ -16,7 +16,6 @@ class Log2(Unary):
     targets = ("aten.log2.default", "aten.log2_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.log2(x)
 
     def domain(self, attributes: Attributes) -> Domain:

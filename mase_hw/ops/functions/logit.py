@@ -17,7 +17,6 @@ class Logit(Unary):
     targets = ("aten.logit.default", "aten.logit_.default", "aten.special_logit.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         eps = _bound(attributes)
         inside = math.clip(x, eps, 1.0 - eps) if eps else x
         return math.log(inside) - math.log1p(-inside)

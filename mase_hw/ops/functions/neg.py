@@ -15,5 +15,4 @@ class Neg(Unary):
     targets = ("aten.neg.default", "aten.neg_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return -x

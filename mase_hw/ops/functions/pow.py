@@ -35,7 +35,6 @@ class Pow(Unary):
         return super().problems(call)
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         exponent = attributes["exponent"]
         size = abs(exponent)
         if size == int(size):

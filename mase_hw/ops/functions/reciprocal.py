@@ -21,7 +21,6 @@ class Reciprocal(Unary):
     targets = ("aten.reciprocal.default", "aten.reciprocal_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return 1 / x
 
     def domain(self, attributes: Attributes) -> Domain:
@@ -29,7 +28,6 @@ class Reciprocal(Unary):
         return Domain(poles={0.0: inf})
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield other spellings."""
         yield 1 / x
         yield torch.div(1, x)
         yield x**-1

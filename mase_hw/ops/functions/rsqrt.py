@@ -21,7 +21,6 @@ class Rsqrt(Unary):
     targets = ("aten.rsqrt.default", "aten.rsqrt_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return 1 / math.sqrt(x)
 
     def domain(self, attributes: Attributes) -> Domain:
@@ -29,7 +28,6 @@ class Rsqrt(Unary):
         return Domain(low=0.0, poles={0.0: inf})
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield other spellings."""
         yield 1 / torch.sqrt(x)
         yield torch.sqrt(x).reciprocal()
         yield x**-0.5

@@ -18,7 +18,6 @@ class Sign(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.sign.default", "aten.sgn.default")
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Choose."""
         data, aten = operands["data_in_0"], torch.ops.aten
         negative = aten.where.Scalar(aten.lt.Scalar(data, 0), -1.0, 0.0)
         return [aten.where.ScalarSelf(aten.gt.Scalar(data, 0), 1.0, negative)]

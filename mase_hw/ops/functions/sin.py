@@ -15,5 +15,4 @@ class Sin(Unary):
     targets = ("aten.sin.default", "aten.sin_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.sin(x)

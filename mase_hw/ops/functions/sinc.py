@@ -15,6 +15,5 @@ class Sinc(Unary):
     targets = ("aten.sinc.default", "aten.sinc_.default", "aten.special_sinc.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         angle = math.pi * math.where(x == 0, x + 1, x)
         return math.where(x == 0, x + 1, math.sin(angle) / angle)

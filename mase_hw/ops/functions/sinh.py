@@ -15,5 +15,4 @@ class Sinh(Unary):
     targets = ("aten.sinh.default", "aten.sinh_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return (math.expm1(x) - math.expm1(-x)) / 2

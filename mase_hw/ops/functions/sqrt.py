@@ -19,7 +19,6 @@ class Sqrt(Unary):
     targets = ("aten.sqrt.default", "aten.sqrt_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return math.sqrt(x)
 
     def domain(self, attributes: Attributes) -> Domain:
@@ -27,5 +26,4 @@ class Sqrt(Unary):
         return Domain(low=0.0)
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield other spellings."""
         yield x**0.5

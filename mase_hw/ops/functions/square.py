@@ -19,9 +19,7 @@ class Square(Unary):
     targets = ("aten.square.default", "aten.square_.default")
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        """Return the function."""
         return x * x
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield other spellings."""
         yield x**2

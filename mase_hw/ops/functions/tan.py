@@ -20,7 +20,6 @@ class Tan(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.tan.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the quotient."""
         data = operands["data_in_0"]
         return [_aten.div.Tensor(_aten.sin.default(data), _aten.cos.default(data))]
 

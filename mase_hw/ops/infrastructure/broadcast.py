@@ -26,7 +26,6 @@ class Broadcast(Expand):
         return {"data_in_0": call.operands["data_in_0"].order, "data_out_0": call.result.order}
 
     def examples(self) -> list[Example]:
-        """Rows; lanes."""
         target = torch_target(self.targets[0])
         return [
             (Apply(lambda x: target(x, [-1, 4, 5])), (example_values(2, 1, 5),)),

@@ -74,7 +74,6 @@ class Collect(Moves):
         return net.netlist(data_out_0=wire)
 
     def examples(self) -> list[Example]:
-        """Three steps."""
         target = torch_target(self.targets[0])
         values = tuple(example_values(2, 5, seed=number) for number in range(3))
         return [(Apply(lambda x, y, z: target([x, y, z])), values)]

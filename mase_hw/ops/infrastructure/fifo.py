@@ -21,11 +21,9 @@ class Fifo(Wire):
     role: ClassVar[str | None] = "fifo"
 
     def hardware(self, call: Call) -> Netlist:
-        """Return the queue."""
         (port,) = call.ports.values()
         return Netlist.single(call.ports, StreamFifo(port, int(call.attributes["depth"])))
 
     def examples(self) -> list[Example]:
-        """A short queue."""
         target = torch_target(self.targets[0])
         return [(Apply(lambda x: target(x, 3)), (example_values(3, 11),))]

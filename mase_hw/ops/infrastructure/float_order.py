@@ -93,7 +93,6 @@ class FloatOrder(Operator):
         return lambda codes: (floats_at if back else places_of)(codes, width)
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell."""
         return one_cell(call, FloatOrderCell(*fields(call), beats=call.result.beats))
 
     def operations(self, call: Call) -> int:

@@ -27,7 +27,7 @@ from mase_hw.ops._library import define_steps
 from mase_hw.ops._one_cell import one_cell, row_fields
 
 
-def _in_steps(values: Tensor, scale: float, back: bool) -> Tensor:
+def _in_steps(values: Tensor, scale: float, back: bool, bits: int = 0) -> Tensor:
     return values * scale if back else values / scale
 
 
@@ -35,7 +35,10 @@ define_steps("scaled_steps", _in_steps)
 
 
 class ScaledSteps(Operator):
-    """Steps of a scale as fixed point, or codes of such steps again (`back`)."""
+    """Steps of a scale as fixed point, or codes of such steps again (`back`).
+
+    The quotient of the scales has `bits` bits, as many as a layer's when they are 0.
+    """
 
     name: ClassVar[str] = "scaled_steps"
     targets: ClassVar[tuple[str, ...]] = ("mase.scaled_steps.default",)
@@ -93,7 +96,6 @@ class ScaledSteps(Operator):
         return 0
 
     def examples(self) -> list[Example]:
-        """To steps."""
         target = torch.ops.mase.scaled_steps.default
         return [(Apply(lambda x: target(x, 0.03, False)), (example_values(3, 11),))]
 
@@ -104,4 +106,5 @@ class ScaledSteps(Operator):
         ratio = given.real_scale / Fraction(float(call.attributes["scale"]))
         if call.attributes["back"] or ratio == 1:
             return 1, 0
-        return scaled.dyadic(ratio, scaled.multiplier_bits(given))
+        bits = int(call.attributes.get("bits", 0)) or scaled.multiplier_bits(given)
+        return scaled.dyadic(ratio, bits)

@@ -103,7 +103,6 @@ class Thresholds(Operator):
     def compute(
         self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Count."""
         return _counted(
             operands["data_in_0"],
             operands["bounds"],

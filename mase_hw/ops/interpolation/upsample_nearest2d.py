@@ -38,7 +38,6 @@ class UpsampleNearest2d(GatherRows):
         return Axis.of(height, rows[:, None].tolist()), Axis.of(width, columns[:, None].tolist())
 
     def copy(self, call: Call, codes: Tensor) -> Tensor:
-        """Repeat the codes."""
         upsample = torch.nn.functional.interpolate
         given = call.attributes
         size = given["output_size"]

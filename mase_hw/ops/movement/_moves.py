@@ -1,4 +1,4 @@
-"""What operators that move codes and compute nothing share."""
+"""The base of operators that reorder codes and compute nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ class Moves(Operator):
     families: ClassVar[Families] = SCALARS | SCALED
 
     def operations(self, call: Call) -> int:
-        """None."""
         return 0
 
 
@@ -27,11 +26,9 @@ class Wire(Moves):
     families: ClassVar[Families] = frozenset(Family)
 
     def reference(self, call: Call) -> Reference:
-        """Return the identity."""
         return lambda codes: codes
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a wire."""
         return Netlist.wire(call.ports)
 
     def block_axis(self, name: str) -> int | None:

@@ -26,7 +26,6 @@ class ChannelShuffle(Layout):
         return apart.transpose(1, 2).flatten(1, 2)
 
     def examples(self) -> list[Example]:
-        """Three groups."""
         return [
             (nn.ChannelShuffle(3), (example_values(2, 6, 2, 3),)),
         ]

@@ -26,7 +26,6 @@ class Diagonal(Composite):
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return a slice."""
         shape = call.operands["data_in_0"].shape
         first, second = _dims(call)
         if 0 in (first, second):

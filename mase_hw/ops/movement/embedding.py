@@ -97,7 +97,6 @@ class Embedding(Operator):
         return {("data_in_0", 0): 1, ("data_in_0", 1): 1, ("data_out_0", 1): 1}
 
     def operations(self, call: Call) -> int:
-        """None."""
         return 0
 
     @staticmethod

@@ -38,7 +38,6 @@ class Gather(Composite):
         return []
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the sum."""
         if self._refusal(call):
             return None
         shape = call.operands["data_in_0"].shape

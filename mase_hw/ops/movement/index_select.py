@@ -31,7 +31,6 @@ class IndexSelect(Composite):
         return int(call.attributes["dim"]) % max(1, len(call.operands["data_in_0"].shape))
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the slices."""
         index = call.constants.get("index")
         dim = self._dim(call)
         if index is None or dim == 0:

@@ -18,12 +18,10 @@ class MatrixTranspose(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.mT.default", "aten.t.default")
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
-        """Name the dimensions."""
         data = operands["data_in_0"]
         if len(call.result.shape) < 2:
             return [torch.ops.aten.alias.default(data)]
         return [torch.ops.aten.transpose.int(data, -2, -1)]
 
     def examples(self) -> list[Example]:
-        """A matrix."""
         return [(Apply(lambda x: x.mT), (example_values(2, 4, 5),))]

@@ -27,7 +27,6 @@ class OneHot(Composite):
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Compare."""
         count = int(call.attributes.get("num_classes", -1))
         if count < 0:
             return None

@@ -111,7 +111,6 @@ class Pad(GatherRows):
         return vertical, horizontal
 
     def copy(self, call: Call, codes: Tensor) -> Tensor:
-        """Pad the codes."""
         amounts, mode = self._amounts(call), self._mode(call)
         if mode == "constant":
             return torch.nn.functional.pad(codes, amounts, value=self.fill(call))

@@ -26,11 +26,9 @@ class Permute(Layout):
         return found
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        """Permute every inference."""
         return tensor.permute(call.attributes["dims"])
 
     def examples(self) -> list[Example]:
-        """Three dimensions turned."""
         return [(Apply(lambda x: x.permute(0, 3, 1, 2)), (example_values(2, 2, 3, 4),))]
 
     def orders(self, call: Call) -> dict[str, Order | None]:

@@ -22,7 +22,6 @@ class PixelUnshuffle(Layout):
         return torch.pixel_unshuffle(tensor, int(call.attributes["downscale_factor"]))
 
     def examples(self) -> list[Example]:
-        """Two channels."""
         return [
             (nn.PixelUnshuffle(2), (example_values(2, 2, 4, 6),)),
         ]

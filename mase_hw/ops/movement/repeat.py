@@ -37,7 +37,6 @@ class Repeat(Composite):
         return [data if data is not operands["data_in_0"] else torch.ops.aten.alias.default(data)]
 
     def examples(self) -> list[Example]:
-        """Rows, and lanes."""
         return [
             (Apply(lambda x: x.repeat(1, 2, 1)), (example_values(2, 2, 3),)),
             (Apply(lambda x: x.repeat(1, 3)), (example_values(2, 3),)),

@@ -28,7 +28,6 @@ class Reshape(Layout):
     )
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        """Reshape every inference."""
         return tensor.reshape(-1, *call.result.shape[1:])
 
     def examples(self) -> list[Example]:

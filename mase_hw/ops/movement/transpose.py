@@ -21,7 +21,6 @@ class Transpose(Permute):
     )
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        """Transpose every inference."""
         given = call.attributes
         first, second = (given.get(f"dim{n}", given.get(f"axis{n}", n)) for n in (0, 1))
         return tensor.transpose(int(first), int(second))

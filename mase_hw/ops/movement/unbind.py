@@ -18,7 +18,6 @@ class Unbind(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.unbind.int",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
-        """Select every index."""
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         return [torch.ops.aten.select.int(data, dim, index) for index in range(len(call.results))]
 

@@ -34,7 +34,6 @@ class RowNorm(Rows):
     centred: ClassVar[bool]
 
     def dim(self, call: Call) -> int:
-        """The last one."""
         return len(call.operands["data_in_0"].shape) - 1
 
     @abstractmethod
@@ -77,7 +76,6 @@ class RowNorm(Rows):
         return lambda data: arithmetic.evaluate(data, codes.get("weight"), codes.get("bias"))
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell."""
         data, arithmetic = call.operands["data_in_0"], self._arithmetic(call)
         root = arithmetic.root
         weight, bias = (

@@ -7,6 +7,7 @@ different numbers of pixels, sums are scaled to a common divisor first.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from functools import partial
 from math import lcm
 from typing import ClassVar
@@ -123,6 +124,13 @@ class Pool(Operator):
         return exact_quotient(
             fixed(call.operands["data_in_0"]), 1, self._divisors(call)[1], fraction
         )
+
+    def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
+        """The pixels of a window, which may lie outside in part."""
+        rows, columns = self.axes(call)
+        count = 1 if self.maximum else rows.kernel * columns.kernel
+        divisors, _ = self._divisors(call)
+        return [({"data_in_0": count}, divisor) for divisor in sorted(set(divisors.tolist()))]
 
     def operations(self, call: Call) -> int:
         """One for each pixel of each window."""

@@ -26,7 +26,6 @@ class ListedWindows(Pool):
     maximum = True
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Return the lists."""
         sizes = call.operands["data_in_0"].shape[2:]
         return axes_of(sizes, *(call.attributes[key] for key in ("rows", "columns", "kernel")))
 

@@ -18,5 +18,4 @@ class AvgPool1d(AvgPool2d):
     dimensions: ClassVar[int] = 1
 
     def examples(self) -> list[Example]:
-        """Three elements."""
         return [(nn.AvgPool1d(3, 2), (example_values(2, 3, 9),))]

@@ -18,5 +18,4 @@ class MaxPool1d(MaxPool2d):
     dimensions: ClassVar[int] = 1
 
     def examples(self) -> list[Example]:
-        """Windows with dilation."""
         return [(nn.MaxPool1d(3, 2, padding=1, dilation=2), (example_values(2, 3, 9),))]

@@ -19,7 +19,9 @@ from mase_hw.geometry.blocks import block_axis, is_block
 from mase_hw.ops._base import Call
 
 GUARD = "sum_guard_bits"
-OPTIONS = {GUARD: range(49)}
+# Whether integers with a scale get the codes of the exact scales, or are refused.
+EXACT = "exact"
+OPTIONS = {GUARD: range(49), EXACT: range(2)}
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Product(ABC):
 
     @abstractmethod
     def cell(self, feed: Feed) -> Cell:
-        """Return the accumulator."""
+        """Return the accumulator that sums the products."""
 
     def prepare(self, net: NetlistBuilder, data: Wire) -> Wire:
         """Return the data as the accumulator takes them."""

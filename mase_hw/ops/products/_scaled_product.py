@@ -6,12 +6,21 @@ See `mase_hw.arithmetic.requantize` for the arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.exact_requantize import (
+    MOST_BITS,
+    MOST_SUM_BITS,
+    Requantization,
+    Sums,
+    exact_requantization,
+    rounded_products,
+)
 from mase_hw.arithmetic.requantize import (
     SHIFT_BITS,
     dyadic,
@@ -25,13 +34,13 @@ from mase_hw.arithmetic.requantize import (
 from mase_hw.cells import Cell, NetlistBuilder, Wire
 from mase_hw.cells.centre import Centre
 from mase_hw.cells.requantize import Requantize
-from mase_hw.formats import SCALED, Encoding, names_in
+from mase_hw.formats import SCALED, Encoding, Format, names_in
 from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.geometry import TensorSpec
 from mase_hw.ops._base import Call
 from mase_hw.ops.products._fixed_product import FixedProduct
-from mase_hw.ops.products._product import Feed, Product
+from mase_hw.ops.products._product import EXACT, Feed, Product
 
 
 def serves(call: Call) -> bool:
@@ -61,10 +70,16 @@ class ScaledProduct(Product):
                 )
         if found:
             return found
-        if any(not 0 <= shift < 1 << SHIFT_BITS for _, shift in self._multipliers):
+        if self._exact and self._requantization is None:
+            return [
+                f"no multiplier of {MOST_BITS} bits, beside sums of {MOST_SUM_BITS}, gives every "
+                "sum the code of the exact scales: give data_out fewer bits"
+            ]
+        if any(not 0 <= shift < 1 << self._shift_bits for _, shift in self._multipliers):
             return ["its scales differ too much; give data_out a scale nearer to the products'"]
-        if (width := self._width()) > MAX_WIDTH_BITS:
-            return [f"sums take {width} bits; integers with a scale have {MAX_WIDTH_BITS} at most"]
+        most = MOST_SUM_BITS if self._exact else MAX_WIDTH_BITS
+        if (width := self._width()) > most:
+            return [f"sums take {width} bits; integers with a scale have {most} at most"]
         return []
 
     def plain(self, codes: Tensor) -> Tensor:
@@ -87,6 +102,8 @@ class ScaledProduct(Product):
             torch.tensor(part).reshape(shape) for part in zip(*self._multipliers, strict=True)
         )
         steps = in_steps(self.call.result.quantized)
+        if self._requantization is not None:
+            return rounded_products(integers, factors, shifts, steps)
         return steps.from_scaled(integers * factors, (-shifts).expand(integers.shape))
 
     @property
@@ -104,18 +121,17 @@ class ScaledProduct(Product):
 
     def cell(self, feed: Feed) -> Cell:
         """Return the accumulator of integers."""
-        return self.whole.accumulator(feed, Encoding(self._width()))
+        return self.whole.accumulator(feed, self._sum)
 
     def complete(self, net: NetlistBuilder, cell: Cell, feed: Feed, **inputs: Wire | None) -> Wire:
-        """Requantize the sums."""
         sums = net.add(cell, "sums", **inputs)
         result = self.call.result.quantized
         bits, count = self._factor_bits, self.call.result.shape[self.axis]
-        number = Fixed(bits + SHIFT_BITS, 0, signed=False)
+        number = Fixed(bits + self._shift_bits, 0, signed=False)
         spec = TensorSpec((count,), format=number, parallelism=(1, feed.out_lanes))
         words = net.source("multiplier", spec, lambda: self._words().expand(count))
         requantize = Requantize(
-            Encoding(self._width()),
+            self._sum,
             number.encoding,
             result.encoding,
             feed.rows,
@@ -140,16 +156,96 @@ class ScaledProduct(Product):
             for factor, shift in self._multipliers
         ):
             return 0
+        if self._requantization is not None:
+            return self._requantization.bits
         return multiplier_bits(self.call.result.quantized)
+
+    @property
+    def _sum(self) -> Encoding:
+        """The sums, whose biases may have a fraction; multipliers count from their last bit."""
+        found = self._requantization
+        return Encoding(self._width(), fraction=0 if found is None else found.fraction)
+
+    @property
+    def _shift_bits(self) -> int:
+        if self._requantization is None:
+            return SHIFT_BITS
+        return max(SHIFT_BITS, *(shift.bit_length() for _, shift in self._multipliers))
 
     def _width(self) -> int:
         return max(2, self.whole.width())
 
+    @property
+    def _exact(self) -> bool:
+        """Whether every sum is to get the code of the exact scales."""
+        return bool(self.call.attributes.get(EXACT, 0))
+
     @cached_property
     def whole(self) -> FixedProduct:
         """The product of integers whose result are the sums."""
+        if self._requantization is None:
+            return self._unshifted
+        call = self.call.once("exact on integers", self._with_biases)
+        return FixedProduct(call, self.matrix, self.row, self.axis)
+
+    @cached_property
+    def _unshifted(self) -> FixedProduct:
+        """The same with biases rounded to units of the sums."""
         call = self.call.once("on integers", self._on_integers)
         return FixedProduct(call, self.matrix, self.row, self.axis)
+
+    @cached_property
+    def _requantization(self) -> Requantization | None:
+        """What gives every sum its exact code, where that is asked for."""
+        if not self._exact:
+            return None
+        return self.call.once("requantization", self._found)
+
+    def _found(self) -> Requantization | None:
+        """Look for it, over all sums that the weights can make."""
+        result = self.call.result.quantized
+        (step,) = scales(result)
+        weight = self.matrix(self._unshifted.call.constant_codes("weight"))
+        low, high = _ends(self.call.operands["data_in_0"].quantized)
+        above, below = weight.clamp(min=0).sum(1), weight.clamp(max=0).sum(1)
+        least, most = (above * low + below * high).tolist(), (above * high + below * low).tolist()
+        units, count = self._units(), len(weight)
+        units = units * count if len(units) == 1 else units
+        biases = self._biases(count)
+        sums = [
+            Sums(unit / step, bias / step, first, last)
+            for unit, bias, first, last in zip(units, biases, least, most, strict=True)
+        ]
+        return exact_requantization(sums, result, multiplier_bits(result))
+
+    def _biases(self, count: int) -> list[Fraction]:
+        """Return the exact biases."""
+        if "bias" not in self.call.operands:
+            return [Fraction(0)] * count
+        spec = self.call.operands["bias"]
+        number = spec.quantized
+        integers, exponents = number.significands(self.call.constant_codes("bias"))
+        steps = [Fraction(1)] * count
+        if isinstance(number, ScaledInteger):
+            steps = list(scales(number)) * (1 if len(number.scales) > 1 else count)
+        return [
+            code * Fraction(2) ** exponent * step
+            for code, exponent, step in zip(
+                integers.tolist(), exponents.tolist(), steps, strict=True
+            )
+        ]
+
+    def _with_biases(self) -> Call:
+        """Return the call on integers whose biases have a fraction."""
+        found, call = self._requantization, self._unshifted.call
+        assert found is not None
+        operands, constants = dict(call.operands), dict(call.constants)
+        if any(found.biases) or "bias" in operands:
+            unit = 2.0**-found.fraction
+            constants["bias"] = torch.tensor(found.biases, dtype=torch.float64) * unit
+            bias = TensorSpec((len(found.biases),), format=Fixed(MOST_SUM_BITS, found.fraction))
+            operands["bias"] = bias
+        return replace(call, operands=operands, constants=constants, _known={})
 
     def _on_integers(self) -> Call:
         call = self.call
@@ -174,6 +270,17 @@ class ScaledProduct(Product):
 
     @cached_property
     def _multipliers(self) -> list[tuple[int, int]]:
+        if self._requantization is not None:
+            return list(self._requantization.multipliers)
         result = self.call.result.quantized
         (unit,) = scales(result)
         return [dyadic(item / unit, multiplier_bits(result)) for item in self._units()]
+
+
+def _ends(number: Format) -> tuple[int, int]:
+    """Return the least and the largest value of a format in its steps."""
+    if isinstance(number, ScaledInteger):
+        (low, high), (point,) = number.code_range, number.zero_points
+        return low - point, high - point
+    assert isinstance(number, Fixed)
+    return number.minimum_code, number.maximum_code

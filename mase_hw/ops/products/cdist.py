@@ -21,13 +21,11 @@ class CDist(Composite):
     operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse other norms."""
         if float(call.attributes["p"]) not in (1.0, 2.0):
             return [f"p is {call.attributes['p']:g}; allowed: 1, 2"]
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the distances."""
         if float(call.attributes["p"]) not in (1.0, 2.0):
             return None
         first = _aten.unsqueeze.default(operands["data_in_0"], -2)

@@ -21,7 +21,6 @@ class CosineSimilarity(Composite):
     operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return a quotient."""
         dims, eps = [int(call.attributes["dim"])], float(call.attributes["eps"])
         values = list(operands.values())
         products = _aten.sum.dim_IntList(_aten.mul.Tensor(*values), dims)
@@ -33,7 +32,6 @@ class CosineSimilarity(Composite):
         return [_aten.div.Tensor(products, _aten.mul.Tensor(*bounded))]
 
     def examples(self) -> list[Example]:
-        """Rows."""
         return [
             (
                 Apply(lambda x, y: torch.cosine_similarity(x, y, -1)),

@@ -7,6 +7,7 @@ as the round; nothing else is stored.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import ClassVar
 
@@ -107,7 +108,6 @@ class Accumulation(Reduction):
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell."""
         data, run, sums = call.operands["data_in_0"], self.run(call), self._sum_width(call)
         cell = reduce_cell(data, run, sums, self._quotient(call), maximum=self.maximum)
         return Netlist.single(call.ports, cell)
@@ -117,6 +117,12 @@ class Accumulation(Reduction):
         data, divisor = fixed(call.operands["data_in_0"]), self.divisor(call)
         terms = 1 << (self._sum_width(call) - data.width - (not data.signed))
         return exact_quotient(data, max(1, terms // divisor), divisor, fraction)
+
+    def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
+        """The elements along the reduced dimensions."""
+        shape = call.operands["data_in_0"].shape
+        count = 1 if self.maximum else prod(shape[dim] for dim in self.dims(call))
+        return [({"data_in_0": count}, self.divisor(call))]
 
     def _quotient(self, call: Call) -> Quotient:
         fraction = fixed(call.operands["data_in_0"]).frac_width

@@ -18,7 +18,6 @@ class Amax(Accumulation):
     keeps_format: ClassVar[bool] = True
 
     def divisor(self, call: Call) -> int:
-        """One."""
         return 1
 
     def examples(self) -> list[Example]:

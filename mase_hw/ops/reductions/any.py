@@ -20,5 +20,4 @@ class AnyTrue(Quantifier):
     function: ClassVar[Callable[..., Any]] = torch.any
 
     def reduced(self, data: Any, dims: list[int], keeps: bool) -> Any:
-        """Return the largest."""
         return _aten.amax.default(data, dims, keeps)

@@ -48,7 +48,6 @@ class Argmax(Reduction):
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell."""
         data, run = call.operands["data_in_0"], self.run(call)
         lanes, index = data.parallelism[1], call.result.quantized.encoding
         row = run.row if lanes > 1 else 0

@@ -20,11 +20,9 @@ class Argmin(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.argmin.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
-        """Negate before."""
         negative = _aten.neg.default(operands["data_in_0"])
         given = call.attributes
         return [_aten.argmax.default(negative, given["dim"], given["keepdim"])]
 
     def examples(self) -> list[Example]:
-        """Over lanes."""
         return [(Apply(lambda x: x.argmin(1)), (example_values(2, 10),))]

@@ -25,5 +25,4 @@ class Argsort(Ranked):
         return None if found is None else found[1:]
 
     def examples(self) -> list[Example]:
-        """From the largest."""
         return [(Apply(lambda x: torch.argsort(x, descending=True)), (example_values(2, 5),))]

@@ -18,11 +18,9 @@ class Cummax(Running):
     targets: ClassVar[tuple[str, ...]] = ("aten.cummax.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the maxima."""
         return self.running(call, operands["data_in_0"], torch.ops.aten.maximum.default)
 
     def examples(self) -> list[Example]:
-        """Rows; another dimension."""
         return [
             (Apply(lambda x: torch.cummax(x, -1)[0]), (example_values(2, 5),)),
             (Apply(lambda x: torch.cummax(x, 1)[0]), (example_values(2, 4, 2),)),

@@ -18,11 +18,9 @@ class Cummin(Running):
     targets: ClassVar[tuple[str, ...]] = ("aten.cummin.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the minima."""
         return self.running(call, operands["data_in_0"], torch.ops.aten.minimum.default)
 
     def examples(self) -> list[Example]:
-        """Rows; another dimension."""
         return [
             (Apply(lambda x: torch.cummin(x, -1)[0]), (example_values(2, 5),)),
             (Apply(lambda x: torch.cummin(x, 1)[0]), (example_values(2, 4, 2),)),

@@ -18,9 +18,7 @@ class Cumprod(Running):
     targets: ClassVar[tuple[str, ...]] = ("aten.cumprod.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the products."""
         return self.running(call, operands["data_in_0"], torch.ops.aten.mul.Tensor)
 
     def examples(self) -> list[Example]:
-        """Rows."""
         return [(Apply(lambda x: (x * 1.5).cumprod(-1)), (example_values(2, 5),))]

@@ -26,7 +26,6 @@ class Min(Composite):
         return [_aten.amin.default(data, [dim], keeps), _aten.argmin.default(data, dim, keeps)]
 
     def examples(self) -> list[Example]:
-        """Values; indices."""
         return [
             (Apply(lambda x: x.min(1).values), (example_values(2, 3, 4),)),
             (Apply(lambda x: x.min(-1, keepdim=True).indices), (example_values(2, 5),)),

@@ -18,11 +18,9 @@ class Nansum(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.nansum.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the sum."""
         dims, keeps = call.attributes.get("dim"), bool(call.attributes.get("keepdim", False))
         dims = list(range(len(call.operands["data_in_0"].shape))) if dims is None else dims
         return [torch.ops.aten.sum.dim_IntList(operands["data_in_0"], dims, keeps)]
 
     def examples(self) -> list[Example]:
-        """Rows."""
         return [(Apply(lambda x: torch.nansum(x, -1)), (example_values(2, 5),))]

@@ -26,7 +26,6 @@ class Prod(Composite):
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the product."""
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         rank, size = len(call.operands["data_in_0"].shape), call.operands["data_in_0"].shape[dim]
         if dim % rank == 0:

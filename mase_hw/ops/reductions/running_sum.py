@@ -47,7 +47,6 @@ class RunningSum(Rows):
         return lambda codes: codes.cumsum(-1)
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell."""
         data, result = call.operands["data_in_0"], call.result
         row, width = data.shape[-1], result.quantized.encoding.width
         cell = RunningSumCell(data.quantized.encoding, row, width, data.beats)

@@ -21,7 +21,6 @@ class StandardDeviation(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.std.correction", "aten.std.dim")
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
-        """Return the root."""
         found = variance(call, operands["data_in_0"])
         return None if found is None else [_aten.sqrt.default(found[0])]
 
@@ -30,5 +29,4 @@ class StandardDeviation(Composite):
         return variance_problems(call) or super().problems(call)
 
     def examples(self) -> list[Example]:
-        """Over rows."""
         return [(Apply(lambda x: x.std(1)), (example_values(2, 5, 3),))]

@@ -27,7 +27,6 @@ class Sum(Accumulation):
         return make_format({"name": "fixed", **fields})
 
     def divisor(self, call: Call) -> int:
-        """One."""
         return 1
 
     def examples(self) -> list[Example]:

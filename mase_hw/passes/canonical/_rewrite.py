@@ -72,7 +72,7 @@ def rewrite_from(
         stem = f"{node.name}_{kind.name if kind else item.name}"
         item.name = unique_name(stem, list(taken))
         taken.add(item.name)
-        item.meta["mase"] = MaseMetadata(known.module_path, known.source)
+        item.meta["mase"] = MaseMetadata(known.module_path, known.source, fills=known.fills)
         _store_constants(mg, item)
     for index, new in enumerate(nodes):
         result = CommonMetadata(None, {}, {"data_out_0": specs[f"data_out_{index}"]})

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location
+from mase_hw.graph.metadata import Fill, location, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.shapes import run_with
 
@@ -59,6 +59,8 @@ def bound_fills_transform_pass(
         search.put(fills, bound * MARGIN)
         for fill in fills:
             bounded[fill.node.name] = bound * MARGIN
+            known = Fill(bound * MARGIN, fill.largest)
+            update(fill.node, fills=(*metadata(fill.node).fills, known))
             where = fill.node.name, location(fill.node)
             _LOG.info("%s (%s): a fill of %g in place of %g", *where, bound * MARGIN, fill.largest)
     mg.recompile()
@@ -81,7 +83,6 @@ class _Fill:
 
     @property
     def largest(self) -> float:
-        """Its largest magnitude."""
         return float(torch.as_tensor(self.value).abs().max())
 
     def within(self, bound: float) -> float | Tensor:

@@ -16,6 +16,7 @@ from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
 from mase_hw.graph.calls import spec_of, tensor_arguments
 from mase_hw.graph.metadata import CommonMetadata
 from mase_hw.graph.rebuild import own_copy, set_tensor
+from mase_hw.graph.rounded import exact_format, with_factors
 from mase_hw.ops import Call, Operator
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.configuration import Configuration
@@ -159,8 +160,11 @@ def fold_into_producer_transform_pass(
         constants = call.operator.fold(call, before)
         if constants is None:
             continue
+        kept = _kept_formats(call, producer, before, constants)
+        if kept is None:
+            continue
         _set_constants(mg, producer, before, constants, node)
-        update(producer, folded=True)
+        update(producer, folded=True, declared=kept)
         node.replace_all_uses_with(producer)
         erase_node(mg, node)
         folded[node.name] = producer.name
@@ -214,10 +218,41 @@ def _foldable_producer(node: Node) -> Node | None:
     producer = streams[0]
     if producer.op != "call_function" or common(producer).operator is None:
         return None
-    if metadata(node).declared or metadata(producer).declared:
+    if metadata(node).declared or (metadata(producer).declared and not metadata(producer).exact):
         # The layer rounds its weights as they are.
         return None
     return producer
+
+
+def _kept_formats(
+    call: Call, node: Node, before: Call, constants: Mapping[str, Tensor]
+) -> Mapping[str, Format] | None:
+    """Return the formats that a node declares of its new constants; None where there are none.
+
+    The codes of weights stay, their scales take the factors.
+    """
+    declared = dict(metadata(node).declared)
+    if not metadata(node).exact:
+        return declared
+    ones = {name: torch.ones_like(value) for name, value in before.constants.items()}
+    factors = call.operator.fold(call, replace(before, constants=ones, _known={}))
+    axis = before.operator.result_axis
+    weight = None if factors is None else factors.get("weight")
+    if weight is not None and "weight" in declared:
+        rows = weight.movedim(axis, 0).flatten(1)
+        if not torch.equal(rows, rows[:, :1].expand_as(rows)):
+            return None
+        if not bool((rows[:, 0] == 1).all()):
+            number = with_factors(declared["weight"], rows[:, 0], axis)
+            if number is None:
+                return None
+            declared["weight"] = number
+    if "bias" in constants:
+        number = exact_format(constants["bias"].float())
+        if number is None:
+            return None
+        declared["bias"] = number
+    return declared
 
 
 def _set_constants(

@@ -26,6 +26,7 @@ def init_metadata_analysis_pass(
             source,
             pruned=known.pruned,
             declared=known.declared,
+            exact=known.exact,
             folded=known.folded,
         )
     return mg, {}

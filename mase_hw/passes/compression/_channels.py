@@ -1,4 +1,4 @@
-"""Which slices of a graph's constants hang together: the channels that may leave.
+"""Dependent slices of a graph's constants: channels that can be removed together.
 
 Found by trying, not by a table of operators: another value, and a NaN, in one place of an operand
 show which elements of the result depend on it (rectifiers hide values, fused attention hides NaN).

@@ -1,4 +1,4 @@
-"""What a layer reads on data, and a part of it that is held out."""
+"""Inputs of a layer on data, with a held-out part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPTQ: weights rounded one column after the other, each error made up for by the columns left.
+"""GPTQ: weights rounded column by column; the remaining columns compensate each error.
 
 For a layer `y = W x` with inputs `x` on data, rounding changes the result by the least squares when
 what column `i` lost is spread over the columns behind it:

@@ -1,4 +1,4 @@
-"""Scaling of channels before quantisation: what a weight gains, the layer before it gives.
+"""Scaling of channels before quantisation: a factor of a weight, its inverse in the layer before.
 
 `W x = (W diag(s)) (x / s)`: a channel of large inputs or important weights is scaled so that
 rounding loses less of it, and `1 / s` is folded into what computes `x`. Two rules choose `s`, and

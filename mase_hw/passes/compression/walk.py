@@ -1,4 +1,4 @@
-"""A run of a graph on all batches at once, node after node, in which passes change weights."""
+"""Run of a graph on all batches, node by node, in which passes change weights."""
 
 from __future__ import annotations
 

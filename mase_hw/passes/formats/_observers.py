@@ -48,7 +48,7 @@ class Sample:
 
     @property
     def values(self) -> Tensor:
-        """The kept values."""
+        """The values that the sample kept."""
         if len(self.parts) > 1:
             self.parts = [torch.cat(self.parts)]
         return self.parts[0] if self.parts else torch.zeros(0, dtype=torch.float64)

@@ -1,11 +1,11 @@
-"""`measure_agreement_analysis_pass`: a quantised graph beside the model in real numbers."""
+"""`measure_agreement_analysis_pass`: signal over error against the float model."""
 
 from __future__ import annotations
 
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch.fx import Node
 from mase_hw.errors import DataError
 from mase_hw.formats import Format
 from mase_hw.graph.agreement import Agreement, Closeness
+from mase_hw.graph.fills import as_given
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.quantized import GraphRun
@@ -31,8 +32,10 @@ def measure_agreement_analysis_pass(
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Run a graph with its formats and without, side by side, and note how far they are apart.
 
-    The float model is this graph with nothing rounded. Sums alone are kept, so that memory holds
-    one part of a batch. A graph that keeps a state takes batches as inferences one after another.
+    The float model is this graph with nothing rounded but what the model rounds itself, and fills as
+    the user has them. Sums alone
+    are kept, so that memory holds one part of a batch. A graph that keeps a state takes batches as
+    inferences one after another.
 
     Args:
         mg: a graph with formats.
@@ -192,10 +195,16 @@ def _power(values: Tensor) -> float:
 
 
 class _CountingRun(GraphRun):
-    """A run that counts what formats clip: `[elements, clipped]` by node and tensor."""
+    """A run that counts what formats clip: `[elements, clipped]` by node and tensor.
 
-    def __init__(self, mg: MaseGraph) -> None:
+    Args:
+        mg: the graph.
+        own: names of nodes whose formats are the model's own, which clips where it is meant to.
+    """
+
+    def __init__(self, mg: MaseGraph, own: Collection[str]) -> None:
         super().__init__(mg)
+        self._own = own
         self.counts: dict[str, dict[str, list[int]]] = defaultdict(
             lambda: defaultdict(lambda: [0, 0])
         )
@@ -203,7 +212,8 @@ class _CountingRun(GraphRun):
     def _rounded(
         self, node: Node, name: str, number_format: Format | None, values: Tensor
     ) -> Tensor:
-        if number_format is not None and values.is_floating_point():
+        counted = number_format is not None and node.name not in self._own
+        if number_format is not None and counted and values.is_floating_point():
             count = self.counts[node.name][name]
             count[0] += values.numel()
             count[1] += number_format.clipped(values)
@@ -216,10 +226,14 @@ class _Pair:
     def __init__(self, mg: MaseGraph) -> None:
         training = mg.training
         mg.eval()
-        self._exact, self._rounded = GraphRun(mg, only=()), _CountingRun(mg)
+        given = as_given(mg)
+        # What the model itself rounds belongs to the float model.
+        own = [node.name for node in mg.nodes if metadata(node).exact]
+        self._exact, self._rounded = GraphRun(given, only=own), _CountingRun(mg, own)
         mg.train(training)
         self._mg = mg
-        self._nodes = [node for node in mg.nodes if node.op not in ("get_attr", "output")]
+        self._nodes = _computing(mg)
+        self._own = dict(zip(self._nodes, _computing(given), strict=True))
         self._ends = _ends(self._nodes)
         self._sums: dict[str, Sums] = defaultdict(Sums)
         self.examples = 0
@@ -231,12 +245,13 @@ class _Pair:
         with torch.no_grad():
             for node in self._nodes:
                 value = next(given) if node.op == "placeholder" else None
-                exact[node] = self._exact.step(node, exact, value)
+                own = self._own[node]
+                exact[own] = self._exact.step(own, exact, value)
                 rounded[node] = self._rounded.step(node, rounded, value)
-                if isinstance(exact[node], Tensor):
-                    self._sums[node.name].add(exact[node], rounded[node])
+                if isinstance(exact[own], Tensor):
+                    self._sums[node.name].add(exact[own], rounded[node])
                 for dead in self._ends[node]:
-                    del exact[dead], rounded[dead]
+                    del exact[self._own[dead]], rounded[dead]
 
     def note(self, mg: MaseGraph) -> None:
         """Keep what was measured in the metadata of a graph."""
@@ -250,6 +265,10 @@ class _Pair:
         names = zip(mg.output_names, mg.outputs, strict=True)
         found = {name: results[node.name] for name, node in names if node.name in results}
         update(output, agreement=Agreement(found, {}, self.examples, checksum(mg)))
+
+
+def _computing(mg: MaseGraph) -> list[Node]:
+    return [node for node in mg.nodes if node.op not in ("get_attr", "output")]
 
 
 def _ends(nodes: Sequence[Node]) -> dict[Node, list[Node]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.fx import Node
 
@@ -16,6 +19,7 @@ from mase_hw.arithmetic.carriers import (
     exact_float,
     fixed_of,
 )
+from mase_hw.arithmetic.exact_requantize import Part, exact_step_bits
 from mase_hw.errors import FormatError
 from mase_hw.formats import (
     DEFAULT_FORMAT,
@@ -32,12 +36,14 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call, Operator, TensorSpec, operator_for_role, operators
+from mase_hw.ops import AddsUp, Call, Operator, TensorSpec, operator_for_role, operators
 from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes.formats.cast import ROLE, insert_casts_transform_pass
 from mase_hw.passes.formats.quantize import observed_range
 
 ORDER, STEPS = "order", "steps"
+# Bits of a quotient of scales that are tried.
+FEWEST_BITS, MOST_STEP_BITS = 18, 40
 
 
 def bridge_formats_transform_pass(
@@ -214,7 +220,8 @@ def _plan(mg: MaseGraph, node: Node) -> _Plan | None:
     call = mg.call(node)
     if not operator.problems(call):
         return None
-    for find in (_ordered, _as_floats, _in_steps, _exact):
+    steps = partial(_in_steps, exact=metadata(node).exact)
+    for find in (_ordered, _as_floats, steps, _exact):
         found = find(operator, call)
         if found is not None and not operator.problems(_with(call, found)):
             return found
@@ -255,17 +262,27 @@ def _as_floats(operator: Operator, call: Call) -> _Plan | None:
     return _Plan(dict.fromkeys(call.operands, number), number, rounded=rounded)
 
 
-def _in_steps(operator: Operator, call: Call) -> _Plan | None:
-    """Return how an operator computes with steps of the scale of its result."""
+def _in_steps(operator: Operator, call: Call, exact: bool) -> _Plan | None:
+    """Return how an operator computes with steps of the scale of its result.
+
+    Args:
+        operator: what computes.
+        call: its call.
+        exact: whether results must be the codes of the exact numbers.
+    """
     own, steps = operator.result_format(call), operator_for_role(STEPS)
     tensors = [*call.streams.values(), *(() if own else (call.result,))]
     numbers = [spec.quantized for spec in tensors]
     if not operator.homogeneous or call.constants or not all(map(_has_scale, numbers)):
         return None
     scale = float(numbers[-1].real_scale)
+    bits = _proved_bits(operator, call) if exact else 0
+    if bits is None:
+        return None
     operands: dict[str, Format] = {}
     for name, spec in call.streams.items():
-        given = Call("", steps, {"data_in_0": spec}, {}, {}, {"scale": scale, "back": False})
+        said = {"scale": scale, "back": False, "bits": bits}
+        given = Call("", steps, {"data_in_0": spec}, {}, {}, said)
         found = steps.result_format(given)
         if found is None:
             return None
@@ -276,7 +293,40 @@ def _in_steps(operator: Operator, call: Call) -> _Plan | None:
         return None
     taken = {name: spec.quantized for name, spec in call.streams.items()}
     behind = None if own else call.result.quantized
-    return _Plan(operands, result, STEPS, taken, behind, (scale, False), (scale, True))
+    return _Plan(operands, result, STEPS, taken, behind, (scale, False, bits), (scale, True))
+
+
+def _proved_bits(operator: Operator, call: Call) -> int | None:
+    """Return the bits of the quotients of scales with which every result gets its exact code.
+
+    None where there are none, or nobody says what the operator adds up.
+    """
+    result = call.result.quantized
+    ratios = {
+        name: spec.quantized.real_scale / result.real_scale for name, spec in call.streams.items()
+    }
+    if set(ratios.values()) == {1}:
+        return 0
+    if not isinstance(operator, AddsUp):
+        return None
+    found = FEWEST_BITS
+    for counts, divisor in operator.added(call):
+        parts = [
+            Part(ratios[name], *_range_of(call.streams[name].quantized, count))
+            for name, count in counts.items()
+        ]
+        bits = exact_step_bits(parts, divisor, result, found, MOST_STEP_BITS)
+        if bits is None:
+            return None
+        found = max(found, bits)
+    return found
+
+
+def _range_of(number: Format, count: int) -> tuple[int, int]:
+    """Return the least and the largest sum of so many steps from zero; less than 0 subtracts."""
+    ends = number.encode(torch.tensor([-math.inf, math.inf]))
+    low, high = (number.significands(ends)[0] * count).tolist()
+    return min(low, high), max(low, high)
 
 
 def _has_scale(number: Format) -> bool:

@@ -1,4 +1,4 @@
-"""What number formats alone explain of a loss, and where more than that is lost."""
+"""Expected quantisation noise of the formats, and nodes that lose more."""
 
 from __future__ import annotations
 
@@ -97,34 +97,31 @@ def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
         for node in mg.nodes
         if node is not output and (known := metadata(node).agreement) is not None
     }
-    worst = min(nodes, key=_kept_db)
-    has_worst = _kept_db(worst) < math.inf
+    hidden = unseen(mg)
+    seen = {node: own for node in nodes if (own := ratio(node)) is not None and node not in hidden}
+    worst = min(seen, key=lambda node: seen[node], default=None)
+    if worst is not None and seen[worst] == math.inf:
+        worst = None
     return ModelAgreement(
         found.examples,
         found.results,
-        worst.name if has_worst else None,
-        ratio(worst) if has_worst else None,
+        worst.name if worst else None,
+        seen[worst] if worst else None,
         nodes={node.name: item for node, item in nodes.items()},
     )
+
+
+def unseen(mg: MaseGraph) -> set[Node]:
+    """Return the nodes whose loss no output shows, as that of a fill value before a softmax."""
+    ways = _Ways(mg, MARGIN_DB)
+    seen = {item for node in mg.outputs for item in ways.lossy_before(node)}
+    return {node for node in mg.nodes if ways.is_lossy(node) and node not in seen}
 
 
 def ratio(node: Node) -> float | None:
     """Return the signal over error of a node's result in decibels, where it was measured."""
     known = metadata(node).agreement
     return None if known is None or node.op == "output" else known.sqnr_db
-
-
-def _kept_db(node: Node) -> float:
-    """Return a node's ratio, or that of the worst who reads it where that is better.
-
-    A fill value that saturates before a softmax is an error that nobody sees.
-    """
-    own = ratio(node)
-    if own is None:
-        return math.inf
-    behind = [found for user in node.users if (found := ratio(user)) is not None]
-    leaves = any(user.op == "output" for user in node.users)
-    return own if leaves or not behind else max(own, min(behind))
 
 
 def precision_db(number_format: Format) -> float:

@@ -29,6 +29,8 @@ from mase_hw.passes.formats.losses import part_inputs
 from mase_hw.passes.formats.shared_formats import SharedFormats, casts, keeps_format, shares_format
 
 RESULT = "data_out"
+# The option of operators that can give every result the code of the exact number.
+EXACT = "exact"
 # Words for the one format of a node that shares it.
 SHARED = ("data_in", RESULT, "data_out_0")
 
@@ -70,7 +72,7 @@ def quantize_transform_pass(
     entries, whole = entries_of(mg, config), whole_formats(mg, losses)
     for node in nodes:
         if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
-            update(node, declared={})
+            update(node, declared={}, exact=False)
     for node, entry in entries.items():
         check_keys(node, entry)
         _set_operands(mg, node, entry, whole.get(node, {}))
@@ -112,6 +114,9 @@ def _check_folded(node: Node) -> None:
     """Raise where factors were folded into weights that now round to a few values."""
     weight = common(node).operands.get("weight")
     if not metadata(node).folded or weight is None or weight.format is None:
+        return
+    if metadata(node).exact and "weight" in metadata(node).declared:
+        # Its scales took the factors.
         return
     if not weight.format.takes_factors(weight.format.to_dict()):
         raise ConfigError(
@@ -184,6 +189,8 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, Any]) -> di
     """
     known = metadata(node).declared
     entry = entry_of(known)
+    if metadata(node).exact and EXACT in _options(node):
+        entry[EXACT] = 1
     for name in common(node).operands:
         if name in known or default.get("name") is None:
             continue
@@ -346,6 +353,9 @@ def _after(node: Node) -> Iterable[tuple[Node, str]]:
 def _format(
     mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
 ) -> Format:
+    known = metadata(node)
+    if known.exact and name in known.declared:
+        return known.declared[name]
     cls, fields = open_format(mg, node, name, groups, entry)
     said = said_of_sign(node, name, groups, entry)
     try:

@@ -1,4 +1,4 @@
-"""What attention keeps and what positions turn it by: keys, values and rotary tables in formats.
+"""Number formats of keys, values and rotary tables of attention.
 
 A decoder keeps the keys and values of all tokens before the present one, and reads all of them for
 each new token: their bits decide its memory. They are rounded where attention takes them, behind

@@ -1,4 +1,4 @@
-"""Which format the result of a node has, given those that its consumers ask for."""
+"""The format of a result, from those that its consumers ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where what is inserted into one of several layers is inserted into all."""
+"""Insertion into one of several equal layers, repeated in all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Insert queues behind forks whose branches take their beats at different times."""
+"""Insert queues behind forks whose branches consume beats at different times."""
 
 from __future__ import annotations
 

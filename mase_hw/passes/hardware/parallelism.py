@@ -1,4 +1,4 @@
-"""Choose how many elements of every stream move per beat."""
+"""Choose the parallelism: how many elements of every stream a beat holds."""
 
 from __future__ import annotations
 

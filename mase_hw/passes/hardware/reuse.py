@@ -1,4 +1,4 @@
-"""Find layers that are alike, to be run on the same hardware one after the other."""
+"""Find equal layers, to be run on the same hardware one after another."""
 
 from __future__ import annotations
 

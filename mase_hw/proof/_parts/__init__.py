@@ -31,7 +31,7 @@ __all__ = [
 
 
 def parts() -> Iterator[type[Part]]:
-    """Yield all parts."""
+    """Yield every part that has proofs."""
     yield from (Fork, Join, Gearbox, RomSource, LayerSource)
     yield from (LapExit, LapReturn, AxiReadPort, AxiSource)
 

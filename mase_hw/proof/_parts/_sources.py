@@ -57,7 +57,6 @@ class RomSource(Part):
 
     @property
     def images(self) -> Mapping[str, str]:
-        """The words."""
         return {"words.mem": "".join(f"{word:x}\n" for word in self.words)}
 
     @classmethod

@@ -22,6 +22,7 @@ CASE_DB, SPREAD_DB, MASK_DB = 60.0, 3.0, 70.0
 # Of 16 bits, which the bench's weights and trained-like ones leave; 8 bits have 48 dB less.
 BENCH_DB, TRAINED_DB, BYTE_DB = 55.0, 40.0, 48.0
 BATCHES = 4
+RANDOM = 100
 EXAMPLES = 512
 COSTLY = ("digits-mlp", "fashion-resnet8", "bert-tiny")
 COST = 1.3
@@ -74,6 +75,52 @@ def cases(quick: bool) -> Iterator[Row]:
             f">= {CASE_DB:.0f} dB; <= {SPREAD_DB:.0f} dB",
             min(ratios) >= CASE_DB and spread <= SPREAD_DB,
         )
+
+
+def random_graphs(quick: bool) -> Iterator[Row]:
+    """Measure random models against formats for each edge by itself."""
+    import torch
+
+    import mase_hw
+    from tests.shared_formats import MARGIN_DB, configuration, decibels, oracle, random_network
+
+    lost, silent = list[float](), list[str]()
+    seeds = range(4 if quick else RANDOM)
+    for seed in seeds:
+        network, x = random_network(seed)
+        captured = mase_hw.trace(network, (x,))
+        with torch.no_grad():
+            exact = network(x)
+        for width in (8, 16):
+            graph = mase_hw.quantize(captured, configuration(width))
+            best = oracle(captured, x, width)
+            rows = zip(exact, best, _tensors(graph(x)), strict=True)
+            worst = max(decibels(want, own) - decibels(want, got) for want, own, got in rows)
+            lost.append(worst)
+            if worst > MARGIN_DB and not _warnings(graph):
+                silent.append(f"model {seed} in {width} bits")
+    yield Row(
+        f"{len(lost)} random models, 8 and 16 bits: below formats for each edge by more than "
+        f"{MARGIN_DB:.0f} dB, of these not told; worst",
+        f"{sum(loss > MARGIN_DB for loss in lost)}, {len(silent)}; {max(lost):.1f} dB",
+        "0 not told",
+        not silent,
+    )
+
+
+def losses(quick: bool) -> Iterable[Row]:
+    """Compare losses of quantised graphs with those of their own results."""
+    from tests.bench.fidelity_training import loss_rows
+    from tests.bench.loss_cases import torch_cases
+
+    return loss_rows([*torch_cases()][:4] if quick else None)
+
+
+def states(quick: bool) -> Iterable[Row]:
+    """Load states of trained quantised graphs into new ones."""
+    from tests.bench.fidelity_training import state_rows
+
+    return state_rows(["fixed"] if quick else None)
 
 
 def masks(quick: bool) -> Iterator[Row]:
@@ -241,8 +288,11 @@ def _tensors(outputs: Any) -> list[Tensor]:
 
 PARTS: Mapping[str, Callable[[bool], Iterable[Row]]] = {
     "cases": cases,
+    "random": random_graphs,
     "masks": masks,
     "architectures": architectures,
     "warnings": false_warnings,
+    "losses": losses,
+    "states": states,
     "cost": cost,
 }

@@ -1,0 +1,285 @@
+"""Multipliers and shifts with which every reachable sum gets the code of the exact rational number.
+
+A layer's sum `n` of integers stands for `n * ratio + offset` steps of its result, which the
+definition rounds and bounds. Hardware computes `round((n * 2**fraction + bias) * m * 2**-s)`. Both
+rise with `n`: they agree on all sums if they step from each code to the next behind the same sum.
+For given `m` and `s` every such place bounds `bias` from both sides, so that whole numbers alone
+decide whether there is a bias; `m` grows until there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from torch import Tensor
+
+from mase_hw.formats import Format
+from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.scaled_integer import ScaledInteger
+
+SHIFTS = range(1 << 7)
+# Bits of a multiplier, of a sum with its fraction, and of the fraction.
+MOST_BITS = 40
+MOST_FRACTION, MOST_SUM_BITS = 12, 40
+LARGEST_BIAS = 1 << (MOST_SUM_BITS - 3)
+LOW_BITS = 20
+FEWEST_BITS, BITS_AT_A_TIME = 18, 2
+# Multipliers beside the nearest one that are tried.
+AROUND = (0, 1, -1)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The reachable sums of one result.
+
+    Attributes:
+        ratio: steps of the result for a unit of the sum, above 0.
+        offset: steps of the result for a sum of 0.
+        low: the least sum.
+        high: the largest.
+    """
+
+    ratio: Fraction
+    offset: Fraction
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Requantization:
+    """What makes codes of sums.
+
+    Attributes:
+        bits: of the largest multiplier.
+        fraction: bits that sums are shifted to the left.
+        multipliers: `(m, s)` of each result.
+        biases: of each result, in shifted sums.
+    """
+
+    bits: int
+    fraction: int
+    multipliers: tuple[tuple[int, int], ...]
+    biases: tuple[int, ...]
+
+
+def steps_of(result: Format) -> list[tuple[int, bool]]:
+    """Return where each step of a result lies, from the least code on.
+
+    Returns:
+        For every code but the largest, twice the last number that is rounded to it or less, and
+        whether that number itself is; in steps from zero.
+    """
+    assert isinstance(result, Fixed | ScaledInteger)
+    if isinstance(result, ScaledInteger):
+        (point,), (low, high), mode = result.zero_points, result.code_range, "nearest_even"
+    else:
+        point, low, high, mode = 0, result.minimum_code, result.maximum_code, result.rounding
+    codes = range(low - point, high - point)
+    if mode == "nearest_even":
+        return [(2 * code + 1, code % 2 == 0) for code in codes]
+    if mode == "nearest_up":
+        return [(2 * code + 1, False) for code in codes]
+    if mode == "floor":
+        return [(2 * code + 2, False) for code in codes]
+    return [(2 * code, True) if code < 0 else (2 * code + 2, False) for code in codes]
+
+
+def exact_requantization(
+    sums: Sequence[Sums], result: Format, bits: int = FEWEST_BITS
+) -> Requantization | None:
+    """Return what gives every reachable sum its code, with the fewest bits of a product.
+
+    Args:
+        sums: of each result.
+        result: format of all results.
+        bits: of the narrowest multiplier.
+
+    Returns:
+        None where it takes more than `MOST_BITS`, or sums of more than `MOST_SUM_BITS`.
+    """
+    steps = steps_of(result)
+    lasts = [_last_sums(item, steps) for item in sums]
+    width = max(max(-item.low, item.high).bit_length() + 1 for item in sums)
+    best: Requantization | None = None
+    for fraction in range(0, min(MOST_FRACTION, MOST_SUM_BITS - width) + 1, 2):
+        most = MOST_BITS
+        if best is not None:
+            most = min(most, best.bits + best.fraction - fraction - 1)
+        found = _with_fraction(sums, steps, lasts, fraction, bits, most)
+        if found is not None:
+            best = found
+    return best
+
+
+def _with_fraction(
+    sums: Sequence[Sums],
+    steps: Sequence[tuple[int, bool]],
+    lasts: Sequence[list[int]],
+    fraction: int,
+    fewest: int,
+    most: int,
+) -> Requantization | None:
+    largest = fewest
+    multipliers, biases = [], []
+    for item, last in zip(sums, lasts, strict=True):
+        for bits in range(largest, most + 1, BITS_AT_A_TIME):
+            found = _fitting(item, steps, last, fraction, bits)
+            if found is not None:
+                break
+        else:
+            return None
+        largest = max(largest, bits)
+        multipliers.append(found[:2])
+        biases.append(found[2])
+    return Requantization(largest, fraction, tuple(multipliers), tuple(biases))
+
+
+def _last_sums(item: Sums, steps: Sequence[tuple[int, bool]]) -> list[int]:
+    """Return the last sum before each step."""
+    ratio, offset = item.ratio, item.offset
+    # `n * ratio + offset` against half of a step's place, over common denominators.
+    divisor = 2 * offset.denominator * ratio.numerator
+    factor, shift = offset.denominator * ratio.denominator, 2 * offset.numerator * ratio.denominator
+    return [
+        (place * factor - shift) // divisor
+        if inside
+        else -((shift - place * factor) // divisor) - 1
+        for place, inside in steps
+    ]
+
+
+def _fitting(
+    item: Sums, steps: Sequence[tuple[int, bool]], lasts: Sequence[int], fraction: int, bits: int
+) -> tuple[int, int, int] | None:
+    """Return multiplier, shift and bias of so many bits; None where there are none."""
+    ratio, far = item.ratio, abs(item.offset / item.ratio) * (1 << fraction)
+    if far >= LARGEST_BIAS:
+        # Sums that hardly move the result may move it more, where they pass no step.
+        ratio *= 1 << (int(far) // LARGEST_BIAS).bit_length()
+    exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    exponent -= Fraction(2) ** exponent > ratio
+    shift = bits - 1 - exponent
+    nearest = round(ratio * Fraction(2) ** shift)
+    shift += fraction
+    for around in AROUND:
+        multiplier = nearest + around
+        if multiplier.bit_length() > bits or multiplier < 1 or shift not in SHIFTS:
+            continue
+        wanted = round(item.offset / ratio * (1 << fraction))
+        bias = _bias(item, steps, lasts, fraction, multiplier, shift, wanted)
+        if bias is not None and abs(bias) < 2 * LARGEST_BIAS:
+            return multiplier, shift, bias
+    return None
+
+
+def _bias(
+    item: Sums,
+    steps: Sequence[tuple[int, bool]],
+    lasts: Sequence[int],
+    fraction: int,
+    multiplier: int,
+    shift: int,
+    wanted: int,
+) -> int | None:
+    """Return the bias nearest to a wanted one with which all steps come behind their sums."""
+    least, most = [], []
+    for (place, inside), last in zip(steps, lasts, strict=True):
+        # The largest shifted sum, bias and all, that stays below the step.
+        scaled = (place << shift) // 2 if shift else place / 2
+        border = int(scaled // multiplier) if inside else int(-(-scaled // multiplier)) - 1
+        if last >= item.low:
+            most.append(border - (min(last, item.high) << fraction))
+        if last < item.high:
+            least.append(border + 1 - (max(last + 1, item.low) << fraction))
+    low, high = max(least, default=wanted), min(most, default=wanted)
+    if low > high:
+        return None
+    return min(max(wanted, low), high)
+
+
+def rounded_products(sums: Tensor, multipliers: Tensor, shifts: Tensor, result: Format) -> Tensor:
+    """Return the codes of `sums * multipliers * 2**-shifts`, whose products may exceed 64 bits.
+
+    Args:
+        sums: int64 of at most `MOST_SUM_BITS` bits.
+        multipliers: int64 of at most `MOST_BITS` bits, broadcast over the sums.
+        shifts: int64.
+        result: a format whose values are whole steps.
+    """
+    high, low = multipliers >> LOW_BITS, multipliers & ((1 << LOW_BITS) - 1)
+    below = sums * low
+    rest = below & ((1 << LOW_BITS) - 1)
+    # What is lost says only that there was something.
+    kept = ((sums * high + (below >> LOW_BITS)) << 1) | (rest != 0)
+    exponents = LOW_BITS - 1 - shifts
+    if bool((exponents > -2).any()):
+        return result.from_scaled(sums * multipliers, (-shifts).expand(sums.shape))
+    return result.from_scaled(kept, exponents.expand(sums.shape))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A sum of steps of one operand, `n` times its ratio.
+
+    Attributes:
+        ratio: steps of the result for a step of the operand.
+        low: the least sum.
+        high: the largest.
+    """
+
+    ratio: Fraction
+    low: int
+    high: int
+
+
+def exact_step_bits(
+    parts: Sequence[Part], divisor: int, result: Format, fewest: int, most: int
+) -> int | None:
+    """Return the bits of multipliers with which sums of one or two parts get their exact codes.
+
+    Args:
+        parts: what is added up.
+        divisor: of the sum.
+        result: format of the results.
+        fewest: bits to begin with.
+        most: bits to end with.
+    """
+    if not 1 <= len(parts) <= 2:
+        return None
+    steps = steps_of(result)
+    first, last = parts[0], parts[-1]
+    others = range(last.low, last.high + 1) if len(parts) == 2 else range(1)
+    exact = _lasts(first, [last.ratio * other for other in others], divisor, steps)
+    for bits in range(fewest, most + 1):
+        near = [dyadic_near(part.ratio, bits) for part in parts]
+        rounded = Part(near[0], first.low, first.high)
+        found = _lasts(rounded, [near[-1] * other for other in others], divisor, steps)
+        if np.array_equal(found, exact):
+            return bits
+    return None
+
+
+def dyadic_near(ratio: Fraction, bits: int) -> Fraction:
+    """Return the multiple of a power of two of so many bits that is nearest to a ratio."""
+    exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    exponent -= Fraction(2) ** exponent > ratio
+    unit = Fraction(2) ** (exponent - bits + 1)
+    return round(ratio / unit) * unit
+
+
+def _lasts(
+    part: Part, offsets: Sequence[Fraction], divisor: int, steps: Sequence[tuple[int, bool]]
+) -> np.ndarray:
+    """Return the last sum before each step, for each offset, within the reachable ones."""
+    found = [
+        np.clip(
+            np.array(_last_sums(Sums(part.ratio / divisor, offset / divisor, 0, 0), steps), object),
+            part.low - 1,
+            part.high,
+        ).astype(np.int64)
+        for offset in offsets
+    ]
+    return np.stack(found)

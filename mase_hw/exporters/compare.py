@@ -1,0 +1,194 @@
+"""`compare`: the integers of a graph beside another computation of the same tensors, by layer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.table import Table
+from torch import Tensor
+
+from mase_hw.emit.flow import lowered
+from mase_hw.emit.project import Project, load_graph
+from mase_hw.errors import ConfigError, DataError, ToolError
+from mase_hw.formats import Format
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.reference import IntegerReference
+
+# What gives tensors by the name of the layer that makes them.
+Tensors = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """One layer of a comparison.
+
+    Attributes:
+        layer: name of the node.
+        source: where it comes from.
+        elements: that were compared.
+        differing: codes that differ.
+        largest: the largest difference, in steps of the layer's format.
+    """
+
+    layer: str
+    source: str
+    elements: int
+    differing: int
+    largest: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The layers of a comparison, in order."""
+
+    layers: tuple[Agreed, ...]
+
+    @property
+    def worst(self) -> float:
+        """The largest share of codes that differ."""
+        return max((item.differing / item.elements for item in self.layers), default=0.0)
+
+    def __rich__(self) -> Table:
+        """Return a table."""
+        table = Table("layer", "source", "elements", "codes that differ", "largest difference")
+        for item in self.layers:
+            table.add_row(
+                item.layer, item.source, str(item.elements), str(item.differing),
+                f"{item.largest:g}",
+            )  # fmt: skip
+        return table
+
+
+def compare(
+    model: str | os.PathLike[str] | Callable[..., Tensors],
+    project: Project | MaseGraph | str | os.PathLike[str],
+    inputs: Any,
+) -> Comparison:
+    """Compare a graph's integers with what ONNX Runtime computes of its file, layer by layer.
+
+    Args:
+        model: the ONNX file that the graph was traced from; or a function that takes the inputs
+            and returns reals by the names of nodes.
+        project: a quantised graph, what `emit_verilog` returned, or its folder.
+        inputs: real numbers, one tensor for each input, any number of inferences.
+
+    Raises:
+        ConfigError: for a graph without number formats.
+        DataError: where no layer of the graph is in the model.
+        ToolError: when the package onnxruntime is missing.
+    """
+    mg = _graph(project)
+    tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    theirs = _runtime(Path(model), mg, tensors) if not callable(model) else model(*tensors)
+    reference = IntegerReference(mg)
+    codes = [
+        common(node).results["data_out_0"].quantized.encode(value)
+        for node, value in zip(reference.inputs, tensors, strict=True)
+    ]
+    names = [node.name for node in mg.nodes if node.name in theirs]
+    found = reference(codes, names)
+    layers = tuple(_layers(mg, found, theirs))
+    if not layers:
+        raise DataError("no layer of the graph is a tensor of the model: trace the graph from it")
+    return Comparison(layers)
+
+
+def _graph(project: Project | MaseGraph | str | os.PathLike[str]) -> MaseGraph:
+    if isinstance(project, Project):
+        return project.mg
+    if not isinstance(project, MaseGraph):
+        return load_graph(Path(project))[0]
+    if not project.has_formats:
+        raise ConfigError(f"{project.name} has no number formats: give it to quantize first")
+    return lowered(project)
+
+
+def _layers(mg: MaseGraph, ours: Tensors, theirs: Tensors) -> Iterator[Agreed]:
+    for node in mg.nodes:
+        if node.name not in theirs or node.name not in ours:
+            continue
+        number = common(node).results["data_out_0"].quantized
+        codes, values = ours[node.name], theirs[node.name]
+        if codes.numel() != values.numel():
+            continue
+        wanted = number.encode(values.double()).reshape(codes.shape)
+        off = (codes != wanted).sum()
+        step = _step(number)
+        largest = (number.decode(codes) - number.decode(wanted)).abs().max() / step
+        source = str(metadata(node).source)
+        yield Agreed(node.name, source, codes.numel(), int(off), round(float(largest), 6))
+
+
+def _step(number: Format) -> float:
+    """Return the least distance of neighbouring values around zero."""
+    zero = number.encode(torch.zeros(1))
+    return float((number.decode(zero + 1) - number.decode(zero)).abs()) or 1.0
+
+
+def _runtime(path: Path, mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Run every rounding of a file, and its results, in ONNX Runtime."""
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError as error:
+        raise ToolError("comparing needs onnx and onnxruntime: pip install onnxruntime") from error
+    model = onnx.load(str(path))
+    wanted = _tensors(model, mg)
+    del model.graph.output[:]
+    for name in dict.fromkeys(wanted.values()):
+        model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    rows: dict[str, list[Any]] = {name: [] for name in wanted.values()}
+    entries = [(item.name, item.shape) for item in session.get_inputs()]
+    size = entries[0][1][0] if isinstance(entries[0][1][0], int) else len(inputs[0])
+    for start in range(0, len(inputs[0]), size):
+        given = {
+            name: value[start : start + size].numpy()
+            for (name, _), value in zip(entries, inputs, strict=True)
+        }
+        found = session.run(list(rows), given)
+        for name, value in zip(rows, found, strict=True):
+            rows[name].append(value)
+    return {node: torch.from_numpy(np.concatenate(rows[name])) for node, name in wanted.items()}
+
+
+def _tensors(model: Any, mg: MaseGraph) -> dict[str, str]:
+    """Return the tensor of the file that each node's result is, rounded."""
+    readers: dict[str, list[Any]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    last, kept = dict[int, str](), dict[int, Format]()
+    for node in mg.nodes:
+        place = metadata(node).source.line
+        if node.op != "call_function" or not 0 < place <= len(model.graph.node):
+            continue
+        # What carries a layer's result on, in another format, is no result of the layer.
+        number = common(node).results["data_out_0"].quantized
+        if place not in kept:
+            kept[place] = metadata(node).declared.get("data_out_0", number)
+        if number == kept[place]:
+            last[place] = node.name
+    return {
+        name: _behind(model.graph.node[place - 1].output[0], readers)
+        for place, name in last.items()
+    }
+
+
+def _behind(name: str, readers: Mapping[str, Sequence[Any]]) -> str:
+    """Return the tensor behind the activation, quantiser and inverse that alone read a tensor."""
+    for kinds in (("Relu", "Clip"), ("QuantizeLinear", "Quant"), ("DequantizeLinear",)):
+        users = readers.get(name, [])
+        if len(users) >= 1 and all(user.op_type in kinds for user in users):
+            name = users[0].output[0]
+    return name

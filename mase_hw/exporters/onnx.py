@@ -1,0 +1,305 @@
+"""`export_onnx`: a quantised graph as ONNX, with its roundings as QDQ or as QONNX."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.fx import Node
+
+from mase_hw.errors import ConfigError, UnsupportedError
+from mase_hw.formats import Format
+from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.scaled_integer import ScaledInteger
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common, location
+from mase_hw.graph.streams import stream_operands
+from mase_hw.ops import Call
+
+DIALECTS = ("qdq", "qonnx")
+QONNX = "qonnx.custom_op.general"
+# The first has integers of 8 bits alone, the second all of `TYPES`.
+OPSET, WIDE_OPSET = 19, 21
+TYPES = {(8, True): "INT8", (8, False): "UINT8", (16, True): "INT16", (16, False): "UINT16",
+         (4, True): "INT4", (4, False): "UINT4"}  # fmt: skip
+BIAS_BITS = 32
+MODES = {"nearest_even": "ROUND", "floor": "FLOOR", "toward_zero": "DOWN"}
+Made = tuple[str, Mapping[str, Any]]
+
+
+def export_onnx(mg: MaseGraph, path: str | os.PathLike[str], *, dialect: str = "qdq") -> Path:
+    """Write a quantised graph as an ONNX file, for ONNX Runtime, Netron and other tools.
+
+    Args:
+        mg: what `quantize` returned.
+        path: the file.
+        dialect: `qdq`, quantisers of ONNX itself, for integers of 4, 8 and 16 bits; or `qonnx`, for
+            any width.
+
+    Returns:
+        The path.
+
+    Raises:
+        ConfigError: for another dialect, or a graph without formats.
+        UnsupportedError: for a node, or a format, that the dialect does not have; it names the
+            node. Nothing is written then.
+    """
+    if dialect not in DIALECTS:
+        raise ConfigError(f"dialect is {dialect!r}; allowed: {', '.join(DIALECTS)}")
+    if not mg.has_formats:
+        raise ConfigError(f"{mg.name} has no number formats: give it to quantize first")
+    import onnx
+    from onnx import TensorProto, helper
+
+    writer = _Writer(mg, dialect)
+    writer.write()
+
+    def described(nodes: Sequence[Node], names: Sequence[str]) -> list[Any]:
+        shapes = [list(common(node).results["data_out_0"].shape) for node in nodes]
+        if mg.batched:
+            shapes = [["batch", *shape[1:]] for shape in shapes]
+        return [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in zip(names, shapes, strict=True)
+        ]
+
+    entries = described(mg.inputs, [node.name for node in mg.inputs])
+    results = described(mg.outputs, [writer.names[node] for node in mg.outputs])
+    graph = helper.make_graph(writer.nodes, mg.name, entries, results, writer.tensors)
+    kinds = {TensorProto.DataType.Name(item.data_type) for item in writer.tensors}
+    wide = kinds & {"INT4", "UINT4", "INT16", "UINT16"}
+    opsets = [helper.make_opsetid("", WIDE_OPSET if wide else OPSET)]
+    if dialect == "qonnx":
+        opsets.append(helper.make_opsetid(QONNX, 1))
+    model = helper.make_model(graph, opset_imports=opsets, producer_name="mase-hw")
+    onnx.checker.check_model(model)
+    file = Path(path)
+    file.write_bytes(model.SerializeToString())
+    return file
+
+
+@dataclass
+class _Writer:
+    """Nodes and tensors of a file.
+
+    Attributes:
+        mg: the graph.
+        dialect: how roundings are spelled.
+        names: of the tensor of each node.
+    """
+
+    mg: MaseGraph
+    dialect: str
+    nodes: list[Any] = field(default_factory=list)
+    tensors: list[Any] = field(default_factory=list)
+    names: dict[Node, str] = field(default_factory=dict)
+
+    def write(self) -> None:
+        """Write all nodes, in order."""
+        for node in self.mg.nodes:
+            if node.op == "placeholder":
+                self.names[node] = self._round(node, node.name)
+            elif node.op == "call_function":
+                self.names[node] = self._node(node)
+
+    def _node(self, node: Node) -> str:
+        call = self.mg.call(node)
+        given = [self.names[producer] for _, producer in stream_operands(node)]
+        constants = [self._constant(call, name) for name in call.constants]
+        kind, attributes = _spelled(node, call)
+        if kind == "Identity":
+            return self._round(node, given[0])
+        if kind == "Reshape":
+            shape = list(call.result.shape)
+            shape[0] = -1 if self.mg.batched else shape[0]
+            constants = [self._tensor(np.array(shape, np.int64), f"{node.name}_shape")]
+        raw = self._add(kind, [*given, *constants], f"{node.name}_exact", attributes)
+        moves = call.operator.keeps_format and not call.operator.casts
+        return raw if moves else self._round(node, raw)
+
+    def _add(self, kind: str, inputs: Sequence[str], name: str, given: Mapping[str, Any]) -> str:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **given))
+        return name
+
+    def _tensor(self, array: Any, name: str, kind: str | None = None) -> str:
+        from onnx import TensorProto, helper, numpy_helper
+
+        if kind is None:
+            self.tensors.append(numpy_helper.from_array(np.asarray(array), name))
+        else:
+            flat = np.asarray(array)
+            tensor = helper.make_tensor(
+                name, TensorProto.DataType.Value(kind), flat.shape, flat.reshape(-1).tolist()
+            )
+            self.tensors.append(tensor)
+        return name
+
+    def _round(self, node: Node, given: str) -> str:
+        """Round the result of a node as its format does."""
+        number = common(node).results["data_out_0"].format
+        if number is None:
+            return given
+        where = f"{node.name} ({location(node)})"
+        return self._rounded(number, given, node.name, where)
+
+    def _rounded(self, number: Format, given: str, name: str, where: str) -> str:
+        scale, points, bits, signed, narrow, mode = _levels(number, where)
+        if self.dialect == "qonnx":
+            if mode not in MODES:
+                raise UnsupportedError(f"{where}: QONNX has no rounding {mode}")
+            inputs = [
+                given,
+                self._tensor(np.float32(scale), f"{name}_scale"),
+                self._tensor(np.float32(points), f"{name}_zero_point"),
+                self._tensor(np.float32(bits), f"{name}_bits"),
+            ]
+            attributes = {
+                "signed": int(signed), "narrow": int(narrow), "rounding_mode": MODES[mode],
+                "domain": QONNX,
+            }  # fmt: skip
+            return self._add("Quant", inputs, f"{name}_rounded", attributes)
+        kind = TYPES.get((bits, signed))
+        if kind is None or narrow or mode != "nearest_even":
+            raise UnsupportedError(
+                f"{where} is {number}; ONNX rounds to integers of 4, 8 and 16 bits, to nearest and "
+                "with all codes: export it with dialect='qonnx'"
+            )
+        names = [
+            self._tensor(np.float32(scale), f"{name}_scale"),
+            self._tensor(points, f"{name}_zero_point", kind),
+        ]
+        codes = self._add("QuantizeLinear", [given, *names], f"{name}_codes", {})
+        return self._add("DequantizeLinear", [codes, *names], f"{name}_rounded", {})
+
+    def _constant(self, call: Call, operand: str) -> str:
+        """Write a constant operand as its codes and their inverse."""
+        number, codes = call.operands[operand].quantized, call.constant_codes(operand)
+        name = f"{call.name}_{operand}"
+        if self.dialect == "qonnx" or number.bits_per_element > BIAS_BITS:
+            return self._tensor(number.decode(codes).float().numpy(), name)
+        scales = [2.0**-number.frac_width] if isinstance(number, Fixed) else None
+        points = [0]
+        if isinstance(number, ScaledInteger):
+            scales, points = list(number.scales), list(number.zero_points)
+        if scales is None:
+            raise UnsupportedError(
+                f"{operand} of {call.name} is {number}, which ONNX does not have"
+            )
+        kind = "INT8" if _fits(codes, 8) and not any(points) else "INT32"
+        axis: dict[str, int] = {}
+        if len(scales) > 1:
+            assert isinstance(number, ScaledInteger)
+            axis = {"axis": int(number.channel_axis or 0)}
+        many = len(scales) > 1
+        inputs = [
+            self._tensor(codes.numpy(), f"{name}_codes", kind),
+            self._tensor(np.float32(scales if many else scales[0]), f"{name}_scale"),
+            self._tensor(points if many else points[0], f"{name}_zero_point", kind),
+        ]
+        return self._add("DequantizeLinear", inputs, name, axis)
+
+
+def _fits(codes: Tensor, bits: int) -> bool:
+    half = 1 << (bits - 1)
+    return bool(((codes >= -half) & (codes < half)).all())
+
+
+def _levels(number: Format, where: str) -> tuple[float, int, int, bool, bool, str]:
+    """Return scale, zero point, bits, sign, whether the least code is missing, and rounding."""
+    if isinstance(number, Fixed) and number.overflow == "saturate":
+        return 2.0**-number.frac_width, 0, number.width, number.signed, False, number.rounding
+    if isinstance(number, ScaledInteger) and len(number.scales) == 1:
+        (scale,), (point,) = number.scales, number.zero_points
+        narrow = number.signed and number.symmetric
+        return scale, point, number.width, number.signed, narrow, "nearest_even"
+    raise UnsupportedError(f"{where} is {number}, which ONNX does not have")
+
+
+def _pair(given: Any, rank: int = 2) -> list[int]:
+    return [given] * rank if isinstance(given, int) else list(given) * (rank // len(list(given)))
+
+
+def _layer(node: Node, call: Call) -> Made:
+    return "Gemm" if len(call.result.shape) == 2 else "MatMul", {"transB": 1}
+
+
+def _convolution(node: Node, call: Call) -> Made:
+    given, rank = call.attributes, len(call.operands["weight"].shape) - 2
+    if isinstance(given["padding"], str):
+        raise UnsupportedError(f"{node.name} ({location(node)}): padding by name is not exported")
+    return "Conv", {
+        "strides": _pair(given["stride"], rank), "pads": _pair(given["padding"], rank) * 2,
+        "dilations": _pair(given["dilation"], rank), "group": int(given["groups"]),
+    }  # fmt: skip
+
+
+def _pool(kind: str) -> Callable[[Node, Call], Made]:
+    def spelled(node: Node, call: Call) -> Made:
+        given, rank = call.attributes, len(call.result.shape) - 2
+        made: dict[str, Any] = {
+            "kernel_shape": _pair(given["kernel_size"], rank),
+            "strides": _pair(given["stride"] or given["kernel_size"], rank),
+            "pads": _pair(given["padding"], rank) * 2,
+            "ceil_mode": int(bool(given.get("ceil_mode", False))),
+        }
+        if kind == "AveragePool":
+            made["count_include_pad"] = int(bool(given.get("count_include_pad", True)))
+        return kind, made
+
+    return spelled
+
+
+def _softmax(node: Node, call: Call) -> Made:
+    return "Softmax", {"axis": int(call.attributes["dim"])}
+
+
+def _permutation(node: Node, call: Call) -> Made:
+    return "Transpose", {"perm": [int(dim) for dim in call.attributes["dims"]]}
+
+
+def _plain(kind: str) -> Callable[[Node, Call], Made]:
+    return lambda node, call: (kind, {})
+
+
+SPELLED: Mapping[str, Callable[[Node, Call], Made]] = {
+    "add": _plain("Add"),
+    "avg_pool2d": _pool("AveragePool"),
+    "cast": _plain("Identity"),
+    "conv1d": _convolution,
+    "conv2d": _convolution,
+    "fake_quantize": _plain("Identity"),
+    "flatten": _plain("Reshape"),
+    "linear": _layer,
+    "max_pool2d": _pool("MaxPool"),
+    "mul": _plain("Mul"),
+    "permute": _permutation,
+    "relu": _plain("Relu"),
+    "reshape": _plain("Reshape"),
+    "sigmoid": _plain("Sigmoid"),
+    "softmax": _softmax,
+    "sub": _plain("Sub"),
+    "tanh": _plain("Tanh"),
+}
+
+
+def _spelled(node: Node, call: Call) -> Made:
+    found = SPELLED.get(call.operator.name)
+    if found is None:
+        raise UnsupportedError(
+            f"{node.name} ({location(node)}) is {call.operator.name}, which is not exported; "
+            f"exported are {', '.join(sorted(SPELLED))}"
+        )
+    kind, attributes = found(node, call)
+    if kind == "MatMul":
+        raise UnsupportedError(
+            f"{node.name} ({location(node)}) has rows of {len(call.result.shape)} dimensions; "
+            "exported are layers on matrices"
+        )
+    return kind, attributes

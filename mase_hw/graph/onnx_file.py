@@ -1,0 +1,51 @@
+"""ONNX files as graphs: captured as modules, each node named by its place in the file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from mase_hw.errors import CaptureError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import SourceLocation, metadata, update
+
+if TYPE_CHECKING:
+    from mase_hw.importers.onnx import OnnxModule
+
+SUFFIX = ".onnx"
+
+
+def open_onnx(
+    path: str | os.PathLike[str], example_inputs: Any = None
+) -> tuple[OnnxModule, tuple[Tensor, ...]]:
+    """Return the module of an ONNX file and its example inputs.
+
+    Raises:
+        CaptureError: for another kind of file, and for what is not known in it.
+    """
+    if Path(path).suffix != SUFFIX:
+        raise CaptureError(f"{path} is no ONNX file: its name ends in {SUFFIX}")
+    from mase_hw.importers.onnx import load_onnx
+
+    if example_inputs is None:
+        return load_onnx(path)
+    given = example_inputs
+    if isinstance(given, dict):
+        module, _ = load_onnx(path, [*given.values()])
+        missing = [name for name in module.input_names if name not in given]
+        if missing:
+            raise CaptureError(f"{path}: input {missing[0]!r} is not given")
+        return module, tuple(given[name] for name in module.input_names)
+    return load_onnx(path, [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)])
+
+
+def name_places(graph: MaseGraph, module: OnnxModule, path: str | os.PathLike[str]) -> None:
+    """Say of every node of a graph which node of the file it comes from, in place."""
+    for node in graph.nodes:
+        found = module.places.get(metadata(node).module_path.split(".")[0])
+        if found is not None:
+            update(node, source=SourceLocation(str(path), *found))

@@ -1,0 +1,1 @@
+"""Importers: models of other tools become modules of torch that `trace` captures."""

@@ -1,0 +1,352 @@
+"""What moves elements, and arithmetic on sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mase_hw.importers.onnx._values import (
+    MAX_ELEMENTS,
+    Codes,
+    Constant,
+    Function,
+    NodeCall,
+    Value,
+    sizes,
+)
+
+
+def _moving(
+    function: Callable[..., Any], sized: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """Return a function that moves reals, codes as the reals for which they stand, and sizes."""
+
+    def compute(node: NodeCall, x: Value, *others: Value) -> Any:
+        if isinstance(x, Codes):
+            if x.levels is not None and len(x.levels.scale) > 1:
+                raise node.refuse("codes with a scale for each channel are moved; move the reals")
+            return Codes(function(node, x.values, *others), x.levels, x.low, x.high)
+        if isinstance(x, Constant) and x.tensor is None and sized is not None:
+            return Constant(np.asarray(sized(node, x.array, *others)))
+        return function(node, node.tensor(x), *others)
+
+    return compute
+
+
+def _reshape(node: NodeCall, x: Tensor, shape: Value) -> Tensor:
+    given = sizes(node.array(shape, "shape"))
+    if not node.get("allowzero", 0):
+        given = [
+            x.shape[i] if isinstance(size, int) and size == 0 else size
+            for i, size in enumerate(given)
+        ]
+    return x.reshape(given)
+
+
+def _reshape_sizes(node: NodeCall, x: Any, shape: Value) -> Any:
+    return x.reshape([int(size) for size in sizes(node.array(shape, "shape"))])
+
+
+def _flatten(node: NodeCall, x: Tensor) -> Tensor:
+    axis = node.get("axis", 1)
+    axis = axis + x.dim() if axis < 0 else axis
+    if axis == 0:
+        return x.reshape(1, -1)
+    return x.flatten(1) if axis == 1 else x.flatten(axis).flatten(0, axis - 1)
+
+
+def _transpose(node: NodeCall, x: Tensor) -> Tensor:
+    return x.permute(node.get("perm") or list(reversed(range(x.dim()))))
+
+
+def _squeeze(node: NodeCall, x: Tensor, axes: Value = None) -> Tensor:
+    given = node.setting("axes", (None, axes), 1)
+    if given is None:
+        given = [dim for dim, size in enumerate(x.shape) if isinstance(size, int) and size == 1]
+    wrong = [axis for axis in given if x.shape[axis] != 1]
+    if wrong:
+        raise node.refuse(f"dimension {wrong[0]} of {list(x.shape)} is not 1")
+    return torch.squeeze(x, tuple(int(axis) for axis in given))
+
+
+def _squeeze_sizes(node: NodeCall, x: Any, axes: Value = None) -> Any:
+    given = node.setting("axes", (None, axes), 1)
+    return np.squeeze(x, None if given is None else tuple(given))
+
+
+def _unsqueeze(node: NodeCall, x: Tensor, axes: Value = None) -> Tensor:
+    given = node.setting("axes", (None, axes), 1)
+    rank = x.dim() + len(given)
+    for axis in sorted(int(axis) % rank for axis in given):
+        x = x.unsqueeze(axis)
+    return x
+
+
+def _unsqueeze_sizes(node: NodeCall, x: Any, axes: Value = None) -> Any:
+    return np.expand_dims(x, tuple(node.setting("axes", (None, axes), 1)))
+
+
+def _concat(node: NodeCall, *values: Value) -> Any:
+    axis = node.get("axis")
+    if all(isinstance(item, Constant) and item.tensor is None for item in values):
+        parts = [node.array(item, "operand") for item in values]
+        return Constant(np.concatenate(parts, axis))
+    if any(isinstance(item, Codes) for item in values):
+        codes = [item for item in values if isinstance(item, Codes)]
+        if len(codes) != len(values) or len({item.levels for item in codes}) > 1:
+            raise node.refuse("codes of several scales are joined; join the reals")
+        joined = torch.cat([item.values for item in codes], axis)
+        return Codes(joined, codes[0].levels, codes[0].low, codes[0].high)
+    return torch.cat([node.tensor(item) for item in values], axis)
+
+
+def _split(node: NodeCall, x: Value, split: Value = None) -> Any:
+    values, axis = node.tensor(x), node.get("axis", 0)
+    given = node.setting("split", (None, split), 1)
+    if given is None:
+        count = node.get("num_outputs", node.results)
+        return torch.split(values, -(-values.shape[axis] // count), axis)
+    return torch.split(values, [int(size) for size in given], axis)
+
+
+def _slices(node: NodeCall, rank: int, given: tuple[Value, ...]) -> list[tuple[int, Any, Any, int]]:
+    """Return (dimension, first, end, step)."""
+    if "starts" in node.attributes:
+        starts, ends = node.get("starts"), node.get("ends")
+        axes, steps = node.get("axes"), None
+    else:
+        starts, ends = (sizes(node.array(given[i], "range")) for i in (0, 1))
+        axes, steps = (
+            sizes(node.array(given[i], "range")) if len(given) > i and given[i] else None
+            for i in (2, 3)
+        )
+    axes = list(range(len(starts))) if axes is None else [axis % rank for axis in axes]
+    return list(zip(axes, starts, ends, steps or [1] * len(starts), strict=True))
+
+
+def _slice(node: NodeCall, x: Tensor, *given: Value) -> Tensor:
+    for dim, start, end, step in _slices(node, x.dim(), given):
+        if step < 0:
+            size = int(x.shape[dim])
+            listed = range(*slice(start, end if end > -size - 1 else None, step).indices(size))
+            x = torch.index_select(x, dim, torch.tensor(list(listed), dtype=torch.int64))
+        else:
+            x = torch.ops.aten.slice.Tensor(x, dim, start, end, step)
+    return x
+
+
+def _slice_sizes(node: NodeCall, x: Any, *given: Value) -> Any:
+    index: list[Any] = [slice(None)] * x.ndim
+    for dim, start, end, step in _slices(node, x.ndim, given):
+        index[dim] = slice(start, end, step)
+    return x[tuple(index)]
+
+
+def _gather(node: NodeCall, x: Value, index: Value) -> Any:
+    axis = node.get("axis", 0)
+    if isinstance(x, Constant) and isinstance(index, Constant) and x.tensor is None:
+        return Constant(np.take(x.array, index.array.astype(np.int64), axis))
+    values = node.tensor(x)
+    axis %= values.dim()
+    size = values.shape[axis]
+    if isinstance(index, Constant):
+        places = np.where(index.array < 0, index.array + int(size), index.array)
+        if places.ndim == 0:
+            return torch.select(values, axis, int(places))
+        found = torch.index_select(values, axis, torch.from_numpy(places.reshape(-1).astype("i8")))
+        return found.reshape(*values.shape[:axis], *places.shape, *values.shape[axis + 1 :])
+    where = node.tensor(index, "index")
+    if axis == 0 and values.dim() == 2:
+        return F.embedding(where, values)
+    found = torch.index_select(values, axis, where.reshape(-1))
+    return found.reshape(*values.shape[:axis], *where.shape, *values.shape[axis + 1 :])
+
+
+def _gather_elements(node: NodeCall, x: Value, index: Value) -> Tensor:
+    values, axis = node.tensor(x), node.get("axis", 0)
+    where = node.tensor(index, "index")
+    return torch.gather(values, axis, where % values.shape[axis])
+
+
+def _expand(node: NodeCall, x: Tensor, shape: Value) -> Tensor:
+    given = sizes(node.array(shape, "shape"))
+    rank = max(len(given), x.dim())
+    own, given = [1] * (rank - x.dim()) + list(x.shape), [1] * (rank - len(given)) + given
+    both = [a if isinstance(b, int) and b == 1 else b for a, b in zip(own, given, strict=True)]
+    return x.expand(both)
+
+
+def _tile(node: NodeCall, x: Tensor, repeats: Value) -> Tensor:
+    return x.repeat(sizes(node.array(repeats, "repeats")))
+
+
+def _pad(node: NodeCall, x: Tensor, *given: Value) -> Tensor:
+    pads = node.setting("pads", (None, *given), 1)
+    fill = node.setting("value", (None, *given), 2, 0.0)
+    fill = fill[0] if isinstance(fill, list) else fill
+    rank, axes = x.dim(), None
+    if len(given) > 2 and given[2] is not None:
+        axes = [int(axis) % rank for axis in sizes(node.array(given[2], "axes"))]
+    axes = list(range(rank)) if axes is None else axes
+    sides = {axis: (pads[i], pads[i + len(axes)]) for i, axis in enumerate(axes)}
+    mode = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}.get(
+        node.get("mode", "constant"), "constant"
+    )
+    touched = [axis for axis, (before, behind) in sides.items() if before or behind]
+    if not touched:
+        return x
+    first = min(touched)
+    listed = [side for axis in reversed(range(first, rank)) for side in sides.get(axis, (0, 0))]
+    if mode == "constant":
+        return F.pad(x, listed, value=float(fill))
+    return F.pad(x, listed, mode=mode)
+
+
+def _blocks(node: NodeCall, x: Tensor) -> Tensor:
+    size, (count, channels, height, width) = node.get("blocksize"), x.shape
+    crd = node.get("mode", "DCR") == "CRD"
+    if node.type == "SpaceToDepth" and crd:
+        return F.pixel_unshuffle(x, size)
+    if node.type == "SpaceToDepth":
+        parts = x.reshape(count, channels, height // size, size, width // size, size)
+        moved = parts.permute(0, 3, 5, 1, 2, 4)
+        return moved.reshape(count, channels * size * size, height // size, width // size)
+    if crd:
+        return F.pixel_shuffle(x, size)
+    parts = x.reshape(count, size, size, channels // size**2, height, width)
+    moved = parts.permute(0, 3, 4, 1, 5, 2)
+    return moved.reshape(count, channels // size**2, height * size, width * size)
+
+
+def _shape(node: NodeCall, x: Value) -> Constant:
+    given: Any = x.values.shape if isinstance(x, Codes) else node_shape(node, x)
+    whole = list(given)[node.get("start", 0) : node.get("end")]
+    plain = all(type(size) is int for size in whole)
+    array = np.empty(len(whole), dtype=np.int64 if plain else object)
+    array[:] = whole
+    return Constant(array)
+
+
+def node_shape(node: NodeCall, x: Value) -> Any:
+    """Return the sizes of an operand."""
+    return x.array.shape if isinstance(x, Constant) else node.tensor(x).shape
+
+
+def _size(node: NodeCall, x: Value) -> Constant:
+    total: Any = 1
+    for size in node_shape(node, x):
+        total = total * size
+    return Constant(np.array(total, dtype=np.int64 if type(total) is int else object))
+
+
+def _constant(node: NodeCall) -> Constant:
+    for key in ("value", "value_float", "value_floats", "value_int", "value_ints"):
+        if key in node.attributes:
+            dtype = {"value_f": np.float32, "value_i": np.int64}.get(key[:7])
+            return Constant(np.asarray(node.attributes[key], dtype))
+    raise node.refuse(f"a constant of {', '.join(node.attributes)} is not known")
+
+
+def _filled(node: NodeCall, shape: Value) -> Constant:
+    given = [int(size) for size in sizes(node.array(shape, "shape"))]
+    value = node.get("value")
+    filling = np.zeros(1, np.float32) if value is None else value.reshape(-1)[:1]
+    elements = 1
+    for size in given:
+        elements *= size
+    if not 0 <= elements <= MAX_ELEMENTS:
+        raise node.refuse(f"its result {given} has {elements} elements; allowed: {MAX_ELEMENTS}")
+    return Constant(np.full(given, filling[0], dtype=filling.dtype))
+
+
+def _range(node: NodeCall, start: Value, end: Value, step: Value) -> Constant:
+    first, last, by = (
+        node.array(value, "end").reshape(-1)[0].item() for value in (start, end, step)
+    )
+    if by == 0 or abs((last - first) / by) > MAX_ELEMENTS:
+        raise node.refuse(f"{first} to {last} in steps of {by} has more than {MAX_ELEMENTS} places")
+    return Constant(np.arange(first, last, by, dtype=node.array(start, "start").dtype))
+
+
+def _trilu(node: NodeCall, x: Value, k: Value = None) -> Tensor:
+    place = 0 if k is None else int(node.array(k, "k").reshape(-1)[0])
+    function = torch.triu if node.get("upper", 1) else torch.tril
+    return function(node.tensor(x), place)
+
+
+def _resize(node: NodeCall, x: Value, *given: Value) -> Tensor:
+    values = node.tensor(x)
+    if node.type == "Upsample" or len(given) == 1:
+        scales, wanted = node.setting("scales", (None, *given), 1), None
+    else:
+        scales, wanted = (node.setting(name, (None, *given), i) for name, i in _RESIZE)
+    mode, how = node.get("mode", "nearest"), "asymmetric"
+    if node.type == "Resize" and node.version >= 11:
+        how = node.get("coordinate_transformation_mode", "half_pixel")
+    sized = [int(size) for size in wanted[2:]] if wanted else None
+    factors = [float(scale) for scale in scales[2:]] if scales and not sized else None
+    if values.dim() < 3 or (scales and any(scale != 1 for scale in scales[:2])):
+        raise node.refuse("dimensions of space alone can be resized")
+    if mode == "nearest" and how == "asymmetric":
+        rounding = node.get("nearest_mode", "round_prefer_floor" if node.version >= 11 else "floor")
+        whole = factors is not None and all(factor == int(factor) for factor in factors)
+        if rounding == "floor" or whole:
+            return F.interpolate(values, sized, factors, "nearest")
+    grows = factors is not None and all(f >= 1 and f == int(f) for f in factors)
+    if mode == "nearest" and how == "half_pixel" and grows:
+        return F.interpolate(values, sized, factors, "nearest")
+    if mode in ("linear", "bilinear") and how == "half_pixel":
+        name = {3: "linear", 4: "bilinear", 5: "trilinear"}[values.dim()]
+        if not node.get("antialias", 0):
+            return F.interpolate(values, sized, factors, name, align_corners=False)
+    whole = sized is not None or all(factor == int(factor) for factor in factors or [0.5])
+    if mode in ("linear", "bilinear") and how == "align_corners" and whole:
+        name = {3: "linear", 4: "bilinear", 5: "trilinear"}[values.dim()]
+        return F.interpolate(values, sized, factors, name, align_corners=True)
+    raise node.refuse(f"mode {mode!r} with coordinates {how!r} is not known")
+
+
+_RESIZE = (("scales", 2), ("sizes", 3))
+
+
+def _identity(node: NodeCall, x: Value, *others: Value) -> Value:
+    trains = others[1] if len(others) > 1 else None
+    if trains is not None and bool(node.array(trains, "training_mode").any()):
+        raise node.refuse("it trains: elements are dropped by chance")
+    if node.results > 1:
+        raise node.refuse("its mask is not known")
+    return x
+
+
+OPERATORS: dict[str, Function] = {
+    "Concat": _concat,
+    "Constant": _constant,
+    "ConstantOfShape": _filled,
+    "DepthToSpace": _moving(_blocks),
+    "Dropout": _identity,
+    "Expand": _moving(_expand),
+    "Flatten": _moving(_flatten),
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "Identity": _identity,
+    "Pad": lambda node, x, *given: _pad(node, node.tensor(x), *given),
+    "Range": _range,
+    "Reshape": _moving(_reshape, _reshape_sizes),
+    "Resize": _resize,
+    "Shape": _shape,
+    "Size": _size,
+    "Slice": _moving(_slice, _slice_sizes),
+    "SpaceToDepth": _moving(_blocks),
+    "Split": _split,
+    "Squeeze": _moving(_squeeze, _squeeze_sizes),
+    "Tile": _moving(_tile),
+    "Transpose": _moving(_transpose),
+    "Trilu": _trilu,
+    "Unsqueeze": _moving(_unsqueeze, _unsqueeze_sizes),
+    "Upsample": _resize,
+}

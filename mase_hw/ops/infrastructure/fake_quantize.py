@@ -1,0 +1,174 @@
+"""Rounding that a model itself does, to integers with a scale: a quantiser and its inverse.
+
+`y = (bound(round(x / scale) + zero_point) - zero_point) * scale`, for a tensor or each channel; the
+quotient is that of the exact numbers. Files of ONNX, fake-quantised modules and exported quantised
+programs all say it in words of their own, which capture makes this one of. As a format of what it
+rounds, it is kept exactly, see `mase_hw.passes.formats.keep`; behind what has a format of our own
+choice, as a softmax, it is a cast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from mase_hw.arithmetic.exact_requantize import steps_of
+from mase_hw.arithmetic.requantize import scales
+from mase_hw.formats import Format
+from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.scaled_integer import ScaledInteger
+from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops._library import define_numbered
+from mase_hw.ops.infrastructure.cast import Cast
+
+# Codes that are tried one by one.
+MOST_BITS = 12
+ROUNDINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "nearest_even": torch.round,
+    "nearest_up": lambda values: torch.floor(values + 0.5),
+    "floor": torch.floor,
+    "toward_zero": torch.trunc,
+}
+
+
+def fake_quantize(
+    values: Tensor,
+    scale: Sequence[float],
+    zero_point: Sequence[int],
+    axis: int,
+    low: int,
+    high: int,
+    rounding: str = "nearest_even",
+) -> Tensor:
+    """Return the nearest values that have a code from `low` to `high`.
+
+    Args:
+        values: real numbers.
+        scale: the step of the tensor, or of each channel.
+        zero_point: as many codes of zero.
+        axis: dimension of the channels.
+        low: the least code.
+        high: the largest.
+        rounding: a mode of fixed point.
+    """
+    work = values.double()
+    shape = [1] * work.dim()
+    if len(scale) > 1:
+        shape[axis] = -1
+    steps = torch.tensor(list(scale), dtype=torch.float64, device=work.device).reshape(shape)
+    points = torch.tensor(list(zero_point), dtype=torch.float64, device=work.device).reshape(shape)
+    codes = (ROUNDINGS[rounding](work / steps) + points).clamp(low, high)
+    return ((codes - points) * steps).to(values.dtype)
+
+
+_GIVEN = "Tensor self, float[] scale, int[] zero_point, int axis, int low, int high, str rounding"
+define_numbered("fake_quantize", f'{_GIVEN}="nearest_even"', fake_quantize, opaque=True)
+
+
+def rounded(
+    values: Tensor,
+    scale: Sequence[float],
+    zero_point: Sequence[int],
+    axis: int,
+    low: int,
+    high: int,
+    rounding: str = "nearest_even",
+) -> Tensor:
+    """Return what `fake_quantize` does, as one operator that captures keep whole."""
+    given = [float(item) for item in scale], [int(item) for item in zero_point]
+    result: Tensor = torch.ops.mase.fake_quantize(values, *given, axis, low, high, rounding)
+    return result
+
+
+class FakeQuantize(Cast):
+    """Rounding to integers with a scale."""
+
+    name: ClassVar[str] = "fake_quantize"
+    targets: ClassVar[tuple[str, ...]] = ("mase.fake_quantize.default",)
+    role: ClassVar[str | None] = "rounding"
+
+    def result_format(self, call: Call) -> Format | None:
+        """Return what the model says, where one format holds it."""
+        return format_of(call.attributes)
+
+    def problems(self, call: Call) -> list[str]:
+        """Also refuse codes that no format has."""
+        if format_of(call.attributes) is None:
+            given = call.attributes
+            return [
+                f"codes from {given['low']} to {given['high']} around {given['zero_point'][0]}, "
+                f"rounded by {given['rounding']}, are no format; allowed are all codes of 2 to 32 "
+                "bits, or all but the least, rounded to the nearest"
+            ]
+        return super().problems(call) or _misses(call, self.reference(call))
+
+    def compute(
+        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Leave the rounding to the result's format."""
+        return operands["data_in_0"]
+
+    def examples(self) -> list[Example]:
+        """Codes around a zero point."""
+        target = torch.ops.mase.fake_quantize.default
+        module = Apply(lambda x: target(x, [0.03], [5], 0, -128, 127))
+        return [(module, (example_values(3, 11),))]
+
+
+def _misses(call: Call, reference: Reference) -> list[str]:
+    """Return where codes of integers are not those of the exact quotient of both scales."""
+    given, result = call.operands["data_in_0"].quantized, call.result.quantized
+    if not isinstance(given, ScaledInteger | Fixed) or given.width > MOST_BITS:
+        return []
+    assert isinstance(result, ScaledInteger | Fixed)
+    ends = given.encode(torch.tensor([-math.inf, math.inf])).tolist()
+    codes = torch.arange(ends[0], ends[1] + 1)
+    steps = given.significands(codes)[0].tolist()
+    ratio = scales(given)[0] / scales(result)[0]
+    borders, first = steps_of(result), int(result.encode(torch.tensor(-math.inf)))
+    wanted = [
+        first + sum(2 * n * ratio > place or (2 * n * ratio == place and not inside)
+                    for place, inside in borders)
+        for n in steps
+    ]  # fmt: skip
+    found = reference(codes).tolist()
+    missed = sum(a != b for a, b in zip(wanted, found, strict=True))
+    return [f"{missed} codes of {given} would become others than those of {result}"] * bool(missed)
+
+
+def format_of(given: Mapping[str, Any], axis: int | None = None) -> Format | None:
+    """Return the format of a rounding with these arguments; None where there is none.
+
+    Powers of two with a zero point of 0 are fixed point, anything else integers with a scale.
+
+    Args:
+        given: by name, as `fake_quantize` takes them.
+        axis: dimension of the channels, where it is another one by now.
+    """
+    low, high, rounding = int(given["low"]), int(given["high"]), str(given["rounding"])
+    scales, points = list(given["scale"]), list(given["zero_point"])
+    signed = low < 0
+    width = max(high.bit_length(), (-low - 1).bit_length() if signed else 0) + signed
+    whole = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+    symmetric = signed and (low, high) == (whole[0] + 1, whole[1])
+    if width < 2 or ((low, high) != whole and not symmetric) or (symmetric and any(points)):
+        return None
+    if len(scales) == 1 and not any(points) and not symmetric:
+        mantissa, exponent = math.frexp(scales[0])
+        if mantissa == 0.5 and abs(exponent) < 60:
+            return Fixed(width, 1 - exponent, signed, rounding)
+    if rounding != "nearest_even":
+        return None
+    channels = len(scales) > 1
+    return ScaledInteger(
+        width,
+        tuple(scales) if channels else scales[0],
+        tuple(points) if channels else points[0],
+        signed,
+        symmetric,
+        (int(given["axis"]) if axis is None else axis) if channels else None,
+    )

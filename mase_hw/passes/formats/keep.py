@@ -1,0 +1,195 @@
+"""`keep_formats_transform_pass`: what a model rounds itself becomes the formats of its edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.formats import Format
+from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
+from mase_hw.graph.rounded import is_rounding, rounded_format
+from mase_hw.graph.streams import stream_operands
+from mase_hw.ops import Operator, operators
+from mase_hw.passes._insert import unique_name
+from mase_hw.passes.canonical.remove_identity import erase_node
+
+# Codes that are tried one by one.
+MAX_WIDTH_BITS = 16
+
+
+def keep_formats_transform_pass(
+    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Take the roundings of a model that somebody else has quantised as formats of its tensors.
+
+    A rounding goes up past nodes that move or choose elements, which it does not change; those that
+    do nothing to codes then leave the graph. Behind a layer it becomes the format of the layer's
+    result, behind an input that of the input, behind a rounding a cast. What takes rounded streams
+    has their formats, and computes the codes of the exact numbers (`MaseMetadata.exact`).
+
+    Args:
+        mg: a canonical graph with common metadata.
+        pass_args: none are known.
+
+    Returns:
+        The graph, and `{"kept": names of the nodes with such formats}`.
+
+    Raises:
+        UnsupportedError: where a tensor is rounded and used as it is, or in two ways.
+    """
+    if not any(is_rounding(node) or metadata(node).exact for node in mg.nodes):
+        return mg, {"kept": []}
+    mg = mg.copy()
+    while _hoist(mg):
+        pass
+    formats = {node: number for node in mg.inputs if (number := _asked(node)) is not None}
+    for node in mg.nodes:
+        if node.op == "call_function" and not is_rounding(node) and _absorbs(node):
+            number = _asked(node)
+            if number is not None:
+                formats[node] = number
+    for node in formats:
+        update(node, exact=True)
+        for rounding in list(node.users):
+            rounding.replace_all_uses_with(node)
+            erase_node(mg, rounding)
+    kept = _declare(mg, formats)
+    mg.recompile()
+    return mg, {"kept": kept}
+
+
+def _hoist(mg: MaseGraph) -> bool:
+    """Move one rounding up past a node that commutes with it, or drop one that does nothing."""
+    for node in mg.nodes:
+        if not is_rounding(node):
+            continue
+        (producer,) = node.all_input_nodes
+        if is_rounding(producer) and _format(producer) == _format(node):
+            node.replace_all_uses_with(producer)
+            erase_node(mg, node)
+            return True
+        if producer.op != "call_function" or not _commutes(producer):
+            continue
+        number = _asked(producer)
+        if number is None:
+            continue
+        _round_operands(mg, producer, node)
+        for rounding in list(producer.users):
+            rounding.replace_all_uses_with(producer)
+            erase_node(mg, rounding)
+        if _does_nothing(mg, producer, number):
+            producer.replace_all_uses_with(producer.all_input_nodes[0])
+            erase_node(mg, producer)
+        return True
+    return False
+
+
+def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
+    """Round every stream that a node takes, as its result is."""
+    target: Any = rounding.target
+    for producer in {item: None for _, item in stream_operands(node)}:
+        name = unique_name(f"{producer.name}_rounded", [item.name for item in mg.nodes])
+        with mg.fx_graph.inserting_before(node):
+            made = mg.fx_graph.create_node(
+                "call_function", target, (producer, *rounding.args[1:]), {}, name=name
+            )
+        spec = common(producer).results["data_out_0"].with_format(None)
+        known = CommonMetadata(common(rounding).operator, {"data_in_0": spec}, {"data_out_0": spec})
+        made.meta["mase"] = metadata(rounding)
+        update(made, common=known)
+        node.replace_input_with(producer, made)
+
+
+def _does_nothing(mg: MaseGraph, node: Node, number: Format) -> bool:
+    """Return whether a function gives every code of a format back, as a bound beyond them does."""
+    operator, streams = _operator(node), stream_operands(node)
+    if not operator.elementwise or len(streams) != 1 or number.bits_per_element > MAX_WIDTH_BITS:
+        return False
+    call = mg.call(node)
+    if call.constants or number.name not in operator.formats:
+        return False
+    low, high = number.encode(torch.tensor([-math.inf, math.inf])).tolist()
+    codes = torch.arange(low, high + 1)
+    given = {"data_in_0": number.decode(codes)}
+    found = operator.compute(node.target, aten_arguments(node), given)
+    return torch.equal(number.encode(found), codes)
+
+
+def _commutes(node: Node) -> bool:
+    """Return whether rounding the operands of a node rounds its result alike."""
+    return common(node).operator is not None and _operator(node).keeps_format
+
+
+def _absorbs(node: Node) -> bool:
+    """Return whether a node may round its result to what the model says."""
+    return common(node).operator is not None and _operator(node).casts and not _commutes(node)
+
+
+def _asked(node: Node) -> Format | None:
+    """Return the one format to which all that reads a node rounds it; None where one does not.
+
+    Raises:
+        UnsupportedError: where there are several.
+    """
+    users = [user for user in node.users if is_rounding(user)]
+    if not users:
+        return None
+    number = _format(users[0])
+    odd = next((user for user in node.users if user not in users), None)
+    other = next((user for user in users if _format(user) != number), None)
+    if odd is None and other is None:
+        return number
+    also = f"to {_format(other)} by {other.name}" if other is not None else f"not by {odd}"
+    raise UnsupportedError(
+        f"{node.name} ({location(node)}) is rounded to {number} by {users[0].name}, and {also}; "
+        "exact hardware has one rounding of a result: let all that read it read the rounded one"
+    )
+
+
+def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
+    """Note the formats of operands and results of all nodes behind rounded streams."""
+    known = dict(formats)
+    kept = []
+    for node in mg.nodes:
+        if node.op != "call_function" or common(node).operator is None:
+            continue
+        operator, streams = _operator(node), stream_operands(node)
+        given = {name: known[item] for name, item in streams if item in known}
+        if is_rounding(node):
+            known[node] = _format(node)
+        elif operator.keeps_format and len(given) == len(streams) and given:
+            known[node] = next(iter(given.values()))
+            if not operator.casts:
+                continue
+        result = {"data_out_0": known[node]} if node in known else {}
+        has = {*operator.formats, *operator.carried}
+        fits = given and all(number.name in has for number in given.values())
+        if given and not fits and not operator.approximates:
+            wanted = next(iter(given.values()))
+            raise UnsupportedError(
+                f"{node.name} ({location(node)}) takes {wanted}, in which {operator.name} has no "
+                "hardware; what the model says of it cannot be kept exactly"
+            )
+        declared = {**metadata(node).declared, **(given if fits else {}), **result}
+        if declared:
+            update(node, declared=declared, exact=bool(fits) or metadata(node).exact)
+            kept.append(node.name)
+    return kept
+
+
+def _format(node: Node) -> Format:
+    number = rounded_format(node)
+    if number is None:
+        raise UnsupportedError(f"{node.name} ({location(node)}) rounds to codes that no format has")
+    return number
+
+
+def _operator(node: Node) -> Operator:
+    return operators()[str(common(node).operator)]

@@ -1,0 +1,328 @@
+"""Every layer three times: the float model, the integer reference, and the simulated hardware."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.fx import Node
+from torch.utils._pytree import tree_leaves
+
+from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.emit.project import load_graph
+from mase_hw.errors import SimulationError
+from mase_hw.graph.fills import as_given
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import location
+from mase_hw.graph.quantized import GraphRun
+from mase_hw.graph.reference import IntegerReference, spec
+from mase_hw.passes.formats.agreement import sqnr_db
+from mase_hw.passes.formats.expected_agreement import unseen
+from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream
+from mase_hw.sim.engine import RunRequest, RunResult
+from mase_hw.sim.inputs import encode_values, read_inputs
+from mase_hw.sim.native_engine import run_native
+from mase_hw.sim.simulate import choose_probes, make_request, reference_codes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.table import Table
+
+# Inferences of the example inputs that are compared.
+DEFAULT_SAMPLES = 8
+
+
+@dataclass(frozen=True)
+class LayerValues:
+    """One layer, with what it computes in three models.
+
+    Attributes:
+        node: the graph node.
+        stream: the name in `top.sv` of the stream that carries its result: of several, the first
+            one on which something differs.
+        source: the user's line.
+        format: its number format, as text.
+        exact: what the float model computes, `[inferences, *shape]`, reals as float64. None
+            where the float model has no such tensor, as of a loop over layers that share hardware.
+        quantized: the reals of the integer reference.
+        hardware: the reals of the simulation; 0 where no beat came.
+        is_seen: whether an output shows what it loses, as none does of a mask before a softmax.
+        mismatches: elements of the simulation that differ from the integer reference.
+        first: the first of them.
+    """
+
+    node: str
+    stream: str
+    source: str
+    format: str
+    exact: Tensor | None
+    quantized: Tensor
+    hardware: Tensor
+    is_seen: bool
+    mismatches: int
+    first: Mismatch | None
+
+    @property
+    def sqnr_db(self) -> float | None:
+        """Signal over error of the hardware against the float model, decibels; of reals alone."""
+        if self.exact is None or not self.exact.is_floating_point():
+            return None
+        return sqnr_db(self.exact, self.hardware)
+
+    @property
+    def largest_error(self) -> float | None:
+        """The largest absolute error of the hardware against the float model."""
+        if self.exact is None:
+            return None
+        return float((self.exact - self.hardware).abs().max())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found.
+
+    Attributes:
+        layers: by node, in topological order.
+        inferences: how many were run.
+        model_error: the largest error of the captured graph, in real numbers, against the module
+            that was given, relative to its largest output; None where none was given.
+        request: the run: its beats and options.
+        result: the beats of every stream and the cycle of each.
+    """
+
+    layers: Mapping[str, LayerValues]
+    inferences: int
+    model_error: float | None
+    request: RunRequest
+    result: RunResult
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every layer computes what the integer reference computes, by the rules."""
+        wrong = any(layer.mismatches for layer in self.layers.values())
+        return not wrong and not self.result.violations
+
+    @property
+    def first_wrong(self) -> LayerValues | None:
+        """The first layer whose hardware differs from the integer reference; None for none."""
+        return next((layer for layer in self.layers.values() if layer.mismatches), None)
+
+    @property
+    def worst(self) -> LayerValues | None:
+        """The layer that is farthest from the float model, of those whose loss an output shows.
+
+        None where nothing is lost.
+        """
+        seen = [layer for layer in self.layers.values() if layer.is_seen]
+        known = [layer for layer in seen if layer.sqnr_db is not None]
+        found = min(known, key=lambda layer: layer.sqnr_db or 0.0, default=None)
+        return found if found is not None and found.sqnr_db != math.inf else None
+
+    def table(self) -> Table:
+        """Return a table with a row per layer, for rich."""
+        from rich.table import Table
+
+        table = Table(title=f"{self.request.summary.name}: {self.inferences} inferences")
+        table.add_column("layer")
+        table.add_column("format")
+        for name in ("signal over error", "largest error", "RTL differs"):
+            table.add_column(name, justify="right")
+        for layer in self.layers.values():
+            table.add_row(
+                layer.node,
+                layer.format,
+                _decibels(layer.sqnr_db),
+                "-" if layer.largest_error is None else f"{layer.largest_error:.3g}",
+                str(layer.mismatches),
+            )
+        return table
+
+    def save(self, path: str | Path) -> None:
+        """Write arrays `NODE.float`, `NODE.quantized` and `NODE.rtl` into an `.npz` file."""
+        arrays: dict[str, Any] = {}
+        for name, layer in self.layers.items():
+            if layer.exact is not None:
+                arrays[f"{name}.float"] = layer.exact.numpy()
+            arrays[f"{name}.quantized"] = layer.quantized.numpy()
+            arrays[f"{name}.rtl"] = layer.hardware.numpy()
+        with Path(path).open("wb") as file:
+            np.savez(file, **arrays)
+
+    def figure(self, path: str | Path) -> list[Path]:
+        """Draw signal over error of every layer as `path.png` and `path.svg`."""
+        from mase_hw._drawing import save_figure
+
+        rows = [(layer.node, layer.sqnr_db) for layer in self.layers.values()]
+        known = [(name, ratio) for name, ratio in rows if ratio is not None]
+
+        def draw(axes: Axes) -> None:
+            finite = [ratio for _, ratio in known if math.isfinite(ratio)]
+            most = max(finite, default=0.0)
+            axes.barh(
+                [f"{place}  {name}" for place, (name, _) in enumerate(known)],
+                [min(ratio, most) for _, ratio in known],
+            )
+            axes.invert_yaxis()
+            axes.set_xlabel("signal over error against the float model, dB")
+
+        return save_figure(Path(path), draw, height=1.2 + 0.25 * len(known))
+
+
+def compare(
+    model: nn.Module | None,
+    project: Path | str,
+    inputs: Any = None,
+    *,
+    samples: int | None = None,
+    stall: float = 0.0,
+    seed: int = 0,
+) -> Comparison:
+    """Run every layer as the float model, as the integer reference, and in the simulated hardware.
+
+    Args:
+        model: the module that was captured, which is run beside the graph; None to leave it out.
+        project: an emitted folder.
+        inputs: real values, as `mase_hw.sim.inputs.read_inputs` takes them; the first of the
+            example inputs without them.
+        samples: how many of them.
+        stall: probability in [0, 1) that a port pauses in a cycle.
+        seed: seeds pauses and the initial bits of registers.
+
+    Raises:
+        SimulationError: for wrong inputs, and when the simulation cannot be built.
+        ToolError: when Verilator or a compiler is missing.
+    """
+    if not 0.0 <= stall < 1.0:
+        raise SimulationError(f"stall is {stall}; allowed: a probability from 0 to below 1")
+    folder = Path(project)
+    mg, summary = load_graph(folder)
+    values = _inputs(mg, summary, inputs, samples)
+    codes = encode_values(summary.inputs, values)
+    streams = choose_probes(summary, [stream.node for stream in summary.streams])
+    reported = (*streams, *summary.outputs)
+    expected = reference_codes(IntegerReference(mg), codes, reported)
+    request = make_request(folder, summary, codes, expected, seed, stall, streams)
+    result = run_native(request)
+    exact, hidden = _exact(mg, values), unseen(mg)
+    layers: dict[str, LayerValues] = {}
+    for stream in reported:
+        if stream.name not in expected:
+            continue
+        known = layers.get(stream.node)
+        if known is not None and known.mismatches:
+            continue
+        wanted = expected[stream.name]
+        check = check_stream(stream, wanted, result.streams[stream.name], seed=seed)
+        if known is None or check.mismatches:
+            layers[stream.node] = _layer(mg, stream, wanted, check, exact, hidden)
+    error = None if model is None else _model_error(mg, model, values)
+    return Comparison(layers, len(values[0]), error, request, result)
+
+
+def _inputs(
+    mg: MaseGraph, summary: DesignSummary, inputs: Any, samples: int | None
+) -> list[Tensor]:
+    """Return real inputs, inferences first."""
+    given = list(mg.example_inputs) if inputs is None else inputs
+    values = read_inputs(summary.inputs, given)
+    count = samples if samples is not None else (DEFAULT_SAMPLES if inputs is None else None)
+    if samples is not None and not 1 <= samples <= len(values[0]):
+        raise SimulationError(f"samples is {samples}; allowed: 1 to {len(values[0])}, the inputs")
+    return [item[:count] for item in values]
+
+
+def _exact(mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Return what the float model computes at each node, `[inferences, ...]`, float64."""
+    run = GraphRun(as_given(mg), only=())
+    shapes = [spec(node).shape for node in mg.inputs]
+    together = mg.batched and not mg.keeps_state and all(shape[:1] == (1,) for shape in shapes)
+    parts = [inputs] if together else list(zip(*inputs, strict=True))
+    found: dict[str, list[Tensor]] = {}
+    with torch.no_grad():
+        for part in parts:
+            given = [
+                item.reshape(-1, *shape[1:]) if together else item.reshape(shape)
+                for item, shape in zip(part, shapes, strict=True)
+            ]
+            for name, value in run.values(given).items():
+                if isinstance(value, Tensor):
+                    found.setdefault(name, []).append(_wide(value))
+    return {
+        name: torch.cat(items) if together else torch.stack(items) for name, items in found.items()
+    }
+
+
+def _wide(value: Tensor) -> Tensor:
+    return value.double() if value.is_floating_point() else value
+
+
+def _layer(
+    mg: MaseGraph,
+    stream: Stream,
+    expected: Tensor,
+    check: StreamCheck,
+    exact: Mapping[str, Tensor],
+    hidden: Collection[Node],
+) -> LayerValues:
+    number = stream.spec.quantized
+    quantized = number.decode(expected.reshape(check.codes.shape)).double()
+    known = exact.get(stream.node)
+    if known is not None:
+        known = known.reshape(quantized.shape) if known.numel() == quantized.numel() else None
+    return LayerValues(
+        stream.node,
+        stream.name,
+        location(mg.node(stream.node)),
+        str(stream.spec.format),
+        known,
+        quantized,
+        number.decode(check.codes).double(),
+        mg.node(stream.node) not in hidden,
+        check.mismatches,
+        check.first,
+    )
+
+
+def _model_error(mg: MaseGraph, model: nn.Module, inputs: Sequence[Tensor]) -> float:
+    """Return the largest error of the captured graph against a module, relative to its outputs.
+
+    Raises:
+        SimulationError: where the module is another one than was captured.
+    """
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            wanted = [item for item in tree_leaves(model(*inputs)) if isinstance(item, Tensor)]
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise SimulationError(f"the model does not run on the inputs: {error}") from error
+    finally:
+        model.train(training)
+    exact = _exact(mg, inputs)
+    found = [exact[node.name] for node in mg.outputs]
+    if [item.numel() for item in found] != [item.numel() for item in wanted]:
+        raise SimulationError(
+            f"the model returns {[tuple(item.shape) for item in wanted]}, and the captured one "
+            f"{[tuple(item.shape) for item in found]}: it is another model"
+        )
+    errors = [
+        float(
+            (own.double().reshape(other.shape) - other).abs().max() / own.abs().max().clamp(1e-30)
+        )
+        for own, other in zip(wanted, found, strict=True)
+    ]
+    return max(errors, default=0.0)
+
+
+def _decibels(ratio: float | None) -> str:
+    if ratio is None:
+        return "-"
+    return (
+        f"{ratio:.1f} dB" if math.isfinite(ratio) else "nothing lost" if ratio > 0 else "all lost"
+    )
