@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mase_hw.errors import MaseError
     from mase_hw.exporters import export_onnx
     from mase_hw.graph import MaseGraph, trace
+    from mase_hw.precision import fit_formats
     from mase_hw.search import search
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ _VERBS = {
     "compress": "mase_hw.api",
     "emit_verilog": "mase_hw.api",
     "export_onnx": "mase_hw.exporters",
+    "fit_formats": "mase_hw.precision",
     "prune": "mase_hw.api",
     "quantize": "mase_hw.api",
     "route": "mase_hw.api",
@@ -56,6 +58,7 @@ __all__ = [
     "compress",
     "emit_verilog",
     "export_onnx",
+    "fit_formats",
     "prune",
     "quantize",
     "route",

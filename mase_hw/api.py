@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from mase_hw.data import Split
+from mase_hw.deploy.board import Board, load_board, make_bitstream
+from mase_hw.deploy.bus import BusOptions
+from mase_hw.deploy.deployment import Deployment
 from mase_hw.emit.flow import measured, quantize, to_hardware, with_laps
 from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
@@ -80,6 +83,8 @@ def emit_verilog(
     name: str | None = None,
     reuse: bool = False,
     min_sqnr: float | None = None,
+    deployment: Deployment | str | None = None,
+    reload: Sequence[str] = (),
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -101,6 +106,9 @@ def emit_verilog(
             quantised graph is used as it is: give `quantize` the same.
         min_sqnr: the least signal over error against the float model, in decibels, that every
             output must have on `data`, or on the example inputs.
+        deployment: what else is written, see `mase_hw.deploy.deployment.Deployment`; or the word
+            for bus ports round the top, such as `axi-stream`.
+        reload: layers whose weights can be loaded at run time, or `["all"]`.
 
     Returns:
         The project: its folder, design and annotated graph.
@@ -110,6 +118,8 @@ def emit_verilog(
             nothing is written then.
     """
     check_folder(Path(output).absolute())
+    if isinstance(deployment, str):
+        deployment = Deployment(BusOptions(deployment))
     if isinstance(model, MaseGraph):
         mg = model
     elif example_inputs is None:
@@ -117,13 +127,14 @@ def emit_verilog(
     else:
         mg = trace(model, example_inputs, name=name)
     check_finite(mg)
+    configured = mg.has_formats or not says_nothing(config)
     if not (mg.has_formats and says_nothing(config)):
         mg = quantize(mg, config, data=data, reuse=reuse)
     else:
         mg = measured(mg, data)
         mg = with_laps(mg) if reuse else mg
     check_sqnr(mg, min_sqnr)
-    warned = warnings(mg)
+    warned = warnings(mg, configured=configured)
     mg = to_hardware(
         mg,
         parallelism=parallelism,
@@ -132,10 +143,63 @@ def emit_verilog(
         queues=queues,
         device=device,
     )
-    project = write_project(mg, Path(output), testbench=write_testbench, warnings=warned)
+    project = write_project(
+        mg,
+        Path(output),
+        testbench=write_testbench,
+        additions=[deployment.for_graph(mg)] if deployment else [],
+        reload=reload,
+        warnings=warned,
+    )
     for note in (*batch_notes(mg), *warned):
         _logger.warning("%s", note)
     return project
+
+
+def build(
+    model: nn.Module | MaseGraph,
+    example_inputs: Any = None,
+    *,
+    board: Board | str,
+    output: str | Path,
+    parallelism: int | str | Mapping[str, Any] | None = None,
+    seeds: int = 1,
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> tuple[Project, RouteReport]:
+    """Write a project for a board, and its bitstream beside it, `OUTPUT.bit`.
+
+    Args:
+        model: see `emit_verilog`.
+        example_inputs: see `emit_verilog`.
+        board: a board, its name, or the path of its file.
+        output: folder to write.
+        parallelism: see `emit_verilog`; the fastest within the budget of the board if not given.
+        seeds: placements to try; the fastest is taken.
+        progress: called with what goes on.
+        options: see `emit_verilog`.
+
+    Returns:
+        The project, and what placing and routing gave.
+
+    Raises:
+        MaseError: for a design that does not fit the board or its clock.
+    """
+    chosen = load_board(board) if isinstance(board, str) else board
+    if parallelism is None:
+        parallelism = {"default": "auto", **(chosen.budget or {})}
+    project = emit_verilog(
+        model,
+        example_inputs,
+        output=output,
+        parallelism=parallelism,
+        deployment=Deployment(board=chosen),
+        **options,
+    )
+    folder = project.folder
+    bitstream = folder.with_name(f"{folder.name}.bit")
+    report = make_bitstream(folder, chosen, bitstream, seeds=seeds, progress=progress)
+    return project, report
 
 
 def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGraph:

@@ -67,5 +67,9 @@ class SearchError(MaseError):
     """A search cannot start, go on or give a result."""
 
 
+class PrecisionError(MaseError):
+    """No number formats keep what is asked of them."""
+
+
 class OutputError(MaseError):
     """A file of results cannot be written, or is somebody else's."""

@@ -178,6 +178,18 @@ package mase_pkg;
     return (count > 1) ? unsigned'($clog2(count)) : 1;
   endfunction
 
+  function automatic int unsigned common_divisor(input int unsigned left, input int unsigned right);
+    int unsigned a, b, rest;
+    a = left;
+    b = right;
+    while (b != 0) begin
+      rest = a % b;
+      a = b;
+      b = rest;
+    end
+    return a;
+  endfunction
+
   function automatic int unsigned ceil_div(input int unsigned dividend, input int unsigned divisor);
     return (dividend + divisor - 1) / divisor;
   endfunction

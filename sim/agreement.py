@@ -12,9 +12,8 @@ from torch.utils._pytree import tree_leaves
 
 from mase_hw.emit.project import load_graph
 from mase_hw.graph.agreement import RTL, ModelAgreement
-from mase_hw.graph.fills import as_given
+from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.reference import spec
 from mase_hw.passes.formats.agreement import CHUNK_EXAMPLES, MAX_EXAMPLES, Sums
 from mase_hw.passes.formats.merge_thresholds import is_merged
@@ -53,7 +52,7 @@ def rtl_agreement(
 
 def _float_results(mg: MaseGraph, inputs: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     """Yield the outputs of the float model for parts of the inputs, in order."""
-    run, size = GraphRun(as_given(mg), only=()), CHUNK_EXAMPLES if _together(mg) else 1
+    run, size = float_run(mg), CHUNK_EXAMPLES if _together(mg) else 1
     shapes = [spec(node).shape for node in mg.inputs]
     with torch.no_grad():
         for part in zip(*(torch.split(item, size) for item in inputs), strict=True):

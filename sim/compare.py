@@ -17,10 +17,9 @@ from torch.utils._pytree import tree_leaves
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.emit.project import load_graph
 from mase_hw.errors import SimulationError
-from mase_hw.graph.fills import as_given
+from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location
-from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.passes.formats.agreement import sqnr_db
 from mase_hw.passes.formats.expected_agreement import unseen
@@ -239,7 +238,7 @@ def _inputs(
 
 def _exact(mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
     """Return what the float model computes at each node, `[inferences, ...]`, float64."""
-    run = GraphRun(as_given(mg), only=())
+    run = float_run(mg)
     shapes = [spec(node).shape for node in mg.inputs]
     together = mg.batched and not mg.keeps_state and all(shape[:1] == (1,) for shape in shapes)
     parts = [inputs] if together else list(zip(*inputs, strict=True))

@@ -36,7 +36,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hardware",),
     ("emit",),
     ("sim", "proof", "exporters"),
-    ("models", "data", "training", "search", "pipelines", "kernels", "nn"),
+    ("deploy",),
+    ("models", "data", "training", "search", "pipelines", "precision", "kernels", "nn"),
     ("api", "experiments", "report", "doctor", "cli", "__init__", "tutorials"),
 )
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
@@ -236,9 +237,11 @@ def misnamed_modules(root: Path) -> list[str]:
 
 
 def orphan_modules(root: Path) -> list[str]:
-    """Return the modules that no cell is, and no cell's module holds."""
+    """Return the modules that no cell and no template names, and none of their modules holds."""
     texts = {path.stem: path.read_text() for path in (root / "rtl").rglob("*.sv")}
     cells = {f"mase_{path.stem}" for path in (root / "mase_hw" / "cells").glob("[a-z]*.py")}
+    templates = "".join(path.read_text() for path in (root / "templates").glob("*.j2"))
+    cells |= set(re.findall(r"\bmase_\w+", templates))
     owned, reached = cells & texts.keys(), set[str]()
     while owned - reached:
         stem = (owned - reached).pop()

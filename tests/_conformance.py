@@ -25,7 +25,7 @@ from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import operators
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
-from mase_hw.passes.formats._whole_numbers import whole_formats
+from mase_hw.passes.formats.whole_numbers import whole_formats
 from mase_hw.timing.back_pressure import Network
 from mase_hw.timing.prediction import predict
 

@@ -221,10 +221,11 @@ def test_the_commands_on_your_own_model(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(block(".", "python", "# net.py"))
     (tmp_path / "net.toml").write_text(block(".", "toml", "[parallelism]"))
     lines = block(".", "sh", "mase-hw preflight").splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     outputs = [run(["sh", "-c", line], tmp_path) for line in lines]
     assert "every node has hardware" in outputs[0]
-    assert re.search(r"bit-exact\W+yes", outputs[1])
+    assert "--config build/formats/formats.toml --simulate" in outputs[1]
+    assert re.search(r"bit-exact\W+yes", outputs[2])
     design = json.loads((tmp_path / "build" / "net" / "design.json").read_text())
     streams = {item["name"]: item for item in design["streams"] + design["constants"]}
     assert streams["linear_0_data_out_0"]["parallelism"] == [1, 8]

@@ -54,3 +54,27 @@ MinSqnr = Annotated[
         help="Fail where an output has less signal over error against the float model.",
     ),
 ]
+Bus = Annotated[
+    str | None,
+    typer.Option(help="Bus ports round the top: axi-stream (and registers on AXI4-Lite) or uart."),
+]
+BusWidth = Annotated[
+    int | None,
+    typer.Option(help="With --bus: bits of every stream. [default: one word a beat]"),
+]
+OwnClock = Annotated[
+    bool, typer.Option("--own-clock", help="With --bus: the design has another clock.")
+]
+PlainVerilog = Annotated[
+    bool, typer.Option("--verilog", help="Also write plain Verilog-2005, with a testbench.")
+]
+Projects = Annotated[
+    bool,
+    typer.Option("--projects", help="Also write files of FuseSoC, Vivado, Quartus and LiteX."),
+]
+Reload = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NODES", help="Layers whose weights can be loaded later: names with commas, or all."
+    ),
+]

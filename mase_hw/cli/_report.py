@@ -163,10 +163,10 @@ def measure_accuracy(
 
 def _in_real_numbers(mg: MaseGraph, inputs: Tensor) -> Tensor:
     """Return the scores of a graph with nothing rounded."""
-    from mase_hw.graph.quantized import GraphRun
+    from mase_hw.graph.fills import float_run
     from mase_hw.training import scores_of
 
-    return scores_of(GraphRun(mg, only=())([inputs]))
+    return scores_of(float_run(mg)([inputs]))
 
 
 def print_report(report: Report, display: Display) -> None:

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from mase_hw.cli._options import (
+    Bus,
+    BusWidth,
     Clock,
     Config,
     Device,
@@ -20,7 +22,11 @@ from mase_hw.cli._options import (
     MinSqnr,
     Model,
     Multipliers,
+    OwnClock,
     Parallelism,
+    PlainVerilog,
+    Projects,
+    Reload,
     Reuse,
     TargetFps,
     TargetInterval,
@@ -56,6 +62,16 @@ def emit_verilog(
     device: Device = "generic",
     reuse: Reuse = False,
     min_sqnr: MinSqnr = None,
+    formats: Annotated[
+        str | None,
+        typer.Option(help="auto: find formats that keep --min-sqnr (30), as the command fit does."),
+    ] = None,
+    bus: Bus = None,
+    bus_width: BusWidth = None,
+    own_clock: OwnClock = False,
+    verilog: PlainVerilog = False,
+    projects: Projects = False,
+    reload: Reload = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
     ] = False,
@@ -82,6 +98,8 @@ def emit_verilog(
         with_targets,
     )
     from mase_hw.cli._report import check_tools, evaluate, print_report
+    from mase_hw.deploy.bus import bus_options
+    from mase_hw.deploy.deployment import Deployment
     from mase_hw.emit.project import check_folder
 
     display = Display(quiet=json_output)
@@ -94,24 +112,35 @@ def emit_verilog(
         "max_dsp": max_dsp,
         "max_bram": max_bram,
     }
+    around = Deployment(
+        bus_options(bus, bus_width, own_clock=own_clock), verilog=verilog, projects=projects
+    )
     asked = None if parallelism is None else read_parallelism(parallelism)
     if output is not None:
         check_folder(output.absolute())
     check_tools(engine if simulate else None, synth)
     subject = load_subject(model, display, weights)
     settings = given.settle(subject, asked, memory, memory_style)
+    mg, lanes = subject.mg, with_targets(settings.parallelism, targets)
+    if formats is not None:
+        from mase_hw.cli.fit import automatic
+
+        found = automatic(subject, display, formats, given.quantize, lanes, min_sqnr)
+        mg, lanes = found.graph, found.parallelism
     with display.stages(subject.mg.name):
         project = emit(
-            subject.mg,
+            mg,
             output=output or Path("build") / subject.mg.name,
-            config=settings.quantize,
-            parallelism=with_targets(settings.parallelism, targets),
+            config=settings.quantize if formats is None else None,
+            parallelism=lanes,
             multipliers=multipliers,
             memory=settings.memory,
             queues=settings.queues,
             device=device,
             reuse=reuse,
             min_sqnr=min_sqnr,
+            deployment=around,
+            reload=reload.split(",") if reload else (),
         )
     report = evaluate(
         project,

@@ -34,6 +34,7 @@ def preflight(
     from mase_hw.emit.preflight import notes
     from mase_hw.emit.preflight import preflight as inspect
     from mase_hw.emit.warnings import sqnr_problems, warnings
+    from mase_hw.passes.configuration import says_nothing
 
     display = Display(quiet=json_output)
     subject = load_subject(model, display)
@@ -48,7 +49,8 @@ def preflight(
                 memory=settings.memory,
                 queues=settings.queues,
             )
-    known, warned = ([], []) if problems else (notes(mg), warnings(mg))
+    configured = subject.mg.has_formats or not says_nothing(settings.quantize)
+    known, warned = ([], []) if problems else (notes(mg), warnings(mg, configured=configured))
     problems += sqnr_problems(mg, min_sqnr)
     if json_output:
         found = {

@@ -245,6 +245,37 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Load:
+    """A memory whose words can be loaded.
+
+    Attributes:
+        constant: stream of its words.
+        file: image of the words that it begins with.
+        words: number of words.
+        width_bits: bits of a word, each of which is loaded as whole bytes.
+    """
+
+    constant: str
+    file: str
+    words: int
+    width_bits: int
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of a word in an image."""
+        return -(-self.width_bits // 8)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in an image."""
+        return self.words * self.word_bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of `design.json`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class Repeated:
     """A module that a design instances several times with the same parameters.
 
@@ -316,6 +347,7 @@ class Design:
         sketched: whether the latency follows some beats of each tensor alone; see `Prediction`.
         keeps_state: whether a result depends on inferences before.
         agreement: how far the quantised graph is from the float model, where that was measured.
+        loads: constants whose words can be loaded, in the order of their bytes.
     """
 
     name: str
@@ -335,6 +367,7 @@ class Design:
     sketched: bool = False
     keeps_state: bool = False
     agreement: ModelAgreement | None = None
+    loads: tuple[Constant, ...] = ()
 
     @property
     def instances(self) -> tuple[Instance, ...]:
@@ -345,6 +378,14 @@ class Design:
     def modules(self) -> tuple[str, ...]:
         """The modules that the top instances, each once."""
         return tuple(sorted({instance.module for instance in self.instances}))
+
+    @property
+    def load_row(self) -> tuple[Load, ...]:
+        """The memories that are loaded, in the order of their bytes."""
+        return tuple(
+            Load(item.name, item.file, item.source.depth, item.source.image.width_bits)
+            for item in self.loads
+        )
 
     def parameters(self, instance: Instance) -> dict[str, str]:
         """Return the parameters of an instance as expressions in the top."""
@@ -413,6 +454,7 @@ class Design:
             "external_memory": self.external.to_dict() if self.external else None,
             "keeps_state": self.keeps_state,
             "agreement": self.agreement.to_dict() if self.agreement else None,
+            **({"loads": [load.to_dict() for load in self.load_row]} if self.loads else {}),
             "predicted": {
                 "interval_cycles": self.interval_cycles,
                 "latency_cycles": self.latency_cycles,
@@ -471,6 +513,7 @@ class DesignSummary:
         sketched: whether the predicted latency is nearly that of the design, and no more.
         keeps_state: whether a result depends on inferences before.
         agreement: how far the quantised graph is from the float model, where that was measured.
+        loads: memories whose words can be loaded, in the order of their bytes.
     """
 
     name: str
@@ -489,6 +532,7 @@ class DesignSummary:
     sketched: bool = False
     keeps_state: bool = False
     agreement: ModelAgreement | None = None
+    loads: tuple[Load, ...] = ()
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -543,6 +587,7 @@ class DesignSummary:
             bool(predicted.get("sketched", False)),
             bool(entry.get("keeps_state", False)),
             ModelAgreement.from_dict(found) if (found := entry.get("agreement")) else None,
+            tuple(Load(**item) for item in entry.get("loads", [])),
         )
 
 

@@ -41,6 +41,7 @@ from mase_hw.passes.formats.keep import keep_formats_transform_pass
 from mase_hw.passes.formats.losses import drop_losses_transform_pass
 from mase_hw.passes.formats.merge_thresholds import merge_thresholds_transform_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.passes.formats.widen import widened
 from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.hardware.memory import Memory
 from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
@@ -114,8 +115,9 @@ def quantize(
     mg, _ = add_software_metadata_analysis_pass(mg, {"data": seen})
     if reuse:
         mg, _ = share_ranges_analysis_pass(mg)
-    mg, _ = quantize_transform_pass(mg, config)
-    return measured(mg, seen.batches)
+    rounded, _ = quantize_transform_pass(mg, config)
+    quantized = measured(rounded, seen.batches)
+    return widened(mg, config, quantized, lambda wider: measured(wider, seen.batches))
 
 
 def measured(mg: MaseGraph, data: Iterable[Any] | None = None) -> MaseGraph:

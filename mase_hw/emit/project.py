@@ -20,6 +20,7 @@ from mase_hw.emit.design import Design, DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest, keep_foreign
 from mase_hw.emit.modules import check_instances, module_texts
 from mase_hw.emit.preflight import Note
+from mase_hw.emit.reload import reloadable_design
 from mase_hw.emit.render import render_top
 from mase_hw.errors import CacheError, EmissionError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -32,6 +33,7 @@ DESIGN_FILE = "design.json"
 TESTBENCH_INFERENCES = 8
 
 TestbenchWriter = Callable[[Path, DesignSummary, Mapping[str, Tensor], Mapping[str, Tensor]], None]
+Addition = Callable[[Path, DesignSummary], None]
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ def write_project(
     folder: Path,
     *,
     testbench: TestbenchWriter | None = None,
+    additions: Sequence[Addition] = (),
+    reload: Sequence[str] = (),
     warnings: Sequence[Note] = (),
 ) -> Project:
     """Write the project of an annotated graph, or nothing.
@@ -68,6 +72,8 @@ def write_project(
         folder: must not exist, be empty, or be a project of ours, which is replaced; files that
             others put there stay.
         testbench: writes the testbench of a project.
+        additions: write what else belongs to it, such as bus ports, one after the other.
+        reload: layers whose constants can be loaded at run time, or `all`.
         warnings: what the project has to say of itself.
 
     Raises:
@@ -79,7 +85,7 @@ def write_project(
             _recover(folder)
     check_folder(folder)
     stage("cycles")
-    design = build_design(mg)
+    design = reloadable_design(mg, reload) if reload else build_design(mg)
     stage("files")
     check_instances(design)
     try:
@@ -90,6 +96,8 @@ def write_project(
             _write(mg, design, work)
             if testbench is not None:
                 _write_testbench(mg, work, testbench)
+            for add in additions:
+                add(work, DesignSummary.load(work))
             Manifest.of(work).write(work)
             with alone_in(folder.parent):
                 _check_writable(folder)

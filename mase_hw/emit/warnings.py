@@ -19,28 +19,45 @@ from mase_hw.passes.formats.expected_agreement import BIT_DB, Loss, harmful, is_
 SATURATED = 0.01
 # Fewer examples say little of a range.
 HANDFUL = 5
+# An output that keeps less of the float model is of little use.
+DESTROYED_DB = 20.0
 UNMEASURED = "the outputs were not compared with the float model: it does not run in its formats"
 
 
-def warnings(mg: MaseGraph) -> list[Note]:
+def warnings(mg: MaseGraph, *, configured: bool = True) -> list[Note]:
     """Return what a user has to know of a quantised graph before its hardware is used.
 
     Named are nodes at which outputs lose more than number formats explain, formats that clip more
     than `SATURATED` of their elements where that is seen behind them, and ranges that come from
     fewer than `HANDFUL` examples, or from inputs that are constant. So is a graph that was not
-    compared with the float model.
+    compared with the float model. Of formats that nobody configured it is said when outputs keep
+    less than `DESTROYED_DB`, and what finds better ones.
 
     Args:
         mg: what `quantize` returned.
+        configured: whether a configuration said which formats.
     """
     found = losses(mg)
     named = {loss.node for loss in found}
     return [
+        *([] if configured else _destroyed(mg)),
         *(_note(loss.node, _lost(loss)) for loss in found),
         *_saturated(mg, named),
         *_few(mg),
         *_constant(mg),
     ]
+
+
+def _destroyed(mg: MaseGraph) -> Iterator[Note]:
+    known = _measured(mg)
+    ratio = known.sqnr_db if known else None
+    if ratio is not None and ratio < DESTROYED_DB:
+        text = (
+            f"without a configuration every tensor has 8 bits, which keep {Closeness(ratio)} of "
+            "this model; `mase-hw fit MODEL --min-sqnr 30` finds formats that keep it for the "
+            "least hardware, and `emit-verilog MODEL --formats auto` uses them"
+        )
+        yield Note("formats", "", "the whole model", text)
 
 
 def sqnr_problems(mg: MaseGraph, min_sqnr: float | None) -> list[Problem]:

@@ -277,6 +277,18 @@ class Format(ABC):
         """
         raise FormatError(f"{cls.name} has one set of parameters for a tensor, not one a channel")
 
+    @classmethod
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the fields, one set each, with which a choice of formats tries this one.
+
+        What is not among them is open, and fitted. None for a format that nobody tries.
+
+        Args:
+            row: elements of the tensor along the dimension of blocks.
+            channel_axis: of a constant the dimension that counts results, None of what streams.
+        """
+        return ()
+
     @abstractmethod
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         """Return int64 codes drawn uniformly from all codes of finite values."""

@@ -31,6 +31,8 @@ MAX_WIDTH_BITS = 32
 # What exact values are carried in between a decoder and an encoder; no configuration asks for it.
 MAX_EXACT_BITS = 62
 MAX_FRAC_WIDTH = 64
+# Widths that a choice of formats tries.
+TRIED_WIDTHS = (*range(4, 21), 24, 28)
 # Elements that are encoded at a time.
 ENCODED_ELEMENTS = 1 << 22
 
@@ -230,6 +232,11 @@ class Fixed(Format):
         ratio = min(highest, lowest)
         frac_width = open_format.width - 1 if math.isinf(ratio) else math.floor(math.log2(ratio))
         return cls(**{**fields, "frac_width": max(-MAX_FRAC_WIDTH, min(frac_width, 32))})
+
+    @classmethod
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the widths of `TRIED_WIDTHS`."""
+        return [{"width": width} for width in TRIED_WIDTHS]
 
     @property
     def _whole_bits(self) -> int:

@@ -12,13 +12,18 @@ Source: OCP Microscaling Formats (MX) 1.0, sections 5.3.4 and 6.3; widths 4 and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mase_hw.formats._block import BlockFormat
 from mase_hw.formats._checks import check_bool, check_integer
 from mase_hw.formats._integer import IntegerElement
 from mase_hw.formats._mx import e8m0
+
+# Widths and sizes of blocks that a choice of formats tries, of those the first that divides a row.
+TRIED_WIDTHS = range(4, 11)
+TRIED_BLOCKS = (16, 8, 4)
 
 
 @dataclass(frozen=True)
@@ -57,3 +62,9 @@ class MXInt(BlockFormat):
     def blocking(self) -> tuple[int, int]:
         """Block size and axis."""
         return self.block_size, self.axis
+
+    @classmethod
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the widths of `TRIED_WIDTHS` in blocks that divide a row."""
+        sizes = [size for size in TRIED_BLOCKS if row % size == 0][:1]
+        return [{"width": width, "block_size": size} for size in sizes for width in TRIED_WIDTHS]

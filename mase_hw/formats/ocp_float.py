@@ -13,7 +13,8 @@ section 5.3.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from mase_hw.formats._float import FloatElement
 from mase_hw.formats._minifloat import FloatPreset
@@ -26,6 +27,11 @@ class FP8E4M3(FloatPreset):
     aliases: ClassVar[tuple[str, ...]] = ("float8_e4m3fn",)
     preset: ClassVar[FloatElement] = FloatElement(4, 3, 7, "nan")
 
+    @classmethod
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the one that there is."""
+        return [{}]
+
 
 class FP8E5M2(FloatPreset):
     """8 bits, maximum 57344."""
@@ -33,6 +39,11 @@ class FP8E5M2(FloatPreset):
     name: ClassVar[str] = "fp8_e5m2"
     aliases: ClassVar[tuple[str, ...]] = ("float8_e5m2",)
     preset: ClassVar[FloatElement] = FloatElement(5, 2, 15, "ieee")
+
+    @classmethod
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the one that there is."""
+        return [{}]
 
 
 class FP6E2M3(FloatPreset):

@@ -11,7 +11,7 @@ Integer-Arithmetic-Only Inference" (2018), arXiv:1712.05877.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -29,6 +29,8 @@ from mase_hw.formats._encoding import Encoding, Kind
 Numbers = float | tuple[float, ...]
 # Of what is fitted to values, and of what is given.
 MAX_WIDTH_BITS, WIDEST_BITS = 24, 32
+# Widths of constants that a choice of formats tries.
+TRIED_WIDTHS = range(4, 13)
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class ScaledInteger(CodeFormat):
         signed: two's complement when true.
         symmetric: zero point 0 and as many negative as positive codes.
         channel_axis: dimension of the channels; None for one scale.
+        power_of_two: fit scales that are powers of two, so that hardware shifts and has no
+            multiplier for them.
 
     Examples:
         >>> ScaledInteger(8, scale=0.1).encode(torch.tensor([1.04, -20.0]))
@@ -59,11 +63,13 @@ class ScaledInteger(CodeFormat):
     signed: bool = True
     symmetric: bool = True
     channel_axis: int | None = None
+    power_of_two: bool = False
 
     def __post_init__(self) -> None:
         check_integer(self.name, "width", self.width, 2, WIDEST_BITS)
         check_bool(self.name, "signed", self.signed)
         check_bool(self.name, "symmetric", self.symmetric)
+        check_bool(self.name, "power_of_two", self.power_of_two)
         for field in ("scale", "zero_point"):
             given = getattr(self, field)
             if isinstance(given, list):
@@ -247,6 +253,10 @@ class ScaledInteger(CodeFormat):
         else:
             scales = (most - least) / (high - low)
         scales = scales.clamp(min=2.0**-100)
+        if shape.power_of_two:
+            # The least power that reaches as far: its mantissa is from a half up to one.
+            mantissas, exponents = torch.frexp(scales)
+            scales = torch.ldexp(torch.ones_like(scales), exponents - (mantissas == 0.5).int())
         points = torch.zeros_like(scales)
         if not shape.symmetric:
             points = (low - torch.round(least / scales)).clamp(low, high)
@@ -256,6 +266,17 @@ class ScaledInteger(CodeFormat):
                 **{**fields, "scale": given["scale"][0], "zero_point": given["zero_point"][0]}
             )
         return cls(**{**fields, **given})
+
+    @classmethod
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return, of constants with channels, `TRIED_WIDTHS` with a scale or a power a channel."""
+        if channel_axis is None:
+            return ()
+        return [
+            {"width": width, "channel_axis": channel_axis, "power_of_two": power}
+            for power in (True, False)
+            for width in TRIED_WIDTHS
+        ]
 
     @classmethod
     def of_channels(cls, channels: Sequence[Self], **fields: Any) -> Self:

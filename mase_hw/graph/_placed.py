@@ -230,7 +230,7 @@ class _Run:
         ]
 
     def __call__(self, base: Tensor, source: Any) -> Tensor:
-        """Run it."""
+        """Return the call's result for its two operands, with the constants that it is given."""
         name = _MOVES[self.node.target]
         given = {**self.given, "self": base, name: source}
         known = dict(map_arg(given, lambda item: self.known[item]))

@@ -10,6 +10,7 @@ from torch.fx.node import Argument
 
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import Fill, metadata
+from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
 
 # Of rounding to the type of a tensor.
@@ -31,6 +32,16 @@ def as_given(mg: MaseGraph) -> MaseGraph:
                 node.update_arg(place, _put_back(found, node, argument, fill))
     found.fx_graph.lint()
     return found
+
+
+def rounds_itself(mg: MaseGraph) -> list[str]:
+    """Return the nodes that round as the user's model does, because it was quantised already."""
+    return [node.name for node in mg.nodes if metadata(node).exact]
+
+
+def float_run(mg: MaseGraph) -> GraphRun:
+    """Return a run of the user's model: nothing is rounded but what it rounds itself."""
+    return GraphRun(as_given(mg), only=rounds_itself(mg))
 
 
 def _put_back(mg: MaseGraph, node: Node, argument: Argument, fill: Fill) -> Argument:

@@ -14,7 +14,7 @@ from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import get_tensor
-from mase_hw.ops import STATE, TensorSpec, operator_for
+from mase_hw.ops import STATE, Operator, TensorSpec, operator_for
 
 # Arguments that say whether an ATen operator trains; a capture in evaluation mode has them false.
 TRAINING_ARGUMENTS = ("train", "training", "use_input_stats")
@@ -109,12 +109,41 @@ class GraphRun:
 
     def _compute(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         operator = operator_for(node.target) if node.op == "call_function" else None
-        formats = {name: spec.format for name, spec in _specs(node).items() if spec.format}
-        # What a layer declares holds while no pass gave formats.
-        formats = formats or dict(metadata(node).declared)
+        formats = _formats(node)
         keeps_state = operator is not None and operator.keeps_state
         if operator is None or not (formats or keeps_state):
             return self._call(node, values)
+        arguments, streams, constants = self._operands(node, operator, values, formats)
+        for name, constant in constants.items():
+            constants[name] = self._rounded(node, name, formats.get(name), constant)
+        if keeps_state:
+            if node.name not in self._states:
+                self._states[node.name] = operator.empty(arguments, streams["data_in_0"])
+            streams[STATE] = self._states[node.name]
+        return operator.compute(node.target, arguments, {**streams, **constants})
+
+    def operands(
+        self, node: Node, values: Mapping[Node, Tensor]
+    ) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the arguments and the operands that `Operator.compute` takes, none rounded.
+
+        Args:
+            node: a node that an operator covers, in a graph without formats.
+            values: results of the nodes before it.
+        """
+        operator = operator_for(node.target)
+        assert operator is not None
+        arguments, streams, constants = self._operands(node, operator, values, {})
+        return arguments, {**streams, **constants}
+
+    def _operands(
+        self,
+        node: Node,
+        operator: Operator,
+        values: Mapping[Node, Tensor],
+        formats: Mapping[str, Format],
+    ) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, Tensor]]:
+        """Return arguments, streams in their formats, and constants as they are prepared."""
         arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
         constants: dict[str, Tensor] = {}
@@ -136,16 +165,8 @@ class GraphRun:
             for name, number in numbers.items()
         }
         if self._modes(node):
-            constants = operator.prepare_training(constants, arguments, streams)
-        else:
-            constants = operator.prepare(constants, arguments)
-        for name, constant in constants.items():
-            constants[name] = self._rounded(node, name, formats.get(name), constant)
-        if keeps_state:
-            if node.name not in self._states:
-                self._states[node.name] = operator.empty(arguments, streams["data_in_0"])
-            streams[STATE] = self._states[node.name]
-        return operator.compute(node.target, arguments, {**streams, **constants})
+            return arguments, streams, operator.prepare_training(constants, arguments, streams)
+        return arguments, streams, operator.prepare(constants, arguments)
 
     def _call(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         """Return the result of a node that rounds nothing, as torch computes it."""
@@ -174,6 +195,12 @@ class GraphRun:
 
     def _look_up(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         return get_tensor(self._model, node.target) if node.op == "get_attr" else values[node]
+
+
+def _formats(node: Node) -> dict[str, Format]:
+    """Return the formats of a node; what its layer declares while no pass gave any."""
+    found = {name: spec.format for name, spec in _specs(node).items() if spec.format}
+    return found or dict(metadata(node).declared)
 
 
 def _is_input(node: Node) -> bool:

@@ -67,6 +67,32 @@ def load_weights(mg: MaseGraph, path: str | Path) -> MaseGraph:
     return mg
 
 
+def with_tensors(mg: MaseGraph, path: Path) -> MaseGraph:
+    """Return a graph with the tensors of a file, in the formats that it has.
+
+    Args:
+        mg: any graph, one of hardware too.
+        path: a checkpoint of `load_weights`, or a graph with the same tensors.
+
+    Raises:
+        DataError: when the file cannot be read, or its tensors do not fit.
+    """
+    if path.suffix not in SUFFIXES or not path.is_file():
+        raise DataError(f"weights {path} are no file that ends in {', '.join(SUFFIXES)}")
+    if path.suffix == GRAPH_SUFFIX:
+        found = dict(MaseGraph.load(path).model.state_dict())
+    else:
+        found = _read(path)
+    mg = mg.copy()
+    state = mg.model.state_dict()
+    given = {name: value for name, value in found.items() if name != KEY}
+    _check(state, given, path)
+    with torch.no_grad():
+        for name, value in state.items():
+            value.copy_(given[name])
+    return mg
+
+
 def _replacement(mg: MaseGraph, other: MaseGraph, file: Path) -> MaseGraph:
     shapes = [
         [(str(node.target), list(value.shape[1:])) for node, value in _entries(item)]

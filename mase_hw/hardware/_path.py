@@ -157,7 +157,7 @@ def critical_path(
 
 def _place(cell: str, instances: Mapping[str, Instance], wrapped: bool) -> tuple[Instance, str]:
     """Return where a cell is, and a name of it."""
-    name = cell.removeprefix(f"{INSTANCE}.")
+    name = cell.rpartition(f"{INSTANCE}.")[2]
     if wrapped and name == cell:
         return Instance(PORTS, ""), _below_top(cell)
     return instances.get(name.partition(".")[0], Instance(GLUE, "")), _below_top(cell)
@@ -165,6 +165,6 @@ def _place(cell: str, instances: Mapping[str, Instance], wrapped: bool) -> tuple
 
 def _below_top(name: str) -> str:
     """Return a name of the netlist without the wrapper, and without names of primitives."""
-    name = name.removeprefix(f"{INSTANCE}.")
+    name = name.rpartition(f"{INSTANCE}.")[2]
     parts = [_PRIMITIVE.sub("", part) for part in name.split(".")]
     return ".".join(part for part in parts if part)

@@ -20,7 +20,7 @@ from mase_hw.errors import RoutingError
 from mase_hw.hardware._nextpnr import NETLIST, check_installed, pack, place_and_route, too_large
 from mase_hw.hardware._path import CriticalPath, Instance, critical_path
 from mase_hw.hardware._wrapper import CLOCK, Wrapper
-from mase_hw.hardware.synth import Netlist, SynthesisReport, synthesize
+from mase_hw.hardware.synth import Entry, Netlist, SynthesisReport, synthesize
 from mase_hw.hardware.targets import Part, RoutableTarget, find_target, targets
 
 if TYPE_CHECKING:
@@ -222,6 +222,7 @@ def route(
     serial_ports: bool = False,
     rip_up: bool = False,
     progress: Progress | None = None,
+    entry: Entry | None = None,
 ) -> RouteReport:
     """Synthesize, place and route an emitted project.
 
@@ -241,6 +242,7 @@ def route(
         rip_up: let the router take up and route anew what misses the clock. Small designs become
             faster; where the clock is far off, the router may find no end.
         progress: called with what goes on.
+        entry: where to begin, for a design inside another module; the top.
 
     Raises:
         SynthesisError: when the folder or the target is wrong, or Yosys fails.
@@ -264,6 +266,7 @@ def route(
             target,
             dsp=dsp,
             netlist=netlist,
+            entry=entry,
             progress=lambda step: say(f"synthesizing: {step}"),
         )
         _mend(family, netlist.path)

@@ -94,6 +94,21 @@ class SynthesisReport:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """Where synthesis begins.
+
+    Attributes:
+        module: the outermost module.
+        files: list of the sources, below the project.
+        core: path of the instance that holds the nodes, from that module on.
+    """
+
+    module: str = "top"
+    files: str = "files.f"
+    core: str = "top"
+
+
+@dataclass(frozen=True)
 class Netlist:
     """What synthesis leaves for a placer.
 
@@ -115,6 +130,7 @@ def synthesize(
     dsp: bool = True,
     progress: Progress | None = None,
     netlist: Netlist | None = None,
+    entry: Entry | None = None,
 ) -> SynthesisReport:
     """Synthesize an emitted project and return its resources.
 
@@ -125,18 +141,39 @@ def synthesize(
         dsp: multiply in DSP blocks; when false, in look-up tables.
         progress: called with the name of each Yosys pass as it starts.
         netlist: also write a netlist; what its wrapper takes is not in the report.
+        entry: where to begin, for a design inside another module; the top.
 
     Raises:
         SynthesisError: when the folder is no project, the target is unknown, or Yosys fails; the
             message holds the first error that Yosys reported.
     """
-    family = find_target(target)
+    family, entry = find_target(target), entry or Entry()
     nodes = _nodes_by_instance(project)
     with TemporaryDirectory(prefix="mase_hw_synth_") as scratch:
         statistics = Path(scratch) / "stat.json"
-        _run_yosys(_script(nodes, family, dsp, statistics, netlist), project, progress)
+        _run_yosys(_script(nodes, family, dsp, statistics, netlist, entry), project, progress)
         modules = json.loads(statistics.read_text())["modules"]
-    return _report(modules, nodes, target)
+    return _report(modules, nodes, target, entry)
+
+
+def plain_verilog(project: Path, path: Path, entry: Entry | None = None) -> None:
+    """Write a project as one file of Verilog-2005 that keeps its modules; memories are inside.
+
+    Args:
+        project: folder with the sources and `mem/`.
+        path: file to write.
+        entry: where to begin; the top.
+
+    Raises:
+        SynthesisError: when Yosys fails.
+    """
+    entry = entry or Entry()
+    commands = [
+        f"read_slang --best-effort-hierarchy --top {entry.module} -U SYNTHESIS -f {entry.files}",
+        "proc",
+        f'write_verilog -noattr "{path.absolute()}"',
+    ]
+    _run_yosys(commands, project, None)
 
 
 def _nodes_by_instance(project: Path) -> dict[str, str]:
@@ -160,17 +197,23 @@ def _nodes_by_instance(project: Path) -> dict[str, str]:
 
 
 def _script(
-    nodes: Mapping[str, str], target: Target, dsp: bool, statistics: Path, netlist: Netlist | None
+    nodes: Mapping[str, str],
+    target: Target,
+    dsp: bool,
+    statistics: Path,
+    netlist: Netlist | None,
+    entry: Entry,
 ) -> list[str]:
     # The front end names the module of an instance `<module>$top.<instance>`.
-    kept = [f"setattr -mod -set keep_hierarchy 1 *$top.{name}" for name in nodes]
+    kept = [f"setattr -mod -set keep_hierarchy 1 *${entry.core}.{name}" for name in nodes]
     around = netlist.wrapper if netlist else None
     if around is not None:
         kept += [f"wrap {around}", "setattr -mod -set keep_hierarchy 1 top"]
-    top = WRAPPER if around else "top"
+    top = WRAPPER if around else entry.module
     pads = target.pads() if netlist and around != "registered" else []
     return [
-        f"read_slang --best-effort-hierarchy --top top {target.front_end(dsp=dsp)} -f files.f",
+        f"read_slang --best-effort-hierarchy --top {entry.module} {target.front_end(dsp=dsp)} "
+        f"-f {entry.files}",
         *kept,
         KEPT_REGISTERS,
         f"{target.synthesis(netlist.part if netlist else None, dsp=dsp)} -top {top}",
@@ -221,7 +264,10 @@ def _explain(lines: list[str], returncode: int, project: Path) -> str:
 
 
 def _report(
-    modules: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, str], target: str
+    modules: Mapping[str, Mapping[str, Any]],
+    nodes: Mapping[str, str],
+    target: str,
+    entry: Entry,
 ) -> SynthesisReport:
     """Add up the cells of each module that was kept."""
     family = find_target(target)
@@ -233,7 +279,7 @@ def _report(
     for module, statistics in modules.items():
         if module.removeprefix("\\") == WRAPPER:
             continue
-        instance = module.rpartition("$top.")[2]
+        instance = module.rpartition(f"${entry.core}.")[2]
         for cell, count in statistics["num_cells_by_type"].items():
             resources = primitives.get(cell, Resources()) * count
             if instance in nodes:

@@ -4,7 +4,9 @@
 //
 // Takes a beat in the cycle in which no complete word stays behind; a word is offered the cycle
 // after the last beat that it needs. Throughput 1 beat or 1 word per cycle, whichever is less.
-module mase_stream_gearbox #(
+module mase_stream_gearbox
+  import mase_pkg::*;
+#(
     parameter int unsigned IN_WIDTH = 64,
     parameter int unsigned OUT_WIDTH = 24,
     parameter int unsigned WORDS = 5
@@ -18,16 +20,6 @@ module mase_stream_gearbox #(
     output logic                 data_out_valid,
     input  logic                 data_out_ready
 );
-
-  function automatic int unsigned common_divisor(int unsigned a, int unsigned b);
-    int unsigned rest;
-    while (b != 0) begin
-      rest = a % b;
-      a = b;
-      b = rest;
-    end
-    return a;
-  endfunction
 
   // Everything moves in units of UNIT bits.
   localparam int unsigned Unit = common_divisor(IN_WIDTH, OUT_WIDTH);

@@ -16,15 +16,20 @@ from typing import ClassVar
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
 from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
 
-_FAMILIES = {"GW1NR-LV9QN88PC6/I5": "GW1N-9C", "GW2A-LV18PG256C8/I7": "GW2A-18"}
+_FAMILIES = {
+    "GW1NR-LV9QN88PC6/I5": "GW1N-9C",
+    "GW2AR-LV18QN88C8/I7": "GW2A-18C",
+    "GW2A-LV18PG256C8/I7": "GW2A-18",
+}
 _PINS = {
     "GW1NR-LV9QN88PC6/I5": ("52", "10", "11"),
+    "GW2AR-LV18QN88C8/I7": ("4", "70", "69"),
     "GW2A-LV18PG256C8/I7": ("H11", "C13", "A13"),
 }
 
 
 class Gowin(RoutableTarget):
-    """Two parts with boards that many have; a part's name has its grade and package."""
+    """Parts with boards that many have; a part's name has its grade and package."""
 
     name: ClassVar[str] = "gowin"
     title: ClassVar[str] = "Gowin"

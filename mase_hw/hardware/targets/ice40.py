@@ -76,6 +76,10 @@ class Ice40(RoutableTarget):
         """Return the options of nextpnr that choose the part."""
         return [f"--{part.device.lower()}", "--package", part.package]
 
+    def locate(self, port: str, pin: str) -> str:
+        """Return the line that gives a port a pin."""
+        return f"set_io {port} {pin}\n"
+
     def layout(self, path: Path) -> list[str]:
         """Return the options that write what the packer reads."""
         return ["--asc", str(path)]

@@ -11,6 +11,8 @@ from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
 _aten = torch.ops.aten
+# A least length that no row in a number format has, unless it is zero.
+SMALL = 1e-6
 
 
 class CosineSimilarity(Composite):
@@ -23,6 +25,13 @@ class CosineSimilarity(Composite):
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
         dims, eps = [int(call.attributes["dim"])], float(call.attributes["eps"])
         values = list(operands.values())
+        shapes = [spec.shape for spec in call.operands.values()]
+        if eps <= SMALL and all(dims[0] in (-1, len(shape) - 1) for shape in shapes):
+            rows = [
+                _aten.rms_norm.default(value, [shape[-1]], None, eps * eps / shape[-1])
+                for value, shape in zip(values, shapes, strict=True)
+            ]
+            return [_aten.mean.dim(_aten.mul.Tensor(*rows), [-1])]
         products = _aten.sum.dim_IntList(_aten.mul.Tensor(*values), dims)
         lengths = [
             _aten.sqrt.default(_aten.sum.dim_IntList(_aten.square.default(value), dims))

@@ -16,7 +16,7 @@ from torch.fx import Node
 from mase_hw.errors import DataError
 from mase_hw.formats import Format
 from mase_hw.graph.agreement import Agreement, Closeness
-from mase_hw.graph.fills import as_given
+from mase_hw.graph.fills import as_given, rounds_itself
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.quantized import GraphRun
@@ -32,10 +32,9 @@ def measure_agreement_analysis_pass(
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Run a graph with its formats and without, side by side, and note how far they are apart.
 
-    The float model is this graph with nothing rounded but what the model rounds itself, and fills as
-    the user has them. Sums alone
-    are kept, so that memory holds one part of a batch. A graph that keeps a state takes batches as
-    inferences one after another.
+    The float model is this graph with nothing rounded but what the model rounds itself, and fills
+    as the user has them. Sums alone are kept, so that memory holds one part of a batch. A graph
+    that keeps a state takes batches as inferences one after another.
 
     Args:
         mg: a graph with formats.
@@ -226,9 +225,7 @@ class _Pair:
     def __init__(self, mg: MaseGraph) -> None:
         training = mg.training
         mg.eval()
-        given = as_given(mg)
-        # What the model itself rounds belongs to the float model.
-        own = [node.name for node in mg.nodes if metadata(node).exact]
+        given, own = as_given(mg), rounds_itself(mg)
         self._exact, self._rounded = GraphRun(given, only=own), _CountingRun(mg, own)
         mg.train(training)
         self._mg = mg

@@ -23,10 +23,10 @@ from mase_hw.ops import Operator, TensorSpec, operators
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats._signs import with_sign
-from mase_hw.passes.formats._whole_numbers import input_format, whole_formats
 from mase_hw.passes.formats.cast import insert_casts_transform_pass
 from mase_hw.passes.formats.losses import part_inputs
 from mase_hw.passes.formats.shared_formats import SharedFormats, casts, keeps_format, shares_format
+from mase_hw.passes.formats.whole_numbers import input_format, whole_formats
 
 RESULT = "data_out"
 # The option of operators that can give every result the code of the exact number.
@@ -79,7 +79,7 @@ def quantize_transform_pass(
         _check_folded(node)
     configured = {node for node, entry in entries.items() if entry.get("name") is not None}
     explicit = {
-        node: _format(mg, node, "data_out_0", (RESULT, "data_out_0"), entry)
+        node: fitted_format(mg, node, "data_out_0", (RESULT, "data_out_0"), entry)
         for node, entry in entries.items()
         if node in configured and mentions(entry, RESULT)
     }
@@ -195,11 +195,10 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, Any]) -> di
         if name in known or default.get("name") is None:
             continue
         call = mg.call(node)
-        fitted = _format(mg, node, name, words_for(name), default)
+        fitted = fitted_format(mg, node, name, words_for(name), default)
+        given = {other: fitted_format(mg, node, other, words_for(other), entry) for other in known}
         specs = {
-            other: spec.with_format(
-                _format(mg, node, other, words_for(other), entry) if other in known else fitted
-            )
+            other: spec.with_format(given.get(other, fitted))
             for other, spec in call.operands.items()
         }
         results = {other: spec.with_format(fitted) for other, spec in call.results.items()}
@@ -301,7 +300,7 @@ def open_format(
     if not fields and not name.startswith("data_in"):
         fields = {
             key: value
-            for key, value in _format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
+            for key, value in fitted_format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
             .to_dict()
             .items()
             if key in cls.inherited
@@ -350,9 +349,18 @@ def _after(node: Node) -> Iterable[tuple[Node, str]]:
     return consumers(node)
 
 
-def _format(
+def fitted_format(
     mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
 ) -> Format:
+    """Return the format of a tensor, what an entry leaves open fitted to what was observed of it.
+
+    Args:
+        mg: a graph with common and software metadata.
+        node: the node.
+        name: its operand or result.
+        groups: the words of the entry that mean it, see `words_for`.
+        entry: the entry.
+    """
     known = metadata(node)
     if known.exact and name in known.declared:
         return known.declared[name]
@@ -372,7 +380,7 @@ def _format(
 def _result_format(
     mg: MaseGraph, groups: tuple[str, ...], entry: Mapping[str, Any], node: Node
 ) -> Format:
-    return _format(mg, node, "data_out_0", groups, entry)
+    return fitted_format(mg, node, "data_out_0", groups, entry)
 
 
 def said_of_sign(
@@ -426,14 +434,14 @@ def _set_operands(
     if whole:
         operands = {name: spec.with_format(whole[name]) for name, spec in known.operands.items()}
     elif shares_format(node):
-        one = _format(mg, node, "data_out_0", SHARED, entry)
+        one = fitted_format(mg, node, "data_out_0", SHARED, entry)
         operands = {name: spec.with_format(one) for name, spec in known.operands.items()}
     else:
         call = mg.call(node)
         operands = {
             name: spec.with_format(
                 call.operator.operand_format(call, name)
-                or _format(mg, node, name, words_for(name), entry)
+                or fitted_format(mg, node, name, words_for(name), entry)
             )
             if _is_value(name, spec)
             else spec

@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 
 from mase_hw.graph.agreement import Agreement
+from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.quantized import GraphRun
@@ -71,7 +72,7 @@ def report_quantization_analysis_pass(
     mg, measured = measure_agreement_analysis_pass(mg, {"data": [batch]})
     output = mg.outputs[0].name
     with torch.no_grad():
-        exact = GraphRun(mg, only=()).values(inputs)[output]
+        exact = float_run(mg).values(inputs)[output]
     layers = []
     for node in quantized_nodes(mg):
         sensitivity = math.nan

@@ -1,0 +1,1 @@
+"""From an emitted design to a running system: bus ports, drivers, boards and projects of tools."""

@@ -1,0 +1,202 @@
+"""Widths of intermediate results that no configuration names, where the default's lose the result.
+
+A norm before its division, a variance before its root, a quotient before its arctangent: over rows
+of several decades their steps decide how much of a small row is left, although the tensor itself
+has lost nothing. Where a result is much worse than formats explain, what leads to it through nodes
+without weights, all in the default's formats, gets the least width that keeps it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from torch.fx import Node
+
+from mase_hw.errors import MaseError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common
+from mase_hw.graph.streams import stream_operands
+from mase_hw.passes.configuration import DEFAULT_ENTRY, Configuration
+from mase_hw.passes.formats.expected_agreement import losses, ratio
+from mase_hw.passes.formats.quantize import configurable, quantize_transform_pass
+from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
+
+_LOG = logging.getLogger(__name__)
+WIDTH = "data_in_width"
+# Bits more that are tried, and what they have to gain.
+MORE_BITS = (4, 8, 12, 16)
+GAIN_DB, NEAR_DB = 2.0, 1.0
+
+# Returns a quantised graph with its agreement, or as it is where it does not run.
+Measure = Callable[[MaseGraph], MaseGraph]
+
+
+def widened(
+    mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph, measure: Measure
+) -> MaseGraph:
+    """Return a quantised graph whose intermediates keep its results, where wider ones do.
+
+    Args:
+        mg: the graph without formats.
+        config: its configuration.
+        quantized: the graph in it, measured.
+        measure: measures one.
+    """
+    parsed = Configuration.parse(config, [node.name for node in mg.nodes])
+    if not isinstance(parsed.default.get(WIDTH), int):
+        return quantized
+    found = quantized
+    region = _Region(mg, parsed)
+    own = {node.name: node for node in mg.nodes}
+    found, entries, seen = quantized, dict[str, Any](), set[tuple[str, bool]]()
+    while True:
+        lost = {_own(found, loss.node): loss for loss in losses(found)}
+        # First what leads to where the loss arises, then all that is computed with it.
+        steps = [(name, whole) for name in lost if name in own for whole in (False, True)]
+        step = next((item for item in steps if item not in seen), None)
+        if step is None:
+            return found
+        seen.add(step)
+        name, whole = step
+        inner = region.around(own[name]) if whole else region.before([own[name]])
+        if inner:
+            outputs = [*lost[name].outputs]
+            found, entries = _with(mg, config, (found, entries), inner, measure, outputs)
+
+
+def _own(quantized: MaseGraph, node: Node) -> str:
+    """Return the name of a node that was there before casts were inserted."""
+    while node.op == "call_function" and common(node).operator is not None:
+        role = quantized.call(node).operator.role
+        if role is None:
+            break
+        node = stream_operands(node)[0][1]
+    return node.name
+
+
+class _Region:
+    """Nodes in the default's formats that have no weights, and what they compute of each other.
+
+    Args:
+        mg: the graph without formats.
+        config: its configuration.
+    """
+
+    def __init__(self, mg: MaseGraph, config: Configuration) -> None:
+        self._free = {
+            node
+            for node in configurable(mg)
+            if config.own(node.name, common(node).operator) is None and not _has_weights(mg, node)
+        }
+
+    def before(self, ends: Iterable[Node]) -> dict[Node, list[str]]:
+        """Return the operands, by node, that are computed inside on the way to some nodes."""
+        found: dict[Node, list[str]] = {}
+        waiting = [node for node in ends if node in self._free]
+        while waiting:
+            node = waiting.pop()
+            if node not in found:
+                inside = {name: self._maker(producer) for name, producer in stream_operands(node)}
+                found[node] = [name for name, maker in inside.items() if maker in self._free]
+                waiting += [inside[name] for name in found[node]]
+        return {node: names for node, names in found.items() if names}
+
+    def around(self, node: Node) -> dict[Node, list[str]]:
+        """Return the same of everything that is computed inside behind a node."""
+        behind: dict[Node, None] = {}
+        waiting = [node]
+        while waiting:
+            item = waiting.pop()
+            if item not in behind and item.op == "call_function":
+                behind[item] = None
+                waiting += [user for user in item.users if self._passes(user)]
+        return self.before(behind)
+
+    def _passes(self, node: Node) -> bool:
+        return node in self._free or (node.op == "call_function" and keeps_format(node))
+
+    def _maker(self, node: Node) -> Node:
+        """Return the node that chooses the format of a result."""
+        while node.op == "call_function" and node not in self._free and keeps_format(node):
+            node = stream_operands(node)[0][1]
+        return node
+
+
+def _has_weights(mg: MaseGraph, node: Node) -> bool:
+    return any(value.numel() > 1 for value in mg.call(node).constants.values())
+
+
+def _with(
+    mg: MaseGraph,
+    config: Mapping[str, Any],
+    before: tuple[MaseGraph, dict[str, Any]],
+    inner: Mapping[Node, list[str]],
+    measure: Measure,
+    outputs: Sequence[str],
+) -> tuple[MaseGraph, dict[str, Any]]:
+    """Return the graph, and all entries, with the narrowest intermediates that keep nearly most."""
+    graph, known = before
+    default = config["default"]["config"] if "default" in config else DEFAULT_ENTRY
+    nodes = dict(zip(graph.output_names, graph.outputs, strict=True))
+    names = [nodes[name].name for name in outputs]
+    tried = []
+    for more in MORE_BITS:
+        width = int(default[WIDTH]) + more
+        entries = {**known, **_entries(default, inner, width, known)}
+        try:
+            wider = _quantized(mg, config, entries)
+            if not _has_hardware(wider, inner):
+                continue
+            wider = measure(wider)
+        except MaseError as error:
+            _LOG.debug("intermediates of %d bits: %s", width, error)
+            continue
+        tried.append((_kept(wider, names), width, wider, entries))
+    best = max((item[0] for item in tried), default=-math.inf)
+    if best < _kept(graph, names) + GAIN_DB:
+        return before
+    kept, width, wider, entries = next(item for item in tried if item[0] >= best - NEAR_DB)
+    places = ", ".join(node.name for node in inner)
+    _LOG.info("%s: %s have %d bits, which keep %.1f dB", mg.name, places, width, kept)
+    return wider, entries
+
+
+def _has_hardware(mg: MaseGraph, inner: Iterable[Node]) -> bool:
+    """Return whether intermediates, and what takes them, have hardware in their formats."""
+    nodes = {mg.node(node.name) for node in inner}
+    nodes |= {user for node in nodes for user in node.users if user.op == "call_function"}
+    calls = [mg.call(node) for node in nodes if common(node).operator is not None]
+    return not any(call.operator.problems(call) for call in calls)
+
+
+def _entries(
+    default: Mapping[str, Any],
+    inner: Mapping[Node, list[str]],
+    width: int,
+    known: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the entries of intermediates whose operands have so many bits, or more already."""
+    found = {}
+    for node, names in inner.items():
+        words = ["data_in"] if shares_format(node) else names
+        entry = dict(known.get(node.name, {"config": default})["config"])
+        for word in words:
+            entry[f"{word}_width"] = max(width, entry.get(f"{word}_width", 0))
+        found[node.name] = {"config": entry}
+    return found
+
+
+def _quantized(mg: MaseGraph, config: Mapping[str, Any], entries: Mapping[str, Any]) -> MaseGraph:
+    by = config.get("by", "type")
+    selectors = list(by) if isinstance(by, list | tuple) else [by]
+    return quantize_transform_pass(mg, {**config, "by": ["name", *selectors], **entries})[0]
+
+
+def _kept(mg: MaseGraph, names: Sequence[str]) -> float:
+    """Return the least ratio of some outputs."""
+    known = {node.name: ratio(node) for node in mg.nodes}
+    ratios = [found for name in names if (found := known.get(name)) is not None]
+    return min(ratios, default=-math.inf)

@@ -1,0 +1,263 @@
+"""One option for every operand: the least hardware within a noise, or the reverse, by CP-SAT.
+
+A node's first two operands, such as data and weights, are priced together; what it has beyond adds
+to that. Options that another one is never worse than are left out before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from operator import add
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.precision.cost import Cost, CostTable
+from mase_hw.precision.operands import Operand, Option
+
+TOGETHER = 2
+SEED, EFFORT = 1, 20.0
+# Whole numbers for the solver: in a bound of noise, in a look-up table, in half a block RAM.
+NOISE_UNITS, MOST_NOISE = 1 << 24, 1 << 40
+COST_UNITS = 16
+# Steps of a resource in one of it.
+STEPS: Mapping[str, int] = {"lut": COST_UNITS, "bram": 2}
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Options of some operands of a node.
+
+    Attributes:
+        options: (place of an operand, place of its option).
+        cost: what they take; of an operand that is priced alone, more than in 16 bits.
+        noise: that they add, by output.
+    """
+
+    options: tuple[tuple[int, int], ...]
+    cost: Cost
+    noise: Tensor
+
+    def values(self, names: Sequence[str]) -> list[float]:
+        """Return what less is better of."""
+        return [self.cost.weighed, *(getattr(self.cost, n) for n in names), *self.noise.tolist()]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An option of every operand.
+
+    Attributes:
+        options: the place of each operand's.
+        noise: predicted, by output.
+    """
+
+    options: tuple[int, ...]
+    noise: Tensor
+
+
+class Chooser:
+    """The choices of a graph.
+
+    Args:
+        operands: what is chosen for.
+        noise: by operand `[options, outputs]`, over the signal.
+        costs: prices.
+
+    Raises:
+        UnsupportedError: where a node has no hardware in any of its options.
+    """
+
+    def __init__(
+        self, operands: Sequence[Operand], noise: Sequence[Tensor], costs: CostTable
+    ) -> None:
+        self._operands, self._noise, self._costs = operands, noise, costs
+        by_node: dict[Node, list[int]] = defaultdict(list)
+        for place, item in enumerate(operands):
+            by_node[item.node].append(place)
+        self._groups = [
+            group for node, places in by_node.items() for group in self._groups_of(node, places)
+        ]
+
+    def finest(self) -> Chosen:
+        """Return the options that add the least noise."""
+        picks = [min(group, key=lambda pick: float(pick.noise.sum())) for group in self._groups]
+        return self._chosen(picks)
+
+    def coarsest(self) -> Chosen:
+        """Return the options that take the least."""
+        return self._chosen([min(group, key=lambda p: p.cost.weighed) for group in self._groups])
+
+    def uniform(self) -> list[Chosen]:
+        """Return choices of the same fields for all operands that have them, the coarsest first."""
+        shared = [{option.kind for option in item.options} for item in self._operands]
+        found = [
+            Chosen(numbers, reduce(add, self._noise_of(numbers)))
+            for kind in sorted(set.intersection(*shared), key=repr)
+            if self._is_legal(numbers := self._numbers(kind))
+        ]
+        return sorted(found, key=lambda item: -float(item.noise.max()))
+
+    def _numbers(self, kind: Hashable) -> tuple[int, ...]:
+        return tuple(
+            next(n for n, option in enumerate(item.options) if option.kind == kind)
+            for item in self._operands
+        )
+
+    def _noise_of(self, numbers: Sequence[int]) -> Iterator[Tensor]:
+        return (self._noise[place][number] for place, number in enumerate(numbers))
+
+    def _is_legal(self, numbers: Sequence[int]) -> bool:
+        by_node: dict[Node, list[tuple[int, int]]] = defaultdict(list)
+        for place, number in enumerate(numbers):
+            by_node[self._operands[place].node].append((place, number))
+        return all(
+            self._costs.of(node, self._named(picked)) is not None
+            for node, picked in by_node.items()
+        )
+
+    def least(self, name: str) -> float:
+        """Return the least of a resource that any choice takes."""
+        return float(sum(min(getattr(p.cost, name) for p in group) for group in self._groups))
+
+    def cheapest(self, bound: Tensor, budgets: Mapping[str, float]) -> Chosen | None:
+        """Return the choice that takes the least within a noise by output; None where none is."""
+        return self._solved(bound, budgets)
+
+    def best(self, budgets: Mapping[str, float]) -> Chosen | None:
+        """Return the choice of the least noise, over all outputs, within budgets."""
+        return self._solved(None, budgets)
+
+    def worst_of(self, chosen: Chosen) -> tuple[Operand, Option, float]:
+        """Return the operand that adds the most noise, its option, and its share of all."""
+        shares = self.shares(chosen)
+        place = max(range(len(shares)), key=shares.__getitem__)
+        operand = self._operands[place]
+        return operand, operand.options[chosen.options[place]], shares[place]
+
+    def shares(self, chosen: Chosen) -> list[float]:
+        """Return the share of the noise that each operand adds, of the output with the most."""
+        output = int(chosen.noise.argmax())
+        total = max(float(chosen.noise[output]), 1e-300)
+        return [
+            float(self._noise[place][number, output]) / total
+            for place, number in enumerate(chosen.options)
+        ]
+
+    def cost(self, chosen: Chosen, place: int) -> Cost:
+        """Return what the node of an operand takes in a choice."""
+        node = self._operands[place].node
+        mine = {
+            item.name: item.options[number]
+            for item, number in zip(self._operands, chosen.options, strict=True)
+            if item.node is node
+        }
+        return self._costs.of(node, mine) or Cost()
+
+    def _groups_of(self, node: Node, places: Sequence[int]) -> Iterator[list[Pick]]:
+        """Yield the picks of the first operands together, then of each other by itself."""
+        joint = list(self._together(node, places[:TOGETHER]))
+        if not joint:
+            raise UnsupportedError(f"{node.name} has no hardware in any of the formats to try")
+        yield _worth(joint)
+        for place in places[TOGETHER:]:
+            alone = list(self._alone(node, place, joint[-1]))
+            if alone:
+                yield _worth(alone)
+
+    def _together(self, node: Node, places: Sequence[int]) -> Iterator[Pick]:
+        for numbers in product(*(range(len(self._operands[place].options)) for place in places)):
+            picked = tuple(zip(places, numbers, strict=True))
+            cost = self._priced(node, picked)
+            if cost is not None:
+                yield Pick(picked, cost, self._sum(picked))
+
+    def _alone(self, node: Node, place: int, base: Pick) -> Iterator[Pick]:
+        for number in range(len(self._operands[place].options)):
+            picked = ((place, number),)
+            cost = self._priced(node, (*base.options, *picked))
+            if cost is not None:
+                yield Pick(picked, cost - base.cost, self._sum(picked))
+
+    def _priced(self, node: Node, picked: Sequence[tuple[int, int]]) -> Cost | None:
+        """Return what a node takes, and what makes its operands in their formats more."""
+        own = self._costs.of(node, self._named(picked))
+        if own is None:
+            return None
+        made = (
+            self._costs.made(self._operands[place], self._operands[place].options[number])
+            for place, number in picked
+        )
+        return reduce(add, made, own)
+
+    def _named(self, picked: Sequence[tuple[int, int]]) -> dict[str, Option]:
+        return {
+            self._operands[place].name: self._operands[place].options[number]
+            for place, number in picked
+        }
+
+    def _sum(self, picked: Sequence[tuple[int, int]]) -> Tensor:
+        return reduce(add, (self._noise[place][number] for place, number in picked))
+
+    def _chosen(self, picks: Sequence[Pick]) -> Chosen:
+        options = [0] * len(self._operands)
+        for pick in picks:
+            for place, number in pick.options:
+                options[place] = number
+        return Chosen(tuple(options), reduce(add, (pick.noise for pick in picks)))
+
+    def _solved(self, bound: Tensor | None, budgets: Mapping[str, float]) -> Chosen | None:
+        from ortools.sat.python import cp_model
+
+        model = cp_model.CpModel()
+        rows = []
+        for group in self._groups:
+            literals = [model.new_bool_var("") for _ in group]
+            model.add_exactly_one(literals)
+            rows += list(zip(literals, group, strict=True))
+        for name, most in budgets.items():
+            steps = STEPS[name]
+            taken = [math.ceil(getattr(pick.cost, name) * steps) for _, pick in rows]
+            literals = [literal for literal, _ in rows]
+            model.add(cp_model.LinearExpr.weighted_sum(literals, taken) <= math.floor(most * steps))
+        literals = [literal for literal, _ in rows]
+        if bound is None:
+            unit = float(self.finest().noise.sum()) / NOISE_UNITS
+            weights = [_whole(float(pick.noise.sum()), unit) for _, pick in rows]
+        else:
+            for output, most in enumerate(bound.tolist()):
+                unit = most / NOISE_UNITS
+                noise = [_whole(float(pick.noise[output]), unit) for _, pick in rows]
+                model.add(cp_model.LinearExpr.weighted_sum(literals, noise) <= NOISE_UNITS)
+            weights = [round(pick.cost.weighed * COST_UNITS) for _, pick in rows]
+        model.minimize(cp_model.LinearExpr.weighted_sum(literals, weights))
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = SEED
+        solver.parameters.max_deterministic_time = EFFORT
+        solver.parameters.relative_gap_limit = 1e-3
+        if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return None
+        return self._chosen([pick for literal, pick in rows if solver.value(literal)])
+
+
+def _whole(noise: float, unit: float) -> int:
+    return min(math.ceil(noise / max(unit, 1e-300)), MOST_NOISE)
+
+
+def _worth(picks: Sequence[Pick]) -> list[Pick]:
+    """Return the picks that no other one is as good as in everything, the cheapest first."""
+    ordered = sorted(picks, key=lambda pick: pick.values(tuple(STEPS)))
+    values = torch.tensor([pick.values(tuple(STEPS)) for pick in ordered], dtype=torch.float64)
+    kept: list[int] = []
+    for place in range(len(ordered)):
+        if not kept or not bool((values[kept] <= values[place]).all(1).any()):
+            kept.append(place)
+    return [ordered[place] for place in kept]

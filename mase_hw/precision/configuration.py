@@ -1,0 +1,145 @@
+"""From chosen options to a configuration, and configurations of one format everywhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from torch.fx import Node
+
+from mase_hw.formats import DEFAULT_FORMAT, formats
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.precision.operands import Operand, Option, entries_for, operator_of
+
+# Widths of the uniform points of a front, and that of nodes that have no hardware for a format.
+POINTS, WIDE = (8, 12, 16), 16
+NARROW = 8
+BLOCK_ROW = 16
+WORDS = ("data_in", "weight", "bias")
+
+
+def configuration(
+    mg: MaseGraph, operands: Sequence[Operand], options: Sequence[int]
+) -> dict[str, Any]:
+    """Return the configuration, by name of the node, of an option of every operand.
+
+    What is fitted to observed values is given; what follows from a constant itself stays open.
+
+    Args:
+        mg: the graph.
+        operands: what was chosen for.
+        options: by operand the place of its option.
+    """
+    chosen: dict[Node, dict[str, Option]] = defaultdict(dict)
+    for operand, number in zip(operands, options, strict=True):
+        chosen[operand.node][operand.word] = operand.options[number]
+    found: dict[str, Any] = {"by": ["name"]}
+    for node in entries_for(mg):
+        entry: dict[str, Any] = {"name": _family(chosen.get(node, {}))}
+        constants = mg.call(node).constants
+        for word, option in chosen.get(node, {}).items():
+            given = option.number_format
+            if given.name != entry["name"]:
+                entry[f"{word}_name"] = given.name
+            entry |= {
+                f"{word}_{key}": value for key, value in _given(option, word in constants).items()
+            }
+        found[node.name] = {"config": entry}
+    return found
+
+
+def _given(option: Option, constant: bool) -> dict[str, Any]:
+    """Return the fields that a configuration has to say."""
+    made = option.number_format
+    asked = {key: value for key, value in option.fields.items() if key != "name"}
+    usual = {item.name: item.default for item in fields(made)}
+    found = {key: value for key, value in made.to_dict().items() if key in usual}
+    if constant:
+        found = {key: value for key, value in found.items() if key not in made.fitted}
+    kept = asked.keys() | (() if constant else made.fitted)
+    return {key: value for key, value in found.items() if key in kept or value != usual[key]}
+
+
+def _family(chosen: Mapping[str, Option]) -> str:
+    """Return the format that most operands of a node have."""
+    names = [option.number_format.name for option in chosen.values()]
+    return max(dict.fromkeys(names), key=names.count, default=DEFAULT_FORMAT)
+
+
+def uniform(mg: MaseGraph, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of one format wherever there is hardware for it.
+
+    Args:
+        mg: a graph.
+        wanted: fields of the format, `name` among them.
+    """
+    wide = _entry({"name": DEFAULT_FORMAT, "width": WIDE})
+    found: dict[str, Any] = {"by": ["name"]}
+    for node in entries_for(mg):
+        has = wanted["name"] in operator_of(node).formats
+        found[node.name] = {"config": _entry(wanted) if has else wide}
+    return found
+
+
+def _entry(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in wanted.items() if key != "name"}
+    return {
+        "name": wanted["name"],
+        **{f"{word}_{key}": value for word in WORDS for key, value in rest.items()},
+    }
+
+
+def uniform_points(tried: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield names and fields of uniform formats: the default's widths, and one of each other.
+
+    Args:
+        tried: names of the formats that are chosen among.
+    """
+    for width in POINTS:
+        yield f"{DEFAULT_FORMAT} {width}", {"name": DEFAULT_FORMAT, "width": width}
+    for name, cls in formats().items():
+        if name == DEFAULT_FORMAT or name not in tried:
+            continue
+        for given in cls.choices(BLOCK_ROW):
+            if given.get("width", NARROW) == NARROW:
+                label = f"{name} {given['width']}" if "width" in given else name
+                yield label, {"name": name, **given}
+
+
+def to_toml(
+    config: Mapping[str, Any], parallelism: int | str | Mapping[str, Any], head: Sequence[str]
+) -> str:
+    """Return a configuration as the text of a file that `--config` takes.
+
+    Args:
+        config: by name of the node.
+        parallelism: written where it is a table of its own.
+        head: lines of comment.
+    """
+    lines = [*(f"# {line}".rstrip() for line in head), "[quantize]"]
+    lines.append(f"by = {json.dumps(config['by'])}")
+    for name, item in config.items():
+        if name == "by":
+            continue
+        lines += ["", f"[quantize.{json.dumps(name)}.config]"]
+        lines += [f"{key} = {_text(value)}" for key, value in item["config"].items()]
+    if isinstance(parallelism, Mapping):
+        whole = {key: value for key, value in parallelism.items() if not isinstance(value, Mapping)}
+        lines += ["", "[parallelism]", *(f"{key} = {_text(v)}" for key, v in whole.items())]
+        for name, entry in parallelism.items():
+            if isinstance(entry, Mapping) and entry:
+                lines += ["", f"[parallelism.{json.dumps(name)}]"]
+                lines += [f"{key} = {_text(value)}" for key, value in entry.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(_text(item) for item in value) + "]"
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else "inf"
+    return json.dumps(value)

@@ -1,0 +1,195 @@
+"""What the hardware of a node takes in each format of its operands, by the parts of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+from torch.fx import Node
+
+from mase_hw.emit.flow import lowered
+from mase_hw.errors import MaseError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common
+from mase_hw.graph.streams import stream_operands
+from mase_hw.hardware.estimate import Estimate, of_parts
+from mase_hw.hardware.explore import BRAM_LUT, DSP_LUT
+from mase_hw.ops import Call
+from mase_hw.passes.formats.shared_formats import keeps_format
+from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
+from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
+from mase_hw.passes.hardware.orders import assign_orders_transform_pass
+from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
+from mase_hw.precision.operands import Operand, Option
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a choice takes.
+
+    Attributes:
+        lut: look-up tables.
+        dsp: DSP blocks.
+        bram: block RAMs.
+        memory_bits: bits of memories.
+    """
+
+    lut: float = 0.0
+    dsp: float = 0.0
+    bram: float = 0.0
+    memory_bits: float = 0.0
+
+    @property
+    def weighed(self) -> float:
+        """Look-up tables, a DSP block and a block RAM as many as in `explore`."""
+        return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
+
+    def __add__(self, other: Cost) -> Cost:
+        """Return the sum."""
+        return self._joined(other, 1)
+
+    def __sub__(self, other: Cost) -> Cost:
+        """Return the difference."""
+        return self._joined(other, -1)
+
+    def over(self, count: int) -> Cost:
+        """Return an equal part of it."""
+        return Cost(self.lut / count, self.dsp / count, self.bram / count, self.memory_bits / count)
+
+    def _joined(self, other: Cost, sign: int) -> Cost:
+        return Cost(
+            self.lut + sign * other.lut,
+            self.dsp + sign * other.dsp,
+            self.bram + sign * other.bram,
+            self.memory_bits + sign * other.memory_bits,
+        )
+
+    @classmethod
+    def of(cls, found: Estimate) -> Cost:
+        """Return the cost of an estimate."""
+        return cls(found.lut, found.dsp, found.bram, found.memory_bits)
+
+    def to_dict(self) -> dict[str, float]:
+        """Return JSON."""
+        return {
+            "lut": round(self.lut),
+            "dsp": self.dsp,
+            "bram": self.bram,
+            "memory_bits": self.memory_bits,
+        }
+
+
+def with_lanes(mg: MaseGraph, parallelism: int | str | Mapping[str, Any]) -> MaseGraph:
+    """Return a quantised graph whose streams have orders and a parallelism.
+
+    Raises:
+        UnsupportedError: with everything that has no hardware.
+    """
+    mg, _ = assign_orders_transform_pass(lowered(mg))
+    mg, _ = insert_broadcasts_transform_pass(mg)
+    mg, _ = end_rows_analysis_pass(mg)
+    return assign_parallelism_transform_pass(mg, {"parallelism": parallelism})[0]
+
+
+def cost_of(mg: MaseGraph) -> Cost:
+    """Return what all nodes of such a graph take, without the queues between them."""
+    nodes = [node for node in mg.nodes if node.op == "call_function"]
+    return reduce(add, (_of_call(mg.call(node)) for node in nodes), Cost())
+
+
+def _of_call(call: Call) -> Cost:
+    netlist = call.operator.hardware(call)
+    cells = netlist.cells.values()
+    # The words of memories would take long to compute and change little.
+    return Cost.of(
+        reduce(add, (of_parts(cell.parts, contents=False) for cell in cells), Estimate())
+    )
+
+
+class CostTable:
+    """Costs of nodes by the formats of their operands; nodes that are alike are asked once.
+
+    Args:
+        mg: a quantised graph `with_lanes`, whose nodes have the names of the operands'.
+    """
+
+    def __init__(self, mg: MaseGraph) -> None:
+        self._calls = {node.name: mg.call(node) for node in mg.nodes if node.op == "call_function"}
+        self._known: dict[Hashable, Cost | None] = {}
+
+    def of(self, node: Node, chosen: Mapping[str, Option]) -> Cost | None:
+        """Return the cost of a node with some formats in place of its own; None without hardware.
+
+        A node that the hardware does not have by itself costs nothing.
+
+        Args:
+            node: the node.
+            chosen: options by operand; `data_out_0` is the result.
+        """
+        call = self._calls.get(node.name)
+        if call is None:
+            return Cost()
+        kinds = tuple((name, option.kind) for name, option in sorted(chosen.items()))
+        key = _likeness(call), kinds
+        if key not in self._known:
+            self._known[key] = self._asked(call, chosen)
+        return self._known[key]
+
+    def made(self, operand: Operand, option: Option) -> Cost:
+        """Return what it takes to make an operand in a format, beyond that of the reference.
+
+        It is the rounding of the node before, and all of those between that keep the format;
+        consumers of one tensor bear it together.
+        """
+        total, node = Cost(), produced_by(operand)
+        while node is not None and node.op == "call_function":
+            names = list(common(node).results)
+            if keeps_format(node):
+                names += [name for name, _ in stream_operands(node)]
+            found = self.of(node, dict.fromkeys(names, option))
+            usual = self.of(node, {})
+            if found is not None and usual is not None:
+                total += (found - usual).over(max(len(node.users), 1))
+            node = stream_operands(node)[0][1] if keeps_format(node) else None
+        return total
+
+    @staticmethod
+    def _asked(call: Call, chosen: Mapping[str, Option]) -> Cost | None:
+        formats = {name: option.number_format for name, option in chosen.items()}
+        if "data_out_0" in formats and call.operator.shares_format:
+            formats = dict.fromkeys([*call.operands, *call.results], formats["data_out_0"])
+        operands = {
+            name: spec.with_format(formats.get(name, spec.format))
+            for name, spec in call.operands.items()
+        }
+        results = {
+            name: spec.with_format(formats.get(name, spec.format))
+            for name, spec in call.results.items()
+        }
+        call = replace(call, operands=operands, results=results)
+        try:
+            if call.operator.problems(call):
+                return None
+            return _of_call(call)
+        except MaseError:
+            # Lanes that do not divide its blocks, or numbers that its tables do not hold.
+            return None
+
+
+def produced_by(operand: Operand) -> Node | None:
+    """Return the node whose result an operand is; None of a constant or a result."""
+    return dict(stream_operands(operand.node)).get(operand.name)
+
+
+def _likeness(call: Call) -> Hashable:
+    specs = {**call.operands, **call.results}
+    sizes = tuple((name, spec.shape, spec.parallelism) for name, spec in specs.items())
+    return (
+        call.operator.name,
+        sizes,
+        repr(sorted(call.attributes.items())),
+        frozenset(call.constants),
+    )

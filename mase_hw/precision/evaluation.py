@@ -1,0 +1,137 @@
+"""What a configuration keeps of a model on held-out samples, and what its hardware takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mase_hw.errors import DataError, UnsupportedError
+from mase_hw.graph.agreement import Closeness
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
+from mase_hw.passes.formats.expected_agreement import model_agreement
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.precision.cost import Cost, cost_of, with_lanes
+from mase_hw.precision.samples import Samples
+from mase_hw.training import scores_of
+
+# Samples that are run at a time.
+BATCH = 256
+PERCENT = 100.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """One configuration, run.
+
+    Attributes:
+        name: what it is called in a figure.
+        config: the configuration.
+        outputs: agreement by name of the output.
+        drop: points of accuracy lost, or the percentage of elements that differ where outputs are
+            no reals; None where neither is known.
+        accuracy: of the quantised graph; None without labels.
+        cost: of all nodes, without queues.
+        graph: the quantised graph.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    outputs: Mapping[str, Closeness]
+    drop: float | None
+    accuracy: float | None
+    cost: Cost
+    graph: MaseGraph
+
+    @property
+    def sqnr_db(self) -> float:
+        """The least signal over error of the real outputs; infinite where none is real."""
+        known = [item.sqnr_db for item in self.outputs.values() if item.sqnr_db is not None]
+        return min(known, default=math.inf)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON."""
+        return {
+            "name": self.name,
+            "outputs": {name: item.to_dict() for name, item in self.outputs.items()},
+            "drop": self.drop,
+            "accuracy": self.accuracy,
+            **self.cost.to_dict(),
+        }
+
+
+class Evaluator:
+    """Runs configurations of one graph.
+
+    Args:
+        mg: a canonical graph with observed ranges.
+        samples: of which those held out are run.
+        parallelism: of the hardware whose cost is asked.
+    """
+
+    def __init__(
+        self, mg: MaseGraph, samples: Samples, parallelism: int | str | Mapping[str, Any]
+    ) -> None:
+        self._mg, self._samples, self._parallelism = mg, samples, parallelism
+        self.accuracy = self._accuracy(mg)
+
+    def quantized(self, config: Mapping[str, Any]) -> MaseGraph:
+        """Return the graph in a configuration."""
+        return quantize_transform_pass(self._mg, config)[0]
+
+    def run(self, name: str, config: Mapping[str, Any]) -> Result:
+        """Return what a configuration gives.
+
+        Raises:
+            UnsupportedError: where it has no hardware.
+        """
+        mg = self.quantized(config)
+        cost = cost_of(with_lanes(mg, self._parallelism))
+        mg, _ = measure_agreement_analysis_pass(mg, {"data": self._samples.held_out})
+        found = model_agreement(mg)
+        if found is None:
+            raise UnsupportedError(f"{mg.name} has no output that a format changes")
+        accuracy = self._accuracy(mg)
+        return Result(
+            name, config, found.outputs, self._drop(found.outputs, accuracy), accuracy, cost, mg
+        )
+
+    def _drop(self, outputs: Mapping[str, Closeness], accuracy: float | None) -> float | None:
+        if accuracy is not None and self.accuracy is not None:
+            return PERCENT * (self.accuracy - accuracy)
+        equal = [item.equal for item in outputs.values() if item.equal is not None]
+        return PERCENT * (1.0 - min(equal)) if equal else None
+
+    def _accuracy(self, mg: MaseGraph) -> float | None:
+        labels = self._samples.labels
+        if labels is None:
+            return None
+        mg.eval()
+        with torch.no_grad():
+            classes = torch.cat([_classes(mg, part) for part in self._parts()])
+        if classes.shape != labels.shape:
+            raise DataError(
+                f"labels have the shape {tuple(labels.shape)} and the classes that {mg.name} finds "
+                f"{tuple(classes.shape)}; give one label an example"
+            )
+        return float((classes == labels).double().mean())
+
+    def _parts(self) -> list[list[Tensor]]:
+        (inputs,) = self._samples.held_out if len(self._samples.held_out) == 1 else (None,)
+        if inputs is None:
+            return [list(part) for part in self._samples.held_out]
+        return [
+            list(part) for part in zip(*(torch.split(item, BATCH) for item in inputs), strict=True)
+        ]
+
+
+def _classes(mg: MaseGraph, inputs: list[Tensor]) -> Tensor:
+    scores = scores_of(mg(*inputs))
+    if not scores.is_floating_point():
+        return scores.reshape(-1)
+    return scores.reshape(len(scores), -1).argmax(1)

@@ -1,0 +1,136 @@
+"""`fit_formats`: the formats that keep a model for the least hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mase_hw._stages import stage
+from mase_hw.emit.flow import canonicalize
+from mase_hw.errors import ConfigError, PrecisionError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import ValueRange, metadata, update
+from mase_hw.hardware.explore import split_targets
+from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.precision.fitted import Fitted, clips
+from mase_hw.precision.fitting import Fitting
+from mase_hw.precision.goal import Goal
+from mase_hw.precision.noise import Progress
+from mase_hw.precision.samples import Samples
+from mase_hw.precision.together import fit_together
+
+# How much further than it was seen to a stream is taken to reach, where that was not enough.
+HEADROOM = 2.0
+
+
+def fit_formats(
+    mg: MaseGraph,
+    *,
+    data: Any = None,
+    held_out: Any = None,
+    labels: Any = None,
+    min_sqnr: float | None = None,
+    max_drop: float | None = None,
+    max_lut: float | None = None,
+    max_bram: float | None = None,
+    formats: Collection[str] | None = None,
+    parallelism: int | str | Mapping[str, Any] = 1,
+    seed: int = 0,
+    output: Path | None = None,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Return the number formats that keep a model for the least hardware.
+
+    Args:
+        mg: a captured graph.
+        data: batches of inputs; the example inputs without.
+        held_out: batches on which the choice is checked; without them, every fourth example.
+        labels: classes of the examples of `held_out`, or of `data`, for `max_drop`.
+        min_sqnr: decibels that every output keeps against the float model, see `Goal`.
+        max_drop: points of accuracy, or the percentage of other elements, to lose at most.
+        max_lut: look-up tables of all nodes, at most.
+        max_bram: block RAMs of all nodes, at most.
+        formats: names of the formats to try; all that know what to try without.
+        parallelism: of the hardware, see `mase_hw.emit_verilog`; a table with `target_interval`,
+            or `target_fps` and `clock`, has it chosen together with the formats.
+        seed: of the random vectors by which errors are measured.
+        output: a folder, in which measured noise is kept, so that a run that was stopped goes on.
+        progress: called with steps done and steps in all.
+
+    Raises:
+        ConfigError: for a goal that is none.
+        DataError: for data that nothing can be held out of, or labels that lack.
+        PrecisionError: where no formats reach the goal; it says how near the best come.
+        UnsupportedError: where the model has no hardware.
+    """
+    goal = Goal(min_sqnr, max_drop, max_lut, max_bram)
+    if mg.is_quantized:
+        raise ConfigError(f"{mg.name} has formats already; give the graph that trace returned")
+    stage("canonical graph")
+    base, _ = decompose_fused_transform_pass(canonicalize(mg, {}), {})
+    samples = Samples.of(base, data, held_out, labels)
+    base, _ = add_software_metadata_analysis_pass(base, {"data": samples.chosen_on})
+    rest = (goal, samples, formats, seed, output, _growing(progress))
+
+    def found(lanes: int | str | Mapping[str, Any]) -> Fitted:
+        return _fitted(base, lanes, *rest)
+
+    asked, targets = split_targets(parallelism)
+    return found(asked) if targets is None else fit_together(base, asked, targets, found)
+
+
+def _fitted(
+    base: MaseGraph,
+    parallelism: int | str | Mapping[str, Any],
+    goal: Goal,
+    samples: Samples,
+    formats: Collection[str] | None,
+    seed: int,
+    output: Path | None,
+    progress: Progress | None,
+) -> Fitted:
+    """Return the formats of a canonical graph, in wider ranges where those that were seen clip."""
+    given = (goal, samples, formats, parallelism, seed, output, progress)
+    found = None
+    try:
+        found = Fitting(base, *given, is_last=not goal.bounds_loss).fitted()
+        if goal.bounds_loss or not clips(found.result):
+            return found
+    except PrecisionError:
+        if not goal.bounds_loss:
+            raise
+    # Held-out samples may reach further than those that ranges were seen on.
+    again = Fitting(_widened(base), *given).fitted()
+    return again if found is None or again.result.sqnr_db > found.result.sqnr_db else found
+
+
+def _growing(progress: Progress | None) -> Progress | None:
+    """Return a progress that never goes back, as where a choice begins anew."""
+    if progress is None:
+        return None
+    most = 0
+
+    def advance(done: int, total: int) -> None:
+        nonlocal most
+        most = max(most, done)
+        progress(most, total)
+
+    return advance
+
+
+def _widened(mg: MaseGraph) -> MaseGraph:
+    """Return a graph whose streams are taken to reach `HEADROOM` times as far as was seen."""
+    mg = mg.copy()
+    for node in mg.nodes:
+        software = metadata(node).software
+        if software is not None:
+            ranges = {name: _times(item) for name, item in software.ranges.items()}
+            update(node, software=replace(software, ranges=ranges))
+    return mg
+
+
+def _times(seen: ValueRange) -> ValueRange:
+    return replace(seen, minimum=HEADROOM * seen.minimum, maximum=HEADROOM * seen.maximum)

@@ -1,0 +1,322 @@
+"""One choice of formats for a graph: measured, made, checked on held-out samples and repaired."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from mase_hw._stages import stage
+from mase_hw.errors import ConfigError, MaseError, PrecisionError
+from mase_hw.formats import DEFAULT_FORMAT
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import location
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.precision.choice import Chooser, Chosen
+from mase_hw.precision.configuration import configuration, uniform, uniform_points
+from mase_hw.precision.cost import CostTable, with_lanes
+from mase_hw.precision.evaluation import Evaluator, Result
+from mase_hw.precision.fitted import Fitted, Row, clips
+from mase_hw.precision.goal import Goal
+from mase_hw.precision.noise import Progress, by_confidence
+from mase_hw.precision.noise_file import measured_noise
+from mase_hw.precision.operands import operands_of
+from mase_hw.precision.outputs import measure_of, ratio_of
+from mase_hw.precision.samples import Samples
+
+_LOG = logging.getLogger(__name__)
+# How often a choice is made anew where the target does not hold, or much is left of it.
+ROUNDS, STEPS = 6, 9
+SLACK_DB = 0.5
+# How much more noise than a choice a uniform format may be predicted to have, to be run.
+UNIFORM_NOISE = 16.0
+# Widths of the reference in which a node that is priced has its other operands.
+REFERENCE_WIDTHS = (16, 8)
+# What is lost beyond the target where ranges are too narrow for held-out samples.
+CLIPPED_DB = 3.0
+# Of what a design takes beyond a budget, how much less the next choice may take.
+SPARED, LESS = 1.5, 0.01
+# Of progress: measuring, choosing, comparing; steps of each.
+PARTS, PART = 3, 100
+
+
+class Fitting:
+    """One choice: measured, made, checked and repaired.
+
+    Args:
+        mg: a canonical graph with observed ranges.
+        goal: what is asked.
+        samples: to choose and to check on.
+        families: names of the formats to try.
+        parallelism: of the hardware whose cost counts.
+        seed: of the measurement.
+        output: a folder for what was measured.
+        progress: told of steps.
+        is_last: whether to go on where held-out samples are clipped.
+    """
+
+    def __init__(
+        self,
+        mg: MaseGraph,
+        goal: Goal,
+        samples: Samples,
+        families: Collection[str] | None,
+        parallelism: int | str | Mapping[str, Any],
+        seed: int,
+        output: Path | None,
+        progress: Progress | None,
+        *,
+        is_last: bool = True,
+    ) -> None:
+        self._mg, self._goal, self._samples, self._seed = mg, goal, samples, seed
+        self._parallelism, self._output, self._progress = parallelism, output, progress
+        self._operands = operands_of(mg, families)
+        if not self._operands:
+            raise ConfigError(f"{mg.name} has no tensor whose format could be chosen")
+        self._measure = measure_of(mg, goal, samples)
+        self._evaluator = Evaluator(mg, samples, parallelism)
+        self._is_last = is_last
+        self._tried: dict[tuple[int, ...], Result] = {}
+        self._front: list[Result] = []
+
+    def fitted(self) -> Fitted:
+        """Return what is found."""
+        stage("noise of formats")
+        table = measured_noise(
+            self._mg,
+            self._operands,
+            self._measure,
+            self._samples,
+            self._seed,
+            self._output,
+            lambda done, total: self._advance(done, total, 0),
+        )
+        stage("cost of formats")
+        self._chooser = Chooser(self._operands, table.relative(), CostTable(self._reference()))
+        stage("choice")
+        if not self._goal.bounds_loss:
+            chosen, result = self._within_budgets()
+        elif self._goal.min_sqnr is not None:
+            chosen, result = self._by_sqnr(10.0 ** (-self._goal.min_sqnr / 10.0))
+        else:
+            chosen, result = self._by_drop()
+        stage("uniform formats")
+        self._uniform()
+        real = any(item.sqnr_db is not None for item in result.outputs.values())
+        predicted = -10.0 * math.log10(max(float(chosen.noise.max()), 1e-30)) if real else None
+        return Fitted(
+            self._mg.name,
+            self._goal,
+            result,
+            predicted if self._measure.weigh is not by_confidence else None,
+            self._rows(chosen, result),
+            [item for item in (*self._tried.values(), *self._front) if item is not result],
+            self._evaluator.accuracy,
+            sum(len(inputs[0]) for inputs in self._samples.held_out),
+            self._parallelism,
+        )
+
+    def _advance(self, done: int, total: int, part: int) -> None:
+        """Tell of progress; measuring, choosing and comparing are as long as each other."""
+        if self._progress:
+            self._progress(part * PART + round(PART * done / max(total, 1)), PARTS * PART)
+
+    def _reference(self) -> MaseGraph:
+        """Return the graph in which nodes are priced.
+
+        Raises:
+            UnsupportedError: where the model has no hardware.
+        """
+        found: MaseError | None = None
+        for width in REFERENCE_WIDTHS:
+            try:
+                config = uniform(self._mg, {"name": DEFAULT_FORMAT, "width": width})
+                return with_lanes(quantize_transform_pass(self._mg, config)[0], self._parallelism)
+            except MaseError as error:
+                found = found or error
+        assert found is not None
+        raise found
+
+    def _run(self, chosen: Chosen) -> Result:
+        if chosen.options not in self._tried:
+            config = configuration(self._mg, self._operands, chosen.options)
+            name = f"choice {len(self._tried) + 1}"
+            self._tried[chosen.options] = self._evaluator.run(name, config)
+        return self._tried[chosen.options]
+
+    def _within_budgets(self) -> tuple[Chosen, Result]:
+        budgets = dict(self._goal.budgets)
+        for _ in range(ROUNDS):
+            chosen = self._chooser.best(budgets)
+            if chosen is None:
+                break
+            result = self._run(chosen)
+            beyond = self._beyond(result)
+            if not beyond:
+                return chosen, result
+            # What casts take is known of a whole graph alone.
+            for name, more in beyond.items():
+                budgets[name] -= SPARED * more + LESS * budgets[name]
+        raise PrecisionError(self._too_little())
+
+    def _beyond(self, result: Result) -> dict[str, float]:
+        """Return by how much a result is beyond the budgets."""
+        taken = {name: getattr(result.cost, name) for name in self._goal.budgets}
+        return {n: taken[n] - most for n, most in self._goal.budgets.items() if taken[n] > most}
+
+    def _too_little(self) -> str:
+        coarsest = self._run(self._chooser.coarsest()).cost
+        for name, most in self._goal.budgets.items():
+            least = max(self._chooser.least(name), getattr(coarsest, name))
+            if least > most:
+                return (
+                    f"max_{name} {most:g} is too little: {self._mg.name} takes "
+                    f"{math.ceil(least):g} in the cheapest formats, without queues"
+                )
+        return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
+
+    def _by_sqnr(self, target: float) -> tuple[Chosen, Result]:
+        """Return the cheapest choice whose noise on held-out samples is within the target."""
+        factor = torch.ones(len(self._measure.nodes), dtype=torch.float64)
+        best: tuple[Chosen, Result] | None = None
+        wanted = -10.0 * math.log10(target)
+        for number in range(ROUNDS):
+            chosen = self._chooser.cheapest(target / factor, self._goal.budgets)
+            if chosen is None:
+                break
+            result = self._run(chosen)
+            left = result.sqnr_db - wanted
+            if left < -CLIPPED_DB and not self._is_last and clips(result):
+                raise PrecisionError("held-out samples are clipped")
+            best = self._better(best, chosen, result)
+            if 0 <= left <= SLACK_DB or (best is not None and number >= ROUNDS // 2 and left >= 0):
+                break
+            factor = self._corrected(chosen, result, number)
+            self._advance(number + 1, ROUNDS, 1)
+        best = self._or_uniform(best)
+        if best is None:
+            raise PrecisionError(self._out_of_reach(f"min_sqnr {wanted:g}"))
+        return best
+
+    def _keeps(self, result: Result) -> bool:
+        """Return whether a result is what was asked for."""
+        goal = self._goal
+        if goal.min_sqnr is not None and result.sqnr_db < goal.min_sqnr:
+            return False
+        lost = goal.max_drop is not None and (result.drop is None or result.drop > goal.max_drop)
+        return not lost and not self._beyond(result)
+
+    def _better(
+        self, best: tuple[Chosen, Result] | None, chosen: Chosen, result: Result
+    ) -> tuple[Chosen, Result] | None:
+        """Return the cheaper of what was best and a result that keeps the goal."""
+        if not self._keeps(result):
+            return best
+        cheaper = best is None or result.cost.weighed < best[1].cost.weighed
+        return (chosen, result) if cheaper else best
+
+    def _or_uniform(self, best: tuple[Chosen, Result] | None) -> tuple[Chosen, Result] | None:
+        """Return the narrowest format that serves everywhere, where that takes less.
+
+        It needs no casts, which the choice of each format by itself does not see.
+        """
+        bound = None if best is None else float(best[0].noise.max()) * UNIFORM_NOISE
+        for chosen in self._chooser.uniform():
+            if bound is not None and float(chosen.noise.max()) > bound:
+                continue
+            result = self._run(chosen)
+            found = self._better(best, chosen, result)
+            if self._keeps(result):
+                return found
+        return best
+
+    def _corrected(self, chosen: Chosen, result: Result, number: int) -> Tensor:
+        """Return by output what measured noise is of predicted noise."""
+        found = []
+        for place, node in enumerate(self._measure.nodes):
+            ratio = ratio_of(self._mg, node, result)
+            noise = 10.0 ** (-ratio / 10.0) if math.isfinite(ratio) else (0.0 if ratio > 0 else 1e3)
+            found.append(max(noise / max(float(chosen.noise[place]), 1e-300), 1e-6))
+        # A little more each round, so that a target which is missed by little is met.
+        return torch.tensor(found, dtype=torch.float64) * (1.0 + 0.02 * (number + 1))
+
+    def _by_drop(self) -> tuple[Chosen, Result]:
+        """Return the coarsest choice, over bounds of noise, that loses no more than is asked."""
+        assert self._goal.max_drop is not None
+        finest, coarsest = self._chooser.finest(), self._chooser.coarsest()
+        low, high = (math.log(float(item.noise.sum()) + 1e-30) for item in (finest, coarsest))
+        best: tuple[Chosen, Result] | None = None
+        for number in range(STEPS):
+            middle = (low + high) / 2
+            bound = torch.full((len(self._measure.nodes),), math.exp(middle), dtype=torch.float64)
+            chosen = self._chooser.cheapest(bound, self._goal.budgets)
+            kept = False
+            if chosen is not None:
+                result = self._run(chosen)
+                kept = self._keeps(result)
+                best = self._better(best, chosen, result)
+            low, high = (middle, high) if kept or chosen is None else (low, middle)
+            self._advance(number + 1, STEPS, 1)
+        best = self._or_uniform(best) or self._better(None, finest, self._run(finest))
+        if best is None:
+            raise PrecisionError(self._out_of_reach(f"max_drop {self._goal.max_drop:g}"))
+        return best
+
+    def _out_of_reach(self, asked: str) -> str:
+        """Return how near the finest formats come, and what limits them."""
+        if self._goal.budgets:
+            return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
+        finest = self._chooser.finest()
+        result = self._run(finest)
+        operand, option, share = self._chooser.worst_of(finest)
+        reached = (
+            f"{result.sqnr_db:.1f} dB"
+            if self._goal.min_sqnr is not None
+            else f"{result.drop:.2f} points"
+        )
+        return (
+            f"{asked} is out of reach for {self._mg.name}: the finest formats that are tried give "
+            f"{reached} on held-out samples; {operand.name} of {operand.node.name} "
+            f"({location(operand.node)}) limits it, which as {option.number_format} adds "
+            f"{100 * share:.0f} % of the error"
+        )
+
+    def _uniform(self) -> None:
+        """Run uniform formats, for comparison; those without hardware are left out."""
+        tried = {option.number_format.name for item in self._operands for option in item.options}
+        points = list(uniform_points(sorted(tried)))
+        for number, (label, fields) in enumerate(points):
+            self._advance(number, len(points), 2)
+            try:
+                config = uniform(self._mg, fields)
+                self._front.append(self._evaluator.run(f"uniform {label}", config))
+            except MaseError as error:
+                _LOG.debug("uniform %s is left out of the front: %s", label, error)
+
+    def _rows(self, chosen: Chosen, result: Result) -> list[Row]:
+        total = max(result.cost.weighed, 1e-9)
+        shares = self._chooser.shares(chosen)
+        rows, seen = [], set[Node]()
+        for place, (operand, number) in enumerate(zip(self._operands, chosen.options, strict=True)):
+            cost = None
+            if operand.node not in seen:
+                cost = self._chooser.cost(chosen, place).weighed / total
+            seen.add(operand.node)
+            given = operand.options[number].number_format
+            rows.append(
+                Row(
+                    operand.node.name,
+                    operand.name,
+                    str(given),
+                    given.bits_per_element,
+                    shares[place],
+                    cost,
+                )
+            )
+        return rows

@@ -1,0 +1,167 @@
+"""The tensors of a graph whose format a configuration may choose, and the formats to try."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import Node
+
+from mase_hw.errors import ConfigError, FormatError
+from mase_hw.formats import DEFAULT_FORMAT, Format, family_of, formats
+from mase_hw.graph.losses import loss_nodes
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common
+from mase_hw.graph.streams import stream_operands
+from mase_hw.ops import Operator, operators
+from mase_hw.passes.formats.expected_agreement import is_real
+from mase_hw.passes.formats.quantize import (
+    RESULT,
+    SHARED,
+    configurable,
+    fitted_format,
+    words_for,
+)
+from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
+from mase_hw.passes.formats.whole_numbers import whole_formats
+
+
+@dataclass(frozen=True)
+class Option:
+    """One format of a tensor.
+
+    Attributes:
+        fields: what a configuration says, `name` among them.
+        number_format: that, fitted to the values.
+    """
+
+    fields: Mapping[str, Any]
+    number_format: Format
+
+    @property
+    def kind(self) -> tuple[tuple[str, Any], ...]:
+        """The fields that hardware costs follow from."""
+        return tuple(self.fields.items())
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor whose format is chosen.
+
+    Attributes:
+        node: whose it is.
+        name: the operand, or `data_out_0` of the result.
+        word: by what a configuration calls it.
+        options: the formats to try.
+    """
+
+    node: Node
+    name: str
+    word: str
+    options: tuple[Option, ...]
+
+    def keys(self, option: Option) -> dict[str, Any]:
+        """Return what the entry of the node says for an option."""
+        return {f"{self.word}_{key}": value for key, value in option.fields.items()}
+
+
+def operands_of(mg: MaseGraph, families: Collection[str] | None = None) -> list[Operand]:
+    """Return what is to be chosen, in the order of the graph.
+
+    Whole numbers, what operators choose themselves, and nodes that keep a format are not.
+
+    Args:
+        mg: a canonical graph with observed ranges and no formats.
+        families: names of the formats to try; all that know what to try without.
+
+    Raises:
+        ConfigError: for a name that is none of them.
+    """
+    tried = _families(families)
+    whole = whole_formats(mg, loss_nodes(mg))
+    leaving = _leaving(mg)
+    found: list[Operand] = []
+    for node in entries_for(mg):
+        if node in whole:
+            continue
+        found += _of_node(mg, node, tried)
+        if node in leaving and not shares_format(node):
+            found += _operand(mg, node, "data_out_0", RESULT, tried)
+    return found
+
+
+def entries_for(mg: MaseGraph) -> list[Node]:
+    """Return the nodes that a chosen configuration has an entry for."""
+    return [node for node in configurable(mg) if not keeps_format(node)]
+
+
+def _families(names: Collection[str] | None) -> list[type[Format]]:
+    known = {
+        name: cls
+        for name, cls in formats().items()
+        if cls.choices(1) or cls.choices(1, 0) or cls.choices(16)
+    }
+    unknown = sorted(set(names or ()) - known.keys())
+    if unknown:
+        raise ConfigError(f"formats: {unknown[0]!r} is not tried; allowed: {', '.join(known)}")
+    return [cls for name, cls in known.items() if names is None or name in names]
+
+
+def _leaving(mg: MaseGraph) -> set[Node]:
+    """Return the nodes that choose the format of what leaves the graph."""
+    found = set()
+    for node in mg.outputs:
+        while node.op == "call_function" and keeps_format(node) and stream_operands(node):
+            node = stream_operands(node)[0][1]
+        found.add(node)
+    return found
+
+
+def _of_node(mg: MaseGraph, node: Node, tried: Sequence[type[Format]]) -> Iterator[Operand]:
+    if shares_format(node):
+        yield from _operand(mg, node, "data_out_0", SHARED[0], tried)
+        return
+    call = mg.call(node)
+    for name in call.operands:
+        if call.operator.operand_format(call, name) is None:
+            yield from _operand(mg, node, name, name, tried)
+
+
+def _operand(
+    mg: MaseGraph, node: Node, name: str, word: str, tried: Sequence[type[Format]]
+) -> Iterator[Operand]:
+    """Yield the operand, if it is of reals that a format is tried for."""
+    known = common(node)
+    spec = {**known.operands, **known.results}[name]
+    if not is_real(spec.dtype):
+        return
+    call = mg.call(node)
+    axis = call.operator.result_axis if name in call.constants and len(spec.shape) > 1 else None
+    row = _row(call.operator, name, spec.shape)
+    words = SHARED if word == SHARED[0] else (*words_for(name), word)
+    options = []
+    for cls in tried:
+        if cls.name not in call.operator.formats or family_of(cls) is None:
+            continue
+        for fields in cls.choices(row, axis):
+            given = {"name": cls.name, **fields}
+            entry = {"name": DEFAULT_FORMAT} | {f"{word}_{key}": v for key, v in given.items()}
+            try:
+                made = fitted_format(mg, node, name, words, entry)
+            except FormatError:
+                continue
+            options.append(Option(given, made))
+    if options:
+        yield Operand(node, name, word, tuple(options))
+
+
+def _row(operator: Operator, name: str, shape: Sequence[int]) -> int:
+    axis = operator.block_axis(name)
+    axis = -1 if axis is None else axis
+    return shape[axis] if -axis <= len(shape) and len(shape) else 1
+
+
+def operator_of(node: Node) -> Operator:
+    """Return the operator of a node that has one."""
+    return operators()[str(common(node).operator)]

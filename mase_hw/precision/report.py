@@ -1,0 +1,115 @@
+"""What was found, as files: a configuration, a table and a figure."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mase_hw._drawing import save_figure
+from mase_hw._results import check_result, result_file
+from mase_hw.precision.configuration import to_toml
+from mase_hw.precision.evaluation import Result
+from mase_hw.precision.fitted import Fitted, Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CONFIG, TABLE, FRONT = "formats.toml", "formats.csv", "front"
+UNIFORM = "uniform"
+
+
+def check_folder(folder: Path) -> None:
+    """Raise OutputError where files of somebody else have the names of results."""
+    for name in (CONFIG, TABLE, f"{FRONT}.png", f"{FRONT}.svg"):
+        check_result(folder / name)
+
+
+def write(found: Fitted, folder: Path) -> Path:
+    """Write `formats.toml`, `formats.csv`, `front.png` and `front.svg`; return the first.
+
+    Raises:
+        OutputError: when a file of others has one of the names.
+    """
+    path = folder / CONFIG
+    with result_file(path) as made:
+        made.write_text(to_toml(found.config, found.parallelism, head(found)))
+    with result_file(folder / TABLE) as made, made.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [item.name for item in fields(Row)])
+        writer.writeheader()
+        writer.writerows(map(asdict, found.rows))
+    save_figure(folder / FRONT, lambda axes: _draw(axes, found))
+    return path
+
+
+def head(found: Fitted) -> list[str]:
+    """Return what the file of formats says of itself."""
+    result, cost = found.result, found.result.cost
+    return [
+        f"Number formats of {found.name}, chosen for {found.goal}.",
+        f"On {found.examples} held-out examples: {kept(result)}.",
+        f"Nodes alone are estimated at {cost.lut:.0f} LUT, {cost.dsp:g} DSP, {cost.bram:g} BRAM.",
+    ]
+
+
+def kept(result: Result) -> str:
+    """Return what a configuration keeps, as text."""
+    said = [f"{name} {item}" for name, item in result.outputs.items()]
+    if result.accuracy is not None:
+        said.append(f"accuracy {result.accuracy:.4f} ({-(result.drop or 0.0):+.2f} points)")
+    return ", ".join(said)
+
+
+def to_dict(found: Fitted) -> dict[str, Any]:
+    """Return JSON."""
+    return {
+        "goal": str(found.goal),
+        "examples": found.examples,
+        "predicted_db": found.predicted_db,
+        "float_accuracy": found.float_accuracy,
+        "chosen": found.result.to_dict(),
+        "front": [item.to_dict() for item in found.front],
+        "operands": [asdict(row) for row in found.rows],
+        "config": found.config,
+    }
+
+
+def _draw(axes: Axes, found: Fitted) -> None:
+    """Draw agreement, or accuracy lost, against cost."""
+    by_drop = found.goal.max_drop is not None
+    on_the_way = [item for item in found.front if not item.name.startswith(UNIFORM)]
+    points = sorted([*on_the_way, found.result], key=lambda item: item.cost.weighed)
+    front = _best(points, by_drop)
+    axes.plot(
+        _costs(front), [_kept(item, by_drop) for item in front], marker="o", label="chosen among"
+    )
+    for item in found.front:
+        if item.name.startswith(UNIFORM):
+            axes.plot(_costs([item]), [_kept(item, by_drop)], "s", label=item.name)
+    axes.plot(
+        _costs([found.result]), [_kept(found.result, by_drop)], "D", color="black", label="chosen"
+    )
+    loss = "points of accuracy lost" if by_drop else "signal over error, dB"
+    axes.set(xscale="log", xlabel="cost: LUT + 100 DSP + 300 BRAM, estimated", ylabel=loss)
+    axes.set_title(f"{found.name}: {found.goal}")
+    axes.legend(fontsize="small")
+
+
+def _best(points: Sequence[Result], by_drop: bool) -> list[Result]:
+    """Return the points that none which costs less is as good as."""
+    found: list[Result] = []
+    for item in points:
+        sign = -1.0 if by_drop else 1.0
+        if not found or sign * _kept(item, by_drop) > sign * _kept(found[-1], by_drop):
+            found.append(item)
+    return found
+
+
+def _costs(points: Sequence[Result]) -> list[float]:
+    return [item.cost.weighed for item in points]
+
+
+def _kept(item: Result, by_drop: bool) -> float:
+    return (item.drop or 0.0) if by_drop else min(item.sqnr_db, 200.0)

@@ -1,0 +1,85 @@
+"""Designs behind AXI4-Stream ports against other people's masters and slaves."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mase_hw.deploy.bus import BusOptions
+from mase_hw.emit.design import DesignSummary
+from tests.deploy.designs import emit, vectors
+from tests.deploy.simulation import build, run_cocotb, save_vectors
+
+pytest.importorskip("cocotbext.axi")
+
+CASES = {
+    "perceptron-32": ("perceptron", BusOptions("axi-stream", 32), {}),
+    "perceptron-8-own-clock": ("perceptron", BusOptions("axi-stream", 8, True), {}),
+    "pair-16": ("pair", BusOptions("axi-stream", 16), {"parallelism": 3}),
+    "convolution": ("convolution", BusOptions("axi-stream"), {"parallelism": 2}),
+    "mxint-64": ("mxint", BusOptions("axi-stream", 64), {}),
+    "transformer-32-own-clock": ("transformer", BusOptions("axi-stream", 32, True), {}),
+}
+# Each breaks one file of the wrapper, and what must notice it.
+FAULTS = {
+    "data changes while it waits": (
+        "mase_axis_source.sv",
+        ("      if (read) begin\n", "      if (m_axis_tvalid) begin\n"),
+        "m_axis_0_tdata changed",
+    ),
+    "valid falls": (
+        "mase_axis_source.sv",
+        (
+            "    assign m_axis_tvalid = !rst && (ends_q",
+            "    logic odd_q;\n    always_ff @(posedge clk) odd_q <= !odd_q && !rst;\n"
+            "    assign m_axis_tvalid = odd_q && (ends_q",
+        ),
+        "m_axis_0_tvalid fell",
+    ),
+    "last word is not marked": (
+        "mase_axis_source.sv",
+        ("? LastKeep :", "? {BUS_BYTES{1'b1}} :"),
+        "AssertionError",
+    ),
+}
+
+
+def simulate(
+    project: Path, folder: Path, count: int, names: Sequence[str] = ()
+) -> tuple[int, float | None]:
+    """Run the tests inside the simulator; return how many passed, and the interval."""
+    report, work = folder / "report.json", folder / "build"
+    work.mkdir()
+    executable = build(project, "top_axis", project / "bus" / "files.f", work)
+    environment = {
+        "BUS_VECTORS": str(save_vectors(folder / "vectors.npz", *vectors(project, count))),
+        "BUS_REPORT": str(report),
+    }
+    passed = run_cocotb(executable, project, "tests.deploy.axis_cocotb", environment, names)
+    return passed, json.loads(report.read_text())["interval"] if report.is_file() else None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_equal_under_pauses(name: str, tmp_path: Path) -> None:
+    design, bus, options = CASES[name]
+    project = emit(design, tmp_path / "net", bus, **options).folder
+    count = int(os.environ.get("MASE_HW_BUS_INFERENCES", "40"))
+    passed, interval = simulate(project, tmp_path, count)
+    assert passed == 5
+    if not bus.own_clock:
+        assert interval is not None
+        assert abs(interval - DesignSummary.load(project).interval_cycles) < 1
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_broken_wrapper_is_noticed(name: str, tmp_path: Path) -> None:
+    file, (right, wrong), told = FAULTS[name]
+    project = emit("perceptron", tmp_path / "net", BusOptions("axi-stream", 32)).folder
+    path = project / "bus" / file
+    text = path.read_text()
+    assert text.count(right) == 1
+    path.write_text(text.replace(right, wrong))
+    with pytest.raises(AssertionError, match=told):
+        simulate(project, tmp_path, 20, ["random_pauses"])

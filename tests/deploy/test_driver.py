@@ -1,0 +1,164 @@
+"""The emitted driver packs as the simulation does, in Python and in C, and refuses the rest."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mase_hw.deploy.bus import BusOptions
+from mase_hw.deploy.driver import DriverError, Model, WrongDesignError
+from mase_hw.emit.design import DesignSummary
+from mase_hw.sim.layout import StreamLayout
+from mase_hw.sim.tools import find_compiler
+from tests.deploy.designs import emit, vectors
+
+DESIGNS = {
+    "perceptron": (BusOptions("axi-stream", 32), {}),
+    "convolution": (BusOptions("axi-stream"), {"parallelism": 2}),
+    "mxint": (BusOptions("axi-stream", 64), {}),
+    "transformer": (BusOptions("uart"), {"parallelism": 2}),
+    "pair": (BusOptions("axi-stream", 16), {"parallelism": 3}),
+}
+
+MAIN = """
+#include <stdio.h>
+#include "mase_driver.h"
+#define RUN(port, name) \\
+  for (int64_t n = 0; n < count; ++n) { \\
+    int64_t codes[name##_ELEMENTS], back[name##_ELEMENTS]; \\
+    uint8_t packet[name##_BYTES]; \\
+    for (int i = 0; i < name##_ELEMENTS; ++i) \\
+      if (fread(&codes[i], 8, 1, stdin) != 1) return 2; \\
+    if (mase_pack(&port, codes, packet)) return 3; \\
+    fwrite(packet, 1, sizeof packet, stdout); \\
+    mase_unpack(&port, packet, back); \\
+    if (memcmp(codes, back, sizeof codes)) return 4; \\
+    codes[0] = port.maximum + 1; \\
+    if (mase_pack(&port, codes, packet) != 1) return 5; \\
+  }
+int main(void) {
+  int64_t count;
+  uint8_t frame[MASE_FRAME_BYTES + 3];
+  if (fread(&count, 8, 1, stdin) != 1) return 1;
+  CALLS
+  size_t size = mase_request(2, 5, (const uint8_t *)"abc", 3, frame);
+  fwrite(frame, 1, size, stdout);
+  memcpy(frame, "mh", 2);
+  frame[2] = 0;
+  mase_number(frame + size - 4, mase_crc32(frame, size - 4), 4);
+  if (mase_status(frame, size)) return 6;
+  frame[17] ^= 1;
+  return mase_status(frame, size) == -1 ? 0 : 7;
+}
+"""
+
+
+class Nothing:
+    """A device that holds a design and does nothing."""
+
+    def __init__(self, held: int) -> None:
+        self.held = held
+
+    def identify(self) -> int:
+        return self.held
+
+    def reset(self) -> None:
+        raise NotImplementedError
+
+    def run(self, inputs: Any, outputs: Any) -> list[np.ndarray]:
+        return [np.zeros((len(inputs[0]), port.bytes), np.uint8) for port in outputs]
+
+
+def model_of(project: Path) -> Model:
+    import json
+
+    held = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
+    return Model(Nothing(held), project)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_packets_hold_the_beats_of_the_simulation(name: str, tmp_path: Path) -> None:
+    bus, options = DESIGNS[name]
+    project = emit(name, tmp_path / "net", bus, **options).folder
+    inputs, outputs = vectors(project, 7)
+    summary, model = DesignSummary.load(project), model_of(project)
+    everything = [*zip(summary.inputs, model.inputs, inputs, strict=True)]
+    everything += zip(summary.outputs, model.outputs, outputs, strict=True)
+    for stream, port, codes in everything:
+        packets = port.pack(codes)
+        shaped = torch.from_numpy(codes).reshape(-1, *stream.spec.shape)
+        beats = StreamLayout(stream).pack(shaped)
+        start, bits = 0, []
+        for item in StreamLayout(stream).fields:
+            count = item.lanes * item.width_bits
+            raw = np.unpackbits(beats[:, start : start + item.bytes], axis=1, bitorder="little")
+            bits.append(raw[:, :count])
+            start += item.bytes
+        wanted = np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
+        found = packets.reshape(len(wanted), -1)[:, : wanted.shape[1]]
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(port.unpack(packets), codes.reshape(-1, *port.item_shape))
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_the_c_header_packs_the_same(name: str, tmp_path: Path) -> None:
+    bus, options = DESIGNS[name]
+    project = emit(name, tmp_path / "net", bus, **options).folder
+    inputs, outputs = vectors(project, 5)
+    model = model_of(project)
+    ports = [*zip(model.inputs, inputs, strict=True), *zip(model.outputs, outputs, strict=True)]
+    calls = "\n".join(f"RUN(mase_{port.name}, MASE_{port.name.upper()})" for port, _ in ports)
+    source = tmp_path / "main.c"
+    source.write_text(MAIN.replace("CALLS", calls))
+    command = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-x", "c"]
+    compiler = find_compiler().command.replace("g++", "gcc")
+    subprocess.run(
+        [compiler, *command, f"-I{project / 'driver'}", str(source), "-o", str(tmp_path / "main")],
+        check=True,
+    )
+    given = np.int64(5).tobytes() + b"".join(codes.astype(np.int64).tobytes() for _, codes in ports)
+    result = subprocess.run([str(tmp_path / "main")], input=given, capture_output=True, check=False)
+    assert result.returncode == 0
+    wanted = b"".join(port.pack(codes).tobytes() for port, codes in ports)
+    assert result.stdout[: len(wanted)] == wanted
+    from mase_hw.deploy.driver import frames
+
+    assert result.stdout[len(wanted) :] == frames.request(2, 5, model.hash, b"abc")
+
+
+def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
+    project = emit("perceptron", tmp_path / "net", BusOptions("axi-stream", 32)).folder
+    model = model_of(project)
+    port = model.inputs[0]
+    for wrong, told in (
+        (np.zeros((2, 6)), "takes integer codes, not float64; encode"),
+        (np.zeros((2, 5), int), r"has the shape \[2, 5\]; allowed: \[1, 6\], or \[N, 6\]"),
+        (np.zeros(6, int), r"has the shape \[6\]"),
+        (np.full((1, 6), 128), "has the code 128; its format has codes from -128 to 127"),
+        (np.full((1, 6), -129), "has the code -129"),
+        (np.zeros((1, 6), bool), "takes integer codes, not bool"),
+    ):
+        with pytest.raises(DriverError, match=told):
+            model(wrong)
+    with pytest.raises(DriverError, match="2 inputs were given; the design has data_in_0"):
+        model(np.zeros((1, 6), int), np.zeros((1, 6), int))
+    with pytest.raises(WrongDesignError, match="the device holds the design 0000000000000001"):
+        Model(Nothing(1), project)
+    with pytest.raises(DriverError, match="no finite number"):
+        model.encode(np.full((1, 6), np.nan))
+    np.testing.assert_array_equal(
+        port.encode(port.decode(np.arange(-128, 128))), np.arange(-128, 128)
+    )
+    assert model(np.zeros((0, 6), int)).shape == (0, 3)
+
+
+def test_elements_of_a_block_share_their_scale(tmp_path: Path) -> None:
+    project = emit("mxint", tmp_path / "net", BusOptions("axi-stream", 64)).folder
+    model = model_of(project)
+    codes = vectors(project, 1)[0][0].copy()
+    codes[0, 0] ^= 1 << 9
+    with pytest.raises(DriverError, match="different scales"):
+        model(codes)

@@ -1,0 +1,170 @@
+"""A design at its serial pins: host driver, line, design, line, host driver."""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mase_hw.deploy.bus import BusOptions
+from mase_hw.deploy.driver import Model, WrongDesignError, frames
+from mase_hw.deploy.driver.serial_device import SerialDevice
+from mase_hw.deploy.driver.simulated import CLOCKS_PER_BIT, TIMEOUT_BITS, SimulatedLine
+from tests.deploy.designs import emit, vectors
+from tests.deploy.simulation import build_pins
+
+Line = tuple[SimulatedLine, Path]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return emit("perceptron", tmp_path_factory.mktemp("net") / "net", BusOptions("uart")).folder
+
+
+@pytest.fixture(scope="module")
+def program(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_pins(project, tmp_path_factory.mktemp("build"))
+
+
+@pytest.fixture
+def line(project: Path, program: Path) -> Iterator[SimulatedLine]:
+    with SimulatedLine(program, project) as found:
+        yield found
+
+
+def ask(line: SimulatedLine, records: bytes) -> frames.Answer:
+    """Return the one answer to what is driven on the line."""
+    line.reset_input_buffer()
+    line.records(records)
+    found = line.read(1 << 16)
+    assert found, "no answer"
+    end = frames.HEADER.size + frames.answer_length(found[: frames.HEADER.size])
+    assert len(found) == end, f"{len(found) - end} bytes behind an answer"
+    return frames.read_answer(found)
+
+
+def driven(data: bytes) -> bytes:
+    """Return records that send bytes."""
+    return b"".join(b"B" + bytes([item]) for item in data)
+
+
+def raw(bits: int) -> bytes:
+    """Return the record of ten bits as they stand."""
+    return b"R" + struct.pack("<H", bits)
+
+
+def idle(bits: int) -> bytes:
+    return b"I" + struct.pack("<I", bits)
+
+
+def test_results_are_equal_host_to_host(line: SimulatedLine, project: Path) -> None:
+    (inputs,), (expected,) = vectors(project, 20)
+    model = Model(SerialDevice(line, timeout_s=0.1), project)
+    np.testing.assert_array_equal(model(inputs), expected)
+    model.reset()
+    np.testing.assert_array_equal(model(inputs[:1]), expected[:1])
+
+
+def damaged(frame: bytes, place: int, bit: int = 0) -> bytes:
+    return frame[:place] + bytes([frame[place] ^ 1 << bit]) + frame[place + 1 :]
+
+
+def resummed(frame: bytes) -> bytes:
+    import zlib
+
+    return frame[:-4] + struct.pack("<I", zlib.crc32(frame[:-4]))
+
+
+def faults(right: bytes) -> dict[str, tuple[bytes, int]]:
+    """Return what is driven, and the status that tells it."""
+    payload = len(right) - 20
+    stop_missing = (right[6] << 1) & 0x1FF
+    return {
+        "first letter": (driven(damaged(right, 0)), 1),
+        "second letter": (driven(damaged(right, 1)), 1),
+        "noise before a frame": (driven(b"\x55" + right), 1),
+        "unknown command": (driven(resummed(damaged(right, 2, 4))), 2),
+        "another design": (driven(resummed(damaged(right, 5))), 3),
+        "last byte of the hash": (driven(resummed(damaged(right, 11, 7))), 3),
+        "one byte more is announced": (driven(resummed(damaged(right, 12))), 4),
+        "a length without end": (driven(damaged(right, 15, 7)), 4),
+        "a short payload that is announced": (
+            driven(frames.request(2, 1, struct.unpack("<Q", right[4:12])[0], bytes(payload - 1))),
+            4,
+        ),
+        "a bit of the payload": (driven(damaged(right, 17, 3)), 5),
+        "a bit of the checksum": (driven(damaged(right, len(right) - 1, 6)), 5),
+        "a byte too much in the payload": (driven(right[:17] + b"\0" + right[17:]), 5),
+        "the sequence": (driven(damaged(right, 3)), 5),
+        "a byte is lost": (driven(right[:17] + right[18:]), 6),
+        "the frame ends in its header": (driven(right[:7]), 6),
+        "the frame ends in its payload": (driven(right[:18]), 6),
+        "the frame ends in its checksum": (driven(right[:-1]), 6),
+        "a pause in a frame": (driven(right[:9]) + idle(2 * TIMEOUT_BITS), 6),
+        "a stop bit is missing": (
+            driven(right[:6]) + raw(stop_missing) + idle(3) + driven(right[7:]),
+            7,
+        ),
+        "the line breaks": (raw(0) * 5, 7),
+        "another rate": (
+            b"C"
+            + struct.pack("<H", CLOCKS_PER_BIT * 3 // 2)
+            + driven(right)
+            + b"C"
+            + struct.pack("<H", CLOCKS_PER_BIT),
+            None,
+        ),
+    }
+
+
+def test_every_fault_of_a_frame_is_told(line: SimulatedLine, project: Path) -> None:
+    (inputs,), (expected,) = vectors(project, 2)
+    model = Model(SerialDevice(line, timeout_s=0.1), project)
+    right = frames.request(frames.RUN, 7, model.hash, model.inputs[0].pack(inputs[:1]).tobytes())
+    for name, (records, status) in faults(right).items():
+        answer = ask(line, records)
+        if status is None:
+            assert answer.status != frames.WELL, name
+        else:
+            assert (answer.status, answer.payload) == (status, b""), name
+        assert answer.hash == model.hash
+        good = ask(line, driven(right))
+        assert (good.status, good.sequence) == (frames.WELL, 7), name
+        found = model.outputs[0].unpack(np.frombuffer(good.payload, np.uint8)[None])
+        np.testing.assert_array_equal(found, expected[:1], err_msg=name)
+
+
+def test_a_second_frame_before_the_answer_is_told(line: SimulatedLine, project: Path) -> None:
+    (inputs,), _ = vectors(project, 1)
+    model = Model(SerialDevice(line, timeout_s=0.1), project)
+    right = frames.request(frames.RUN, 7, model.hash, model.inputs[0].pack(inputs).tobytes())
+    line.records(driven(right + right))
+    found = line.read(1 << 16)
+    end = frames.HEADER.size + frames.answer_length(found[: frames.HEADER.size])
+    assert frames.read_answer(found[:end]).status == frames.WELL
+    assert frames.read_answer(found[end:]).status == 8
+
+
+def test_a_glitch_on_a_silent_line_is_nothing(line: SimulatedLine, project: Path) -> None:
+    line.records(
+        b"C" + struct.pack("<H", 1) + raw(0b1111111110) + b"C" + struct.pack("<H", CLOCKS_PER_BIT)
+    )
+    assert line.read(100) == b""
+    Model(SerialDevice(line, timeout_s=0.1), project)
+
+
+def test_the_driver_of_another_design_is_refused(line: SimulatedLine, tmp_path: Path) -> None:
+    other = emit("convolution", tmp_path / "other", BusOptions("uart")).folder
+    with pytest.raises(WrongDesignError, match="take the driver of that one"):
+        Model(SerialDevice(line, timeout_s=0.1), other)
+
+
+def test_several_streams_share_a_frame(tmp_path: Path) -> None:
+    folder = emit("pair", tmp_path / "net", BusOptions("uart"), parallelism=3).folder
+    inputs, expected = vectors(folder, 5)
+    (tmp_path / "build").mkdir()
+    with SimulatedLine(build_pins(folder, tmp_path / "build"), folder) as line:
+        found = Model(SerialDevice(line, timeout_s=0.1), folder)(*inputs)
+    for one, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, wanted)

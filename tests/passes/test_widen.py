@@ -1,0 +1,99 @@
+"""Intermediates that no configuration names keep the results of what is computed of them."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import mase_hw
+from mase_hw.emit.preflight import preflight
+from mase_hw.ops import Apply
+from mase_hw.passes.formats.expected_agreement import model_agreement
+
+ROWS, SIZE = 128, 16
+WIDE = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
+
+
+def rows(seed: int) -> Tensor:
+    """Return rows whose sizes spread over three decades."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = 10 ** (3 * torch.rand(ROWS, 1, generator=generator) - 2)
+    return torch.randn(ROWS, SIZE, generator=generator) * sizes
+
+
+def by_variance(x: Tensor) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred * torch.rsqrt((centred**2).mean(-1, keepdim=True) + 1e-5)
+
+
+CASES: dict[str, Callable[..., Tensor]] = {
+    "normalize": lambda x: F.normalize(x, dim=-1),
+    "deviation": lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
+    "variance": by_variance,
+    "length": lambda x: x / x.norm(dim=-1, keepdim=True),
+}
+
+
+def agreement(mg: mase_hw.MaseGraph) -> float:
+    found = model_agreement(mg)
+    assert found is not None
+    assert found.sqnr_db is not None
+    return found.sqnr_db
+
+
+def quantized(function: Callable[..., Tensor], *inputs: Tensor, **fields: int) -> mase_hw.MaseGraph:
+    config = {"default": {"config": {**WIDE, **fields}}}
+    return mase_hw.quantize(mase_hw.trace(Apply(function), inputs), config)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_of_three_decades_keep_what_their_inputs_have(name: str) -> None:
+    mg = quantized(CASES[name], rows(0))
+    assert agreement(mg) >= 38.0
+    assert preflight(mg) == []
+
+
+def test_cosine_similarity_is_computed_of_normalized_rows() -> None:
+    x, y = rows(0), rows(1)
+    mg = quantized(lambda a, b: F.cosine_similarity(a, b, dim=-1), x, y)
+    assert agreement(mg) >= 35.0
+    assert preflight(mg) == []
+
+
+def test_quotients_of_operands_that_are_far_apart() -> None:
+    generator = torch.Generator().manual_seed(2)
+    y, x = torch.randn(64, 8, generator=generator) * 100, torch.randn(64, 8, generator=generator)
+    for arguments in ((y, x), (x, y)):
+        mg = quantized(torch.atan2, *arguments)
+        assert agreement(mg) >= 40.0
+        assert preflight(mg) == []
+
+
+def test_what_a_configuration_names_stays_as_it_says() -> None:
+    mg = mase_hw.trace(Apply(CASES["length"]), (rows(0),))
+    config = {"by": "regex_name", ".*": {"config": WIDE}}
+    fixed = mase_hw.quantize(mg, config)
+    assert agreement(fixed) < 20.0
+    widths = {
+        spec.quantized.bits_per_element
+        for node in fixed.nodes
+        if node.op == "call_function"
+        for spec in fixed.call(node).operands.values()
+    }
+    assert max(widths) == 16
+
+
+def test_inputs_stay_as_wide_as_they_are() -> None:
+    mg = quantized(CASES["normalize"], rows(0))
+    (entry,) = mg.inputs
+    (spec,) = (mg.call(user).operands["data_in_0"] for user in list(entry.users)[:1])
+    assert spec.quantized.bits_per_element == 16
+
+
+def test_a_design_with_wider_intermediates_is_exact(tmp_path: object) -> None:
+    mg = quantized(CASES["normalize"], rows(0)[:, :4])
+    project = mase_hw.emit_verilog(mg, output=f"{tmp_path}/design")
+    report = mase_hw.simulate(project, rows(5)[:40, :4], stall=0.2)
+    assert report.bit_exact, report.first_mismatch

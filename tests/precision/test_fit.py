@@ -1,0 +1,336 @@
+"""Formats that are found keep what was asked on held-out samples, for less hardware."""
+
+import csv
+import itertools
+import json
+import math
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import mase_hw
+from mase_hw.emit.flow import canonicalize
+from mase_hw.emit.warnings import warnings
+from mase_hw.errors import ConfigError, DataError, MaseError, OutputError, PrecisionError
+from mase_hw.formats import make_format
+from mase_hw.graph.quantized import GraphRun
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.precision import Fitted, fit_formats
+from mase_hw.precision.choice import Chooser
+from mase_hw.precision.configuration import configuration, uniform
+from mase_hw.precision.cost import CostTable, with_lanes
+from mase_hw.precision.noise import Measure, NoiseMeter, NoiseTable, measured_options
+from mase_hw.precision.operands import operands_of
+from mase_hw.precision.report import write
+
+
+def spread(model: nn.Module) -> nn.Module:
+    """Scale output channels over three decades, as trained weights are spread."""
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for layer in model.modules():
+            if isinstance(layer, nn.Linear):
+                scale = 10 ** (3 * torch.rand(len(layer.weight), generator=generator) - 2)
+                layer.weight.mul_(scale[:, None])
+                layer.bias.mul_(scale)
+    return model.eval()
+
+
+def perceptron(examples: int = 400) -> mase_hw.MaseGraph:
+    torch.manual_seed(0)
+    model = spread(nn.Sequential(nn.Linear(12, 10), nn.ReLU(), nn.Linear(10, 4)))
+    return mase_hw.trace(model, torch.randn(examples, 12), name="net")
+
+
+class Block(nn.Module):
+    """Several consumers of one tensor, a product of two streams, and a residual."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        a, b = self.first(x), self.second(x)
+        scores = (a @ b.transpose(1, 2)).softmax(-1)
+        y = x + scores @ a
+        return self.norm(y), y
+
+
+def block() -> mase_hw.MaseGraph:
+    torch.manual_seed(1)
+    return mase_hw.trace(spread(Block()), torch.randn(200, 4, 8), name="block")
+
+
+def observed(mg: mase_hw.MaseGraph) -> mase_hw.MaseGraph:
+    return add_software_metadata_analysis_pass(canonicalize(mg), {})[0]
+
+
+def test_the_goal_holds_on_held_out_samples_for_less_than_uniform_formats() -> None:
+    for graph, goal in ((perceptron(), 35.0), (block(), 30.0)):
+        found = fit_formats(graph, min_sqnr=goal)
+        assert found.result.sqnr_db >= goal
+        assert found.predicted_db == pytest.approx(found.result.sqnr_db, abs=1.5)
+        as_good = [
+            item for item in found.front if item.name.startswith("uniform") and item.sqnr_db >= goal
+        ]
+        assert as_good
+        assert found.result.cost.weighed < min(item.cost.weighed for item in as_good)
+
+
+def test_the_same_seed_finds_the_same() -> None:
+    first, second = (
+        fit_formats(perceptron(), min_sqnr=25, seed=5, formats=["fixed"]) for _ in range(2)
+    )
+    assert first.config == second.config
+    assert first.rows == second.rows
+
+
+def test_a_configuration_that_was_found_is_taken_back(tmp_path: Path) -> None:
+    graph = block()
+    found = fit_formats(graph, min_sqnr=30)
+    path = write(found, tmp_path)
+    config = tomllib.loads(path.read_text())["quantize"]
+    again = mase_hw.quantize(graph, config)
+    assert formats_of(again) == formats_of(found.graph)
+    with (tmp_path / "formats.csv").open() as file:
+        assert [row["format"] for row in csv.DictReader(file)] == [r.format for r in found.rows]
+    assert (tmp_path / "front.svg").is_file()
+
+
+def formats_of(mg: mase_hw.MaseGraph) -> dict[str, list[str]]:
+    calls = {node.name: mg.call(node) for node in mg.nodes if node.op == "call_function"}
+    return {
+        name: [str(spec.format) for spec in (*call.operands.values(), *call.results.values())]
+        for name, call in calls.items()
+    }
+
+
+def test_predicted_noise_is_that_of_each_operand_rounded_alone() -> None:
+    mg = observed(block())
+    operands = operands_of(mg, ["fixed"])
+    table = NoiseTable(operands, 2)
+    NoiseMeter(mg, operands, Measure(mg.outputs)).add(table, list(mg.example_inputs))
+    exact = GraphRun(mg, only=()).values(mg.example_inputs)
+    for place, item in enumerate(operands):
+        number = measured_options(item)[4]
+        values = dict(exact)
+        run = GraphRun(mg, only=())
+        by_node = {node: exact[node.name] for node in mg.nodes if node.name in exact}
+        meter = NoiseMeter(mg, operands, Measure(mg.outputs))
+        changed = meter._changed(run, item, item.options[number].number_format, by_node)
+        power = meter._directly(run, item.node, changed, by_node)
+        assert values.keys() == exact.keys()
+        for output in range(2):
+            real = float(power[output].detach())
+            predicted = float(table.power[place][number][output].detach())
+            if real > 1e-9 * float(table.signal[output].detach()):
+                # Four random vectors of 48 examples.
+                assert abs(10 * math.log10(predicted / real)) < 3.0
+
+
+def test_the_solver_finds_what_enumeration_finds() -> None:
+    torch.manual_seed(0)
+    mg = observed(mase_hw.trace(spread(nn.Sequential(nn.Linear(6, 3))), torch.randn(32, 6)))
+    operands = [
+        type(item)(item.node, item.name, item.word, item.options[:5])
+        for item in operands_of(mg, ["fixed"])
+    ]
+    table = NoiseTable(operands, 1)
+    NoiseMeter(mg, operands, Measure(mg.outputs)).add(table, list(mg.example_inputs))
+    noise = table.relative()
+    reference, _ = quantize_transform_pass(mg, uniform(mg, {"name": "fixed", "width": 16}))
+    costs = CostTable(with_lanes(reference, 1))
+    chooser = Chooser(operands, noise, costs)
+
+    def cost(numbers: tuple[int, ...]) -> float:
+        first, rest = numbers[:2], numbers[2:]
+        names = [(item.name, item.options[n]) for item, n in zip(operands, first, strict=False)]
+        found = costs.of(operands[0].node, dict(names))
+        total = found.weighed if found else math.inf
+        base = costs.of(
+            operands[0].node,
+            {operands[0].name: operands[0].options[-1], operands[1].name: operands[1].options[-1]},
+        )
+        for item, n in zip(operands[2:], rest, strict=True):
+            more = costs.of(
+                operands[0].node,
+                {
+                    operands[0].name: operands[0].options[-1],
+                    operands[1].name: operands[1].options[-1],
+                    item.name: item.options[n],
+                },
+            )
+            assert more is not None
+            assert base is not None
+            total += more.weighed - base.weighed
+        return total
+
+    every = list(itertools.product(*(range(len(item.options)) for item in operands)))
+    sums = {n: sum(float(noise[p][i][0]) for p, i in enumerate(n)) for n in every}
+    bound = sorted(sums.values())[len(sums) // 10]
+    best = min(cost(n) for n in every if sums[n] <= bound)
+    chosen = chooser.cheapest(torch.tensor([bound], dtype=torch.float64), {})
+    assert chosen is not None
+    assert sums[chosen.options] <= bound
+    assert cost(chosen.options) <= best * 1.01 + 1
+
+
+def test_accuracy_is_kept_where_it_is_asked_for() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    inputs = torch.randn(400, 8)
+    labels = model(inputs).argmax(1)
+    graph = mase_hw.trace(model, inputs[:16])
+    found = fit_formats(graph, data=[inputs], labels=labels, max_drop=2.0, formats=["fixed"])
+    assert found.float_accuracy == 1.0
+    assert found.result.drop is not None
+    assert found.result.drop <= 2.0
+    loose = [item for item in found.front if item.name == "uniform fixed 8"]
+    assert found.result.cost.weighed < loose[0].cost.weighed
+
+
+def test_outputs_that_are_indices_count_by_equality() -> None:
+    class Index(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(6, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x).argmax(-1)
+
+    torch.manual_seed(0)
+    graph = mase_hw.trace(Index(), torch.randn(80, 6))
+    found = fit_formats(graph, max_drop=5.0, formats=["fixed"])
+    (equal,) = (item.equal for item in found.result.outputs.values())
+    assert equal is not None
+    assert equal >= 0.95
+    with pytest.raises(ConfigError, match=r"indices or truths.*max_drop"):
+        fit_formats(graph, min_sqnr=30)
+
+
+def test_the_best_agreement_within_a_budget() -> None:
+    tight, loose = (fit_formats(perceptron(), max_lut=lut, formats=["fixed"]) for lut in (380, 600))
+    assert tight.result.sqnr_db <= loose.result.sqnr_db
+    assert tight.result.cost.lut <= 380
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = fit_formats(perceptron(), min_sqnr=30, output=tmp_path, formats=["fixed"])
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(NoiseMeter, "add", refuse)
+    second = fit_formats(perceptron(), min_sqnr=30, output=tmp_path, formats=["fixed"])
+    assert second.config == first.config
+    with pytest.raises(AssertionError, match="measured again"):
+        fit_formats(perceptron(), min_sqnr=30, seed=1, output=tmp_path, formats=["fixed"])
+
+
+def test_progress_only_grows() -> None:
+    seen: list[tuple[int, int]] = []
+    fit_formats(
+        perceptron(), min_sqnr=30, formats=["fixed"], progress=lambda *pair: seen.append(pair)
+    )
+    assert seen == sorted(seen)
+    assert all(done <= total for done, total in seen)
+
+
+def asked(**goal: object) -> Fitted:
+    return fit_formats(perceptron(), **{"formats": ["fixed"], **goal})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("goal", "kind", "message"),
+    [
+        ({}, ConfigError, "nothing is asked"),
+        ({"min_sqnr": 30, "max_drop": 1}, ConfigError, "give one of them"),
+        ({"min_sqnr": math.nan}, ConfigError, "min_sqnr is nan"),
+        ({"max_lut": -1}, ConfigError, "max_lut is -1"),
+        ({"min_sqnr": 400}, PrecisionError, r"the finest formats.* dB.* of linear_. .*limits it"),
+        ({"max_lut": 10}, PrecisionError, r"max_lut 10 is too little: net takes \d+"),
+        ({"max_bram": 0, "min_sqnr": 100, "max_lut": 300}, PrecisionError, "at once"),
+        ({"max_drop": 1}, DataError, "needs labels"),
+        ({"min_sqnr": 30, "formats": ["none"]}, ConfigError, "allowed: fixed"),
+        ({"min_sqnr": 30, "data": []}, DataError, "no example"),
+        ({"min_sqnr": 30, "data": [torch.randn(1, 12)]}, DataError, "none can be held out"),
+        ({"min_sqnr": 30, "data": [torch.full((8, 12), math.nan)]}, DataError, "NaN"),
+        ({"min_sqnr": 30, "data": [torch.full((8, 12), math.inf)]}, DataError, "infinities"),
+        ({"max_drop": 1, "labels": torch.zeros(3)}, DataError, "3 labels of 400 examples"),
+    ],
+)
+def test_what_cannot_be_kept_is_said(
+    goal: dict[str, object], kind: type[MaseError], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        asked(**goal)
+
+
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    (tmp_path / "formats.toml").write_text("mine")
+    with pytest.raises(OutputError, match="was not written by mase-hw"):
+        write(fit_formats(perceptron(), min_sqnr=20, formats=["fixed"]), tmp_path)
+
+
+def test_scales_that_are_powers_of_two_lose_little_and_reach_as_far() -> None:
+    weight = torch.randn(6, 20, generator=torch.Generator().manual_seed(0))
+    weight *= torch.logspace(-3, 0, 6)[:, None]
+    errors = {}
+    for power in (False, True):
+        fields = {"name": "scaled_integer", "channel_axis": 0, "power_of_two": power}
+        cls = type(make_format({**fields, "scale": 1.0}))
+        made = cls.fit_values(weight, width=8, channel_axis=0, power_of_two=power)
+        assert bool(made.in_range(weight).all())
+        errors[power] = float((made.round_values(weight) / weight - 1).abs().max())
+        if power:
+            assert all(math.frexp(scale)[0] == 0.5 for scale in made.scales)  # type: ignore[attr-defined]
+    assert errors[False] < errors[True] * 1.5
+
+
+def test_eight_bits_that_destroy_a_model_name_the_command() -> None:
+    torch.manual_seed(0)
+    layers = [nn.Linear(16, 16) for _ in range(2)]
+    with torch.no_grad():
+        layers[0].weight[1:] *= 1e-3
+        layers[0].bias.zero_()
+        layers[1].bias.zero_()
+        layers[1].weight[:, :1] = 0
+    graph = mase_hw.trace(nn.Sequential(*layers), torch.randn(32, 16))
+    text = "\n".join(map(str, warnings(mase_hw.quantize(graph), configured=False)))
+    assert "mase-hw fit MODEL --min-sqnr 30" in text
+    assert "mase-hw fit" not in "\n".join(map(str, warnings(mase_hw.quantize(graph))))
+
+
+def test_configurations_hold_what_is_chosen() -> None:
+    mg = observed(perceptron())
+    operands = operands_of(mg)
+    config = configuration(mg, operands, [len(item.options) - 1 for item in operands])
+    json.dumps(config)
+    quantized, _ = quantize_transform_pass(mg, config)
+    for item in operands:
+        specs = quantized.call(quantized.node(item.node.name))
+        found = {**specs.operands, **specs.results}[item.name].format
+        assert found == item.options[-1].number_format
+
+
+def test_formats_and_parallelism_meet_a_rate_together(tmp_path: Path) -> None:
+    graph = perceptron()
+    asked = {"default": "auto", "target_interval": 40}
+    found = fit_formats(graph, min_sqnr=25, parallelism=asked, formats=["fixed"])
+    path = write(found, tmp_path)
+    tables = tomllib.loads(path.read_text())
+    project = mase_hw.emit_verilog(
+        graph,
+        output=tmp_path / "net",
+        config=tables["quantize"],
+        parallelism=tables["parallelism"],
+    )
+    assert project.design.interval_cycles <= 40
+    assert found.result.sqnr_db >= 25
+    with pytest.raises(ConfigError, match="max_lut and max_bram"):
+        fit_formats(graph, min_sqnr=25, parallelism={"default": "auto", "max_dsp": 3})
