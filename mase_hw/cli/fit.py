@@ -28,7 +28,7 @@ MaxDrop = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `fit` to the application."""
     app.command("fit")(fit)
 
 
@@ -52,6 +52,10 @@ def fit(
     clock: Clock = None,
     weights: WeightsOption = None,
     data: DataOption = None,
+    train: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="EPOCHS", help="Train in the formats, and in cheaper ones."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the measurement.")] = 0,
     json_output: JsonOption = False,
 ) -> None:
@@ -61,7 +65,7 @@ def fit(
     Without a bound of what may be lost, the best agreement within --max-lut and --max-bram.
     """
     from mase_hw.cli._model import load_subject, read_config, read_parallelism, with_targets
-    from mase_hw.precision.report import check_folder, head, to_dict, write
+    from mase_hw.precision.report import WEIGHTS, check_folder, head, to_dict, write
 
     display = Display(quiet=json_output)
     asked = None if parallelism is None else read_parallelism(parallelism)
@@ -84,6 +88,8 @@ def fit(
         seed=seed,
         output=folder,
     )
+    if train is not None:
+        found = _trained(found, subject, display, data, train, seed)
     path = write(found, folder)
     if json_output:
         typer.echo(json.dumps({**to_dict(found), "folder": str(folder)}, indent=2))
@@ -93,6 +99,8 @@ def fit(
         display.console.print(line, markup=False, soft_wrap=True)
     command = f"mase-hw emit-verilog {model} --config {path}"
     command += f" --weights {weights}" if weights is not None else ""
+    if (folder / WEIGHTS).is_file() and not found.result.outputs:
+        command = f"mase-hw emit-verilog {model} --weights {folder / WEIGHTS}"
     display.console.print(f"{command} --simulate", markup=False, soft_wrap=True)
 
 
@@ -139,6 +147,19 @@ def find(subject: Subject, display: Display, data: str | None = None, **asked: A
         return fit_formats(subject.mg, **samples, **asked, progress=advance)
 
 
+def _trained(
+    found: Fitted, subject: Subject, display: Display, data: str | None, epochs: int, seed: int
+) -> Fitted:
+    from mase_hw.cli._data import load_data
+    from mase_hw.precision.train import train_formats
+
+    split = load_data(subject, data)
+    samples = split.train_inputs, split.train_labels
+    held_out = split.validation_inputs, split.validation_labels
+    with display.stages(f"training {subject.mg.name}"):
+        return train_formats(found, samples, held_out, epochs, seed)
+
+
 def _show(found: Fitted, display: Display) -> None:
     from rich.table import Table
 
@@ -165,10 +186,10 @@ def _show(found: Fitted, display: Display) -> None:
     for item in [*(x for x in found.front if x.name.startswith("uniform")), found.result]:
         if item is found.result:
             table.add_section()
-        agreement = min(item.outputs.values(), key=lambda x: (x.sqnr_db is None, x.sqnr_db or 0.0))
+        known = sorted(item.outputs.values(), key=lambda x: (x.sqnr_db is None, x.sqnr_db or 0.0))
         table.add_row(
             item.name,
-            str(agreement),
+            str(known[0]) if known else "trained",
             "" if item.accuracy is None else f"{item.accuracy:.4f}",
             f"{item.cost.lut:,.0f}",
             f"{item.cost.dsp:,g}",

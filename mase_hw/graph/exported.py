@@ -258,7 +258,7 @@ def _is_independent(
                     for value, carried in zip(inputs, carries, strict=True)
                 ]
                 found = zip(together, _tensors(graph.model(*one)), computed, strict=True)
-                if not all(_is_row(left, right, row) for left, right, counts in found if counts):
+                if not all(_is_row(a, b, row) for a, b, counts in found if counts):
                     return False
     except (RuntimeError, IndexError, ValueError):
         return None

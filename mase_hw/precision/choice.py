@@ -20,9 +20,12 @@ from torch.fx import Node
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.precision.cost import Cost, CostTable
+from mase_hw.precision.noise import around, measured_options
 from mase_hw.precision.operands import Operand, Option
 
 TOGETHER = 2
+# Elements of constants whose codes are costly to sum, as the width of an accumulator asks.
+MANY = 100_000
 SEED, EFFORT = 1, 20.0
 # Whole numbers for the solver: in a bound of noise, in a look-up table, in half a block RAM.
 NOISE_UNITS, MOST_NOISE = 1 << 24, 1 << 40
@@ -79,6 +82,7 @@ class Chooser:
         self, operands: Sequence[Operand], noise: Sequence[Tensor], costs: CostTable
     ) -> None:
         self._operands, self._noise, self._costs = operands, noise, costs
+        self._making: dict[tuple[int, int], Cost] = {}
         by_node: dict[Node, list[int]] = defaultdict(list)
         for place, item in enumerate(operands):
             by_node[item.node].append(place)
@@ -173,11 +177,26 @@ class Chooser:
                 yield _worth(alone)
 
     def _together(self, node: Node, places: Sequence[int]) -> Iterator[Pick]:
+        known = self._prices(node, places)
+        near = [around(self._operands[place]) for place in places]
         for numbers in product(*(range(len(self._operands[place].options)) for place in places)):
-            picked = tuple(zip(places, numbers, strict=True))
-            cost = self._priced(node, picked)
+            if numbers not in known:
+                corners = product(*(item[n] for item, n in zip(near, numbers, strict=True)))
+                known[numbers] = _mean([known[corner] for corner in corners])
+            cost = known[numbers]
             if cost is not None:
+                picked = tuple(zip(places, numbers, strict=True))
                 yield Pick(picked, cost, self._sum(picked))
+
+    def _prices(self, node: Node, places: Sequence[int]) -> dict[tuple[int, ...], Cost | None]:
+        """Return what options of a node take; of large constants every second width alone."""
+        operands = [self._operands[place] for place in places]
+        large = self._costs.elements(operands[0]) > MANY
+        tried = [measured_options(item) if large else range(len(item.options)) for item in operands]
+        return {
+            numbers: self._priced(node, tuple(zip(places, numbers, strict=True)))
+            for numbers in product(*tried)
+        }
 
     def _alone(self, node: Node, place: int, base: Pick) -> Iterator[Pick]:
         for number in range(len(self._operands[place].options)):
@@ -191,11 +210,14 @@ class Chooser:
         own = self._costs.of(node, self._named(picked))
         if own is None:
             return None
-        made = (
-            self._costs.made(self._operands[place], self._operands[place].options[number])
-            for place, number in picked
-        )
-        return reduce(add, made, own)
+        return reduce(add, (self._made(*item) for item in picked), own)
+
+    def _made(self, place: int, number: int) -> Cost:
+        """Return what it takes to make an operand in an option."""
+        if (place, number) not in self._making:
+            operand = self._operands[place]
+            self._making[place, number] = self._costs.made(operand, operand.options[number])
+        return self._making[place, number]
 
     def _named(self, picked: Sequence[tuple[int, int]]) -> dict[str, Option]:
         return {
@@ -246,6 +268,12 @@ class Chooser:
         if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
         return self._chosen([pick for literal, pick in rows if solver.value(literal)])
+
+
+def _mean(costs: Sequence[Cost | None]) -> Cost | None:
+    """Return the mean of costs; None where one of them is."""
+    known = [cost for cost in costs if cost is not None]
+    return reduce(add, known).over(len(known)) if len(known) == len(costs) else None
 
 
 def _whole(noise: float, unit: float) -> int:

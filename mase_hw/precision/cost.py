@@ -48,11 +48,9 @@ class Cost:
         return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
 
     def __add__(self, other: Cost) -> Cost:
-        """Return the sum."""
         return self._joined(other, 1)
 
     def __sub__(self, other: Cost) -> Cost:
-        """Return the difference."""
         return self._joined(other, -1)
 
     def over(self, count: int) -> Cost:
@@ -73,7 +71,7 @@ class Cost:
         return cls(found.lut, found.dsp, found.bram, found.memory_bits)
 
     def to_dict(self) -> dict[str, float]:
-        """Return JSON."""
+        """Return the fields as values of JSON."""
         return {
             "lut": round(self.lut),
             "dsp": self.dsp,
@@ -119,6 +117,11 @@ class CostTable:
     def __init__(self, mg: MaseGraph) -> None:
         self._calls = {node.name: mg.call(node) for node in mg.nodes if node.op == "call_function"}
         self._known: dict[Hashable, Cost | None] = {}
+
+    def elements(self, operand: Operand) -> int:
+        """Return how many elements the constants of an operand's node have."""
+        call = self._calls.get(operand.node.name)
+        return sum(call.operands[name].elements for name in call.constants) if call else 0
 
     def of(self, node: Node, chosen: Mapping[str, Option]) -> Cost | None:
         """Return the cost of a node with some formats in place of its own; None without hardware.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,27 @@ PERCENT = 100.0
 
 
 @dataclass(frozen=True)
+class Row:
+    """One operand of a choice.
+
+    Attributes:
+        node: its node.
+        operand: its name.
+        format: as text.
+        bits: of an element.
+        noise_share: of the predicted error of the outputs.
+        cost_share: of the node's weighed cost in that of all, at the node's first operand.
+    """
+
+    node: str
+    operand: str
+    format: str
+    bits: float
+    noise_share: float
+    cost_share: float | None
+
+
+@dataclass(frozen=True)
 class Result:
     """One configuration, run.
 
@@ -38,6 +59,7 @@ class Result:
         accuracy: of the quantised graph; None without labels.
         cost: of all nodes, without queues.
         graph: the quantised graph.
+        rows: its operands; none of a uniform configuration.
     """
 
     name: str
@@ -47,6 +69,7 @@ class Result:
     accuracy: float | None
     cost: Cost
     graph: MaseGraph
+    rows: Sequence[Row] = ()
 
     @property
     def sqnr_db(self) -> float:
@@ -55,7 +78,7 @@ class Result:
         return min(known, default=math.inf)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON."""
+        """Return the fields as values of JSON."""
         return {
             "name": self.name,
             "outputs": {name: item.to_dict() for name, item in self.outputs.items()},

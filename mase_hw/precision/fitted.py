@@ -8,29 +8,8 @@ from typing import Any
 
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
-from mase_hw.precision.evaluation import Result
+from mase_hw.precision.evaluation import Result, Row
 from mase_hw.precision.goal import Goal
-
-
-@dataclass(frozen=True)
-class Row:
-    """One operand of a choice.
-
-    Attributes:
-        node: its node.
-        operand: its name.
-        format: as text.
-        bits: of an element.
-        noise_share: of the predicted error of the outputs.
-        cost_share: of the node's weighed cost in that of all, at the node's first operand.
-    """
-
-    node: str
-    operand: str
-    format: str
-    bits: float
-    noise_share: float
-    cost_share: float | None
 
 
 @dataclass(frozen=True)
@@ -43,7 +22,6 @@ class Fitted:
         result: the configuration, its agreement on held-out samples and its cost.
         predicted_db: agreement as the noise of its options alone says, without correction; None
             where outputs are no reals.
-        rows: operands.
         front: other configurations that were run: on the way, and uniform ones.
         float_accuracy: of the float model; None without labels.
         examples: that were held out.
@@ -54,7 +32,6 @@ class Fitted:
     goal: Goal
     result: Result
     predicted_db: float | None
-    rows: Sequence[Row]
     front: Sequence[Result]
     float_accuracy: float | None
     examples: int
@@ -62,12 +39,17 @@ class Fitted:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The configuration."""
+        """The configuration that `emit-verilog` takes."""
         return self.result.config
 
     @property
+    def rows(self) -> Sequence[Row]:
+        """Its operands."""
+        return self.result.rows
+
+    @property
     def graph(self) -> MaseGraph:
-        """The quantised graph."""
+        """The graph in the fitted formats."""
         return self.result.graph
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
 from mase_hw.precision.cost import CostTable, with_lanes
-from mase_hw.precision.evaluation import Evaluator, Result
-from mase_hw.precision.fitted import Fitted, Row, clips
+from mase_hw.precision.evaluation import Evaluator, Result, Row
+from mase_hw.precision.fitted import Fitted, clips
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import Progress, by_confidence
 from mase_hw.precision.noise_file import measured_noise
@@ -115,7 +116,6 @@ class Fitting:
             self._goal,
             result,
             predicted if self._measure.weigh is not by_confidence else None,
-            self._rows(chosen, result),
             [item for item in (*self._tried.values(), *self._front) if item is not result],
             self._evaluator.accuracy,
             sum(len(inputs[0]) for inputs in self._samples.held_out),
@@ -147,7 +147,8 @@ class Fitting:
         if chosen.options not in self._tried:
             config = configuration(self._mg, self._operands, chosen.options)
             name = f"choice {len(self._tried) + 1}"
-            self._tried[chosen.options] = self._evaluator.run(name, config)
+            result = self._evaluator.run(name, config)
+            self._tried[chosen.options] = replace(result, rows=self._rows(chosen, result))
         return self._tried[chosen.options]
 
     def _within_budgets(self) -> tuple[Chosen, Result]:

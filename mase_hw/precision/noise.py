@@ -85,7 +85,7 @@ class NoiseTable:
         return [_filled(operand, item / signal) for operand, item in known]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON."""
+        """Return the fields as values of JSON."""
         return {
             "power": [item.tolist() for item in self.power],
             "signal": self.signal.tolist(),
@@ -115,6 +115,15 @@ def measured_options(operand: Operand) -> list[int]:
     return sorted({number for items in ladders for number in (*items[::2], items[-1])})
 
 
+def around(operand: Operand) -> dict[int, tuple[int, ...]]:
+    """Return by option the measured ones: itself, or those of the widths beside it."""
+    found: dict[int, tuple[int, ...]] = {number: (number,) for number in measured_options(operand)}
+    for items in _ladders(operand):
+        for low, number, high in zip(items[::2], items[1::2], items[2::2], strict=False):
+            found[number] = low, high
+    return found
+
+
 def _filled(operand: Operand, noise: Tensor) -> Tensor:
     """Return the noise of all options: half way in decibels between the widths beside it.
 
@@ -122,8 +131,8 @@ def _filled(operand: Operand, noise: Tensor) -> Tensor:
     the narrower one.
     """
     noise = noise.clone()
-    for items in _ladders(operand):
-        for low, number, high in zip(items[::2], items[1::2], items[2::2], strict=False):
+    for number, (low, *higher) in around(operand).items():
+        for high in higher:
             middle = (noise[low] * noise[high]).sqrt()
             noise[number] = torch.where(noise[high] * STEEP < noise[low], noise[low], middle)
     return noise

@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING, Any
 from mase_hw._drawing import save_figure
 from mase_hw._results import check_result, result_file
 from mase_hw.precision.configuration import to_toml
-from mase_hw.precision.evaluation import Result
-from mase_hw.precision.fitted import Fitted, Row
+from mase_hw.precision.evaluation import Result, Row
+from mase_hw.precision.fitted import Fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CONFIG, TABLE, FRONT = "formats.toml", "formats.csv", "front"
+CONFIG, TABLE, FRONT, WEIGHTS = "formats.toml", "formats.csv", "front", "model.mase"
 UNIFORM = "uniform"
 
 
 def check_folder(folder: Path) -> None:
     """Raise OutputError where files of somebody else have the names of results."""
-    for name in (CONFIG, TABLE, f"{FRONT}.png", f"{FRONT}.svg"):
+    for name in (CONFIG, TABLE, WEIGHTS, f"{FRONT}.png", f"{FRONT}.svg"):
         check_result(folder / name)
 
 
 def write(found: Fitted, folder: Path) -> Path:
-    """Write `formats.toml`, `formats.csv`, `front.png` and `front.svg`; return the first.
+    """Write `formats.toml`, `formats.csv`, the figure, and of trained formats `model.mase`.
+
+    Returns the first of them.
 
     Raises:
         OutputError: when a file of others has one of the names.
@@ -36,6 +38,10 @@ def write(found: Fitted, folder: Path) -> Path:
     path = folder / CONFIG
     with result_file(path) as made:
         made.write_text(to_toml(found.config, found.parallelism, head(found)))
+    if not found.result.outputs:
+        # Trained: its weights are those of the graph.
+        with result_file(folder / WEIGHTS) as made:
+            found.graph.save(made)
     with result_file(folder / TABLE) as made, made.open("w", newline="") as file:
         writer = csv.DictWriter(file, [item.name for item in fields(Row)])
         writer.writeheader()
@@ -63,7 +69,7 @@ def kept(result: Result) -> str:
 
 
 def to_dict(found: Fitted) -> dict[str, Any]:
-    """Return JSON."""
+    """Return the fields as values of JSON."""
     return {
         "goal": str(found.goal),
         "examples": found.examples,

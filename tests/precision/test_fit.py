@@ -19,7 +19,7 @@ from mase_hw.formats import make_format
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
-from mase_hw.precision import Fitted, fit_formats
+from mase_hw.precision import Fitted, fit_formats, train_formats
 from mase_hw.precision.choice import Chooser
 from mase_hw.precision.configuration import configuration, uniform
 from mase_hw.precision.cost import CostTable, with_lanes
@@ -334,3 +334,25 @@ def test_formats_and_parallelism_meet_a_rate_together(tmp_path: Path) -> None:
     assert found.result.sqnr_db >= 25
     with pytest.raises(ConfigError, match="max_lut and max_bram"):
         fit_formats(graph, min_sqnr=25, parallelism={"default": "auto", "max_dsp": 3})
+
+
+def test_training_brings_cheaper_formats_back() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 3))
+    inputs = torch.randn(600, 8)
+    labels = model(inputs).argmax(1)
+    train, held = (inputs[:400], labels[:400]), (inputs[400:], labels[400:])
+    graph = mase_hw.trace(model, inputs[:16])
+    found = fit_formats(
+        graph, data=[train[0]], held_out=[held[0]], labels=held[1], max_drop=1.0, formats=["fixed"]
+    )
+    trained = train_formats(found, train, held, epochs=8)
+    assert trained.result.drop is not None
+    assert trained.result.drop <= 1.0
+    assert trained.result.cost.weighed <= found.result.cost.weighed
+    formats = {(row.node, row.operand): row.format for row in trained.rows}
+    for (node, operand), text in formats.items():
+        call = trained.graph.call(trained.graph.node(node))
+        assert str({**call.operands, **call.results}[operand].format) == text
+    with pytest.raises(DataError, match="labels"):
+        train_formats(fit_formats(graph, min_sqnr=20, formats=["fixed"]), train, held, epochs=1)

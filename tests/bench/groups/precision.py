@@ -1,0 +1,197 @@
+"""What formats that are found keep of a model, and what they take beside uniform ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from mase_hw._registry import nearest
+from mase_hw.errors import ConfigError
+from tests.bench.base import Benchmark, Row, timed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mase_hw.precision import Fitted
+
+NETWORKS = ("har-cnn1d", "mnist-lenet", "fashion-resnet8", "bert-tiny", "vit-mnist")
+POINTS, SHARE, KEPT_DB, PREDICTED_DB = 0.3, 0.75, 40.0, 1.5
+SENTENCE_DB, SENTENCE_SHARE, SENTENCE_SECONDS = 30.0, 0.6, 300
+CHOSEN_ON, TOKENS, ROWS, SIZE = 64, 16, 256, 32
+
+
+class Precision(Benchmark):
+    """Formats found by measurement, against uniform ones."""
+
+    name: ClassVar[str] = "precision"
+    title: ClassVar[str] = "formats that keep a model"
+    default: ClassVar[bool] = False
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.names = names
+
+    def only(self, names: Sequence[str]) -> Precision:
+        """Return the benchmark with some figures alone."""
+        known = [*PARTS, *NETWORKS]
+        for name in names:
+            if name not in known:
+                raise ConfigError(
+                    f"no figure of precision is called {name!r}; {nearest(name, known)}"
+                )
+        return Precision(names)
+
+    def rows(self, *, quick: bool = False) -> Iterator[Row]:
+        """Yield the figures."""
+        import torch
+
+        torch.set_num_threads(1)
+        for name in self.names or [*PARTS, *(NETWORKS[:1] if quick else NETWORKS)]:
+            yield from PARTS[name](quick) if name in PARTS else _network(name)
+
+
+def intermediates(quick: bool) -> Iterator[Row]:
+    """Measure what 16 bits keep of compositions on operands that spread over three decades."""
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    import mase_hw
+    from mase_hw.emit.preflight import preflight
+    from mase_hw.passes.formats.expected_agreement import model_agreement
+
+    generator = torch.Generator().manual_seed(0)
+
+    def spread(rows: int = 1) -> Tensor:
+        sizes = 10 ** (3 * torch.rand(ROWS, rows, generator=generator) - 2)
+        return torch.randn(ROWS, SIZE, generator=generator) * sizes
+
+    def even(scale: float) -> Tensor:
+        return scale * torch.randn(ROWS, SIZE, generator=generator)
+
+    class Layer(nn.Module):
+        def __init__(self, function: Callable[..., Tensor]) -> None:
+            super().__init__()
+            self.function = function
+
+        def forward(self, *inputs: Tensor) -> Tensor:
+            return self.function(*inputs)
+
+    def standard(x: Tensor) -> Tensor:
+        return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)
+
+    def batch(x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + 1e-5)
+
+    cases: Mapping[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
+        "F.normalize": (lambda x: functional.normalize(x, dim=-1), (spread(),)),
+        "cosine_similarity": (
+            lambda x, y: functional.cosine_similarity(x, y, dim=-1),
+            (spread(), spread()),
+        ),
+        "(x - mean) / std": (standard, (spread(),)),
+        "(x - mean) / sqrt(var + eps)": (batch, (spread(),)),
+        "x / x.norm()": (lambda x: x / x.norm(dim=-1, keepdim=True), (spread(),)),
+        "x / x.abs().sum()": (lambda x: x / x.abs().sum(-1, keepdim=True), (spread(),)),
+        "x / y": (
+            lambda x, y: x / y,
+            (even(1), 0.1 * even(1).sign() * spread().abs().amax(1, True)),
+        ),
+        "atan2, y a hundred times x": (torch.atan2, (even(100), even(1))),
+        "atan2, x a hundred times y": (torch.atan2, (even(1), even(100))),
+    }
+    entry = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
+    for name, (function, inputs) in cases.items():
+        graph = mase_hw.trace(Layer(function), inputs)
+        mg = mase_hw.quantize(graph, {"default": {"config": entry}})
+        found = model_agreement(mg)
+        ratio = found.sqnr_db if found is not None else None
+        met = ratio is not None and ratio >= KEPT_DB and not preflight(mg)
+        yield Row(f"{name}, 16 bits", f"{ratio:.1f} dB", f">= {KEPT_DB:.0f} dB", met)
+
+
+def sentences(quick: bool) -> Iterator[Row]:
+    """Find formats for MiniLM, on sentences that are held out."""
+    from torch import nn
+
+    import mase_hw
+    from mase_hw.data import dataset
+    from mase_hw.models.hub import load_pretrained
+
+    class States(nn.Module):
+        def __init__(self, model: nn.Module) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids: Tensor) -> Tensor:
+            states: Tensor = self.model(input_ids=input_ids).last_hidden_state
+            return states
+
+    held = 40 if quick else 200
+    ids = dataset("snippets").load().train_inputs[: CHOSEN_ON + held, :TOKENS]
+    graph = mase_hw.trace(States(load_pretrained("minilm").module), (ids[:CHOSEN_ON],))
+    data, rest = [ids[:CHOSEN_ON]], [ids[CHOSEN_ON:]]
+    with timed() as spent:
+        found = mase_hw.fit_formats(graph, data=data, held_out=rest, min_sqnr=SENTENCE_DB)
+    wide = next(item for item in found.front if item.name == "uniform fixed 16")
+    cost = found.result.cost
+    share = (cost.lut + cost.memory_bits) / (wide.cost.lut + wide.cost.memory_bits)
+    yield Row(
+        f"MiniLM, six layers, {held} held-out sentences: agreement; LUT + memory bits / those of "
+        "fixed 16",
+        f"{found.result.sqnr_db:.1f} dB; {share:.2f} x",
+        f">= {SENTENCE_DB:.0f} dB; <= {SENTENCE_SHARE} x",
+        found.result.sqnr_db >= SENTENCE_DB and share <= SENTENCE_SHARE,
+    )
+    yield _predicted("MiniLM", found)
+    seconds = f"{spent.cpu:.0f} CPU s"
+    yield Row("the same: time", seconds, "<= 5 CPU minutes", spent.cpu <= SENTENCE_SECONDS)
+
+
+def _network(name: str) -> Iterator[Row]:
+    """Find formats for a registered network that lose no more than some points of accuracy."""
+    import mase_hw
+    from mase_hw.models import models
+
+    trained = models()[name].load()
+    split = trained.split
+    graph = mase_hw.trace(trained.module, trained.example_inputs)
+    with timed() as spent:
+        found = mase_hw.fit_formats(
+            graph,
+            data=[split.train_inputs],
+            held_out=[split.validation_inputs],
+            labels=split.validation_labels,
+            max_drop=POINTS,
+        )
+    uniform = {item.name: item for item in found.front if item.name.startswith("uniform")}
+    widths = ("uniform fixed 8", "uniform fixed 12", "uniform fixed 16")
+    beside = next(
+        item
+        for width in widths
+        if (item := uniform.get(width)) and item.drop is not None and item.drop <= POINTS
+    )
+    share = found.result.cost.weighed / beside.cost.weighed
+    drop = found.result.drop or 0.0
+    yield Row(
+        f"{name}: points lost on validation samples; cost / {beside.name}",
+        f"{drop:.2f}; {share:.2f} x; {spent.cpu:.0f} CPU s",
+        f"<= {POINTS}; <= {SHARE} x",
+        drop <= POINTS and share <= SHARE,
+    )
+
+
+def _predicted(name: str, found: Fitted) -> Row:
+    apart = abs((found.predicted_db or 0.0) - found.result.sqnr_db)
+    return Row(
+        f"{name}: predicted agreement against evaluated",
+        f"{apart:.1f} dB",
+        f"within {PREDICTED_DB} dB",
+        apart <= PREDICTED_DB,
+    )
+
+
+PARTS: Mapping[str, Callable[[bool], Iterator[Row]]] = {
+    "intermediates": intermediates,
+    "sentences": sentences,
+}
