@@ -22,6 +22,7 @@ import signal
 import sys
 import tempfile
 import traceback
+import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -39,10 +40,13 @@ import mase_hw
 from mase_hw import cli
 from mase_hw._cache import CACHE_VARIABLE
 from mase_hw.emit.design import DesignSummary
-from mase_hw.errors import MaseError, SimulationError, SynthesisError
+from mase_hw.emit.flow import to_hardware
+from mase_hw.emit.preflight import preflight
+from mase_hw.errors import MaseError, SimulationError, SynthesisError, UnitError
 from mase_hw.graph import MaseGraph
 from mase_hw.sim.inputs import encode_inputs
 from mase_hw.sim.simulate import ENGINES, simulate
+from tests import random_functions
 
 SECONDS = 60
 NAMES = (
@@ -395,12 +399,30 @@ def a_cache(ground: Ground, chance: random.Random) -> object:
         return folder
 
 
+def a_function(ground: Ground, chance: random.Random) -> None:
+    """A function of torch with odd arguments, from a model to hardware, and in a larger batch."""
+    model, example = random_functions.draw(chance)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            graph = mase_hw.trace(model, example)
+            if not preflight(quantized := mase_hw.quantize(graph)):
+                to_hardware(quantized)
+        except UnitError as error:
+            raise AssertionError(str(model)) from error
+        if graph.batched and not graph.batch_dims:
+            more = torch.cat([example, example.flip(0) * 0.5])
+            torch.testing.assert_close(graph(more), model(more), equal_nan=True, msg=str(model))
+
+
 CASES: dict[Case, int] = {
     a_command: 6, a_graph_file: 4, a_program_file: 2, a_project: 4, a_configuration: 4,
     some_inputs: 3,
 }  # fmt: skip
-# Inputs whose number ends with this digit are of one kind.
-OF_ONE_KIND: dict[int, Case] = {5: a_hostile_file, 7: a_cache}
+# Inputs whose number leaves this rest are of one kind.
+OF_ONE_KIND: dict[tuple[int, int], Case] = {
+    (10, 5): a_hostile_file, (10, 7): a_cache, (20, 11): a_function,
+}  # fmt: skip
 
 
 def damage(path: Path, chance: random.Random) -> None:
@@ -470,7 +492,8 @@ def tried(seed: int, numbers: Iterable[int]) -> list[Failure]:
 
 def _try(ground: Ground, chance: random.Random, number: int) -> Failure | None:
     drawn = chance.choices(list(CASES), list(CASES.values()))[0]
-    case = OF_ONE_KIND.get(number % 10, drawn)
+    kinds = [case for (by, rest), case in OF_ONE_KIND.items() if number % by == rest]
+    case = kinds[0] if kinds else drawn
     said = io.StringIO()
     ground.harm = ""
     signal.setitimer(signal.ITIMER_PROF, SECONDS)

@@ -193,7 +193,12 @@ def _rows_are_independent(
     numbers are, which may be probabilities; rows of the examples have to differ.
     """
     results = tree_leaves(captured.graph.output_node().args)
-    computed = [not _is_constant(node) for node in results if isinstance(node, Node)]
+    # A constant with a row for each inference is one row in the graph: it does not count rows.
+    computed = [
+        not _is_constant(node) or _has_dynamic_batch(node)
+        for node in results
+        if isinstance(node, Node)
+    ]
     if not all(map(_counts_rows, results)):
         return False
     generator = torch.Generator().manual_seed(0)

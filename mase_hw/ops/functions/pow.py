@@ -16,6 +16,9 @@ from mase_hw.approximation import Domain, RealMath
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._unary import Attributes, Unary
 
+# Powers beyond are 0, 1 and infinity.
+_MOST = 1 << 31
+
 
 class Pow(Unary):
     """Power."""
@@ -27,15 +30,15 @@ class Pow(Unary):
     def problems(self, call: Call) -> list[str]:
         """Also refuse exponents that are no finite numbers."""
         exponent = call.attributes["exponent"]
-        if not abs(exponent) < inf:
-            return [f"its exponent is {exponent}; it must be a finite number"]
+        if not abs(exponent) < _MOST:
+            return [f"its exponent is {exponent}; allowed are numbers from -{_MOST} to {_MOST}"]
         return super().problems(call)
 
     def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
         exponent = attributes["exponent"]
         size = abs(exponent)
         if size == int(size):
-            power = x ** int(size)
+            power = x ** (int(size) if size < _MOST else size)
         elif 2 * size == int(2 * size):
             power = math.sqrt(x) ** int(2 * size)
         else:

@@ -29,6 +29,7 @@ class Embedding(Operator):
     """`y[i] = weight[x[i]]`."""
 
     name: ClassVar[str] = "embedding"
+    result_axis: ClassVar[int] = 1
     prunable: ClassVar[bool] = False
     targets: ClassVar[tuple[str, ...]] = ("aten.embedding.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"weight": "weight", "indices": "data_in_0"}
