@@ -28,7 +28,7 @@ MaxDrop = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add `fit` to the application."""
     app.command("fit")(fit)
 
 

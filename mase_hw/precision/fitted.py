@@ -39,17 +39,17 @@ class Fitted:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The configuration."""
+        """The configuration, by name of the node, which `quantize` takes."""
         return self.result.config
 
     @property
     def rows(self) -> Sequence[Row]:
-        """Its operands."""
+        """Each operand with its format and its shares of error and cost."""
         return self.result.rows
 
     @property
     def graph(self) -> MaseGraph:
-        """The quantised graph."""
+        """The graph in the formats that were found, trained where they were trained."""
         return self.result.graph
 
 
