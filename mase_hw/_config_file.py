@@ -11,6 +11,9 @@ from typing import Any
 from mase_hw._results import result_file
 from mase_hw.errors import ConfigError
 
+# The word for all nodes where a configuration asks for names.
+ALL = "all"
+
 
 def write_config(path: Path, tables: Mapping[str, Any]) -> Path:
     """Write nested tables of scalars and lists as TOML; the same tables give the same bytes.

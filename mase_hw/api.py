@@ -108,7 +108,7 @@ def emit_verilog(
             output must have on `data`, or on the example inputs.
         deployment: what else is written, see `mase_hw.deploy.deployment.Deployment`; or the word
             for bus ports round the top, such as `axi-stream`.
-        reload: layers whose weights can be loaded at run time, or `["all"]`.
+        reload: layers whose weights can be loaded at run time, or `["*"]` for all.
 
     Returns:
         The project: its folder, design and annotated graph.

@@ -353,7 +353,7 @@ def cycles_of_parts(mg: MaseGraph, parts: Sequence[Part]) -> list[tuple[int, ran
     found = []
     for part in parts:
         sources, results = part.ports
-        first = min(max(0, int(network.gone(node)[0])) for node in islice(inputs, sources))
+        first = min(max(0, int(network.departed(node)[0])) for node in islice(inputs, sources))
         ends = list(islice(outputs, results))
         last = max(int(network.offered(node)[-1]) for node in ends)
         origins = _origins(ends)

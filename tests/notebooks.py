@@ -36,6 +36,7 @@ NAMES = (
 )
 SECTION = re.compile(r"^    # \d+\. ", re.MULTILINE)
 DRAWS = re.compile(r"\.draw\(|savefig\(|compress\(")
+PREFIXES = re.compile(rf"/[\w./-]+/site-packages/|{re.escape(str(ROOT))}/")
 SHOW = '''from IPython.display import SVG, display
 
 shown = set()
@@ -54,12 +55,20 @@ def main(names: list[str]) -> None:
     for name in names or NAMES:
         with tempfile.TemporaryDirectory() as folder:
             made = execute(notebook(name), Path(folder))
-        for cell in made.cells:
-            cell.metadata.clear()  # times of the execution
-            if cell.cell_type == "code":
-                # What libraries warn of names places of this machine.
-                cell.outputs = [item for item in cell.outputs if item.get("name") != "stderr"]
+        clean(made)
         nbformat.write(made, notebook_path(name))
+
+
+def clean(made: NotebookNode) -> None:
+    """Leave out of an executed notebook what belongs to this machine: times, warnings, folders."""
+    for cell in made.cells:
+        cell.metadata.clear()
+        if cell.cell_type == "code":
+            cell.outputs = [item for item in cell.outputs if item.get("name") != "stderr"]
+            for item in cell.outputs:
+                shown = item.get("data", item)
+                for kind in {"text", "image/svg+xml"} & shown.keys():
+                    shown[kind] = re.sub(PREFIXES, "", shown[kind])
 
 
 def notebook_path(name: str) -> Path:
@@ -126,7 +135,7 @@ def sections(source: str) -> Iterator[NotebookNode]:
     for place, other in enumerate(others, start=1):
         comment = re.match(r"[^\n]*(?:\n    # [^\n]*)*", other)[0]  # type: ignore[index]
         code = other.removeprefix(comment)
-        yield new_markdown_cell(comment.replace("\n    # ", " "))
+        yield new_markdown_cell(f"**{place}.** " + comment.replace("\n    # ", " "))
         lines = dedent(code).strip().split("\n")
         if DRAWS.search(code):
             # The last line of the last section is the result of `main`, which is shown by itself.

@@ -34,7 +34,7 @@ LEFT_OUT = {
 HEAVY = re.compile(
     r"mase-hw (simulate|synth|search|compress|sweep|prove|experiment \w)|digits-|python "
 )
-HEAVY_CALLS = ("simulate(", "route(", "Trainer(")
+HEAVY_CALLS = ("simulate(", "route(", "Trainer(", "SimulatedLine(")
 MODEL = "README.md#your-own-model"
 USES_CUBIC = """
 import torch

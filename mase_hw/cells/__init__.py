@@ -6,7 +6,7 @@ from mase_hw._registry import discover
 from mase_hw.cells._base import PARAMETER, Cell, Image, Origin, Origins, Port, Value, fact
 from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps, met
-from mase_hw.cells._netlist import Flow, Netlist, NetlistBuilder, Sketch, Wire, in_turn
+from mase_hw.cells._netlist import Netlist, NetlistBuilder, Wire, in_turn
 from mase_hw.cells._operation import Operation
 from mase_hw.cells._parts import (
     Adder,
@@ -31,22 +31,17 @@ from mase_hw.cells._parts import (
     Turn,
     Zeros,
 )
-from mase_hw.cells._sketch import MOVES, SAMPLES, Curve, sampled
 from mase_hw.cells.composite import Composite
 from mase_hw.cells.rom_source import RomSource
 
 __all__ = [
-    "MOVES",
     "PARAMETER",
-    "SAMPLES",
     "Adder",
     "Arrivals",
     "Cell",
     "Compare",
     "Composite",
-    "Curve",
     "Device",
-    "Flow",
     "Fold",
     "Gates",
     "Image",
@@ -73,7 +68,6 @@ __all__ = [
     "Rounding",
     "Saturation",
     "Shifter",
-    "Sketch",
     "Steps",
     "Sticky",
     "Table",
@@ -85,7 +79,6 @@ __all__ = [
     "fact",
     "in_turn",
     "met",
-    "sampled",
 ]
 
 

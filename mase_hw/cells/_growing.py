@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mase_hw.cells._motion import Arrivals, Fold, Motion, Moves, Steps, met, stored
+from mase_hw.cells._motion import Arrivals, Fold, Motion, Movement, Steps, met, stored
 from mase_hw.geometry.beats import Cycles, one_per_cycle
 from mase_hw.geometry.growth import Growth
 
@@ -57,11 +57,11 @@ class Stored(Motion):
         """A beat is read the cycle after it was stored."""
         return self.latency + 1
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """A beat enters when what lay in its place has been read."""
         beats = met(arrivals).size
         needs, read = self.needs("", beats), self._read(np.arange(beats))
-        return stored(arrivals, gone, needs, read, self.latency, self.start)
+        return stored(arrivals, departures, needs, read, self.latency, self.start)
 
     @abstractmethod
     def _read(self, places: Cycles) -> Cycles:
@@ -80,7 +80,7 @@ class GrowingReplay(Stored):
     blocks: Growth
     sent: Growth
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """Every block as often as it is sent."""
         return self.blocks.count(beats) // self.sent.turns * self.sent.beats
 
@@ -124,7 +124,7 @@ class GrowingReorder(Stored):
         """Results of a tensor."""
         return len(self.last) // self.passes.turns * self.passes.beats
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """All passes of every tensor."""
         return beats // self.inputs * self._results
 
@@ -135,7 +135,8 @@ class GrowingReorder(Stored):
         return needs
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        return np.full(places.size, -1)
+        """Two whole tensors; the last beats of the one before may be on their way."""
+        return self._read(places) - Steps(self.latency).depth
 
     def _read(self, places: Cycles) -> Cycles:
         """The tensor two before."""
@@ -165,7 +166,7 @@ class GrowingFold(Fold):
         result: Cycles = come[self.needs("", come.size)] + self.latency
         return result
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """One for each sum."""
         return self.sums.count(beats)
 

@@ -4,13 +4,13 @@ Time is counted in cycles from the first one after reset, beats of one inference
 hold several inferences one after another. A motion knows four things, from which the latency, the
 interval, the depth of queues and the freedom from deadlock of any composition follow:
 
-- `taken`: when beats are taken that are offered at given cycles,
+- `consumed`: when beats are consumed that are offered at given cycles,
 - `offered`: when each result is offered to a consumer that is always ready,
 - `needs`: the last beat of each input that every result is made of,
-- `room`: the result that must have gone before a beat is taken: how much a cell can hold.
+- `room`: the result that must have departed before a beat is consumed: how much a cell can hold.
 
-Where a consumer is not always ready, a fifth one says when beats move: `moves`, cycle by cycle as
-the module does, given when each result goes.
+Where a consumer is not always ready, a fifth one says when beats move, cycle by cycle as the module
+does: `under_pressure`, given when each result departs.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ def met(arrivals: Arrivals) -> Cycles:
     return one_per_cycle(reduce(np.maximum, arrivals.values()))
 
 
-def behind(gone: Cycles, places: int = 1) -> Cycles:
-    """Return, for each result, when the one `places` before it goes; -1 for none."""
+def behind(departures: Cycles, places: int = 1) -> Cycles:
+    """Return, for each result, when the one `places` before it departs; -1 for none."""
     if not places:
-        return gone
-    before = np.full(gone.size, -1)
-    before[places:] = gone[:-places]
+        return departures
+    before = np.full(departures.size, -1)
+    before[places:] = departures[:-places]
     return before
 
 
 @dataclass(frozen=True)
-class Moves:
+class Movement:
     """When the beats of a cell move.
 
     Attributes:
-        taken: of each input.
+        consumed: of each input.
         offered: of the result.
     """
 
-    taken: Mapping[str, Cycles]
+    consumed: Mapping[str, Cycles]
     offered: Cycles
 
-    def same(self, other: Moves) -> bool:
+    def same(self, other: Movement) -> bool:
         """Return whether all beats move when they do there."""
         return np.array_equal(self.offered, other.offered) and all(
-            np.array_equal(times, other.taken[port]) for port, times in self.taken.items()
+            np.array_equal(times, other.consumed[port]) for port, times in self.consumed.items()
         )
 
 
@@ -71,8 +71,8 @@ class Motion(ABC):
             arrivals: for each input that may be late, the cycle at which each beat is offered.
         """
 
-    def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
-        """Return when each beat of each input is taken."""
+    def consumed(self, arrivals: Arrivals) -> dict[str, Cycles]:
+        """Return when each beat of each input is consumed."""
         return dict.fromkeys(arrivals, met(arrivals))
 
     @abstractmethod
@@ -86,15 +86,15 @@ class Motion(ABC):
 
     @abstractmethod
     def room(self, port: str, beats: int) -> Cycles:
-        """Return which result must have gone before each beat of an input; negative for none."""
+        """Return the result that must depart before each beat of an input; negative for none."""
 
     @abstractmethod
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
-        """Return when beats move, from idle, to a consumer that takes them at given cycles.
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
+        """Return when beats move, from idle, to a consumer that holds them up.
 
         Args:
             arrivals: for each input that may be late, the cycle at which each beat is offered.
-            gone: when each result goes; what is offered later than that is as good as gone.
+            departures: of each result; what is offered later departs at once.
         """
 
     @property
@@ -107,24 +107,24 @@ class Motion(ABC):
     def lag(self) -> int:
         """Cycles from the last beat that a result needs to when the result is offered."""
 
-    def results(self, beats: int) -> int:
-        """Return the results that beats of its only input become."""
-        return self.needs("", beats).size
+    def results(self, beats: int, port: str = "") -> int:
+        """Return the results that beats of an input become, of its only one without a name."""
+        return self.needs(port, beats).size
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
         """Return what some results need, or some before them: `needs` without all the others."""
         return self.needs(port, beats)[results]
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """Return what must have gone before some beats: `room` without all the others."""
+        """Return what must have departed before some beats: `room` without all the others."""
         return self.room(port, beats)[places]
 
     def taker_of(self, port: str, places: Cycles) -> Cycles | None:
-        """Return the results with which beats are taken; None where all inputs move together."""
+        """Return the results with which beats are consumed; None where all inputs move together."""
         return None
 
     def turns(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles] | None:
-        """Return which beats of another input are taken before and with each beat of an input.
+        """Return which beats of another input are consumed before and with each beat of an input.
 
         Args:
             port: the input.
@@ -132,7 +132,7 @@ class Motion(ABC):
             beats: of the input, in an inference.
 
         Returns:
-            The last beat before it, and the one that is taken in the same cycle, negative for none;
+            The last beat before it, and the one that is consumed with it, negative for none;
             None where neither input waits for its turn.
         """
         return None
@@ -154,7 +154,7 @@ class Steps(Motion):
         return self.latency + 1 if self.latency else 0
 
     def offered(self, arrivals: Arrivals) -> Cycles:
-        """Each beat `latency` cycles after it was taken."""
+        """Each beat `latency` cycles after it was consumed."""
         return met(arrivals) + self.latency
 
     def needs(self, port: str, beats: int) -> Cycles:
@@ -168,7 +168,7 @@ class Steps(Motion):
     def lag(self) -> int:
         return self.latency
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -178,15 +178,17 @@ class Steps(Motion):
         """What is on its way or waits."""
         return places - self.depth
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """Beats enter while there is room for their results; through a wire, when those go."""
         come = met(arrivals)
         if not self.latency:
-            taken = one_per_cycle(np.maximum(come, gone))
-            return Moves(dict.fromkeys(arrivals, taken), np.maximum(come, behind(gone) + 1))
-        taken = one_per_cycle(np.maximum(come, behind(gone, self.depth) + 1))
-        offered = np.maximum(taken + self.latency, behind(gone) + 1)
-        return Moves(dict.fromkeys(arrivals, taken), offered)
+            consumed = one_per_cycle(np.maximum(come, departures))
+            return Movement(
+                dict.fromkeys(arrivals, consumed), np.maximum(come, behind(departures) + 1)
+            )
+        consumed = one_per_cycle(np.maximum(come, behind(departures, self.depth) + 1))
+        offered = np.maximum(consumed + self.latency, behind(departures) + 1)
+        return Movement(dict.fromkeys(arrivals, consumed), offered)
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ class Replay(Motion):
         """A beat is read the cycle after it was stored."""
         return self.latency + 1
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """Every block again and again."""
         return beats * self.repeats
 
@@ -237,11 +239,11 @@ class Replay(Motion):
         """The last beats of the block before may be on their way."""
         return self._replayed(places) - Steps(self.latency).depth
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """There is room for two blocks."""
         beats = met(arrivals).size
         replayed = self._replayed(np.arange(beats))
-        return stored(arrivals, gone, self.needs("", beats), replayed, self.latency)
+        return stored(arrivals, departures, self.needs("", beats), replayed, self.latency)
 
     def _replayed(self, places: Cycles) -> Cycles:
         """Return the last result of the block two before that of beats; negative for none."""
@@ -295,7 +297,7 @@ class Fold(Motion):
     def lag(self) -> int:
         return self.latency
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """One round for each `terms`."""
         return beats // self.terms
 
@@ -311,15 +313,15 @@ class Fold(Motion):
         room: Cycles = rounds * self.inner + ended - 1 - self.depth
         return room
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """The last beat of a result enters when there is a place for the result."""
         come = met(arrivals)
         last = self.needs("", come.size)
         free = come.copy()
-        free[last] = np.maximum(free[last], behind(gone, self.depth) + 1)
-        taken = one_per_cycle(free)
-        offered = np.maximum(taken[last] + self.latency, behind(gone) + 1)
-        return Moves(dict.fromkeys(arrivals, taken), offered)
+        free[last] = np.maximum(free[last], behind(departures, self.depth) + 1)
+        consumed = one_per_cycle(free)
+        offered = np.maximum(consumed[last] + self.latency, behind(departures) + 1)
+        return Movement(dict.fromkeys(arrivals, consumed), offered)
 
 
 @dataclass(frozen=True)
@@ -335,10 +337,10 @@ class Queue(Motion):
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """A beat is offered the cycle after it entered."""
-        (entered,) = self.taken(arrivals).values()
+        (entered,) = self.consumed(arrivals).values()
         return entered + 1
 
-    def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
+    def consumed(self, arrivals: Arrivals) -> dict[str, Cycles]:
         """As far apart as the queue asks."""
         order = np.arange(met(arrivals).size) * self.step
         entered: Cycles = np.maximum.accumulate(met(arrivals) - order) + order
@@ -356,7 +358,7 @@ class Queue(Motion):
         """The cycle after it entered."""
         return 1
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -366,12 +368,12 @@ class Queue(Motion):
         """As many beats as it holds."""
         return places - self.depth
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """A place is free the cycle after its beat left."""
-        free = behind(gone, self.depth) + 1
-        (entered,) = self.taken({"": np.maximum(met(arrivals), free)}).values()
-        offered = np.maximum(entered, behind(gone)) + 1
-        return Moves(dict.fromkeys(arrivals, entered), offered)
+        free = behind(departures, self.depth) + 1
+        (entered,) = self.consumed({"": np.maximum(met(arrivals), free)}).values()
+        offered = np.maximum(entered, behind(departures)) + 1
+        return Movement(dict.fromkeys(arrivals, entered), offered)
 
 
 @dataclass(frozen=True)
@@ -413,7 +415,7 @@ class Blocks(Motion):
     def lag(self) -> int:
         return self.latency
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -427,11 +429,11 @@ class Blocks(Motion):
         """What is on its way or waits."""
         return places - self.depth
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """Beats enter while there is room for their results."""
-        taken = one_per_cycle(np.maximum(met(arrivals), behind(gone, self.depth) + 1))
-        offered = np.maximum(self.offered({"": taken}), behind(gone) + 1)
-        return Moves(dict.fromkeys(arrivals, taken), offered)
+        consumed = one_per_cycle(np.maximum(met(arrivals), behind(departures, self.depth) + 1))
+        offered = np.maximum(self.offered({"": consumed}), behind(departures) + 1)
+        return Movement(dict.fromkeys(arrivals, consumed), offered)
 
 
 @dataclass(frozen=True)
@@ -481,7 +483,7 @@ class Reorder(Motion):
         """A result is read the cycle after the last of its elements entered."""
         return self.latency + 1
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """All of them, as often as a tensor is sent."""
         return beats // self.inputs * len(self.last) * self.repeats
 
@@ -496,13 +498,13 @@ class Reorder(Motion):
         """Two whole tensors; the last beats of the one before may be on their way."""
         return self._replayed(places) - Steps(self.latency).depth
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """A third tensor enters when the first has left."""
         beats = met(arrivals).size
         starts = np.arange(0, beats, self.inputs)[:, None]
         needs = (starts + self._last).reshape(-1)
         replayed = self._replayed(np.arange(beats))
-        return stored(arrivals, gone, needs, replayed, self.latency, self.start)
+        return stored(arrivals, departures, needs, replayed, self.latency, self.start)
 
     def _replayed(self, places: Cycles) -> Cycles:
         """Return the last result of the tensor two before that of beats; negative for none."""
@@ -544,7 +546,7 @@ class Select(Motion):
     def lag(self) -> int:
         return 2
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """A beat that completes a result waits for room, as does one behind a rest."""
         come, last = met(arrivals), np.array(self.last)
         rows = come.size // self.row
@@ -553,14 +555,14 @@ class Select(Motion):
         # A rest at the end of the last row keeps nobody waiting.
         kept = completing < come.size
         free = np.full(come.size, -1)
-        room = behind(gone, 3) + 1
+        room = behind(departures, 3) + 1
         np.maximum.at(free, completing[kept], room[results[kept]])
-        taken = one_per_cycle(np.maximum(come, free))
+        consumed = one_per_cycle(np.maximum(come, free))
         within = np.minimum(last, self.row - 1)
-        made = taken.reshape(rows, self.row)[:, within] + (last == self.row)
+        made = consumed.reshape(rows, self.row)[:, within] + (last == self.row)
         stored = np.maximum(made.reshape(-1), room)
-        offered = np.maximum(stored + 2, behind(gone) + 1)
-        return Moves(dict.fromkeys(arrivals, taken), offered)
+        offered = np.maximum(stored + 2, behind(departures) + 1)
+        return Movement(dict.fromkeys(arrivals, consumed), offered)
 
 
 @dataclass(frozen=True)
@@ -576,9 +578,9 @@ class Chain(Motion):
             offered = motion.offered({"": offered})
         return offered
 
-    def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
+    def consumed(self, arrivals: Arrivals) -> dict[str, Cycles]:
         """Of the first one."""
-        return self.motions[0].taken(arrivals)
+        return self.motions[0].consumed(arrivals)
 
     def needs(self, port: str, beats: int) -> Cycles:
         needs = np.arange(beats)
@@ -605,33 +607,33 @@ class Chain(Motion):
         """Of the first one."""
         return self.motions[0].turns(port, other, beats)
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """Each stage as the one behind it lets it, until all agree."""
-        moves, given = [], arrivals
+        stages, given = [], arrivals
         for stage in self.stages:
-            moves.append(Moves(stage.taken(given), stage.offered(given)))
-            given = {"": moves[-1].offered}
+            stages.append(Movement(stage.consumed(given), stage.offered(given)))
+            given = {"": stages[-1].offered}
         settled = False
         while not settled:
             settled, given = True, arrivals
             for place, stage in enumerate(self.stages):
-                last = place == len(moves) - 1
-                to = gone if last else moves[place + 1].taken[""]
-                found = stage.moves(given, to)
-                settled = settled and found.same(moves[place])
-                moves[place], given = found, {"": found.offered}
-        return Moves(moves[0].taken, moves[-1].offered)
+                last = place == len(stages) - 1
+                to = departures if last else stages[place + 1].consumed[""]
+                found = stage.under_pressure(given, to)
+                settled = settled and found.same(stages[place])
+                stages[place], given = found, {"": found.offered}
+        return Movement(stages[0].consumed, stages[-1].offered)
 
 
 def stored(
     arrivals: Arrivals,
-    gone: Cycles,
+    departures: Cycles,
     needs: Cycles,
     room: Cycles,
     latency: int = 1,
     start: int = 0,
     delay: int = 1,
-) -> Moves:
+) -> Movement:
     """Return when beats move through a memory, and through what lies behind it.
 
     A result is read `delay` cycles after the last beat that it needs was stored, when there is room
@@ -641,26 +643,26 @@ def stored(
 
     Args:
         arrivals: when beats are offered.
-        gone: when results go.
+        departures: when results depart.
         needs: the last beat that each result needs.
         room: the result that must have been read before each beat, in order; negative for none.
         latency: cycles from when a result is read to when it is offered; 1 for a register.
         start: the first cycle in which a result is read.
         delay: cycles from when the last beat that a result needs is stored to when it may be read.
     """
-    free = behind(gone) if latency == 1 else behind(gone, Steps(latency).depth) + 1
+    free = behind(departures) if latency == 1 else behind(departures, Steps(latency).depth) + 1
     free = np.maximum(free, start)
     come = met(arrivals)
     awaits = room >= 0
-    taken, settled = come, False
+    consumed, settled = come, False
     while not settled:
-        read = one_per_cycle(np.maximum(free, taken[needs] + delay))
+        read = one_per_cycle(np.maximum(free, consumed[needs] + delay))
         entered = come.copy()
         entered[awaits] = np.maximum(entered[awaits], read[room[awaits]] + 1)
         entered = one_per_cycle(entered)
-        taken, settled = entered, np.array_equal(entered, taken)
-    offered = read + 1 if latency == 1 else np.maximum(read + latency, behind(gone) + 1)
-    return Moves(dict.fromkeys(arrivals, taken), offered)
+        consumed, settled = entered, np.array_equal(entered, consumed)
+    offered = read + 1 if latency == 1 else np.maximum(read + latency, behind(departures) + 1)
+    return Movement(dict.fromkeys(arrivals, consumed), offered)
 
 
 def through(last: Cycles, needs: Cycles) -> Cycles:

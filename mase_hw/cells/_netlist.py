@@ -6,17 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import numpy as np
 from torch import Tensor
 
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._device import Device
-from mase_hw.cells._motion import Arrivals, Motion, follow, through
-from mase_hw.cells._sketch import Curve, held, stage
 from mase_hw.cells.layer_source import LayerSource
 from mase_hw.cells.rom_source import RomSource
 from mase_hw.errors import EmissionError
-from mase_hw.geometry.beats import Cycles
 from mase_hw.geometry.tensor import TensorSpec
 
 INSTANCE = "inst"
@@ -33,32 +29,6 @@ class Wire:
 
     cell: str
     port: str
-
-
-@dataclass(frozen=True)
-class Flow:
-    """When beats move through a netlist.
-
-    Attributes:
-        taken: by input, and by constant that may be late.
-        offered: by output.
-    """
-
-    taken: Mapping[str, Cycles]
-    offered: Mapping[str, Cycles]
-
-
-@dataclass(frozen=True)
-class Sketch:
-    """When some beats move through a netlist.
-
-    Attributes:
-        taken: by input.
-        offered: of the first output.
-    """
-
-    taken: Mapping[str, Curve]
-    offered: Curve
 
 
 @dataclass(frozen=True)
@@ -136,11 +106,7 @@ class Netlist:
         cells = {
             name: cell.on(
                 device,
-                {
-                    port
-                    for (owner, port), wire in self.links.items()
-                    if owner == name and wire.cell in memories
-                },
+                {port for port, wire in self.drivers(name).items() if wire.cell in memories},
             )
             for name, cell in self.cells.items()
         }
@@ -161,9 +127,7 @@ class Netlist:
         links: dict[tuple[str, str], Wire] = {}
         made = {Wire("", name): Wire("", name) for name in self.inputs}
         for name, cell in self.cells.items():
-            given = {
-                port: made[wire] for (owner, port), wire in self.links.items() if owner == name
-            }
+            given = {port: made[wire] for port, wire in self.drivers(name).items()}
             if cell.contents is None:
                 cells[name] = cell
                 links |= {(name, port): wire for port, wire in given.items()}
@@ -186,53 +150,8 @@ class Netlist:
         outputs = {port: made[wire] for port, wire in self.outputs.items()}
         return Netlist(self.inputs, cells, links, outputs, self.constants)
 
-    def run(self, arrivals: Arrivals, gone: Cycles | None = None) -> Flow:
-        """Return when beats move, from idle.
-
-        Args:
-            arrivals: when each beat of each input is offered, and of constants that may be late.
-            gone: when each beat of the first output goes; None to consumers that are always ready.
-        """
-        if self.flat is not self:
-            return self.flat.run(arrivals, gone)
-        if self.is_wire and gone is not None:
-            (name,) = self.inputs
-            return Flow({name: np.maximum(arrivals[name], gone)}, {"data_out_0": arrivals[name]})
-        streams: dict[Wire, Cycles] = {
-            Wire("", name): cycles for name, cycles in arrivals.items() if name in self.inputs
-        }
-        for operand, name in self.constants.items():
-            if operand in arrivals:
-                wire = Wire(name, next(iter(self.cells[name].outputs)))
-                streams[wire] = arrivals[operand]
-        taken: dict[Wire, Cycles] = {}
-        for name, cell in self.cells.items():
-            given = {
-                port: streams[wire]
-                for (owner, port), wire in self.links.items()
-                if owner == name and wire in streams
-            }
-            if not given:
-                continue
-            for port, cycles in self._taken(name, given).items():
-                taken[self.links[name, port]] = cycles
-            streams[Wire(name, next(iter(cell.outputs)))] = cell.motion.offered(given)
-        if gone is not None:
-            taken[next(iter(self.outputs.values()))] = gone
-        if gone is not None or self._joins_streams:
-            self._hold_up(streams, taken)
-        by_operand = {Wire("", name): name for name in self.inputs}
-        by_operand |= {
-            Wire(name, next(iter(self.cells[name].outputs))): operand
-            for operand, name in self.constants.items()
-        }
-        return Flow(
-            {name: taken[wire] for wire, name in by_operand.items() if wire in taken},
-            {name: streams[wire] for name, wire in self.outputs.items() if wire in streams},
-        )
-
     @cached_property
-    def moves(self) -> int:
+    def beats(self) -> int:
         """Beats that move in one inference, of all streams."""
         ports = [*self.inputs.values(), *map(self.port, self.outputs.values())]
         ports += [
@@ -242,174 +161,9 @@ class Netlist:
         ]
         return sum(port.beats for port in ports)
 
-    def sketch(
-        self,
-        arrivals: Mapping[str, Curve],
-        gone: Cycles | None = None,
-        steps: Mapping[str, float] | None = None,
-    ) -> Sketch:
-        """Return when some beats move, from idle.
-
-        Args:
-            arrivals: when each input is offered.
-            gone: when these beats of the first output go; None to a consumer that is always ready.
-            steps: by constant operand from outside, cycles between its words, at least.
-        """
-        if self.flat is not self:
-            return self.flat.sketch(arrivals, gone, steps)
-        end = self.outputs["data_out_0"]
-        streams = self._sketched(arrivals, steps or {})
-        taken: dict[Wire, Curve] = {}
-        if gone is not None:
-            taken[end] = Curve(streams[end].beats, np.maximum(gone, streams[end].times))
-        for motion, given, result in reversed(self._motions):
-            curves = {port: streams[wire] for port, wire in given.items() if wire in streams}
-            if not curves:
-                continue
-            leaves = taken.get(result, streams[result])
-            for port, curve in held(motion, curves, streams[result], leaves).items():
-                taken[given[port]] = curve
-        found = {name: taken.get(Wire("", name), curve) for name, curve in arrivals.items()}
-        if gone is not None:
-            streams = self._sketched(found, steps or {})
-        return Sketch(found, streams[end])
-
-    def _sketched(
-        self, arrivals: Mapping[str, Curve], steps: Mapping[str, float]
-    ) -> dict[Wire, Curve]:
-        """Return when some beats of each stream are offered to consumers that are always ready."""
-        slow = {self.constants[name]: step for name, step in steps.items()}
-        streams = {Wire("", name): curve for name, curve in arrivals.items()}
-        for motion, given, result in self._motions:
-            curves = {port: streams[wire] for port, wire in given.items() if wire in streams}
-            if not curves:
-                continue
-            (beats, *_) = (curve.beats for curve in curves.values())
-            known = result.cell in self.cells and result.port in self.cells[result.cell].outputs
-            results = self.port(result).beats if known else motion.results(beats)
-            step = max([1.0, *(slow.get(wire.cell, 1.0) for wire in given.values())])
-            streams[result] = stage(motion, curves, results, step)
-        return streams
-
-    @cached_property
-    def _motions(self) -> list[tuple[Motion, dict[str, Wire], Wire]]:
-        """The motions of all cells, with what drives their inputs and what they drive."""
-        found = []
-        for name, cell in self.cells.items():
-            given = {port: wire for (owner, port), wire in self.links.items() if owner == name}
-            made, motions = next(iter(cell.outputs)), cell.motion.stages if given else ()
-            for number, motion in enumerate(motions, 1):
-                port = made if number == len(motions) else f"{made}.{number}"
-                found.append((motion, given, Wire(name, port)))
-                given = {"": Wire(name, port)}
-        return found
-
-    @cached_property
-    def _joins_streams(self) -> bool:
-        """Whether an input may wait inside for another one."""
-        joined = [owner for owner, _ in self.links]
-        made = {wire.cell for wire in self.links.values()} - {"", *self.constants.values()}
-        return len(self.inputs) > 1 and bool(made) and len(set(joined)) < len(joined)
-
-    def _hold_up(self, streams: dict[Wire, Cycles], taken: dict[Wire, Cycles]) -> None:
-        """Let cells that wait for one stream hold up the cells that send another, until all agree.
-
-        Args:
-            streams: when beats are offered to consumers that are always ready; brought up to date.
-            taken: when they are taken; brought up to date.
-        """
-        settled = False
-        while not settled:
-            settled = True
-            for name, cell in reversed(list(self.cells.items())):
-                made = Wire(name, next(iter(cell.outputs)))
-                ports = {
-                    port: wire
-                    for (owner, port), wire in self.links.items()
-                    if owner == name and wire in streams
-                }
-                if made not in streams or not ports:
-                    continue
-                given = {port: streams[wire] for port, wire in ports.items()}
-                gone = taken.get(made, np.full(streams[made].size, -1))
-                moves = cell.motion.moves(given, gone)
-                now = {made: moves.offered}
-                before = {made: streams[made]}
-                for port, wire in ports.items():
-                    now[wire], before[wire] = moves.taken[port], taken[wire]
-                    taken[wire] = moves.taken[port]
-                streams[made] = moves.offered
-                settled &= all(np.array_equal(now[wire], before[wire]) for wire in now)
-
-    def _taken(self, name: str, given: Arrivals) -> dict[str, Cycles]:
-        """Return when a cell takes its beats; constants, beat for beat with what comes."""
-        cell = self.cells[name]
-        taken = dict(cell.motion.taken(given))
-        first = next(iter(given))
-        for owner, port in self.links:
-            constant = owner == name and port not in taken
-            if constant and cell.inputs[port].beats == cell.inputs[first].beats:
-                taken[port] = taken[first]
-        return taken
-
-    def needs(self, name: str) -> Cycles:
-        """Return the last beat of an input that each beat of the first output needs."""
-        needs = np.arange(self.inputs[name].beats)
-        for cell, port in self.path(name):
-            needs = through(cell.motion.needs(port, needs.size), needs)
-        return needs
-
-    def room(self, name: str) -> Cycles:
-        """Return which result must have gone before each beat of an input; negative for none."""
-        beats, rooms = self.inputs[name].beats, []
-        for cell, port in self.path(name):
-            rooms.append(cell.motion.room(port, beats))
-            beats = cell.motion.needs(port, beats).size
-        return follow(rooms)
-
-    def needs_of(self, name: str, results: Cycles) -> Cycles:
-        """Return what some results need: `needs` without all the others."""
-        needs = results
-        for motion, port, beats in reversed(self._stages(name)):
-            found = motion.needs_of(port, beats, np.maximum(needs, 0))
-            needs = np.where(needs < 0, -1, found)
-        return needs
-
-    def room_of(self, name: str, places: Cycles) -> Cycles:
-        """Return what must have gone before some beats: `room` without all the others."""
-        room = places
-        for motion, port, beats in self._stages(name):
-            found = motion.room_of(port, beats, np.clip(room, 0, beats - 1))
-            room = np.where(room < 0, -1, found)
-        return room
-
-    def turns(self, name: str) -> dict[str, tuple[Cycles, Cycles]]:
-        """Return, of each input that takes turns with one, what is taken before and with its beats.
-
-        Those are the last beat of the other one that is taken before, and the one that is taken in
-        the same cycle, negative for none. Where a cell stands before the one that takes turns,
-        beats wait in it, and the inputs do not take turns themselves.
-        """
-        (cell, port), *_ = self.path(name)
-        turns = {}
-        for other in self.inputs.keys() - {name} - self.constants.keys():
-            (second, entrance), *_ = self.path(other)
-            found = cell.motion.turns(port, entrance, self.inputs[name].beats)
-            if second is cell and found is not None:
-                turns[other] = found
-        return turns
-
-    def _stages(self, name: str) -> list[tuple[Motion, str, int]]:
-        """Return the motions from an input to the first output, with their ports and beats."""
-        beats, found = self.inputs[name].beats, []
-        for cell, port in self.path(name):
-            first, *others = cell.motion.stages
-            found.append((first, port, beats))
-            for motion in others:
-                beats = found[-1][0].results(beats)
-                found.append((motion, "", beats))
-            beats = next(iter(cell.outputs.values())).beats
-        return found
+    def drivers(self, name: str) -> dict[str, Wire]:
+        """Return what drives the inputs of a cell that are connected."""
+        return {port: wire for (owner, port), wire in self.links.items() if owner == name}
 
     def path(self, name: str) -> list[tuple[Cell, str]]:
         """Return the cells from an input to the first output, with the port on which it enters."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mase_hw.cells._motion import Arrivals, Motion, Moves, Steps, met, stored
+from mase_hw.cells._motion import Arrivals, Motion, Movement, Steps, met, stored
 from mase_hw.geometry.beats import Cycles, one_per_cycle
 from mase_hw.geometry.growth import Growth
 
@@ -53,7 +53,7 @@ class Rows(Motion):
         """From a row's last beat through store and pipeline."""
         return self.delay + self.latency
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -67,8 +67,8 @@ class Rows(Motion):
         """What is stored, on its way, or waits."""
         return places - self.depth - Steps(self.latency).depth
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """A beat enters when one has left the store, which waits for room behind it."""
         beats = met(arrivals).size
         needs, room = self.needs("", beats), np.arange(beats) - self.depth
-        return stored(arrivals, gone, needs, room, self.latency, delay=self.delay)
+        return stored(arrivals, departures, needs, room, self.latency, delay=self.delay)

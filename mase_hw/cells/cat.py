@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mase_hw.cells._base import Cell, Origin, Origins, Port, fact
-from mase_hw.cells._motion import Arrivals, Motion, Moves, behind
+from mase_hw.cells._motion import Arrivals, Motion, Movement, behind
 from mase_hw.cells._parts import Compare, Gates, Mux, Parts, Pointer, Register
 from mase_hw.cells._pipeline import stream_register
 from mase_hw.formats import Encoding
 from mase_hw.geometry.beats import Cycles, one_per_cycle
 
-# The result that must have gone before one is made is so many before it: those between are stored.
+# A result is made when the one so many before it has departed: those between are stored.
 STORED = 3
 
 
 @dataclass(frozen=True)
 class Merge(Motion):
-    """A beat is taken when the beat of the result that begins with it is made.
+    """A beat is consumed when the beat of the result that begins with it is made.
 
     Attributes:
         places: for each beat of a round of each input, the beat of the result's round that takes
@@ -36,7 +36,7 @@ class Merge(Motion):
     def offered(self, arrivals: Arrivals) -> Cycles:
         return self._made(arrivals) + 2
 
-    def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
+    def consumed(self, arrivals: Arrivals) -> dict[str, Cycles]:
         """When their results are made."""
         made = self._made(arrivals)
         return {name: made[self._takers(name, times.size)] for name, times in arrivals.items()}
@@ -55,7 +55,7 @@ class Merge(Motion):
     def room(self, port: str, beats: int) -> Cycles:
         """The result three before the one that takes it: those before it are stored.
 
-        A beat that is awaited counts as taken when its round begins: its results wait for it.
+        A beat that is awaited counts as consumed when its round begins: its results wait for it.
         """
         room: Cycles = np.searchsorted(self.needs(port, beats), np.arange(beats)) - STORED
         return room
@@ -97,11 +97,11 @@ class Merge(Motion):
         first = rounds * own.size
         return first + before - 1, np.where(behind > before, first + before, -1)
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """A beat of the result is made when there is room to store it."""
-        made = one_per_cycle(np.maximum(self._made(arrivals), behind(gone, STORED) + 1))
-        taken = {name: made[self._takers(name, times.size)] for name, times in arrivals.items()}
-        return Moves(taken, np.maximum(made + 2, behind(gone) + 1))
+        made = one_per_cycle(np.maximum(self._made(arrivals), behind(departures, STORED) + 1))
+        consumed = {name: made[self._takers(name, times.size)] for name, times in arrivals.items()}
+        return Movement(consumed, np.maximum(made + 2, behind(departures) + 1))
 
     def _made(self, arrivals: Arrivals) -> Cycles:
         """Return when each beat of the result enters the output register."""

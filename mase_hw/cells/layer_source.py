@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mase_hw.cells._base import Image, fact
+from mase_hw.cells._base import Image, Value, fact
 from mase_hw.cells._parts import Parts, Register, Table
 from mase_hw.cells._pipeline import layer_walk, turn
 from mase_hw.cells.rom_source import RomSource
@@ -51,7 +51,7 @@ class LayerSource(RomSource):
         )
 
     @property
-    def parameters(self) -> Mapping[str, int]:
+    def parameters(self) -> Mapping[str, Value]:
         """Also layers, and walks through each."""
         return {**super().parameters, "LAYERS": self.layers, "WALKS": self.walks}
 

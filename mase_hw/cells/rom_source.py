@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mase_hw.cells._base import Cell, Image, Octets, Port
+from mase_hw.cells._base import Cell, Image, Octets, Port, Value
 from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._parts import Gates, Parts, Pointer, Register, Table
 from mase_hw.formats import Format
@@ -76,7 +76,7 @@ class RomSource(Cell):
         return {"data_out": self.port}
 
     @property
-    def parameters(self) -> Mapping[str, int]:
+    def parameters(self) -> Mapping[str, Value]:
         """Bits of a word, words, beats a word, and whether they must lie in one kind of memory."""
         return {
             "WIDTH": self.image.width_bits,

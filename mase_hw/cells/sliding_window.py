@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from mase_hw.cells._base import Cell, Image, Origin, Origins, Port
-from mase_hw.cells._motion import Arrivals, Motion, Moves, Steps, met, stored
+from mase_hw.cells._motion import Arrivals, Motion, Movement, Steps, met, stored
 from mase_hw.cells._parts import (
     Adder,
     Compare,
@@ -53,7 +53,7 @@ class Sliding(Motion):
         read: Cycles = self._settled(met(arrivals))[1]
         return read + READ.latency
 
-    def taken(self, arrivals: Arrivals) -> dict[str, Cycles]:
+    def consumed(self, arrivals: Arrivals) -> dict[str, Cycles]:
         """When there is room."""
         return {name: self._settled(cycles)[0] for name, cycles in arrivals.items()}
 
@@ -73,7 +73,7 @@ class Sliding(Motion):
         """A beat is read the cycle after the last that it needs entered."""
         return READ.latency + 1
 
-    def results(self, beats: int) -> int:
+    def results(self, beats: int, port: str = "") -> int:
         """Those of every image."""
         return beats // self.window.inputs * self.window.beats
 
@@ -86,12 +86,12 @@ class Sliding(Motion):
         """What the position that a beat must wait for has sent."""
         return self._shown(places) - READ.depth
 
-    def moves(self, arrivals: Arrivals, gone: Cycles) -> Moves:
+    def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """There is room for a beat once the position that it must wait for was read."""
         beats = met(arrivals).size
         needs = self._of_images(self.window.needs, beats)
         room = self._shown(np.arange(beats))
-        return stored(arrivals, gone, needs, room, READ.latency, self.start)
+        return stored(arrivals, departures, needs, room, READ.latency, self.start)
 
     def _settled(self, offered: Cycles) -> tuple[Cycles, Cycles]:
         """Return when each beat enters, and when each that leaves is read."""
@@ -102,7 +102,7 @@ class Sliding(Motion):
         window = self.window
         image, limit = np.divmod(places - window.depth, window.inputs)
         position = image * window.positions + np.searchsorted(window.free, limit, side="right")
-        shown: Cycles = np.maximum(position, 0) * window.blocks * window.terms - 1
+        shown: Cycles = position * window.blocks * window.terms - 1
         return shown
 
     def _of_images(self, beats_of_one: Cycles, beats: int) -> Cycles:

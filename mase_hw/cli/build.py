@@ -13,7 +13,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `build` to the application."""
     app.command("build")(build)
 
 

@@ -140,7 +140,7 @@ def emit_verilog(
             reuse=reuse,
             min_sqnr=min_sqnr,
             deployment=around,
-            reload=reload.split(",") if reload else (),
+            reload=layers(reload),
         )
     report = evaluate(
         project,
@@ -159,3 +159,8 @@ def emit_verilog(
         print_report(report, display)
     if report.simulation is not None and not report.simulation.is_right:
         raise typer.Exit(1)
+
+
+def layers(given: str | None) -> list[str]:
+    """Return the layers of `--reload`; `*` stands for all."""
+    return ["*"] if given == "all" else given.split(",") if given else []

@@ -28,7 +28,7 @@ MaxDrop = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add `fit` to the application."""
+    """Add the command `fit` to the application."""
     app.command("fit")(fit)
 
 

@@ -9,7 +9,7 @@ import typer
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `pack-weights` to the application."""
     app.command("pack-weights")(pack_weights)
 
 

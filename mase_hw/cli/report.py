@@ -11,7 +11,7 @@ from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command `report` to the application."""
     app.command("report")(report)
 
 

@@ -60,7 +60,7 @@ class Manifest:
         return json.dumps({**_HEADER, "files": dict(self.files)}, indent=2) + "\n"
 
     def changed(self, folder: Path) -> list[str]:
-        """Return the files that are not as they were written; what is gone is nobody's loss."""
+        """Return the files that changed since they were written; missing files do not count."""
         return [
             name
             for name, expected in self.files.items()

@@ -73,7 +73,7 @@ def write_project(
             others put there stay.
         testbench: writes the testbench of a project.
         additions: write what else belongs to it, such as bus ports, one after the other.
-        reload: layers whose constants can be loaded at run time, or `all`.
+        reload: layers whose constants can be loaded at run time, or `*`.
         warnings: what the project has to say of itself.
 
     Raises:

@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import PurePath
 
 import torch
+from torch.fx import Node
 
 from mase_hw._registry import nearest
 from mase_hw.cells import RomSource
@@ -26,7 +27,8 @@ from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import PhysicalGraph, physical
 
-ALL = "all"
+# Stands for every layer that can be loaded.
+EVERY = "*"
 
 
 def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:
@@ -34,7 +36,7 @@ def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:
 
     Args:
         mg: a graph that went through the hardware metadata pass.
-        layers: names of nodes, or `all` for all that have weights on the chip.
+        layers: names of nodes, or `*` for all that have weights on the chip.
 
     Raises:
         EmissionError: for a layer that has none, or whose hardware follows from them.
@@ -85,7 +87,7 @@ def _chosen(mg: MaseGraph, design: Design, layers: Sequence[str]) -> tuple[Const
         raise EmissionError("layers on the hardware of one cannot be loaded; leave --reuse out")
     on_chip = [item for item in design.constants if item.file.startswith("mem/")]
     known = dict.fromkeys(item.node for item in on_chip)
-    wanted = list(known) if list(layers) == [ALL] else list(layers)
+    wanted = list(known) if list(layers) == [EVERY] else list(layers)
     for name in wanted:
         if name not in known:
             raise EmissionError(
@@ -117,6 +119,7 @@ def _corners(mg: MaseGraph, chosen: Sequence[Constant]) -> list[MaseGraph]:
             number = call.operands[item.operand].quantized
             names = call.operator.operand_names
             held = dict(tensor_arguments(node, names))[item.operand]
+            assert isinstance(held, Node)
             tensor = copy.constant(held)
             code = _ends(number)[ends[operands.index(item.operand)]]
             with torch.no_grad():

@@ -60,7 +60,7 @@ def export_onnx(mg: MaseGraph, path: str | os.PathLike[str], *, dialect: str = "
     writer.write()
 
     def described(nodes: Sequence[Node], names: Sequence[str]) -> list[Any]:
-        shapes = [list(common(node).results["data_out_0"].shape) for node in nodes]
+        shapes: list[list[Any]] = [list(common(node).results["data_out_0"].shape) for node in nodes]
         if mg.batched:
             shapes = [["batch", *shape[1:]] for shape in shapes]
         return [
@@ -200,7 +200,7 @@ class _Writer:
         many = len(scales) > 1
         inputs = [
             self._tensor(codes.numpy(), f"{name}_codes", kind),
-            self._tensor(np.float32(scales if many else scales[0]), f"{name}_scale"),
+            self._tensor(np.array(scales if many else scales[0], np.float32), f"{name}_scale"),
             self._tensor(points if many else points[0], f"{name}_zero_point", kind),
         ]
         return self._add("DequantizeLinear", inputs, name, axis)

@@ -230,7 +230,7 @@ class _Run:
         ]
 
     def __call__(self, base: Tensor, source: Any) -> Tensor:
-        """Run it."""
+        """Run the call on another base and another source."""
         name = _MOVES[self.node.target]
         given = {**self.given, "self": base, name: source}
         known = dict(map_arg(given, lambda item: self.known[item]))

@@ -253,7 +253,7 @@ def _is_independent(
                     for value, carried in zip(inputs, carries, strict=True)
                 ]
                 found = zip(together, _tensors(graph.model(*one)), computed, strict=True)
-                if not all(_is_row(*pair, row) for *pair, counts in found if counts):
+                if not all(_is_row(a, b, row) for a, b, counts in found if counts):
                     return False
     except (RuntimeError, IndexError, ValueError):
         return None

@@ -19,7 +19,7 @@ ROLE, TAKE, COLLECT = "lap", "take", "collect"
 
 @dataclass(frozen=True)
 class Laps:
-    """Layers, or steps, between laps.
+    """Equal layers, or steps, and the laps between them: what runs in rounds on one hardware.
 
     Attributes:
         states: of each tensor that goes from one to the next, the laps before the first, between,

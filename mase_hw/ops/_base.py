@@ -96,7 +96,20 @@ class Call:
 
     def constant_codes(self, operand: str) -> Tensor:
         """Return the int64 codes of a constant operand in its own format."""
-        return self.operands[operand].quantized.encode(self.constants[operand])
+        spec, values = self.operands[operand], self.constants[operand]
+        codes = self.once(f"codes of {operand}", lambda: _narrow(spec.quantized.encode(values)))
+        return codes.to(torch.int64, copy=True)
+
+
+def _narrow(codes: Tensor) -> Tensor:
+    """Return codes as the shortest integers that hold them."""
+    if not codes.numel():
+        return codes
+    low, high = (int(end) for end in torch.aminmax(codes))
+    for dtype in (torch.int8, torch.int16, torch.int32):
+        if torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max:
+            return codes.to(dtype)
+    return codes
 
 
 class Apply(nn.Module):

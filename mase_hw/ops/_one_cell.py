@@ -45,7 +45,7 @@ def constant_memory(call: Call, name: str) -> RomSource:
     spec = replace(call.result, format=call.operands[name].format)
 
     def shortest() -> tuple[Tensor, int]:
-        codes = call.once(f"codes of {name}", lambda: call.constant_codes(name))
+        codes = call.constant_codes(name)
         return shortest_beats(spec.to_beats(codes.broadcast_to(spec.shape)))
 
     tiles = f"{spec.parallelism} {spec.order}"

@@ -48,11 +48,9 @@ class Cost:
         return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
 
     def __add__(self, other: Cost) -> Cost:
-        """Return what both take, resource by resource."""
         return self._joined(other, 1)
 
     def __sub__(self, other: Cost) -> Cost:
-        """Return what one takes more than another, which may be negative."""
         return self._joined(other, -1)
 
     def over(self, count: int) -> Cost:
@@ -73,7 +71,7 @@ class Cost:
         return cls(found.lut, found.dsp, found.bram, found.memory_bits)
 
     def to_dict(self) -> dict[str, float]:
-        """Return the resources by name, look-up tables rounded, for JSON."""
+        """Return the fields as values of JSON."""
         return {
             "lut": round(self.lut),
             "dsp": self.dsp,

@@ -78,7 +78,7 @@ class Result:
         return min(known, default=math.inf)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what was measured and what it takes, without the configuration, for JSON."""
+        """Return the fields as values of JSON."""
         return {
             "name": self.name,
             "outputs": {name: item.to_dict() for name, item in self.outputs.items()},

@@ -39,17 +39,17 @@ class Fitted:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The configuration, by name of the node, which `quantize` takes."""
+        """The configuration that `emit-verilog` takes."""
         return self.result.config
 
     @property
     def rows(self) -> Sequence[Row]:
-        """Each operand with its format and its shares of error and cost."""
+        """Its operands."""
         return self.result.rows
 
     @property
     def graph(self) -> MaseGraph:
-        """The graph in the formats that were found, trained where they were trained."""
+        """The graph in the fitted formats."""
         return self.result.graph
 
 

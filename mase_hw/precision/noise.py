@@ -85,7 +85,7 @@ class NoiseTable:
         return [_filled(operand, item / signal) for operand, item in known]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return powers, signals and the count of parts, for JSON; `load` reads it."""
+        """Return the fields as values of JSON."""
         return {
             "power": [item.tolist() for item in self.power],
             "signal": self.signal.tolist(),

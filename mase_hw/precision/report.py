@@ -69,7 +69,7 @@ def kept(result: Result) -> str:
 
 
 def to_dict(found: Fitted) -> dict[str, Any]:
-    """Return goal, choice, front, operands and configuration, for JSON."""
+    """Return the fields as values of JSON."""
     return {
         "goal": str(found.goal),
         "examples": found.examples,

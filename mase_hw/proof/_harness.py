@@ -39,7 +39,7 @@ class ProofPort:
         name: of the port.
         port: the port.
         needs: for an input, the last beat that each result needs; empty where none is known.
-        waits: for an input, the result that must have gone before each beat, likewise.
+        waits: for an input, the result that must have departed before each beat, likewise.
         wait: cycles until a beat is taken for which there is room.
         lanes: lanes that are told apart.
         leader: the input that it moves with, if any.
@@ -92,7 +92,7 @@ class ProofPort:
 
     @property
     def room(self) -> int:
-        """Beats that there is room for when nothing has gone."""
+        """Beats that there is room for when nothing has departed."""
         results = len(self.needs)
         return sum(-(place // results) for place in self.waits)
 
@@ -349,8 +349,8 @@ def held(cell: Cell) -> int:
     count = INFERENCES
     while True:
         come = {port: np.arange(beats * count) for port, beats in given.items()}
-        gone = np.arange(result.beats * count) + LONG * count
-        taken = cell.motion.moves(come, gone).taken
+        departures = np.arange(result.beats * count) + LONG * count
+        taken = cell.motion.under_pressure(come, departures).consumed
         entered = {port: int((taken[port] < LONG * count).sum()) for port in given}
         if count > MOST_INFERENCES or any(entered[port] < come[port].size for port in given):
             return max(-(-entered[port] // beats) for port, beats in given.items())
@@ -373,7 +373,7 @@ def bounds(cell: Cell, inferences: int) -> tuple[int, dict[str, int]]:
             port: np.cumsum(chance.integers(1, pace + 1, beats * inferences)) - 1
             for port, beats in given.items()
         }
-        offered, taken = cell.motion.offered(come), cell.motion.taken(come)
+        offered, taken = cell.motion.offered(come), cell.motion.consumed(come)
         due = np.append(-1, offered[:-1])
         for port, beats in given.items():
             needs = (starts * beats + cell.motion.needs(port, beats)).reshape(-1)
@@ -381,11 +381,11 @@ def bounds(cell: Cell, inferences: int) -> tuple[int, dict[str, int]]:
             came = come[port] - 1 if port == awaited else taken[port]
             due = np.maximum(due, np.where(needs >= 0, came[needs], -1))
         # To a consumer that is always ready, and to one that takes nothing for long.
-        for gone in (offered, offered + come[next(iter(given))].max() + LONG):
-            moved = cell.motion.moves(come, gone).taken
+        for departures in (offered, offered + come[next(iter(given))].max() + LONG):
+            moved = cell.motion.under_pressure(come, departures).consumed
             for port, beats in given.items():
                 room = (starts * result.beats + cell.motion.room(port, beats)).reshape(-1)
-                free = np.where(room >= 0, gone[np.clip(room, 0, gone.size - 1)], -1)
+                free = np.where(room >= 0, departures[np.clip(room, 0, departures.size - 1)], -1)
                 same = len(set(given.values())) == 1
                 ready = np.maximum(met(come) if same else come[port], free + 1)
                 ready[1:] = np.maximum(ready[1:], moved[port][:-1] + 1)

@@ -247,17 +247,17 @@ class _Source:
         return time
 
 
-def deliver(memory: ExternalMemory, taken: Mapping[Place, Cycles]) -> dict[Place, Cycles]:
-    """Return when each word of every source is offered, given when words are taken.
+def deliver(memory: ExternalMemory, consumed: Mapping[Place, Cycles]) -> dict[Place, Cycles]:
+    """Return when each word of every source is offered, given when words are consumed.
 
     Args:
         memory: the port and its regions.
-        taken: for each (node, operand), when each word of one inference is taken. What is
+        consumed: for each (node, operand), when each word of one inference is consumed. What is
             offered later than that says that it cannot be.
     """
     port, step = memory.port, memory.port.cycles_per_beat
     sources = [
-        _Source(item, _read(item, taken[item.node, item.operand]), item.rounds * item.beats)
+        _Source(item, _read(item, consumed[item.node, item.operand]), item.rounds * item.beats)
         for item in memory.regions
     ]
     ended: list[int] = []
@@ -277,18 +277,18 @@ def deliver(memory: ExternalMemory, taken: Mapping[Place, Cycles]) -> dict[Place
     return {(item.region.node, item.region.operand): _offered(item, port) for item in sources}
 
 
-def _read(region: Region, taken: Cycles) -> list[int]:
-    """Return when words leave the gearbox: when they are taken, or stored to be repeated.
+def _read(region: Region, consumed: Cycles) -> list[int]:
+    """Return when words leave the gearbox: when they are consumed, or stored to be repeated.
 
     Words of the next inference leave never, but for rounds that are stored ahead: one beside the
     first, and one in its place, when the last word of that was read for the last time.
     """
     ahead = region.words * (2 + -(-region.buffer_beats // region.beats))
     if region.repeats == 1:
-        found: list[int] = taken.tolist()
+        found: list[int] = consumed.tolist()
         return found + ahead * [NEVER]
     behind = Steps(REPLAY.latency).depth
-    last_read = int(taken[-behind - 1]) + 1 if taken.size > behind else 0
+    last_read = int(consumed[-behind - 1]) + 1 if consumed.size > behind else 0
     return 2 * region.words * [0] + region.words * [last_read + 1] + ahead * [NEVER]
 
 

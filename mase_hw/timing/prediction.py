@@ -8,22 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 from torch.fx import Node
 
-from mase_hw.cells import MOVES, Curve, Netlist
+from mase_hw.cells import Netlist
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
-from mase_hw.graph.streams import stream_operands
-from mase_hw.timing.back_pressure import LAP_MOVES, Network
+from mase_hw.timing.asap import Asap
+from mase_hw.timing.back_pressure import MOST_LOOP_TIMES, Network
+from mase_hw.timing.loops import LoopSchedule
 from mase_hw.timing.memory import ExternalMemory, Place, deliver, external_memory
-from mase_hw.timing.sketched_loops import sketched_laps
+from mase_hw.timing.times import MOST_BEATS, SampledTimes
 
-# Rounds in which late words and the words that are then taken late agree, or nearly so, and the
+# Rounds in which late words and the words that are then consumed late agree, or nearly so, and the
 # cycles and beats that are replayed for that: the rounds of a long inference are fewer.
 SETTLING_ROUNDS = 256
 SETTLING_STEPS = 20_000_000
-# Inferences after which layers that run on the same hardware take turns at a steady pace.
-LAP_INFERENCES = 3
+# Inferences after which loops run at a steady pace.
+LOOP_INFERENCES = 3
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Prediction:
         interval_cycles: cycles per inference in steady state: the work of the slowest node, the
             beats of the longest port, or the cycles of the memory port.
         latency_cycles: cycles from the first beat in to the last beat out, from idle, with inputs
-            that are always there and outputs that are always taken. It includes the first words
+            that are always there and outputs that are always ready. It includes the first words
             from an external memory, whose port the next inference does not share yet.
         work_cycles: cycles that one inference occupies each node.
         memory: what lies outside the chip.
@@ -53,58 +54,51 @@ def predict(mg: MaseGraph) -> Prediction:
     """Return the prediction for a graph with parallelism."""
     mg = physical(mg)
     netlists = {node: mg.netlist(node) for node in mg.nodes if node.op == "call_function"}
-    work = {node.name: spec(node).beats for node in mg.inputs}
-    work |= {node.name: netlist.busy_cycles for node, netlist in netlists.items()}
-    if isinstance(mg, PhysicalGraph):
-        return _in_laps(mg, netlists, work)
+    work = {node.name: spec(node).beats * mg.rounds(node) for node in mg.inputs}
+    work |= {node.name: item.busy_cycles * mg.rounds(node) for node, item in netlists.items()}
     interval = max(work.values())
+    if isinstance(mg, PhysicalGraph):
+        latency, pace, sampled = _of_loops(mg, netlists)
+        return Prediction(max(interval, pace), latency, work, None, sampled)
     memory = external_memory(mg)
     if memory is not None:
         interval = max(interval, memory.cycles)
-    if sum(netlist.moves for netlist in netlists.values()) > MOVES:
-        return Prediction(interval, _sketched(mg, netlists, memory), work, memory, True)
+    if sum(netlist.beats for netlist in netlists.values()) > MOST_BEATS:
+        latency, _ = _sampled(mg, netlists, memory)
+        return Prediction(interval, latency, work, memory, True)
     return Prediction(interval, _latency(mg, netlists, memory, sum(work.values())), work, memory)
 
 
-def _in_laps(
-    mg: PhysicalGraph, netlists: Mapping[Node, Netlist], work: Mapping[str, int]
-) -> Prediction:
-    """Return the prediction of a design in which layers run on the same hardware.
+def _of_loops(mg: PhysicalGraph, netlists: Mapping[Node, Netlist]) -> tuple[int, int, bool]:
+    """Return latency and interval of a design with loops, and whether they are sampled.
 
-    An inference enters it when the one before has entered its last layer, so that the interval
-    follows from how long activations go round.
+    An inference enters a loop when the one before has entered its last iteration, so that the
+    interval follows from how long activations go round.
     """
-    work = {node.name: work[node.name] * mg.rounds(node) for node in (*mg.inputs, *netlists)}
-    slowest = max(work.values())
-    rounds = max(mg.turns.counts.values()) * LAP_INFERENCES
-    moves = sum(netlist.moves * mg.rounds(node) for node, netlist in netlists.items())
-    if moves * LAP_INFERENCES * rounds // 2 <= LAP_MOVES:
-        network = Network(mg, netlists, (), LAP_INFERENCES)
+    iterations = max(mg.turns.counts.values()) * LOOP_INFERENCES
+    beats = sum(netlist.beats * mg.rounds(node) for node, netlist in netlists.items())
+    if beats * LOOP_INFERENCES * iterations // 2 <= MOST_LOOP_TIMES:
+        network = Network(mg, netlists, (), LOOP_INFERENCES)
         if network.go_round():
             ends = np.stack(
-                [network.offered(node).reshape(LAP_INFERENCES, -1)[:, -1] for node in mg.outputs]
+                [network.offered(node).reshape(LOOP_INFERENCES, -1)[:, -1] for node in mg.outputs]
             ).max(axis=0)
-            first = min(max(0, int(network.gone(node)[0])) for node in mg.inputs)
-            interval = max(slowest, int(ends[-1] - ends[-2]))
-            return Prediction(interval, int(ends[0]) - first, work)
-    latency, interval = sketched_laps(mg, netlists)
-    return Prediction(max(slowest, interval), latency, work, None, True)
+            first = min(max(0, int(network.departed(node)[0])) for node in mg.inputs)
+            return int(ends[0]) - first, int(ends[-1] - ends[-2]), False
+    return *_sampled(mg, netlists, None), True
 
 
-def _sketched(
+def _sampled(
     mg: MaseGraph, netlists: Mapping[Node, Netlist], memory: ExternalMemory | None
-) -> int:
-    """Return the latency of an inference alone, from some beats of each tensor."""
-    steps = _steps_outside(memory) if memory else {}
-    curves: dict[Node, Curve] = {}
-    for node in mg.nodes:
-        if node.op == "placeholder":
-            curves[node] = Curve.even(spec(node).beats, spec(node).beats, 1)
-        elif node in netlists:
-            arrivals = {name: curves[producer] for name, producer in stream_operands(node)}
-            curves[node] = netlists[node].sketch(arrivals, None, steps.get(node.name)).offered
+) -> tuple[int, int]:
+    """Return latency and interval of an inference alone, from the as-soon-as-possible schedule."""
+    times = SampledTimes(netlists, steps=_steps_outside(memory) if memory else None)
+    loops = LoopSchedule.all_of(mg, times)
+    asap = Asap(mg, times, loops, {})
+    offered = asap.offered()
     first = memory.port.latency_cycles if memory else 0
-    return first + max(int(curves[node].times[-1]) for node in output_nodes(mg))
+    latency = first + max(int(offered[node][-1]) for node in output_nodes(mg))
+    return latency, max((loop.count * loop.pace(offered) for loop in loops), default=1)
 
 
 def _steps_outside(memory: ExternalMemory) -> dict[str, dict[str, float]]:
@@ -127,7 +121,7 @@ def _latency(
 ) -> int:
     """Return the latency of an inference alone.
 
-    Words that come late are taken late, and words that are taken late make room late: both are
+    Words that come late are consumed late, and what is consumed late makes room late: both are
     computed in turn until they agree.
     """
     regions = memory.regions if memory else ()
@@ -141,7 +135,7 @@ def _latency(
             break
         network.run(words)
     # An operator may send constants before the first beat.
-    first = min(max(0, int(network.gone(node)[0])) for node in mg.inputs)
+    first = min(max(0, int(network.departed(node)[0])) for node in mg.inputs)
     return max(int(network.offered(node)[-1]) for node in output_nodes(mg)) - first
 
 

@@ -35,7 +35,7 @@ def linear_layers(bits: int) -> dict[str, Any]:
     return {"by": "type", "linear": {"config": entry}}
 
 
-def main(folder: Path, *, samples: int = 4096, epochs: int = 2) -> dict[str, float]:
+def main(folder: Path, *, samples: int = 2048, epochs: int = 1) -> dict[str, float]:
     """Run the tutorial, and return the accuracy of every step on test samples.
 
     Args:

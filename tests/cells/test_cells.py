@@ -76,7 +76,7 @@ def steady(bench) -> dict[str, Output]:
 def test_results_are_offered_when_the_motion_says(name, steady):
     cell, output = CELLS[name], steady[name]
     assert output.offered == cell.motion.offered(arrivals(cell)).tolist()
-    taken = cell.motion.taken(arrivals(cell))
+    taken = cell.motion.consumed(arrivals(cell))
     assert {port: output.taken[port] for port in taken} == {
         port: times.size for port, times in taken.items()
     }
@@ -107,10 +107,10 @@ def test_beats_move_when_the_motion_says(name, mode, pressed):
         pytest.skip(f"{', '.join(sorted(pauses))} would pause")
     moved = {port: np.array(output.moved[port]) for port in streams(cell)}
     come = {port: cycles[:, 0] for port, cycles in moved.items()}
-    moves = cell.motion.moves(come, np.array(output.gone))
-    assert moves.offered.tolist() == output.offered
+    found = cell.motion.under_pressure(come, np.array(output.gone))
+    assert found.offered.tolist() == output.offered
     for port, cycles in moved.items():
-        assert moves.taken[port].tolist() == cycles[:, 1].tolist(), port
+        assert found.consumed[port].tolist() == cycles[:, 1].tolist(), port
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def test_loaded_weights_are_those_of_another_emission(
     name: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     pytest.importorskip("cocotbext.axi")
-    project = emit(name, tmp_path / "net", BUS, reload=["all"], **options).folder
+    project = emit(name, tmp_path / "net", BUS, reload=["*"], **options).folder
     model, _ = FACTORIES[name]()
     shuffled = checkpoint(model, tmp_path / "b.pt", lambda value: value.flip(0) * 0.7)
     extreme = checkpoint(
@@ -97,15 +97,15 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EmissionError, match=r"linear_7 has no weights .* did you mean"):
         emit("perceptron", tmp_path / "none", BUS, reload=["linear_7"])
     with pytest.raises(EmissionError, match="in blocks, which cannot be loaded"):
-        emit("mxint", tmp_path / "none", BUS, reload=["all"])
+        emit("mxint", tmp_path / "none", BUS, reload=["*"])
     with pytest.raises(ConfigError, match="through the registers of --bus axi-stream"):
-        emit("perceptron", tmp_path / "none", BusOptions("uart"), reload=["all"])
+        emit("perceptron", tmp_path / "none", BusOptions("uart"), reload=["*"])
     assert not (tmp_path / "none").exists()
 
 
 def test_a_design_that_can_be_loaded_is_simulated_as_any(tmp_path: Path) -> None:
     import mase_hw
 
-    project = emit("convolution", tmp_path / "net", BUS, reload=["all"], parallelism=2)
+    project = emit("convolution", tmp_path / "net", BUS, reload=["*"], parallelism=2)
     report = mase_hw.simulate(project, samples=20)
     assert report.bit_exact and report.as_predicted

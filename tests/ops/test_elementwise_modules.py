@@ -7,6 +7,8 @@ import torch
 from mase_hw.cells.rom_source import pack_words
 from mase_hw.formats import make_format
 from mase_hw.ops import Call, TensorSpec, operators
+from mase_hw.timing.order import room
+from mase_hw.timing.stages import NodeStages
 from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, Bench, cell_case, lint
 
 SHAPE = (1, 2, 6)
@@ -106,7 +108,7 @@ def test_results_are_offered_when_predicted(bench):
     for name, output in compiled.run("none").items():
         netlist = calls[name].operator.hardware(calls[name])
         arrivals = {key: np.arange(port.beats * INFERENCES) for key, port in netlist.inputs.items()}
-        predicted = netlist.run(arrivals).offered["data_out_0"]
+        _, predicted = NodeStages(netlist, arrivals).run(arrivals)
         assert output.offered == [FIRST_CYCLE + cycle for cycle in predicted.tolist()], name
 
 
@@ -133,6 +135,6 @@ def test_batch_norm_is_an_exact_product_and_a_rounded_sum():
     assert (product.multipliers, total.multipliers, netlist.multipliers) == (3, 0, 3)
     assert product.data_out_0.width == 16 and product.data_out_0.fraction == 8
     arrivals = {"data_in_0": np.array([5, 9, 10, 30])}
-    assert netlist.run(arrivals).offered["data_out_0"].tolist() == [15, 19, 20, 40]
+    assert NodeStages(netlist, arrivals).run(arrivals)[1].tolist() == [15, 19, 20, 40]
     # The product alone has room for 7 beats.
-    assert (netlist.room("data_in_0") < 0).all()
+    assert (room(netlist, "data_in_0", np.arange(4)) < 0).all()

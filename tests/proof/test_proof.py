@@ -260,9 +260,9 @@ def test_counts_of_the_environment_are_wide_enough_for_what_a_cell_holds(cls):
         proof = Proof(cell, dict.fromkeys(cell.images, ""))
         for port in (item for item in proof.inputs if item.waits):
             beats = np.arange(port.beats * 200)
-            gone = np.arange(proof.output.beats * 200) + 100_000
-            moves = cell.motion.moves(dict.fromkeys(streams(cell), beats), gone)
-            taken = int((moves.taken[port.name] < 100_000).sum())
+            departures = np.arange(proof.output.beats * 200) + 100_000
+            moved = cell.motion.under_pressure(dict.fromkeys(streams(cell), beats), departures)
+            taken = int((moved.consumed[port.name] < 100_000).sum())
             assert taken < port.beats * 200
             assert taken <= port.held * port.beats
             assert taken - port.room < 1 << port.room_bits

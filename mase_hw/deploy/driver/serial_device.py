@@ -19,7 +19,7 @@ class Line(Protocol):
     """What pyserial offers, and the simulated line too."""
 
     def write(self, data: bytes) -> Any:
-        """Send bytes."""
+        """Send bytes over the line."""
 
     def read(self, size: int) -> bytes:
         """Return that many bytes, or fewer when no more come in time."""

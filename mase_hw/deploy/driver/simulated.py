@@ -102,13 +102,12 @@ class SimulatedLine:
         self._waiting = b""
 
     def close(self) -> None:
-        """End the simulation."""
+        """End the simulation and close its pipes."""
         self._to.close()
         self._from.close()
         self._process.wait()
 
     def __enter__(self) -> SimulatedLine:
-        """Return the line."""
         return self
 
     def __exit__(
@@ -117,5 +116,4 @@ class SimulatedLine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the simulation."""
         self.close()

@@ -101,7 +101,7 @@ class NodeCall:
         return f"node {self.name!r} ({self.type})"
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return an attribute."""
+        """Return an attribute of the node by name."""
         return self.attributes.get(name, default)
 
     def refuse(self, what: str) -> CaptureError:

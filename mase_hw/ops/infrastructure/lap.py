@@ -19,13 +19,12 @@ define_numbered("lap", "Tensor self, int loop=0, int state=0, int number=0", _co
 
 
 class Lap(Wire):
-    """The identity; before the first, between and behind the last of layers that are alike.
+    """The identity at a boundary of equal layers, which run in rounds on the hardware of one.
 
-    `lap(x, loop, state, number)`: the place number `number` of one of the tensors that go from
-    layer to layer of a loop, or from step to step. All of a state are in one number format, so
-    that what leaves a layer enters the next one as it is. In hardware there is one layer. The
-    first lap becomes the place where a state enters it, from before or from its end, and the last
-    one the place where it leaves it or goes back.
+    `lap(x, loop, state, number)`: boundary `number` of a state, a tensor that goes from layer to
+    layer of a loop, or from step to step. All laps of a state have one number format, so that a
+    result enters the next layer unchanged. In hardware the first lap is the entry, from outside or
+    from the end of the layer, and the last one the exit, or the way back.
     """
 
     name: ClassVar[str] = "lap"

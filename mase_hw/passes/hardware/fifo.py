@@ -24,14 +24,14 @@ ROLE = "fifo"
 def insert_fifos_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Insert queues behind forks, for those who take a result later than another that it goes to.
+    """Insert queues behind forks, for consumers that consume a result later than another one.
 
-    Depths are what a schedule needs in which every input comes evenly at the design's interval, and
-    nothing is computed before it is taken: the most beats that have gone to the first who takes
-    them and not to the others. Of those, one that takes all beats later than another follows its
-    queue. A design whose queues suffice for one schedule at an interval runs at least that fast by
-    itself, because buffers that are full or empty only ever delay what the schedule does later
-    anyway (self-timed execution of marked graphs is monotonic: Commoner et al. 1971).
+    Depths are those of the as-late-as-possible schedule in which inputs arrive evenly at the
+    design's interval: the largest occupancy, beats that the first consumer has consumed and the
+    others have not. A consumer that is later than another for all beats follows its queue. A design
+    whose queues suffice for one schedule runs at least that fast by itself: full or empty buffers
+    only delay what the schedule does later anyway (self-timed execution of marked graphs is
+    monotonic: Commoner et al. 1971).
 
     Args:
         mg: a graph with parallelism.

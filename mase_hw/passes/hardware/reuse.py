@@ -34,12 +34,11 @@ Slot = tuple[Node, str]
 def insert_laps_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Insert a lap before, between and behind layers that are alike, or steps of loops over time.
+    """Insert laps, the boundaries of equal layers or of steps of loops over time.
 
-    Steps take their parts of sequences one after the other, and states lead from one to the next.
-    Where there are none, layers follow each other, and one stream alone leads from one to the next.
-    They are alike where they compute the same with other constants. Of several choices that is
-    taken which leaves most constants and nodes to shared hardware.
+    Steps consume successive parts of sequences, and pass states on. Without such loops, layers are
+    equal when they compute the same with other constants, chained by a single stream. Of several
+    choices the pass takes the one that shares most constants and nodes.
 
     Args:
         mg: a canonical graph with common metadata.

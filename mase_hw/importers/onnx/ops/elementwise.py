@@ -74,7 +74,8 @@ def _clip(node: NodeCall, x: Value, *ends: Value) -> Tensor:
 
 def _number(given: Any) -> float | None:
     """Return a setting that is one number."""
-    return given[0] if isinstance(given, list) else given
+    number = given[0] if isinstance(given, list) else given
+    return None if number is None else float(number)
 
 
 def _prelu(node: NodeCall, x: Value, slope: Value) -> Tensor:

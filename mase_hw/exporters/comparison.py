@@ -56,7 +56,6 @@ class Comparison:
         return max((item.differing / item.elements for item in self.layers), default=0.0)
 
     def __rich__(self) -> Table:
-        """Return a table."""
         table = Table("layer", "source", "elements", "codes that differ", "largest difference")
         for item in self.layers:
             table.add_row(
