@@ -19,8 +19,8 @@ from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.emit.warnings import check_sqnr, warnings
 from mase_hw.errors import DataError, EmissionError
-from mase_hw.exporters.compare import Comparison as CodesComparison
-from mase_hw.exporters.compare import compare as compare_codes
+from mase_hw.exporters.comparison import Comparison as CodesComparison
+from mase_hw.exporters.comparison import compare as compare_codes
 from mase_hw.graph import MaseGraph, check_finite, trace
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.graph.source import naming_units
