@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -108,6 +108,28 @@ class Chooser:
             if self._is_legal(numbers := self._numbers(kind))
         ]
         return sorted(found, key=lambda item: -float(item.noise.max()))
+
+    def narrow(self, names: Collection[str], chosen: Chosen) -> bool:
+        """Leave out what is as wide as a choice at some nodes; false where nothing would be left.
+
+        Args:
+            names: of the nodes.
+            chosen: the choice.
+        """
+        found = False
+        for place, group in enumerate(self._groups):
+            places = [item for item, _ in group[0].options]
+            if self._operands[places[0]].node.name not in names:
+                continue
+            wide = self._bits([(item, chosen.options[item]) for item in places])
+            kept = [pick for pick in group if self._bits(pick.options) < wide]
+            if kept:
+                self._groups[place], found = kept, True
+        return found
+
+    def _bits(self, picked: Sequence[tuple[int, int]]) -> float:
+        options = (self._operands[place].options[number] for place, number in picked)
+        return sum(option.number_format.bits_per_element for option in options)
 
     def _numbers(self, kind: Hashable) -> tuple[int, ...]:
         return tuple(

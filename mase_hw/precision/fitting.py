@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from torch import Tensor
 from torch.fx import Node
 
 from mase_hw._stages import stage
-from mase_hw.errors import ConfigError, MaseError, PrecisionError
+from mase_hw.emit.preflight import preflight
+from mase_hw.errors import ConfigError, MaseError, PrecisionError, UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location
@@ -151,6 +153,22 @@ class Fitting:
             self._tried[chosen.options] = replace(result, rows=self._rows(chosen, result))
         return self._tried[chosen.options]
 
+    def _legal(self, choose: Callable[[], Chosen | None]) -> tuple[Chosen, Result] | None:
+        """Return a choice that has hardware, with what it gives; None where none is left.
+
+        What formats of neighbours ask of a node is known of a whole graph alone: options of nodes
+        that it refuses are left out, with all that are as wide, and the choice is made anew.
+        """
+        while (chosen := choose()) is not None:
+            try:
+                return chosen, self._run(chosen)
+            except UnsupportedError:
+                config = configuration(self._mg, self._operands, chosen.options)
+                problems = preflight(self._evaluator.quantized(config))
+                if not self._chooser.narrow({item.node for item in problems}, chosen):
+                    raise
+        return None
+
     def _within_budgets(self) -> tuple[Chosen, Result]:
         budgets = dict(self._goal.budgets)
         for _ in range(ROUNDS):
@@ -188,10 +206,11 @@ class Fitting:
         best: tuple[Chosen, Result] | None = None
         wanted = -10.0 * math.log10(target)
         for number in range(ROUNDS):
-            chosen = self._chooser.cheapest(target / factor, self._goal.budgets)
-            if chosen is None:
+            bound = target / factor
+            made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
+            if made is None:
                 break
-            result = self._run(chosen)
+            chosen, result = made
             left = result.sqnr_db - wanted
             if left < -CLIPPED_DB and not self._is_last and clips(result):
                 raise PrecisionError("held-out samples are clipped")
@@ -231,7 +250,10 @@ class Fitting:
         for chosen in self._chooser.uniform():
             if bound is not None and float(chosen.noise.max()) > bound:
                 continue
-            result = self._run(chosen)
+            try:
+                result = self._run(chosen)
+            except UnsupportedError:
+                continue
             found = self._better(best, chosen, result)
             if self._keeps(result):
                 return found

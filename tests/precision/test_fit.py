@@ -22,7 +22,7 @@ from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision import Fitted, fit_formats, train_formats
 from mase_hw.precision.choice import Chooser
 from mase_hw.precision.configuration import configuration, uniform
-from mase_hw.precision.cost import CostTable, with_lanes
+from mase_hw.precision.cost import CostTable, cost_of, with_lanes
 from mase_hw.precision.noise import Measure, NoiseMeter, NoiseTable, measured_options
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.report import write
@@ -356,3 +356,21 @@ def test_training_brings_cheaper_formats_back() -> None:
         assert str({**call.operands, **call.results}[operand].format) == text
     with pytest.raises(DataError, match="labels"):
         train_formats(fit_formats(graph, min_sqnr=20, formats=["fixed"]), train, held, epochs=1)
+
+
+def test_powers_of_two_of_channels_are_exact_and_have_no_multiplier(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    graph = mase_hw.trace(spread(nn.Sequential(nn.Linear(8, 6))), torch.randn(64, 8))
+    entry = {"name": "fixed", "data_in_width": 8, "weight_name": "scaled_integer"}
+    entry |= {"weight_width": 8, "weight_channel_axis": 0, "bias_width": 12, "data_out_width": 12}
+    costs = {}
+    for power in (True, False):
+        config = {"default": {"config": {**entry, "weight_power_of_two": power}}}
+        mg = mase_hw.quantize(graph, config)
+        costs[power] = cost_of(with_lanes(mg, 1))
+        if power:
+            project = mase_hw.emit_verilog(mg, output=tmp_path / "net")
+            report = mase_hw.simulate(project, torch.randn(20, 8), stall=0.2)
+            assert report.bit_exact, report.first_mismatch
+    assert costs[True].dsp < costs[False].dsp
+    assert costs[True].lut < costs[False].lut
