@@ -179,7 +179,8 @@ class _Ways:
                 (roundings & mask).bit_count() * 10 ** (-precision / 10)
                 for precision, mask in places.items()
             )
-            self.expected[node] = -10 * math.log10(noise) if noise else _own_db(node)
+            explained = -10 * math.log10(noise) if noise else self._given_db(node)
+            self.expected[node] = explained
 
             own = ratio(node)
             if own is not None:
@@ -189,6 +190,11 @@ class _Ways:
                 lossy = any(map(self.is_lossy, _producers(node)))
             if lossy:
                 self._lossy.add(node)
+
+    def _given_db(self, node: Node) -> float:
+        """Return what is explained where nothing was rounded but inputs, by themselves."""
+        known = [self.expected[item] for item in node.all_input_nodes if item in self.expected]
+        return min([*known, _own_db(node)])
 
     def is_lossy(self, node: Node) -> bool:
         """Return whether a node lost more than its formats explain."""

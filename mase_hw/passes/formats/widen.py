@@ -192,7 +192,9 @@ def _entries(
 def _quantized(mg: MaseGraph, config: Mapping[str, Any], entries: Mapping[str, Any]) -> MaseGraph:
     by = config.get("by", "type")
     selectors = list(by) if isinstance(by, list | tuple) else [by]
-    return quantize_transform_pass(mg, {**config, "by": ["name", *selectors], **entries})[0]
+    default = {} if "default" in config else {"default": {"config": DEFAULT_ENTRY}}
+    asked = {**config, **default, "by": ["name", *selectors], **entries}
+    return quantize_transform_pass(mg, asked)[0]
 
 
 def _kept(mg: MaseGraph, names: Sequence[str]) -> float:
