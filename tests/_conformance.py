@@ -25,6 +25,7 @@ from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import operators
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.formats.keep import keep_formats_transform_pass
 from mase_hw.passes.formats.whole_numbers import whole_formats
 from mase_hw.timing.back_pressure import Network
 from mase_hw.timing.prediction import predict
@@ -257,17 +258,24 @@ def parts_in(name: str, turn: int) -> tuple[list[Part], dict[Example, list[str]]
     return parts, refused
 
 
+def is_absorbed(example: Example) -> bool:
+    """Return whether an example becomes the formats of edges, as rounding by the model does."""
+    left = keep_formats_transform_pass(graph_of(example))[0]
+    nodes = [node for node in left.nodes if node.op == "call_function"]
+    return example.operator not in {common(node).operator for node in nodes}
+
+
 def vain_claims(name: str) -> list[str]:
     """Return the operators none of whose examples can have a format that they claim, and why.
 
-    Identities leave the graph in any format.
+    Identities leave the graph in any format, and so does what becomes a format itself.
     """
     served, reasons = set[str](), dict[str, dict[str, None]]()
     for example in claims(name):
         if example.operator not in served:
             found = part_of(example, name, 0)
             uses = isinstance(found, Part) and found.uses(name)
-            if uses or is_wire(example):
+            if uses or is_wire(example) or is_absorbed(example):
                 served.add(example.operator)
             known = reasons.setdefault(example.operator, {})
             known |= dict.fromkeys(found if isinstance(found, list) else ["it is rewritten"])
@@ -328,8 +336,10 @@ def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:
     graph = side_by_side(tuple(part.example for part in parts))
     default = next(_entries(formats()[name], 0))
     config: dict[str, Any] = {"by": "name", "default": {"config": default}}
+    # What a model rounds itself becomes formats, and is no node any more.
+    left = {node.name for node in keep_formats_transform_pass(graph)[0].nodes}
     for node in graph.nodes:
-        if node.op == "call_function":
+        if node.op == "call_function" and node.name in left:
             config[node.name] = {"config": parts[part_number(node)].entry}
     return quantize(graph, config)
 

@@ -215,7 +215,7 @@ def _repeat_like(module: GraphModule, node: Node) -> Node | None:
     with module.graph.inserting_before(node):
         first = module.graph.call_function(target, (node.args[0], [1, *sizes[1:]]))
         rest = [int(size) for size in repeated_shape[1:]]
-        first.meta["val"] = node.meta["val"].new_empty(leading, *rest)
+        first.meta = {**node.meta, "val": node.meta["val"].new_empty(leading, *rest)}
         target = torch_target("mase.rows_like.default")
         repeated = module.graph.call_function(target, (first, found[0]))
     return _replace(module, node, repeated)
@@ -237,7 +237,7 @@ def _give_rows(module: GraphModule, node: Node, constants: set[Node]) -> None:
             with module.graph.inserting_before(node):
                 target: Any = torch_target("mase.rows_like.default")
                 rows = module.graph.call_function(target, (item, streams[0]))
-            rows.meta["val"] = item.meta["val"]
+            rows.meta = {**node.meta, "val": item.meta["val"]}
             node.replace_input_with(item, rows)
 
 

@@ -7,6 +7,7 @@ from mase_hw.cells.cache import Cache
 from mase_hw.cells.composite import Composite
 from mase_hw.cells.lap_exit import LapExit
 from mase_hw.cells.layer_source import LayerSource
+from mase_hw.cells.ram_source import RamSource
 from mase_hw.cells.rom_source import RomSource
 from mase_hw.cells.stream_fork import StreamFork
 from tests.cells import (
@@ -27,7 +28,17 @@ COMPARED = (
     test_exhaustive_softmax,
 )
 # Constants, memories, ports and what is made of cells; others say where their codes come from.
-MOVES = {AxiReadPort, AxiSource, Cache, Composite, LapExit, LayerSource, RomSource, StreamFork}
+MOVES = {
+    AxiReadPort,
+    AxiSource,
+    Cache,
+    Composite,
+    LapExit,
+    LayerSource,
+    RamSource,
+    RomSource,
+    StreamFork,
+}
 
 
 def test_every_cell_that_computes_is_compared_for_all_inputs():

@@ -122,7 +122,7 @@ def through(module: Any) -> set[tuple[str, str]]:
     """
     paths = set()
     for start, port in module["ports"].items():
-        if port["direction"] != "input" or start in ("clk", "rst"):
+        if port["direction"] != "input" or start.endswith(("clk", "rst")):
             continue
         for end in reached(module, start):
             meets = (

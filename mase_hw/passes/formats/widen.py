@@ -156,7 +156,7 @@ def _with(
             continue
         tried.append((_kept(wider, names), width, wider, entries))
     best = max((item[0] for item in tried), default=-math.inf)
-    if best < _kept(graph, names) + GAIN_DB:
+    if not tried or not best >= _kept(graph, names) + GAIN_DB:
         return before
     kept, width, wider, entries = next(item for item in tried if item[0] >= best - NEAR_DB)
     places = ", ".join(node.name for node in inner)
