@@ -171,6 +171,8 @@ def plain_verilog(project: Path, path: Path, entry: Entry | None = None) -> None
     commands = [
         f"read_slang --best-effort-hierarchy --top {entry.module} -U SYNTHESIS -f {entry.files}",
         "proc",
+        # Assertions are no Verilog-2005.
+        "chformal -remove",
         f'write_verilog -noattr "{path.absolute()}"',
     ]
     _run_yosys(commands, project, None)

@@ -33,7 +33,7 @@ class Pace:
     @classmethod
     def of(cls, times: Sequence[Cycles], inferences: int) -> Pace | None:
         """Return the pace that streams have in common; None where they have none."""
-        if inferences <= SETTLED:
+        if inferences <= SETTLED or times[0].size % inferences:
             return None
         last, before = (times[0].reshape(inferences, -1)[-number, 0] for number in (1, 2))
         found = cls(inferences, int(last - before))
@@ -44,7 +44,9 @@ class Pace:
         return times[: times.size // self.inferences * some]
 
     def is_kept(self, some: int, times: Cycles) -> bool:
-        """Return whether so many inferences of a stream follow each other alike."""
+        """Return whether so many inferences of a stream follow each other alike, all as long."""
+        if times.size % some:
+            return False
         each = times.reshape(some, -1)
         return bool((each[SETTLED:] - each[SETTLED - 1 : -1] == self.interval).all())
 
