@@ -43,16 +43,26 @@ def codes(*shape, seed=0):
     return FORMAT.random_codes(shape, torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize(("frac_width", "problems"), [(50, 0), (51, 1)])
-def test_the_fraction_bits_of_a_bias_widen_sums_up_to_62_bits(frac_width, problems):
+def test_the_fraction_bits_of_a_bias_widen_sums_up_to_62_bits():
     options = {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1], "groups": 1}
     operands = codes(1, 1, 3, 3), codes(1, 1, 2, 2), codes(1)
+    weights = operands[1].flatten().tolist()
     call = conv_call("conv2d", *operands, (1, 1, 2, 2), **options)
-    bias = replace(call.operands["bias"], format=Fixed(8, frac_width))
-    call = replace(call, operands={**call.operands, "bias": bias})
-    # 16 bits of a product, 3 for four of them, 1 for the bias.
-    assert 16 + 3 + (frac_width - 8) + 1 == 62 + problems
-    assert len(call.operator.problems(call)) == problems
+    product = FORMAT.frac_width * 2
+    refused = []
+    for frac_width in range(45, 60):
+        given = replace(call.operands["bias"], format=Fixed(8, frac_width))
+        found = replace(call, operands={**call.operands, "bias": given})
+        # The least and the largest sum of these weights, in steps of the bias.
+        start = int(Fixed(8, frac_width).encode(call.constants["bias"])[0])
+        ends = [sum(pick(w * -128, w * 127) for w in weights) for pick in (min, max)]
+        ends = [(end << (frac_width - product)) + start for end in ends]
+        bits = max(ends[1].bit_length(), (-ends[0] - 1).bit_length()) + 1
+        refused.append(bool(found.operator.problems(found)))
+        assert refused[-1] or bits <= 62, frac_width
+        assert not refused[-1] or bits >= 61, frac_width
+    assert refused == sorted(refused)
+    assert not refused[0] and refused[-1]
 
 
 SHORT = settings(max_examples=40, deadline=None)
