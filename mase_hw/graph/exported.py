@@ -62,10 +62,18 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     graph = MaseGraph(model, name=_identifier(name))
     given = _given(program, _inputs(module))
     graph.batch_dims = dims
-    graph.batched = bool(batched and dynamic) and _rows_are_independent(
-        graph, module, dynamic, None if given is None else dims.inside(given)
-    )
+    leads = not dims or all(map(_leads, module.graph.nodes))
+    graph.batched = bool(batched and dynamic) and leads
+    if graph.batched:
+        inside = None if given is None else dims.inside(given)
+        graph.batched = _rows_are_independent(graph, module, dynamic, inside)
     return graph
+
+
+def _leads(node: Node) -> bool:
+    """Return whether the batch is no dimension of a node's value but the first one."""
+    value = node.meta.get("val")
+    return not isinstance(value, Tensor) or not any(map(is_dynamic, value.shape[1:]))
 
 
 _Canonical = tuple[GraphModule, list[Node], BatchDims]
