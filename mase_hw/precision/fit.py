@@ -103,7 +103,12 @@ def _fitted(
         if not goal.bounds_loss:
             raise
     # Held-out samples may reach further than those that ranges were seen on.
-    again = Fitting(_widened(base), *given).fitted()
+    try:
+        again = Fitting(_widened(base), *given).fitted()
+    except PrecisionError:
+        if found is None:
+            raise
+        return found
     return again if found is None or again.result.sqnr_db > found.result.sqnr_db else found
 
 

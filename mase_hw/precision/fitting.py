@@ -172,10 +172,10 @@ class Fitting:
     def _within_budgets(self) -> tuple[Chosen, Result]:
         budgets = dict(self._goal.budgets)
         for _ in range(ROUNDS):
-            chosen = self._chooser.best(budgets)
-            if chosen is None:
+            made = self._legal(partial(self._chooser.best, budgets))
+            if made is None:
                 break
-            result = self._run(chosen)
+            chosen, result = made
             beyond = self._beyond(result)
             if not beyond:
                 return chosen, result
@@ -278,13 +278,13 @@ class Fitting:
         for number in range(STEPS):
             middle = (low + high) / 2
             bound = torch.full((len(self._measure.nodes),), math.exp(middle), dtype=torch.float64)
-            chosen = self._chooser.cheapest(bound, self._goal.budgets)
+            made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
             kept = False
-            if chosen is not None:
-                result = self._run(chosen)
+            if made is not None:
+                chosen, result = made
                 kept = self._keeps(result)
                 best = self._better(best, chosen, result)
-            low, high = (middle, high) if kept or chosen is None else (low, middle)
+            low, high = (middle, high) if kept or made is None else (low, middle)
             self._advance(number + 1, STEPS, 1)
         best = self._or_uniform(best) or self._better(None, finest, self._run(finest))
         if best is None:
