@@ -127,7 +127,7 @@ MODEL_CASES = {
         "return what goes into it and compute it outside",
     ),
     "net.py:branch": ("control flow depends", "net.py:17: if x.sum() > 0", "torch.where"),
-    "net.py:unused": ("y (", "not used", "remove it"),
+    "net.py:unused": ("y (", "not used", "leave it out"),
     "net.py:nan_weight": ("2.weight[1, 2]", "is nan", "must be finite"),
     "net.py:nan_input": ("data for input holds NaN", "first at (0, 0)", "give finite numbers"),
     "net.py:empty": ("no operators",),

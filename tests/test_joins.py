@@ -329,6 +329,6 @@ def test_a_join_without_elements_is_named_with_its_line():
     ],
 )
 def test_what_has_no_hardware_is_named_before_emission(function, reason):
-    problems = preflight(quantize(mase_hw.trace(Function(function), torch.randn(1, 4, 3))))
+    problems = preflight(quantize(mase_hw.trace(Function(function), torch.randn(1, 4))))
     assert reason in problems[0].reason
     assert problems[0].source.startswith(f"{__file__}:")

@@ -15,7 +15,7 @@ from rich.console import Console
 from mase_hw import _resources
 from mase_hw.errors import SynthesisError
 from mase_hw.hardware._primitives import Resources
-from mase_hw.hardware.synth import SynthesisReport, _explain, _report, synthesize
+from mase_hw.hardware.synth import Entry, SynthesisReport, _explain, _report, synthesize
 from mase_hw.hardware.targets import targets
 
 WORDS = 1024
@@ -171,7 +171,7 @@ def test_distributed_memories_count_the_tables_they_occupy() -> None:
         "\\x$top.b_inst": {"num_cells_by_type": {"RAM128X1D": 1, "CARRY4": 2, "RAMB18E2": 3}},
         "\\top": {"num_cells_by_type": {"rom$top.a_inst": 1, "x$top.b_inst": 1, "PLLE4": 1}},
     }
-    report = _report(modules, {"a_inst": "a", "b_inst": "b"}, "xcup")
+    report = _report(modules, {"a_inst": "a", "b_inst": "b"}, "xcup", Entry())
     assert report.nodes["a"] == Resources(lut=2 * 4 + 3 + 5 + 1)
     assert report.nodes["b"] == Resources(lut=4, carry=2, bram=1.5)
     assert report.other == {"PLLE4": 1}

@@ -9,7 +9,7 @@ from mase_hw.formats import make_format
 LIMITS = (
     ("fixed", "width", 2, 62, {}),
     ("fixed", "frac_width", -64, 64, {}),
-    ("scaled_integer", "width", 2, 24, {}),
+    ("scaled_integer", "width", 2, 32, {}),
     ("scaled_integer", "channel_axis", -8, 7, {}),
     ("scaled_integer", "zero_point", -8, 7, {"width": 4, "symmetric": False}),
     ("mxint", "width", 2, 16, {}),

@@ -225,7 +225,7 @@ def test_casts_between_any_two_formats(names, tmp_path):
     # Defines the torch operators that passes insert.
     operators()
     pairs = list(permutations(names, 2))
-    graph = trace(Casts().eval(), tuple(torch.randn(1, 2, 7) for _ in pairs))
+    graph = trace(Casts().eval(), tuple(torch.randn(1, 2, 7).abs() for _ in pairs))
     nodes = [node.name for node in graph.nodes if node.op == "call_function"]
     config = {"by": "name"}
     for node, pair in zip(nodes, pairs, strict=True):

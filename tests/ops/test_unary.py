@@ -31,6 +31,7 @@ from mase_hw.ops import (
     torch_target,
     unary_operators,
 )
+from mase_hw.timing.stages import NodeStages
 from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, Bench, Case, cell_case, lint
 
 # Of another precision than that with which the package decides ties.
@@ -802,7 +803,8 @@ def test_latency_is_as_scheduled(bench):
         call = built[name][2]
         # The bench offers the first beat in the cycle after reset ends, then one each cycle.
         arrivals = np.arange(len(output.offered))
-        predicted = call.operator.hardware(call).run({"data_in_0": arrivals}).offered["data_out_0"]
+        stages = NodeStages(call.operator.hardware(call), ["data_in_0"])
+        predicted = stages.run({"data_in_0": arrivals})[1]
         assert output.offered == [FIRST_CYCLE + cycle for cycle in predicted.tolist()], name
 
 
