@@ -32,9 +32,9 @@ LEFT_OUT = {
 }
 # Commands that take long, of which the slow tests run all.
 HEAVY = re.compile(
-    r"mase-hw (simulate|synth|search|compress|sweep|prove|experiment \w)|digits-|python "
+    r"mase-hw (simulate|report|synth|search|compress|sweep|prove|experiment \w)|digits-|python "
 )
-HEAVY_CALLS = ("simulate(", "route(", "Trainer(", "SimulatedLine(")
+HEAVY_CALLS = ("simulate(", "compare(", "route(", "Trainer(", "SimulatedLine(")
 MODEL = "README.md#your-own-model"
 USES_CUBIC = """
 import torch
