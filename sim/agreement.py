@@ -39,7 +39,7 @@ def rtl_agreement(
     sums = [Sums() for _ in summary.outputs]
     start = 0
     for results in _float_results(mg, [item[:count] for item in inputs]):
-        size = min(CHUNK_EXAMPLES, count - start) if _together(mg) else 1
+        size = min(CHUNK_EXAMPLES, count - start) if runs_together(mg) else 1
         for total, exact, stream in zip(sums, results, summary.outputs, strict=True):
             found = values[stream.name][start : start + size].reshape(exact.shape)
             real = exact.is_floating_point()
@@ -52,18 +52,24 @@ def rtl_agreement(
 
 def _float_results(mg: MaseGraph, inputs: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     """Yield the outputs of the float model for parts of the inputs, in order."""
-    run, size = float_run(mg), CHUNK_EXAMPLES if _together(mg) else 1
-    shapes = [spec(node).shape for node in mg.inputs]
+    run = float_run(mg)
     with torch.no_grad():
-        for part in zip(*(torch.split(item, size) for item in inputs), strict=True):
-            given = [
-                item.reshape(-1, *shape[1:]) if _together(mg) else item.reshape(shape)
-                for item, shape in zip(part, shapes, strict=True)
-            ]
+        for given in graph_inputs(mg, inputs):
             yield [item for item in tree_leaves(run(given)) if isinstance(item, Tensor)]
 
 
-def _together(mg: MaseGraph) -> bool:
+def graph_inputs(mg: MaseGraph, inputs: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Yield real inputs, inferences first, as a graph takes them: a part at a time, in order."""
+    size = CHUNK_EXAMPLES if runs_together(mg) else 1
+    shapes = [spec(node).shape for node in mg.inputs]
+    for part in zip(*(torch.split(item, size) for item in inputs), strict=True):
+        yield [
+            item.reshape(-1, *shape[1:]) if runs_together(mg) else item.reshape(shape)
+            for item, shape in zip(part, shapes, strict=True)
+        ]
+
+
+def runs_together(mg: MaseGraph) -> bool:
     """Return whether inferences run as one batch."""
     alone = all(spec(node).shape[:1] == (1,) for node in mg.inputs)
     return mg.batched and alone and not mg.keeps_state

@@ -20,9 +20,11 @@ from mase_hw.errors import SimulationError
 from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location
-from mase_hw.graph.reference import IntegerReference, spec
+from mase_hw.graph.reference import IntegerReference
 from mase_hw.passes.formats.agreement import sqnr_db
 from mase_hw.passes.formats.expected_agreement import unseen
+from mase_hw.passes.formats.merge_thresholds import is_merged
+from mase_hw.sim.agreement import graph_inputs, runs_together
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream
 from mase_hw.sim.engine import RunRequest, RunResult
 from mase_hw.sim.inputs import encode_values, read_inputs
@@ -48,7 +50,8 @@ class LayerValues:
         source: the user's line.
         format: its number format, as text.
         exact: what the float model computes, `[inferences, *shape]`, reals as float64. None
-            where the float model has no such tensor, as of a loop over layers that share hardware.
+            where the float model has no such tensor, as of a loop over layers that share hardware,
+            or where thresholds took its place.
         quantized: the reals of the integer reference.
         hardware: the reals of the simulation; 0 where no beat came.
         is_seen: whether an output shows what it loses, as none does of a mask before a softmax.
@@ -237,24 +240,20 @@ def _inputs(
 
 
 def _exact(mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Return what the float model computes at each node, `[inferences, ...]`, float64."""
-    run = float_run(mg)
-    shapes = [spec(node).shape for node in mg.inputs]
-    together = mg.batched and not mg.keeps_state and all(shape[:1] == (1,) for shape in shapes)
-    parts = [inputs] if together else list(zip(*inputs, strict=True))
-    found: dict[str, list[Tensor]] = {}
+    """Return what the float model computes at each node, `[inferences, ...]`, reals as float64.
+
+    Nothing where the project holds no float model: thresholds took its place.
+    """
+    if is_merged(mg):
+        return {}
+    run, found = float_run(mg), dict[str, list[Tensor]]()
     with torch.no_grad():
-        for part in parts:
-            given = [
-                item.reshape(-1, *shape[1:]) if together else item.reshape(shape)
-                for item, shape in zip(part, shapes, strict=True)
-            ]
+        for given in graph_inputs(mg, inputs):
             for name, value in run.values(given).items():
                 if isinstance(value, Tensor):
                     found.setdefault(name, []).append(_wide(value))
-    return {
-        name: torch.cat(items) if together else torch.stack(items) for name, items in found.items()
-    }
+    join = torch.cat if runs_together(mg) else torch.stack
+    return {name: join(items) for name, items in found.items()}
 
 
 def _wide(value: Tensor) -> Tensor:
