@@ -93,7 +93,8 @@ class Comparison:
         layers: by node, in topological order.
         inferences: how many were run.
         model_error: the largest error of the captured graph, in real numbers, against the module
-            that was given, relative to its largest output; None where none was given.
+            that was given, relative to its largest output; None where none was given, or where
+            thresholds took the place of the float model.
         request: the run: its beats and options.
         result: the beats of every stream and the cycle of each.
     """
@@ -223,7 +224,7 @@ def compare(
         check = check_stream(stream, wanted, result.streams[stream.name], seed=seed)
         if known is None or check.mismatches:
             layers[stream.node] = _layer(mg, stream, wanted, check, exact, hidden)
-    error = None if model is None else _model_error(mg, model, values)
+    error = None if model is None or is_merged(mg) else _model_error(mg, model, values)
     return Comparison(layers, len(values[0]), error, request, result)
 
 
@@ -288,34 +289,46 @@ def _layer(
 
 
 def _model_error(mg: MaseGraph, model: nn.Module, inputs: Sequence[Tensor]) -> float:
-    """Return the largest error of the captured graph against a module, relative to its outputs.
+    """Return the largest error of the captured graph against a module, over its largest output.
 
     Raises:
         SimulationError: where the module is another one than was captured.
     """
-    training = model.training
+    run, dims, training = float_run(mg), mg.batch_dims, model.training
+    errors, scales = [0.0], [1e-30]
     model.eval()
     try:
         with torch.no_grad():
-            wanted = [item for item in tree_leaves(model(*inputs)) if isinstance(item, Tensor)]
+            for given in graph_inputs(mg, inputs):
+                wanted = _tensors(model(*dims.outside(given)))
+                found = _tensors(dims.returned(run(given)))
+                shapes = [[tuple(item.shape) for item in items] for items in (wanted, found)]
+                if shapes[0] != shapes[1]:
+                    raise SimulationError(
+                        f"the model returns {shapes[0]}, and the captured one {shapes[1]}: it is "
+                        "another model"
+                    )
+                pairs = [*zip(wanted, found, strict=True)]
+                errors += [_largest_error(own, other) for own, other in pairs]
+                scales += [
+                    float(own.double().nan_to_num(0.0, 0.0, 0.0).abs().max()) for own in wanted
+                ]
     except (RuntimeError, TypeError, ValueError) as error:
         raise SimulationError(f"the model does not run on the inputs: {error}") from error
     finally:
         model.train(training)
-    exact = _exact(mg, inputs)
-    found = [exact[node.name] for node in mg.outputs]
-    if [item.numel() for item in found] != [item.numel() for item in wanted]:
-        raise SimulationError(
-            f"the model returns {[tuple(item.shape) for item in wanted]}, and the captured one "
-            f"{[tuple(item.shape) for item in found]}: it is another model"
-        )
-    errors = [
-        float(
-            (own.double().reshape(other.shape) - other).abs().max() / own.abs().max().clamp(1e-30)
-        )
-        for own, other in zip(wanted, found, strict=True)
-    ]
-    return max(errors, default=0.0)
+    return max(errors) / max(scales)
+
+
+def _largest_error(wanted: Tensor, found: Tensor) -> float:
+    """Return the largest error; infinite where one of both is no number."""
+    same = (wanted == found) | (wanted.isnan() & found.isnan())
+    errors = (wanted.double() - found.double()).abs().masked_fill(same, 0.0)
+    return float(errors.nan_to_num(math.inf, math.inf).max())
+
+
+def _tensors(outputs: Any) -> list[Tensor]:
+    return [item for item in tree_leaves(outputs) if isinstance(item, Tensor)]
 
 
 def _decibels(ratio: float | None) -> str:

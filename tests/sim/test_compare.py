@@ -68,6 +68,20 @@ def test_a_fault_is_found_in_its_layer(project, tmp_path, number, operand):
     assert found.first_wrong.first.expected != found.first_wrong.first.got
 
 
+@pytest.mark.parametrize("count", [3, 5])
+def test_a_model_that_takes_time_first_is_compared_with_itself(tmp_path, count):
+    torch.manual_seed(0)
+    net = nn.GRU(3, 4).eval()
+    project = mase_hw.emit_verilog(net, torch.randn(4, 6, 3), output=tmp_path / "net")
+    found = mase_hw.compare(net, project, torch.randn(4, count, 3))
+    assert found.is_exact
+    assert found.inferences == count
+    assert found.model_error < 1e-5
+    with torch.no_grad():
+        net.weight_hh_l0.add_(1)
+    assert mase_hw.compare(net, project).model_error > 0.1
+
+
 def test_what_is_wrong_is_said(project):
     with pytest.raises(SimulationError, match="it is another model"):
         mase_hw.compare(nn.Linear(6, 5), project)
