@@ -23,6 +23,8 @@ from mase_hw.training import scores_of
 # Samples that are run at a time.
 BATCH = 256
 PERCENT = 100.0
+# Of a loss in points, which floats do not hold exactly.
+DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,14 @@ class Evaluator:
 
     def _drop(self, outputs: Mapping[str, Closeness], accuracy: float | None) -> float | None:
         if accuracy is not None and self.accuracy is not None:
-            return PERCENT * (self.accuracy - accuracy)
-        equal = [item.equal for item in outputs.values() if item.equal is not None]
-        return PERCENT * (1.0 - min(equal)) if equal else None
+            lost = self.accuracy - accuracy
+        else:
+            equal = [item.equal for item in outputs.values() if item.equal is not None]
+            if not equal:
+                return None
+            lost = 1.0 - min(equal)
+        # Shares of counts: 2 of 100 samples are 2 points, as whoever asks for 2 says.
+        return round(PERCENT * lost, DIGITS)
 
     def _accuracy(self, mg: MaseGraph) -> float | None:
         labels = self._samples.labels

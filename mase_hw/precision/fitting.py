@@ -244,9 +244,12 @@ class Fitting:
     def _or_uniform(self, best: tuple[Chosen, Result] | None) -> tuple[Chosen, Result] | None:
         """Return the narrowest format that serves everywhere, where that takes less.
 
-        It needs no casts, which the choice of each format by itself does not see.
+        It needs no casts, which the choice of each format by itself does not see. Where noise is
+        the goal, formats of far more than the best one are not run.
         """
-        bound = None if best is None else float(best[0].noise.max()) * UNIFORM_NOISE
+        bound = None
+        if best is not None and self._goal.min_sqnr is not None:
+            bound = float(best[0].noise.max()) * UNIFORM_NOISE
         for chosen in self._chooser.uniform():
             if bound is not None and float(chosen.noise.max()) > bound:
                 continue
