@@ -216,10 +216,7 @@ def test_transformers_have_a_free_batch_with_masks_and_caches(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_architectures_have_a_free_batch(name, attention, request):
-    if name.startswith("DebertaV2"):
-        # Its look-up of positions, one for each head of every row, does not run taken apart.
-        request.applymarker(pytest.mark.xfail(reason="indices of heads in a batch"))
+def test_architectures_have_a_free_batch(name, attention):
     assert check(name, attention).batched
 
 

@@ -40,14 +40,23 @@ class RowsLike(Composite):
         )
         zero = _aten.mul.Tensor(_aten.slice.Tensor(flat, 1, 0, 1), 0)
         zero = _aten.reshape.default(zero, [-1, *[1] * len(shape)])
-        made = _aten.add.Tensor(zero, _aten.unsqueeze.default(operands["data_in_0"], 0))
+        constant, rows = operands["data_in_0"], call.operands["data_in_1"].shape[0]
+        if rows > 1:
+            # Those of one inference, as of heads that are merged with the batch.
+            constant = _aten.repeat.default(constant, [rows, *[1] * (len(shape) - 1)])
+        made = _aten.add.Tensor(zero, _aten.unsqueeze.default(constant, 0))
         if call.result.dtype == "bool":
             made = _aten.ne.Scalar(made, 0)
         return [_aten.reshape.default(made, [-1, *shape[1:]])]
 
     def examples(self) -> list[Example]:
-        """Queries of attention; matrices of all inferences together."""
+        """Queries of attention; matrices of all inferences together; indices of merged heads."""
         attention = torch.nn.functional.scaled_dot_product_attention
+
+        def looked_up(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+            heads = x.reshape(-1, 3, 4) * 2
+            return heads.gather(-1, index.expand(heads.shape[0], -1, -1)).reshape(-1, 2, 3, 2)
+
         return [
             (
                 Apply(
@@ -62,5 +71,9 @@ class RowsLike(Composite):
                     example_values(1, 3, 3),
                 ),
                 (example_values(2, 3, 3),),
+            ),
+            (
+                Apply(looked_up, torch.tensor([[[0, 3], [2, 1], [1, 1]]])),
+                (example_values(2, 2, 3, 4),),
             ),
         ]
