@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.emit.project import load_graph
 from mase_hw.errors import SimulationError
+from mase_hw.graph.agreement import Closeness
 from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location
@@ -140,7 +141,7 @@ class Comparison:
             table.add_row(
                 layer.node,
                 layer.format,
-                _decibels(layer.sqnr_db),
+                decibels(layer.sqnr_db),
                 "-" if layer.largest_error is None else f"{layer.largest_error:.3g}",
                 str(layer.mismatches),
             )
@@ -331,9 +332,6 @@ def _tensors(outputs: Any) -> list[Tensor]:
     return [item for item in tree_leaves(outputs) if isinstance(item, Tensor)]
 
 
-def _decibels(ratio: float | None) -> str:
-    if ratio is None:
-        return "-"
-    return (
-        f"{ratio:.1f} dB" if math.isfinite(ratio) else "nothing lost" if ratio > 0 else "all lost"
-    )
+def decibels(ratio: float | None) -> str:
+    """Return a ratio as text, `-` for none."""
+    return "-" if ratio is None else str(Closeness(ratio))

@@ -30,6 +30,7 @@ from mase_hw.report.charts import Beat, Range, Span
 from mase_hw.sim.compare import Comparison, LayerValues, compare
 from mase_hw.sim.engine import Recording
 from mase_hw.sim.inputs import read_inputs
+from mase_hw.sim.queues import queue_marks
 from mase_hw.sim.simulate import SimulationReport, simulate
 
 STALL, STALLED_SAMPLES, SAMPLES = 0.3, 32, 8
@@ -247,17 +248,17 @@ def _spans(name: str, beats: int, recording: Recording) -> list[Span]:
 
 def curves(facts: Facts) -> list[Curve]:
     """Return how full each queue was in the run without pauses."""
-    found, streams = [], facts.comparison.result.streams
+    result, found = facts.comparison.result, []
+    streams, marks = result.streams, queue_marks(facts.summary, result)
     end = max((int(item.cycles[-1]) for item in streams.values() if len(item.cycles)), default=0)
     moments = np.linspace(0, end, POINTS).astype(np.int64)
-    for queue in facts.summary.queues:
-        if not {queue.entering, queue.leaving} <= set(streams):
-            continue
+    queues = {queue.node: queue for queue in facts.summary.queues}
+    for mark in marks:
+        queue = queues[mark.node]
         entered, left = streams[queue.entering].cycles, streams[queue.leaving].cycles
         held = np.searchsorted(entered, moments, "right") - np.searchsorted(left, moments, "right")
-        inside = np.arange(1, len(entered) + 1) - np.searchsorted(left, entered, "right")
-        most = int(inside.max(initial=0))
-        found.append(Curve(queue.node, queue.depth, most, tuple(int(item) for item in held)))
+        samples = tuple(int(item) for item in held)
+        found.append(Curve(mark.node, mark.depth, mark.high_water, samples))
     return found
 
 

@@ -14,6 +14,7 @@ from mase_hw._resources import template_environment
 from mase_hw._results import result_file
 from mase_hw.report import charts
 from mase_hw.report.facts import STALL, Facts, Layer, beats, collect, covered, curves, spans
+from mase_hw.sim.compare import decibels
 
 TEMPLATE = "report/page.html.j2"
 WINDOW_CYCLES = 16
@@ -79,13 +80,6 @@ def render(facts: Facts, other: Facts | None = None) -> str:
         entering=Markup(charts.waveform(_window(entering, 0), 0, WINDOW_CYCLES)),
         leaving=Markup(charts.waveform(_window(leaving, first), first, WINDOW_CYCLES)),
     )
-
-
-def decibels(ratio: float | None) -> str:
-    """Return a ratio as text."""
-    if ratio is None:
-        return "-"
-    return f"{ratio:.1f} dB" if math.isfinite(ratio) else "exact" if ratio > 0 else "all lost"
 
 
 def _window(

@@ -36,7 +36,7 @@ def progress_cycles(cell: Cell) -> int | None:
         return None
     come = {port: np.arange(cell.inputs[port].beats) for port in streams(cell)}
     # Of motions one behind another, the one that takes the inputs.
-    motion = getattr(cell.motion, "motions", [cell.motion])[0]
+    motion = cell.motion.stages[0]
     if isinstance(motion, Merge) and come.keys() != motion.places.keys():
         # It joins other streams than its own inputs.
         return None
