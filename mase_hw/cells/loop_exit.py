@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Port
-from mase_hw.cells._lap import Lap
+from mase_hw.cells._components import Components
+from mase_hw.cells._loop import LoopEnd
 from mase_hw.cells._motion import Motion, Select
-from mase_hw.cells._parts import Parts
 
 
 @dataclass(frozen=True)
-class LapExit(Lap):
+class LoopExit(LoopEnd):
     """One stream that becomes two, round by round.
 
     What goes back is taken at once, because there is room for all of it.
@@ -35,6 +35,6 @@ class LapExit(Lap):
         return Select(whole, tuple(range(whole - self.beats, whole)))
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """What counts, and a register of a stream."""
         return self._counted(5)

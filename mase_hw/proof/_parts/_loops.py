@@ -11,11 +11,11 @@ from mase_hw.proof._parts._base import Part
 
 
 @dataclass(frozen=True)
-class LapExit(Part):
+class LoopExit(Part):
     """The exit of `rounds` rounds of `beats` beats: the last one goes on, the others back."""
 
-    name: ClassVar[str] = "lap"
-    module: ClassVar[str] = "mase_lap_exit"
+    name: ClassVar[str] = "loop"
+    module: ClassVar[str] = "mase_loop_exit"
     all_go_on: ClassVar[bool] = False
     width: int
     beats: int
@@ -39,8 +39,8 @@ class LapExit(Part):
 
 
 @dataclass(frozen=True)
-class LapReturn(LapExit):
+class LoopReturn(LoopExit):
     """The same, but all of it goes on."""
 
-    module: ClassVar[str] = "mase_lap_return"
+    module: ClassVar[str] = "mase_loop_return"
     all_go_on: ClassVar[bool] = True

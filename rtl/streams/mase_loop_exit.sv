@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends activations through one layer ROUNDS times: BEATS beats that come from before, and those that
-// come back, in rounds of BEATS, ROUNDS - 1 times. Latency 2 cycles, throughput 1 beat per cycle.
-module mase_lap_entry
+// Takes what leaves a layer through which activations go ROUNDS times: those of the last round of
+// BEATS beats go on, with a latency of 2 cycles, those of the others back in the same cycle.
+// Throughput 1 beat per cycle.
+module mase_loop_exit
   import mase_pkg::*;
 #(
     parameter int unsigned WIDTH = 8,
@@ -15,60 +16,60 @@ module mase_lap_entry
     input  logic             data_in_valid,
     output logic             data_in_ready,
 
-    input  logic [WIDTH-1:0] feedback,
-    input  logic             feedback_valid,
-    output logic             feedback_ready,
-
     output logic [WIDTH-1:0] data_out,
     output logic             data_out_valid,
-    input  logic             data_out_ready
+    input  logic             data_out_ready,
+
+    output logic [WIDTH-1:0] feedback,
+    output logic             feedback_valid,
+    input  logic             feedback_ready
 );
 
   localparam int unsigned BeatBits = index_width(BEATS);
   localparam int unsigned RoundBits = index_width(ROUNDS);
 
   logic [BeatBits-1:0] unused_beat;
-  logic [RoundBits-1:0] round;
+  logic [RoundBits-1:0] unused_round;
   logic round_ends;
-  logic unused_last;
-  logic first;
-  logic valid;
+  logic last;
   logic ready;
+  logic take;
 
-  mase_turn #(
+  assign take = data_in_valid && data_in_ready;
+
+  mase_counter #(
       .COUNT(BEATS),
       .WIDTH(BeatBits)
   ) u_beat (
       .clk,
       .rst,
-      .enable(valid && ready),
+      .enable(take),
       .count(unused_beat),
       .last(round_ends)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(ROUNDS),
       .WIDTH(RoundBits)
   ) u_round (
       .clk,
       .rst,
-      .enable(valid && ready && round_ends),
-      .count(round),
-      .last(unused_last)
+      .enable(take && round_ends),
+      .count(unused_round),
+      .last
   );
 
-  assign first = round == '0;
-  assign valid = first ? data_in_valid : feedback_valid;
-  assign data_in_ready = ready && first;
-  assign feedback_ready = ready && !first;
+  assign data_in_ready = last ? ready : feedback_ready;
+  assign feedback = data_in;
+  assign feedback_valid = data_in_valid && !last;
 
   mase_stream_register #(
       .WIDTH(WIDTH)
   ) u_register (
       .clk,
       .rst,
-      .data_in(first ? data_in : feedback),
-      .data_in_valid(valid),
+      .data_in,
+      .data_in_valid(data_in_valid && last),
       .data_in_ready(ready),
       .data_out,
       .data_out_valid,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes what leaves a step through which activations go ROUNDS times: all of it goes on, with a
-// latency of 2 cycles, and that of all rounds of BEATS beats but the last one also goes back, in the
-// same cycle. Throughput 1 beat per cycle.
-module mase_lap_return
+// Sends activations through one layer ROUNDS times: BEATS beats that come from before, and those that
+// come back, in rounds of BEATS, ROUNDS - 1 times. Latency 2 cycles, throughput 1 beat per cycle.
+module mase_loop_entry
   import mase_pkg::*;
 #(
     parameter int unsigned WIDTH = 8,
@@ -16,62 +15,60 @@ module mase_lap_return
     input  logic             data_in_valid,
     output logic             data_in_ready,
 
+    input  logic [WIDTH-1:0] feedback,
+    input  logic             feedback_valid,
+    output logic             feedback_ready,
+
     output logic [WIDTH-1:0] data_out,
     output logic             data_out_valid,
-    input  logic             data_out_ready,
-
-    output logic [WIDTH-1:0] feedback,
-    output logic             feedback_valid,
-    input  logic             feedback_ready
+    input  logic             data_out_ready
 );
 
   localparam int unsigned BeatBits = index_width(BEATS);
   localparam int unsigned RoundBits = index_width(ROUNDS);
 
   logic [BeatBits-1:0] unused_beat;
-  logic [RoundBits-1:0] unused_round;
+  logic [RoundBits-1:0] round;
   logic round_ends;
-  logic last;
+  logic unused_last;
+  logic first;
+  logic valid;
   logic ready;
-  logic returns;
-  logic take;
 
-  assign take = data_in_valid && data_in_ready;
-
-  mase_turn #(
+  mase_counter #(
       .COUNT(BEATS),
       .WIDTH(BeatBits)
   ) u_beat (
       .clk,
       .rst,
-      .enable(take),
+      .enable(valid && ready),
       .count(unused_beat),
       .last(round_ends)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(ROUNDS),
       .WIDTH(RoundBits)
   ) u_round (
       .clk,
       .rst,
-      .enable(take && round_ends),
-      .count(unused_round),
-      .last
+      .enable(valid && ready && round_ends),
+      .count(round),
+      .last(unused_last)
   );
 
-  assign returns = last || feedback_ready;
-  assign data_in_ready = ready && returns;
-  assign feedback = data_in;
-  assign feedback_valid = data_in_valid && ready && !last;
+  assign first = round == '0;
+  assign valid = first ? data_in_valid : feedback_valid;
+  assign data_in_ready = ready && first;
+  assign feedback_ready = ready && !first;
 
   mase_stream_register #(
       .WIDTH(WIDTH)
   ) u_register (
       .clk,
       .rst,
-      .data_in,
-      .data_in_valid(data_in_valid && returns),
+      .data_in(first ? data_in : feedback),
+      .data_in_valid(valid),
       .data_in_ready(ready),
       .data_out,
       .data_out_valid,

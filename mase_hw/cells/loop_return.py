@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Origin, Origins, Port
-from mase_hw.cells._lap import Lap
+from mase_hw.cells._components import Components
+from mase_hw.cells._loop import LoopEnd
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Parts
 
 
 @dataclass(frozen=True)
-class LapReturn(Lap):
+class LoopReturn(LoopEnd):
     """A stream, and its copy without the last round.
 
     What goes back is taken at once, because there is room for all of it.
@@ -34,7 +34,7 @@ class LapReturn(Lap):
         return Steps(2)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """What counts, and a register of a stream."""
         return self._counted(5)
 

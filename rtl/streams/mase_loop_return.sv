@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes what leaves a layer through which activations go ROUNDS times: those of the last round of
-// BEATS beats go on, with a latency of 2 cycles, those of the others back in the same cycle.
-// Throughput 1 beat per cycle.
-module mase_lap_exit
+// Takes what leaves a step through which activations go ROUNDS times: all of it goes on, with a
+// latency of 2 cycles, and that of all rounds of BEATS beats but the last one also goes back, in the
+// same cycle. Throughput 1 beat per cycle.
+module mase_loop_return
   import mase_pkg::*;
 #(
     parameter int unsigned WIDTH = 8,
@@ -33,11 +33,12 @@ module mase_lap_exit
   logic round_ends;
   logic last;
   logic ready;
+  logic returns;
   logic take;
 
   assign take = data_in_valid && data_in_ready;
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(BEATS),
       .WIDTH(BeatBits)
   ) u_beat (
@@ -48,7 +49,7 @@ module mase_lap_exit
       .last(round_ends)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(ROUNDS),
       .WIDTH(RoundBits)
   ) u_round (
@@ -59,9 +60,10 @@ module mase_lap_exit
       .last
   );
 
-  assign data_in_ready = last ? ready : feedback_ready;
+  assign returns = last || feedback_ready;
+  assign data_in_ready = ready && returns;
   assign feedback = data_in;
-  assign feedback_valid = data_in_valid && !last;
+  assign feedback_valid = data_in_valid && ready && !last;
 
   mase_stream_register #(
       .WIDTH(WIDTH)
@@ -69,7 +71,7 @@ module mase_lap_exit
       .clk,
       .rst,
       .data_in,
-      .data_in_valid(data_in_valid && last),
+      .data_in_valid(data_in_valid && returns),
       .data_in_ready(ready),
       .data_out,
       .data_out_valid,
