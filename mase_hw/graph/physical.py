@@ -10,7 +10,6 @@ from torch.fx import Node
 from mase_hw.cells import Netlist, NetlistBuilder, Port, Wire, multiplexed
 from mase_hw.cells.loop_entry import LoopEntry
 from mase_hw.cells.loop_exit import LoopExit
-from mase_hw.cells.loop_return import LoopReturn
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.errors import EmissionError
 from mase_hw.graph.loops import Loop, is_take, loops_of
@@ -130,8 +129,7 @@ def _netlists(mg: MaseGraph, loops: Sequence[Loop]) -> dict[str, Netlist]:
         for begin, end in zip(loop.entries, loop.ends, strict=True):
             port = Port.of(spec(begin))
             found[begin.name] = _entry(port, count)
-            made = LoopReturn if loop.goes_on(end) else LoopExit
-            found[end.name] = _end(made(port, port.beats, count))
+            found[end.name] = _end(LoopExit(port, port.beats, count, loop.goes_on(end)))
     for node in mg.nodes:
         if node.op == "call_function" and node not in hidden and node.name not in found:
             found[node.name] = mg.netlist(node)
@@ -168,7 +166,7 @@ def _entry(port: Port, count: int) -> Netlist:
     return net.netlist(data_out_0=first)
 
 
-def _end(cell: LoopReturn | LoopExit) -> Netlist:
+def _end(cell: LoopExit) -> Netlist:
     """Return what sends activations back, and on."""
     net = NetlistBuilder({"data_in_0": Port(cell.port.fields, cell.beats * cell.rounds)})
     out = net.add(cell, data_in=net.input("data_in_0"))

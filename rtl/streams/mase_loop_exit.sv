@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes what leaves a layer through which activations go ROUNDS times: those of the last round of
-// BEATS beats go on, with a latency of 2 cycles, those of the others back in the same cycle.
+// The end of a loop of ROUNDS rounds of BEATS beats. All rounds but the last go back, in the same
+// cycle. The last one goes on, with EVERY_ROUND all of them, with a latency of 2 cycles.
 // Throughput 1 beat per cycle.
 module mase_loop_exit
   import mase_pkg::*;
 #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned BEATS = 4,
-    parameter int unsigned ROUNDS = 3
+    parameter int unsigned ROUNDS = 3,
+    parameter bit EVERY_ROUND = 0
 ) (
     input logic clk,
     input logic rst,
@@ -32,9 +33,13 @@ module mase_loop_exit
   logic [RoundBits-1:0] unused_round;
   logic round_ends;
   logic last;
+  logic goes_on;
   logic ready;
+  logic sent;
+  logic returned;
   logic take;
 
+  assign goes_on = EVERY_ROUND || last;
   assign take = data_in_valid && data_in_ready;
 
   mase_counter #(
@@ -59,9 +64,12 @@ module mase_loop_exit
       .last
   );
 
-  assign data_in_ready = last ? ready : feedback_ready;
+  // Whether what goes on, and what goes back, finds room.
+  assign sent = ready || !goes_on;
+  assign returned = feedback_ready || last;
+  assign data_in_ready = sent && returned;
   assign feedback = data_in;
-  assign feedback_valid = data_in_valid && !last;
+  assign feedback_valid = data_in_valid && sent && !last;
 
   mase_stream_register #(
       .WIDTH(WIDTH)
@@ -69,7 +77,7 @@ module mase_loop_exit
       .clk,
       .rst,
       .data_in,
-      .data_in_valid(data_in_valid && last),
+      .data_in_valid(data_in_valid && returned && goes_on),
       .data_in_ready(ready),
       .data_out,
       .data_out_valid,

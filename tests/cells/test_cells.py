@@ -157,7 +157,6 @@ def test_every_cell_has_samples_or_a_reason() -> None:
         "AxiReadPort",
         "AxiSource",
         "LoopExit",
-        "LoopReturn",
         "LayerSource",
         "RamSource",
         "RomSource",

@@ -23,7 +23,6 @@ WIRES = {
     "mase_centre",
     "mase_stream_gearbox",
     "mase_loop_exit",
-    "mase_loop_return",
 }
 WORKER = Path(ROOT / "mase_hw" / "hardware" / "_yosys.py")
 

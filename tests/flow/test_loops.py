@@ -254,10 +254,10 @@ def looped(tmp_path_factory):
     return mase_hw.emit_verilog(graph, output=tmp_path_factory.mktemp("loop") / "p")
 
 
-# What `mase_loop_return` says, what it is made to say, and whether nothing comes any more.
+# What `mase_loop_exit` says, what it is made to say, and whether nothing comes any more.
 FAULTS = {
     "a round too few": (".COUNT(ROUNDS),", ".COUNT(ROUNDS - 1),", True),
-    "a dropped beat": ("&& ready && !last;", "&& ready && !last && unused_beat != 1;", True),
+    "a dropped beat": ("&& sent && !last;", "&& sent && !last && unused_beat != 1;", True),
     "a beat late": (
         "assign feedback = data_in;",
         "always_ff @(posedge clk) feedback <= data_in;",
@@ -269,7 +269,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_what_goes_back_is_found(fault, looped, tmp_path):
     copy, (old, new, hangs) = shutil.copytree(looped.folder, tmp_path / "p"), FAULTS[fault]
-    file = copy / "rtl" / "mase_loop_return.sv"
+    file = copy / "rtl" / "mase_loop_exit.sv"
     text = file.read_text()
     assert text.count(old) == 1
     file.write_text(text.replace(old, new))

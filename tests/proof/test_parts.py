@@ -22,7 +22,6 @@ from mase_hw.proof._parts import (
     Join,
     LayerSource,
     LoopExit,
-    LoopReturn,
     RomSource,
     part_of,
     parts,
@@ -79,23 +78,23 @@ BROKEN = {
         LayerSource(1, 2, layers=3, walks=3), "right data", ".WALKS(WALKS)", ".WALKS(WALKS - 1)",
     ),
     "a last round that goes back, too": (
-        LoopExit(1, 2, 3), "feedback offered in time", "data_in_valid && !last", "data_in_valid",
+        LoopExit(1, 2, 3), "feedback offered in time", "sent && !last", "sent",
     ),
     "a beat that goes back to nobody": (
-        LoopExit(1, 2, 3), "moves along", "last ? ready : feedback_ready", "last ? ready : 1'b1",
+        LoopExit(1, 2, 3), "moves along", "data_in_ready = sent && returned", "data_in_ready = sent",
     ),
     "a round that ends too early": (
         LoopExit(1, 3, 4), "taken in time", ".COUNT(BEATS)", ".COUNT(BEATS - 1)",
     ),
     "a beat that goes on twice": (
-        LoopReturn(1, 2, 3), "not invented", "data_in_valid && returns)", "data_in_valid)",
+        LoopExit(1, 2, 3, True), "not invented", "data_in_valid && returned &&", "data_in_valid &&",
     ),
     "a beat that goes back twice": (
-        LoopReturn(1, 2, 3), "moves along", "data_in_valid && ready && !last",
+        LoopExit(1, 2, 3, True), "moves along", "data_in_valid && sent && !last",
         "data_in_valid && !last",
     ),
     "a last round that waits for what goes back": (
-        LoopReturn(1, 2, 3), "taken in time", "last || feedback_ready", "feedback_ready",
+        LoopExit(1, 2, 3, True), "taken in time", "feedback_ready || last", "feedback_ready",
     ),
     "a burst too many": (PORT, "not too many", "CountWidth'(OUTSTANDING - 1)", "'1"),
     "beats for another requester": (
@@ -146,11 +145,11 @@ SLOW_BROKEN = {
 }
 PROVED = [
     Fork(2), Join(3), Gearbox(4, 3, 3), Gearbox(2, 3, 2), *RomSource.proofs(),
-    *LayerSource.proofs()[2:4], LoopExit(1, 2, 3), LoopReturn(1, 2, 3), PORT, SOURCE,
+    *LayerSource.proofs()[2:4], LoopExit(1, 2, 3), LoopExit(1, 2, 3, True), PORT, SOURCE,
 ]  # fmt: skip
 SLOW_PROVED = [
     part
-    for cls in (LayerSource, LoopExit, LoopReturn, AxiReadPort, AxiSource)
+    for cls in (LayerSource, LoopExit, AxiReadPort, AxiSource)
     for part in cls.proofs()
     if part not in PROVED
 ]
@@ -190,7 +189,7 @@ def test_parts_are_found_by_name_and_by_module():
     assert {row.cell for row in report.rows} == {"Join"}
     assert not report.refuted
     assert {cls.__name__ for cls in parts()} == {
-        "Fork", "Join", "Gearbox", "RomSource", "LayerSource", "LoopExit", "LoopReturn",
+        "Fork", "Join", "Gearbox", "RomSource", "LayerSource", "LoopExit",
         "AxiReadPort", "AxiSource",
     }  # fmt: skip
 

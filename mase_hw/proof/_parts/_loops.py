@@ -12,35 +12,26 @@ from mase_hw.proof._parts._base import Part
 
 @dataclass(frozen=True)
 class LoopExit(Part):
-    """The exit of `rounds` rounds of `beats` beats: the last one goes on, the others back."""
+    """The exit of `rounds` rounds of `beats` beats: the last one, or all, go on; all others back."""
 
     name: ClassVar[str] = "loop"
     module: ClassVar[str] = "mase_loop_exit"
-    all_go_on: ClassVar[bool] = False
     width: int
     beats: int
     rounds: int
+    every_round: bool = False
 
     @property
     def values(self) -> Mapping[str, object]:
-        """The parameters, what goes on, and bits of counts."""
+        """The parameters, and bits of counts."""
         return {
             **super().values,
-            "module": self.module,
-            "all_go_on": self.all_go_on,
             "beat_bits": index_bits(self.beats),
             "round_bits": index_bits(self.rounds),
         }
 
     @classmethod
     def proofs(cls) -> Sequence[Part]:
-        """One beat up to five, two rounds up to four."""
-        return [cls(*item) for item in ((1, 1, 2), (1, 2, 3), (2, 4, 2), (1, 3, 4), (2, 5, 3))]
-
-
-@dataclass(frozen=True)
-class LoopReturn(LoopExit):
-    """The same, but all of it goes on."""
-
-    module: ClassVar[str] = "mase_loop_return"
-    all_go_on: ClassVar[bool] = True
+        """One beat up to five, two rounds up to four, of which the last goes on, or all."""
+        sizes = ((1, 1, 2), (1, 2, 3), (2, 4, 2), (1, 3, 4), (2, 5, 3))
+        return [cls(*size, every) for every in (False, True) for size in sizes]
