@@ -39,19 +39,18 @@ class LoopExit(LoopEnd):
 
     @property
     def motion(self) -> Motion:
-        """Through a register."""
         whole = self.beats * self.rounds
-        return Steps(2) if self.every_round else Select(whole, range(whole)[-self.beats :])
+        if self.every_round:
+            return Steps(2)
+        return Select(whole, tuple(range(whole - self.beats, whole)))
 
     @property
     def components(self) -> Components:
-        """Counters of beats and rounds, and a register of a stream."""
         return self._counted(5)
 
     @property
     def origins(self) -> Origins | None:
         """Each beat its own, where all rounds go on."""
-        whole = range(self.beats * self.rounds)
-        return (
-            [[Origin("data_in", beat)] for beat in whole] if self.every_round else super().origins
-        )
+        if not self.every_round:
+            return super().origins
+        return [[Origin("data_in", beat)] for beat in range(self.beats * self.rounds)]

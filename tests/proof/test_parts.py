@@ -81,7 +81,7 @@ BROKEN = {
         LoopExit(1, 2, 3), "feedback offered in time", "sent && !last", "sent",
     ),
     "a beat that goes back to nobody": (
-        LoopExit(1, 2, 3), "moves along", "data_in_ready = sent && returned", "data_in_ready = sent",
+        LoopExit(1, 2, 3), "moves along", "sent && returned;", "sent;",
     ),
     "a round that ends too early": (
         LoopExit(1, 3, 4), "taken in time", ".COUNT(BEATS)", ".COUNT(BEATS - 1)",

@@ -12,7 +12,7 @@ from mase_hw.proof._parts._base import Part
 
 @dataclass(frozen=True)
 class LoopExit(Part):
-    """The exit of `rounds` rounds of `beats` beats: the last one, or all, go on; all others back."""
+    """The exit of a loop: all rounds but the last go back, and the last one, or all, go on."""
 
     name: ClassVar[str] = "loop"
     module: ClassVar[str] = "mase_loop_exit"
