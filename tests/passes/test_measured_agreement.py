@@ -143,7 +143,7 @@ BAD_DATA = {
     "another type": ([torch.zeros(2, 8).double()], DataError, "float64; .* takes torch.float32"),
     "NaN": ([torch.full((2, 8), math.nan)], DataError, r"holds NaN, first at \(0, 0\)"),
     "infinity": ([torch.full((2, 8), math.inf)], mase_hw.errors.MaseError, "not all finite|infin"),
-    "no tensor": ([{"input": 3}], DataError, "is a int; allowed: tensors"),
+    "no tensor": ([{"input": 3}], DataError, "is of type int; allowed: tensors"),
 }
 
 
