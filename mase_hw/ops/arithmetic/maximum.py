@@ -19,6 +19,7 @@ class Maximum(Binary):
     selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "aten.maximum.default",
+        "aten.fmax.default",
         "aten.max.other",
     )
     families: ClassVar[Families] = FIXED_POINT
