@@ -14,7 +14,7 @@ from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import get_tensor
-from mase_hw.ops import STATE, Operator, TensorSpec, operator_for
+from mase_hw.ops import STATE, Operator, Prepared, Stateful, TensorSpec, operator_for
 
 # Arguments that say whether an ATen operator trains; a capture in evaluation mode has them false.
 TRAINING_ARGUMENTS = ("train", "training", "use_input_stats")
@@ -115,13 +115,12 @@ class GraphRun:
     def _compute(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         operator = operator_for(node.target) if node.op == "call_function" else None
         formats = _formats(node)
-        keeps_state = operator is not None and operator.keeps_state
-        if operator is None or not (formats or keeps_state):
+        if operator is None or not (formats or isinstance(operator, Stateful)):
             return self._call(node, values)
         arguments, streams, constants = self._operands(node, operator, values, formats)
         for name, constant in constants.items():
             constants[name] = self._rounded(node, name, formats.get(name), constant)
-        if keeps_state:
+        if isinstance(operator, Stateful):
             if node.name not in self._states:
                 self._states[node.name] = operator.empty(arguments, streams["data_in_0"])
             streams[STATE] = self._states[node.name]
@@ -169,9 +168,10 @@ class GraphRun:
             name: _tensor_of(number, [*streams.values(), *constants.values()])
             for name, number in numbers.items()
         }
+        prepared = Prepared.of(operator)
         if self._modes(node):
-            return arguments, streams, operator.prepare_training(constants, arguments, streams)
-        return arguments, streams, operator.prepare(constants, arguments)
+            return arguments, streams, prepared.prepare_training(constants, arguments, streams)
+        return arguments, streams, prepared.prepare(constants, arguments)
 
     def _call(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         """Return the result of a node that rounds nothing, as torch computes it."""
