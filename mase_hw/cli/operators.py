@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mase_hw.cli._progress import Display
+from mase_hw.ops import carried
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,7 +52,7 @@ def operators(
                 "operator": item.name,
                 "targets": item.targets,
                 "formats": item.formats,
-                "carried": item.carried,
+                "carried": carried(item),
             }
             for item in known
         ]
@@ -81,7 +82,7 @@ def _print_table(display: Display, known: list[Operator]) -> None:
 
 def _formats(item: Operator) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the formats that an operator computes in, and those whose exact values it takes."""
-    return item.formats, item.carried
+    return item.formats, carried(item)
 
 
 def _names(targets: tuple[str, ...]) -> str:

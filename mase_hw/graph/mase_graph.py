@@ -24,7 +24,7 @@ from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import drop_unused_state, get_tensor, rebuild, spread_out
 from mase_hw.graph.table import graph_table, render
-from mase_hw.ops import Call, operator_for
+from mase_hw.ops import Call, Stateful, operator_for
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class MaseGraph(nn.Module):
         Every call of the graph is then the next inference; the first one after `reset`.
         """
         found = (operator_for(node.target) for node in self.nodes if node.op == "call_function")
-        return any(operator is not None and operator.keeps_state for operator in found)
+        return any(isinstance(operator, Stateful) for operator in found)
 
     def reset(self) -> None:
         """Forget what operators keep between inferences, as a reset of the hardware does."""

@@ -31,7 +31,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
 from mase_hw.graph.rebuild import append_node
 from mase_hw.graph.untrusted import check_identifier
-from mase_hw.ops import operator_for_role, operators
+from mase_hw.ops import Numeric, operator_for_role, operators
 
 KEY = "number_formats"
 _CAST = "cast"
@@ -189,7 +189,8 @@ def _shared(known: MaseMetadata) -> set[str]:
     """Return the tensors whose format follows from those of all their consumers, its width too."""
     common = known.common or CommonMetadata(None, {}, {})
     operator = operators()[common.operator] if common.operator is not None else None
-    kept = operator is not None and (operator.keeps_format or operator.shares_format)
+    numeric = Numeric.of(operator)
+    kept = numeric.keeps_format or numeric.shares_format
     cast = operator is not None and operator.role is not None
     results = () if known.asked else common.results
     return {*results, *(common.operands if kept or cast else ())}

@@ -22,7 +22,7 @@ from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.loops import is_boundary
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location
-from mase_hw.ops import operator_for
+from mase_hw.ops import Stateful, operator_for
 
 _SELECT = torch.ops.aten.select.int
 
@@ -139,7 +139,7 @@ class _Listing:
     def _kind(self, node: Node, named: set[Node]) -> Any:
         """Return what is equal for nodes that do alike at their places."""
         place, operator = self._place[node], operator_for(node.target)
-        if operator is None or operator.keeps_state or is_boundary(node):
+        if operator is None or isinstance(operator, Stateful) or is_boundary(node):
             return place
 
         def known(item: Node) -> str:

@@ -10,9 +10,10 @@ from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Families
 from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops._rewriting import Rewritten
 
 
-class Composite(Operator):
+class Composite(Operator, Rewritten):
     """An operator whose `expression` is all there is to it.
 
     Nodes of several results are composites: each result becomes a node, and the operand is forked.

@@ -29,19 +29,21 @@ from mase_hw.ops._base import (
     Example,
     Operator,
     Reference,
-    Spelling,
     example_values,
     torch_target,
 )
 from mase_hw.ops._elements import Elements, Evaluator
 from mase_hw.ops._elementwise import FUNCTIONS, elements_of
 from mase_hw.ops._library import NAMESPACE, define
+from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import one_cell
+from mase_hw.ops._rewriting import Recognized, Spelling
+from mase_hw.ops._tiling import Elementwise, Ordered
 
 Attributes = Mapping[str, Any]
 
 
-class Unary(Operator):
+class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
     """An element-wise function of one operand.
 
     Subclasses write `equation`; where the function is not defined everywhere, `domain`; and where
@@ -59,7 +61,6 @@ class Unary(Operator):
 
     families: ClassVar[Families] = FUNCTIONS
     approximates: ClassVar[bool] = True
-    elementwise: ClassVar[bool] = True
     required_attributes: ClassVar[Attributes] = {}
 
     def __init__(self) -> None:

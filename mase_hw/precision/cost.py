@@ -17,7 +17,7 @@ from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.estimate import Estimate, of_components
 from mase_hw.hardware.explore import BRAM_LUT, DSP_LUT
-from mase_hw.ops import Call
+from mase_hw.ops import Call, Numeric
 from mase_hw.passes.formats.shared_formats import keeps_format
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
@@ -162,7 +162,7 @@ class CostTable:
     @staticmethod
     def _asked(call: Call, chosen: Mapping[str, Option]) -> Cost | None:
         formats = {name: option.number_format for name, option in chosen.items()}
-        if "data_out_0" in formats and call.operator.shares_format:
+        if "data_out_0" in formats and Numeric.of(call.operator).shares_format:
             formats = dict.fromkeys([*call.operands, *call.results], formats["data_out_0"])
         operands = {
             name: spec.with_format(formats.get(name, spec.format))

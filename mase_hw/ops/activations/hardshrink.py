@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mase_hw.approximation import RealMath
+from mase_hw.ops._rewriting import Borrowed
 from mase_hw.ops._unary import Attributes, Unary
 
 
-class Hardshrink(Unary):
+class Hardshrink(Unary, Borrowed):
     """Hard shrink."""
 
     name = "hardshrink"

@@ -28,13 +28,13 @@ from mase_hw.ops._base import (
     example_values,
 )
 from mase_hw.ops._one_cell import fields, one_cell
+from mase_hw.ops._tiling import Elementwise
 
 
-class PReLU(Operator):
+class PReLU(Operator, Elementwise):
     """Parametric rectifier."""
 
     name = "prelu"
-    elementwise = True
     targets = ("aten.prelu.default",)
 
     def bind(

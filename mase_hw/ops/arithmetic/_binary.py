@@ -22,20 +22,19 @@ from mase_hw.ops._base import (
     torch_target,
 )
 from mase_hw.ops._elementwise import ELEMENTWISE, elements_of
+from mase_hw.ops._numbers import Exact, Numeric, WholeNumbers
 from mase_hw.ops._one_cell import one_cell
+from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
 from mase_hw.ops.movement._broadcast import broadcast_orders
 
 
-class Binary(Operator):
+class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, Ordered):
     """`y = cast(f(a, b))` with `f` exact, in the arithmetic that `elements_of` chooses.
 
     Attributes:
         operation: `f`: `add`, `subtract`, `multiply` or, in fixed point, another `Operation`.
     """
 
-    broadcasts: ClassVar[bool] = True
-    elementwise: ClassVar[bool] = True
-    whole: ClassVar[bool] = True
     families: ClassVar[Families] = ELEMENTWISE
     operation: ClassVar[str]
 

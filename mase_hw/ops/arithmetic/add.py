@@ -9,17 +9,18 @@ import torch
 from torch import Tensor
 
 from mase_hw.ops._base import Call
+from mase_hw.ops._numbers import Summing
+from mase_hw.ops._rewriting import Commutative, Rewritten
 from mase_hw.ops.arithmetic._binary import Binary
 
 
-class Add(Binary):
+class Add(Binary, Commutative, Rewritten, Summing):
     """Element-wise sum."""
 
     name: ClassVar[str] = "add"
     targets: ClassVar[tuple[str, ...]] = ("aten.add.Tensor", "aten.add.Scalar")
     homogeneous: ClassVar[bool] = True
     operation: ClassVar[str] = "add"
-    commutes: ClassVar[bool] = True
     opposite: ClassVar[str] = "subtract"
 
     def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:

@@ -21,13 +21,14 @@ from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._one_cell import fields, one_cell
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._tiling import Elementwise
 
 
-class Div(Operator):
+class Div(Operator, Elementwise, Rewritten):
     """A negative divisor changes the sign."""
 
     name: ClassVar[str] = "div"
-    elementwise: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "aten.div.Tensor",
         "aten.div.Scalar",

@@ -29,8 +29,11 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import STATE, Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._library import define_cache
+from mase_hw.ops._numbers import Numeric
+from mase_hw.ops._state import STATE, Stateful
+from mase_hw.ops._tiling import Ordered, Tiled
 
 
 def _empty(entry: Tensor, dim: int, places: int) -> Tensor:
@@ -52,13 +55,12 @@ def cache(entry: Tensor, position: Tensor, dim: int, places: int) -> Tensor:
 define_cache("cache", cache)
 
 
-class Cache(Operator):
+class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
     """A memory that an inference writes one entry of, and reads whole."""
 
     name: ClassVar[str] = "cache"
     targets: ClassVar[tuple[str, ...]] = ("mase.cache.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "position": "data_in_1"}
-    keeps_state: ClassVar[bool] = True
 
     def empty(self, attributes: Mapping[str, Any], data_in_0: Tensor) -> Tensor:
         """Zeros in every place."""

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops._library import define_attention
-from mase_hw.ops._masking import EXCLUDED, Mask, for_scores
+from mase_hw.ops._masking import EXCLUDED, Mask, Masked, for_scores
 
 _aten = torch.ops.aten
 
@@ -52,7 +52,7 @@ def padded_attention(
 define_attention("padded_attention", padded_attention)
 
 
-class ScaledDotProductAttention(Composite):
+class ScaledDotProductAttention(Composite, Masked):
     """Attention of queries to keys and values."""
 
     name: ClassVar[str] = "scaled_dot_product_attention"

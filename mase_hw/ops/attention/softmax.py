@@ -29,19 +29,13 @@ from mase_hw.formats import Encoding, Format, StreamField, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import (
-    ANY_NUMBER,
-    OPERAND_NAMES,
-    Apply,
-    Call,
-    Example,
-    Reference,
-    Spelling,
-    example_values,
-)
+from mase_hw.ops._base import OPERAND_NAMES, Apply, Call, Example, Reference, example_values
 from mase_hw.ops._library import define_masked
-from mase_hw.ops._masking import Mask, for_scores
+from mase_hw.ops._masking import Mask, Masked, for_scores
+from mase_hw.ops._numbers import Exact
 from mase_hw.ops._one_cell import shortest_beats
+from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Spelling
+from mase_hw.ops._tiling import Broadcasting, Growing
 from mase_hw.ops.movement._broadcast import aligned_order
 from mase_hw.ops.reductions._rows import Rows
 
@@ -71,7 +65,7 @@ def _both(mask: Tensor | None, kept: Tensor | None) -> Tensor | None:
 define_masked("masked_softmax", masked_softmax)
 
 
-class Softmax(Rows):
+class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
     """`y[i] = exp(scale x[i]) / sum exp(scale x)`."""
 
     name: ClassVar[str] = "softmax"
@@ -81,7 +75,6 @@ class Softmax(Rows):
         "aten._softmax.default",
     )
     operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "kept": "data_in_1"}
-    broadcasts: ClassVar[bool] = True
     exact_everywhere: ClassVar[bool] = False
     masked_argument: ClassVar[str | None] = "self"
 

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import torch
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops.functions._steps import Step
 
 _aten = torch.ops.aten
 
 
-class Round(Step):
+class Round(Step, Rewritten):
     """The nearest whole number, of two the even one."""
 
     name: ClassVar[str] = "round"

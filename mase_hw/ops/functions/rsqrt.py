@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._base import Spelling
+from mase_hw.ops._rewriting import Spelling
 from mase_hw.ops._unary import Attributes, Unary
 
 

@@ -23,6 +23,7 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
 from mase_hw.ops._library import define_numbered
+from mase_hw.ops._numbers import Numeric
 from mase_hw.ops.infrastructure.cast import Cast
 
 # Codes that are tried one by one.
@@ -84,7 +85,7 @@ def rounded(
     return result
 
 
-class FakeQuantize(Cast):
+class FakeQuantize(Cast, Numeric):
     """Rounding to integers with a scale."""
 
     name: ClassVar[str] = "fake_quantize"

@@ -13,12 +13,13 @@ from mase_hw.ops._base import (
     Example,
     example_values,
 )
+from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops.movement._moves import Wire
 
 _aten = torch.ops.aten
 
 
-class Identity(Wire):
+class Identity(Wire, Removable, Rewritten):
     """Copies and conversions that keep every value; in hardware, a wire."""
 
     name: ClassVar[str] = "identity"

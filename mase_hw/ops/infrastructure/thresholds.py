@@ -18,9 +18,10 @@ from mase_hw.arithmetic.fixed_point import fixed, is_fixed
 from mase_hw.cells import Image, Netlist, NetlistBuilder, Port, RomSource
 from mase_hw.cells.thresholds import Thresholds as ThresholdsCell
 from mase_hw.formats import StreamField
-from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values, unformatted
 from mase_hw.ops._library import define_thresholds
 from mase_hw.ops._one_cell import fields, shortest_beats
+from mase_hw.ops._tiling import Elementwise
 
 # Bounds of an element, at most: a result of four bits.
 MAX_BOUNDS = 15
@@ -36,7 +37,7 @@ def _counted(
 define_thresholds("thresholds", _counted)
 
 
-class Thresholds(Operator):
+class Thresholds(Operator, Elementwise):
     """How many bounds an element is above."""
 
     name: ClassVar[str] = "thresholds"
@@ -47,11 +48,10 @@ class Thresholds(Operator):
         "signs": "signs",
     }
     role: ClassVar[str | None] = "thresholds"
-    elementwise: ClassVar[bool] = True
 
     def problems(self, call: Call) -> list[str]:
         """Refuse what is not compared in fixed point, and results that are no steps of codes."""
-        if found := self.unformatted(call):
+        if found := unformatted(call):
             return found
         if not {"bounds", "signs"} <= set(call.constants):
             return ["bounds and signs must be constant"]

@@ -22,6 +22,8 @@ from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Apply, Call, Example, Reference, example_values, torch_target
 from mase_hw.ops._library import define_joining
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops.movement._moves import Moves
 
 
@@ -36,7 +38,7 @@ def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 define_joining("cat", _joined)
 
 
-class Cat(Moves):
+class Cat(Moves, Rewritten, Ordered, Tiled):
     """`y = [x_0, x_1]`; all in one format."""
 
     name: ClassVar[str] = "cat"

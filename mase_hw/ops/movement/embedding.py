@@ -23,9 +23,12 @@ from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Call, Example, Operator, Reference
+from mase_hw.ops._numbers import Exact, Numeric
+from mase_hw.ops._tiling import Ordered, Tiled
+from mase_hw.ops._weighting import Weighted
 
 
-class Embedding(Operator):
+class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled):
     """`y[i] = weight[x[i]]`."""
 
     name: ClassVar[str] = "embedding"

@@ -11,12 +11,14 @@ from torch import Tensor
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
 from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._rewriting import Removable, Rewritten
+from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.convolution._images import image_orders
 from mase_hw.ops.convolution._volumes import separately
 from mase_hw.ops.movement._gather import GatherRows
 
 
-class Pad(GatherRows):
+class Pad(GatherRows, Rewritten, Removable, Ordered):
     """Pads the space of images and signals; negative padding crops."""
 
     name: ClassVar[str] = "pad"

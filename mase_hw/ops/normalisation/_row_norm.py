@@ -19,17 +19,19 @@ from mase_hw.cells.row_norm import RowNorm as RowNormCell
 from mase_hw.formats import Encoding, Format
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Reference
+from mase_hw.ops._numbers import Exact
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._weighting import Gained
 from mase_hw.ops.reductions._rows import Rows
 
 
-class RowNorm(Rows):
+class RowNorm(Rows, Gained, Exact, Rewritten):
     """A normalisation over the last dimension, `normalized_shape`, with constant weights.
 
     Attributes:
         centred: whether the mean is subtracted.
     """
 
-    takes_gain: ClassVar[bool] = True
     exact_everywhere: ClassVar[bool] = False
     centred: ClassVar[bool]
 

@@ -22,13 +22,15 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
 from mase_hw.ops._one_cell import constant_memory, fields
+from mase_hw.ops._rewriting import Foldable
+from mase_hw.ops._tiling import Elementwise
+from mase_hw.ops._weighting import Prepared, Weighted
 
 
-class BatchNorm(Operator):
+class BatchNorm(Operator, Elementwise, Prepared, Foldable):
     """Affine map per channel, dimension 1 of the torch tensor."""
 
     name: ClassVar[str] = "batch_norm"
-    elementwise: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = ("aten.batch_norm.default",)
     operand_names: ClassVar[Mapping[str, str]] = {
         "input": "data_in_0",
@@ -157,9 +159,10 @@ class BatchNorm(Operator):
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
         """Return scaled weights when `producer` has results along its weights' first dimension."""
-        weight = producer.constants.get("weight") if producer.operator.scales else None
+        weighted = Weighted.of(producer.operator)
+        weight = producer.constants.get("weight") if weighted.scales else None
         scale, shift = call.constants["weight"].flatten(), call.constants["bias"].flatten()
-        axis = producer.operator.result_axis
+        axis = weighted.result_axis
         if weight is None or weight.dim() < 2 or weight.shape[axis] != scale.numel():
             return None
         if call.result.shape[1] != scale.numel() or len(call.result.shape) == 3 != weight.dim():

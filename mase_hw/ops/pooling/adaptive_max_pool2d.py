@@ -10,17 +10,18 @@ from torch.nn.functional import adaptive_max_pool2d
 
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._library import define_sized
+from mase_hw.ops._numbers import Numeric, Selecting
+from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops.pooling._adaptive import AdaptivePool, shared
 from mase_hw.ops.pooling._windows import indices
 
 define_sized("adaptive_max_pool2d", lambda values, size: adaptive_max_pool2d(values, size))
 
 
-class AdaptiveMaxPool2d(AdaptivePool):
+class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
     """Torch's own operator also returns indices."""
 
     name: ClassVar[str] = "adaptive_max_pool2d"
-    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "mase.adaptive_max_pool2d.default",
         "aten.adaptive_max_pool2d.default",

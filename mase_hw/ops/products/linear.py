@@ -19,12 +19,15 @@ from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._tiling import Ordered, Tiled
+from mase_hw.ops._weighting import Configured, Weighted
 from mase_hw.ops.products._grouped import TARGET
 from mase_hw.ops.products._product import OPTIONS, Feed, Product
 from mase_hw.ops.products._products import product_of
 
 
-class Linear(Operator):
+class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
     """Matrix product with constant weights."""
 
     name: ClassVar[str] = "linear"

@@ -16,11 +16,14 @@ from mase_hw.cells import Netlist
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._numbers import Exact
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._tiling import Growing, Ordered, Tiled
 from mase_hw.ops.products._constant_product import matrix_product, matrix_refusals
 from mase_hw.ops.products._stream_product import StreamProduct
 
 
-class Matmul(Operator):
+class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
     """`y = a b`."""
 
     name: ClassVar[str] = "matmul"

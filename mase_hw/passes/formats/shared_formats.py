@@ -13,7 +13,7 @@ from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.streams import consumers
-from mase_hw.ops import operators
+from mase_hw.ops import Numeric, operators
 
 
 class SharedFormats:
@@ -133,10 +133,10 @@ def casts(node: Node) -> bool:
 def keeps_format(node: Node) -> bool:
     """Return true for a node whose result takes its operand's format unless configured."""
     operator = common(node).operator
-    return operator is not None and operators()[operator].keeps_format
+    return operator is not None and Numeric.of(operators()[operator]).keeps_format
 
 
 def shares_format(node: Node) -> bool:
     """Return true for a node whose operands and results are all in one format."""
     operator = common(node).operator
-    return operator is not None and operators()[operator].shares_format
+    return operator is not None and Numeric.of(operators()[operator]).shares_format

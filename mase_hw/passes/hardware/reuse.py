@@ -24,7 +24,7 @@ from mase_hw.graph.metadata import (
 )
 from mase_hw.graph.streams import consumers, refresh_output, stream_operands
 from mase_hw.graph.unrolled_loops import UnrolledLoop, find_loops, unlike_steps
-from mase_hw.ops import operator_for
+from mase_hw.ops import Stateful, operator_for
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
@@ -307,7 +307,7 @@ def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Node | None = None) -
 
 def _may_repeat(node: Node) -> bool:
     operator = operator_for(node.target) if node.op == "call_function" else None
-    return operator is not None and not operator.keeps_state and not is_boundary(node)
+    return operator is not None and not isinstance(operator, Stateful) and not is_boundary(node)
 
 
 def _elements(mg: MaseGraph, node: Node) -> int:
