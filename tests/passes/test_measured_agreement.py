@@ -95,7 +95,7 @@ def test_a_graph_keeps_what_was_measured(tmp_path):
     assert second.worst == first.worst is not None
 
 
-def test_laps_and_training_mode_change_nothing():
+def test_loop_boundaries_and_training_mode_change_nothing():
     torch.manual_seed(0)
     block = [nn.Linear(8, 8), nn.Dropout(0.5), nn.ReLU()]
     model = nn.Sequential(*block, nn.Linear(8, 8), nn.Dropout(0.5), nn.ReLU()).eval()
