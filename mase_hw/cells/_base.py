@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from mase_hw.cells._components import Components
 from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Motion
-from mase_hw.cells._parts import Parts
 from mase_hw.errors import EmissionError
 from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry.tensor import TensorSpec
@@ -213,7 +213,7 @@ class Cell(ABC):
 
     @property
     @abstractmethod
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """What the module is made of."""
 
     @property
@@ -264,7 +264,7 @@ class Cell(ABC):
         """
         return self
 
-    def in_turn(self, others: Sequence[Cell]) -> Cell:
+    def multiplexed(self, others: Sequence[Cell]) -> Cell:
         """Return a cell that does in turn what this one and the others do, for layers alike.
 
         Raises:

@@ -179,7 +179,7 @@ class Netlist:
         return found
 
 
-def in_turn(netlists: Sequence[Netlist], same: Collection[str]) -> Netlist:
+def multiplexed(netlists: Sequence[Netlist], same: Collection[str]) -> Netlist:
     """Return a netlist that does in turn, inference by inference, what several would do.
 
     Args:
@@ -208,7 +208,7 @@ def in_turn(netlists: Sequence[Netlist], same: Collection[str]) -> Netlist:
         if len(sources) == len(all_):
             cells[name] = LayerSource.of_layers(sources, taken[name])
         else:
-            cells[name] = cell.in_turn(all_[1:])
+            cells[name] = cell.multiplexed(all_[1:])
     return replace(first, cells=cells)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mase_hw.cells._base import PARAMETER, Cell, Image, Port, Value, fact
+from mase_hw.cells._components import Components
 from mase_hw.cells._motion import Chain, Motion
 from mase_hw.cells._netlist import INSTANCE, Netlist, NetlistBuilder, Wire
-from mase_hw.cells._parts import Parts
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.formats import Encoding
 
@@ -75,9 +75,9 @@ class Composite(Cell):
         return Chain(tuple(cell.motion for cell, _ in path))
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """Those of all cells."""
-        return Parts.of(*(cell.parts for cell in self.netlist.cells.values()))
+        return Components.of(*(cell.components for cell in self.netlist.cells.values()))
 
     @property
     def multipliers(self) -> int:

@@ -57,7 +57,7 @@ def estimate(
         read_parallelism,
         with_targets,
     )
-    from mase_hw.emit.flow import quantize, to_hardware, with_laps
+    from mase_hw.emit.flow import quantize, to_hardware, with_loops
     from mase_hw.hardware.estimate import estimate_nodes
 
     display = Display(quiet=json_output)
@@ -76,7 +76,7 @@ def estimate(
         if not subject.mg.is_quantized:
             mg = quantize(subject.mg, settings.quantize, reuse=reuse)
         else:
-            mg = with_laps(subject.mg) if reuse else subject.mg
+            mg = with_loops(subject.mg) if reuse else subject.mg
         mg = to_hardware(
             mg,
             parallelism=with_targets(settings.parallelism, targets),

@@ -78,7 +78,7 @@ def build_design(mg: MaseGraph) -> Design:
     prediction = predict(mg)
     builder = _Builder(prediction.memory)
     if isinstance(mg, PhysicalGraph):
-        builder.inside = mg.turns.inside
+        builder.inside = mg.sharing.inside
     places = _places(mg)
     inputs = [
         Stream(
@@ -235,7 +235,7 @@ def _add_node(
         if Wire("", name) not in nets:
             builder.back[node.name] = nets[Wire("", name)] = Net(f"{node.name}_{name}", port.fields)
     if isinstance(mg, PhysicalGraph):
-        for entry, end in mg.turns.returns.items():
+        for entry, end in mg.sharing.returns.items():
             if end == node.name:
                 results[netlist.outputs[FEEDBACK]] = builder.back[entry]
     inner = inner_nets(lambda stem: f"{node.name}_{stem}", netlist, results)

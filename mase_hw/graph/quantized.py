@@ -105,7 +105,12 @@ class GraphRun:
         if number_format is None or (self._only is not None and node.name not in self._only):
             return values
         used = number_format if self._training else number_format.at_inference()
-        return used.fake_quantize(values)
+        if values.is_floating_point():
+            return used.fake_quantize(values)
+        rounded = used.fake_quantize(values.to(torch.get_default_dtype()))
+        # Whole numbers, as indices are, stay such where the format holds them.
+        whole = rounded.to(values.dtype)
+        return whole if torch.equal(whole.to(rounded.dtype), rounded) else rounded
 
     def _compute(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         operator = operator_for(node.target) if node.op == "call_function" else None

@@ -1,4 +1,4 @@
-"""What the hardware of a node takes in each format of its operands, by the parts of its cells."""
+"""The hardware cost of a node in each format of its operands, from the components of its cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
-from mase_hw.hardware.estimate import Estimate, of_parts
+from mase_hw.hardware.estimate import Estimate, of_components
 from mase_hw.hardware.explore import BRAM_LUT, DSP_LUT
 from mase_hw.ops import Call, Numeric
 from mase_hw.passes.formats.shared_formats import keeps_format
@@ -103,7 +103,7 @@ def _of_call(call: Call) -> Cost:
     cells = netlist.cells.values()
     # The words of memories would take long to compute and change little.
     return Cost.of(
-        reduce(add, (of_parts(cell.parts, contents=False) for cell in cells), Estimate())
+        reduce(add, (of_components(cell.components, contents=False) for cell in cells), Estimate())
     )
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from mase_hw.cells import Cell
-from mase_hw.cells.lap_entry import LapEntry
+from mase_hw.cells.loop_entry import LoopEntry
 from mase_hw.emit.build import build_design
 from mase_hw.emit.manifest import Manifest
 from mase_hw.emit.modules import module_texts
@@ -64,7 +64,7 @@ def prove_design(
     found = _cells(mg)
     given = [cell for cell in found if part_of(cell) or is_subject(cell)]
     others = [cell for cell in found if cell not in given]
-    loops = any(isinstance(cell, LapEntry) for cell in found)
+    loops = any(isinstance(cell, LoopEntry) for cell in found)
 
     def proved(cell: Cell) -> Iterator[ProofRow]:
         texts = _texts(folder, [cell])

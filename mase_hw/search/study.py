@@ -468,7 +468,7 @@ def search(
     for name in ("trials.csv", "best.toml"):
         check_result(folder / name)
     study = store.open(task.directions, task.identity())
-    from mase_hw.search.worker import FileTurn, run_processes, run_trials
+    from mase_hw.search.worker import FileLock, run_processes, run_trials
 
     with reported(url):
         recover(study)
@@ -477,7 +477,7 @@ def search(
 
             run_farm(task, store, study, dask, workers, progress)
         elif workers == 1:
-            run_trials(task, study, FileTurn(folder / "study.lock"), progress)
+            run_trials(task, study, FileLock(folder / "study.lock"), progress)
         else:
             run_processes(task, store, study, folder, workers, progress)
         return _results(task, study, folder, url)

@@ -62,7 +62,7 @@ class Observation:
     """A design that was placed and routed.
 
     Attributes:
-        paths: through the parts of its cells.
+        paths: through the components of its cells.
         size: look-up tables and flip-flops.
         cells: number of cells.
         mhz: highest clock.

@@ -14,7 +14,7 @@ from torch.fx import Node
 from mase_hw.arithmetic.fixed_point import fixed, is_fixed
 from mase_hw.formats import DEFAULT_FORMAT, FIXED_POINT, SCALARS, family_of, make_format
 from mase_hw.graph.calls import spec_of
-from mase_hw.graph.laps import laps_of
+from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
@@ -53,7 +53,7 @@ def merge_thresholds_transform_pass(
     """
     found: list[tuple[list[str], _Steps]] = []
     taken: set[Node] = set()
-    for node in mg.nodes if not laps_of(mg) else ():
+    for node in mg.nodes if not loops_of(mg) else ():
         if node in taken or not _is_link(node):
             continue
         nodes = _chain(node)

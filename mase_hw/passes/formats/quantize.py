@@ -419,8 +419,8 @@ def observed_range(node: Node, name: str) -> tuple[float, float]:
     found = software.ranges[name]
     if not (math.isfinite(found.minimum) and math.isfinite(found.maximum)):
         raise FormatError(
-            "its values on the example inputs are not all finite numbers, so no format can be "
-            "fitted to them; give other inputs, or a configuration with every frac_width"
+            "its values on the examples are not all finite numbers, so no format can be fitted "
+            "to them; give other inputs, or a configuration with every frac_width"
         )
     return found.minimum, found.maximum
 

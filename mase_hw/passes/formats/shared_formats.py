@@ -9,7 +9,7 @@ from functools import cached_property
 from torch.fx import Node
 
 from mase_hw.formats import Format, serving_formats
-from mase_hw.graph.laps import laps_of
+from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.streams import consumers
@@ -66,7 +66,7 @@ class SharedFormats:
     def _groups(self, free: Iterable[Node]) -> list[Sequence[Node]]:
         """Return nodes of one format: of a state of a loop all, of others each by itself."""
         nodes = set(free)
-        states = [row for loop in laps_of(self._mg) for row in loop.states if row[0] in nodes]
+        states = [row for loop in loops_of(self._mg) for row in loop.states if row[0] in nodes]
         apart = nodes.difference(*states)
         return [*([node] for node in self._mg.nodes if node in apart), *states]
 

@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.geometry.runs import stream_axes
-from mase_hw.graph.laps import twins_of
+from mase_hw.graph.loops import twins_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import stream_operands

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from mase_hw.errors import EmissionError
-from mase_hw.graph.laps import is_lap, laps_of
+from mase_hw.graph.loops import is_boundary, loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import consumers, refresh_output, stream_operands
@@ -39,7 +39,7 @@ def assign_orders_transform_pass(
     """
     found, info = _assigned(mg, plain=False)
     try:
-        laps_of(found)
+        loops_of(found)
     except EmissionError:
         return _assigned(mg, plain=True)
     return found, info
@@ -55,7 +55,7 @@ def _assigned(mg: MaseGraph, *, plain: bool) -> tuple[MaseGraph, dict[str, Any]]
         elif node.op == "call_function":
             call = _with_orders(mg.call(node), _offered(node))
             orders = Ordered.of(call.operator).orders(call)
-            if plain and is_lap(node):
+            if plain and is_boundary(node):
                 orders = dict.fromkeys(orders)
             for name, producer in stream_operands(node):
                 inserted += _connect(mg, node, name, producer, orders[name])

@@ -14,7 +14,7 @@ from mase_hw._registry import nearest
 from mase_hw.cells import Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
-from mase_hw.graph.laps import laps_of, twins_of
+from mase_hw.graph.loops import loops_of, twins_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
@@ -287,9 +287,9 @@ def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
 
 def _tie_layers(mg: MaseGraph, groups: Groups, unrolls: dict[Slot, int]) -> None:
     """Give the same lanes to layers that run on the same hardware; they may be asked of any."""
-    loops = laps_of(mg)
+    loops = loops_of(mg)
     problems = []
-    places = [nodes for laps in loops for nodes in (*laps.places, *laps.states)]
+    places = [nodes for loop in loops for nodes in (*loop.places, *loop.states)]
     for first, *others in places:
         for node, (name, dim) in product(others, product(_streams(mg, first), (0, 1))):
             one, two = (first, name, dim), (node, name, dim)
