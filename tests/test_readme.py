@@ -16,7 +16,7 @@ from mase_hw.graph import trace
 from mase_hw.models import models
 from mase_hw.pipelines.compression import CompressionPipeline
 from mase_hw.search.space import Space
-from mase_hw.search.study import TABLES
+from mase_hw.search.task import TABLES
 from tests._readme import ROOT, SCRIPTS, Block, block, blocks, pages, run, write_files
 from tests.bench import benchmarks
 

@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,6 @@ from mase_hw.cells._motion import Motion
 from mase_hw.errors import EmissionError
 from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry.tensor import TensorSpec
-
-if TYPE_CHECKING:
-    from mase_hw.cells._netlist import Netlist
 
 Octets = npt.NDArray[np.uint8]
 Value = bool | int | str | Enum | Encoding
@@ -190,11 +187,6 @@ class Cell(ABC):
         """The file of the class; what has none is called like its module."""
         name = type(self).__module__
         return Path(sys.modules[name].__file__ or name.rpartition(".")[2])
-
-    @property
-    def contents(self) -> Netlist | None:
-        """What it is made of, where its module is the text of a netlist."""
-        return None
 
     @property
     @abstractmethod

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from mase_hw.cells._base import PARAMETER, Cell, Image, Port, Value, fact
 from mase_hw.cells._components import Components
 from mase_hw.cells._motion import Chain, Motion
-from mase_hw.cells._netlist import INSTANCE, Netlist, NetlistBuilder, Wire
+from mase_hw.cells._netlist import INSTANCE, Nested, Netlist, NetlistBuilder, Wire
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.formats import Encoding
 
 
 @dataclass(frozen=True)
-class Composite(Cell):
+class Composite(Nested):
     """Cells joined by streams, in a module of their own.
 
     Its module has a parameter for the file of each memory inside, named after the cell and the
@@ -52,11 +52,6 @@ class Composite(Cell):
         ports = (*self.inputs.items(), *self.outputs.items())
         links = (*self.netlist.links.items(), *self.netlist.outputs.items())
         return (*cells, *links, *ports)
-
-    @property
-    def contents(self) -> Netlist:
-        """What it is made of."""
-        return self.netlist
 
     @property
     def inputs(self) -> Mapping[str, Port]:

@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from mase_hw.formats import Format
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
-from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import get_tensor
 from mase_hw.ops import STATE, Operator, Prepared, Stateful, TensorSpec, operator_for
@@ -35,7 +35,7 @@ class GraphRun:
 
     def __init__(
         self,
-        mg: MaseGraph,
+        mg: CapturedGraph,
         only: Collection[str] | None = None,
         states: dict[str, Tensor] | None = None,
     ) -> None:

@@ -16,6 +16,8 @@ from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._interface import Interface
 
 Reference = Callable[..., Tensor]
+# The arguments of a call by their ATen names.
+Attributes = Mapping[str, Any]
 T = TypeVar("T")
 
 OPERAND_NAMES = {
@@ -46,7 +48,7 @@ class Call:
     operands: Mapping[str, TensorSpec]
     results: Mapping[str, TensorSpec]
     constants: Mapping[str, Tensor] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Attributes = field(default_factory=dict)
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, key: str, compute: Callable[[], T]) -> T:
@@ -193,9 +195,7 @@ class Operator(ABC):
         """Return the arithmetic operations of one inference (a multiply-accumulate is two)."""
         return call.result.elements
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Return the operator's result on real values, differentiable.
 
         Args:
@@ -221,7 +221,7 @@ class Operator(ABC):
     def bind(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         operands: Mapping[str, TensorSpec],
         results: Mapping[str, TensorSpec],
         constants: Mapping[str, Tensor],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from torch import Tensor
 
 from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
@@ -23,7 +25,7 @@ class Composite(Operator, Rewritten):
     casts: ClassVar[bool] = False
 
     @abstractmethod
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return every result written with other torch operators.
 
         None where that cannot be done; `problems` then says why.

@@ -57,7 +57,9 @@ class Masked(Interface):
     masked_argument: ClassVar[str | None] = None
 
     @abstractmethod
-    def masked(self, call: Call, operands: Mapping[str, Any], mask: Mask, scale: float) -> Any:
+    def masked(
+        self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float
+    ) -> Tensor:
         """Return the result with a mask; None where there is no such result.
 
         Args:

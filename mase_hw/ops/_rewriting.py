@@ -29,7 +29,7 @@ class Rewritten(Interface):
     weighs: ClassVar[bool] = False
 
     @abstractmethod
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return every result written with other torch operators; None when there is hardware.
 
         Args:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any
 
 from torch import Tensor
 
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Attributes, Call
 from mase_hw.ops._interface import Interface
 
 # The operand of `Operator.compute` that is kept from one inference to the next.
@@ -19,7 +17,7 @@ class Stateful(Interface):
     """A result depends on inferences before, which come in order."""
 
     @abstractmethod
-    def empty(self, attributes: Mapping[str, Any], data_in_0: Tensor) -> Tensor:
+    def empty(self, attributes: Attributes, data_in_0: Tensor) -> Tensor:
         """Return what it holds after reset, for codes or for values.
 
         `reference` takes the state behind the streams, `compute` as the operand `state`; both

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Attributes, Call
 from mase_hw.ops._interface import Interface
 
 
@@ -65,16 +65,14 @@ class Gained(Interface):
 class Prepared(Interface):
     """Its constants are quantised in another form than the graph holds; by default as they are."""
 
-    def prepare(
-        self, constants: Mapping[str, Tensor], arguments: Mapping[str, Any]
-    ) -> dict[str, Tensor]:
+    def prepare(self, constants: Mapping[str, Tensor], arguments: Attributes) -> dict[str, Tensor]:
         """Return the constants that are quantised, from those the graph holds; differentiable."""
         return dict(constants)
 
     def prepare_training(
         self,
         constants: Mapping[str, Tensor],
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         streams: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:
         """Return what `prepare` does while the model is trained, on the streams of one batch.

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from mase_hw.cells import Cell
+from mase_hw.cells.composite import Composite
 from mase_hw.cells.loop_entry import LoopEntry
 from mase_hw.emit.build import build_design
 from mase_hw.emit.manifest import Manifest
@@ -91,8 +92,8 @@ def _cells(mg: MaseGraph) -> dict[Cell, list[str]]:
     found: dict[Cell, list[str]] = {}
     known: dict[object, Cell] = {}
     for instance in build_design(mg).instances:
-        whole = instance.cell.contents
-        inner = whole.flat.cells.values() if whole else (instance.cell,)
+        whole = instance.cell
+        inner = whole.netlist.flat.cells.values() if isinstance(whole, Composite) else (whole,)
         for cell in inner:
             key = type(cell), tuple(sorted(map(str, cell.parameters.items()))), cell.motion
             cell = known.setdefault(key, cell)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mase_hw.errors import SearchError
 from mase_hw.search.storage import WORKER, Store, recover, used
-from mase_hw.search.study import Progress, Task, finished
+from mase_hw.search.task import Progress, Task, finished
 from mase_hw.search.worker import DEATHS_PER_WORKER, POLL_SECONDS, read_task, run_trials, write_task
 
 if TYPE_CHECKING:

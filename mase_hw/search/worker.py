@@ -18,7 +18,7 @@ from mase_hw._processes import tool_group
 from mase_hw.errors import MaseError, SearchError
 from mase_hw.graph import MaseGraph
 from mase_hw.search.storage import WORKER, Store, recover, this_worker, used
-from mase_hw.search.study import Progress, Task, finished, load_samples, save_samples
+from mase_hw.search.task import Progress, Task, finished, load_samples, save_samples
 
 if TYPE_CHECKING:
     from optuna import Study

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +20,7 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import (
     Apply,
+    Attributes,
     Call,
     Example,
     Operator,
@@ -40,7 +40,7 @@ class PReLU(Operator, Elementwise):
     def bind(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         operands: Mapping[str, TensorSpec],
         results: Mapping[str, TensorSpec],
         constants: Mapping[str, Tensor],

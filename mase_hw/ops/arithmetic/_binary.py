@@ -14,6 +14,7 @@ from mase_hw.formats import Families, Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import (
     Apply,
+    Attributes,
     Call,
     Example,
     Operator,
@@ -42,9 +43,7 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return `f` of real values."""
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Return `f`; the scalar overloads take quantised constants, which are tensors, too."""
         return self.combine_values(operands["data_in_0"], operands["data_in_1"])
 

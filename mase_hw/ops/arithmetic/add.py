@@ -23,7 +23,7 @@ class Add(Binary, Commutative, Rewritten, Summing):
     operation: ClassVar[str] = "add"
     opposite: ClassVar[str] = "subtract"
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Write a factor of the second operand, `alpha`, as a product, and -1 as the other sign."""
         alpha = call.attributes.get("alpha", 1)
         if alpha == 1:
@@ -44,7 +44,7 @@ class Add(Binary, Commutative, Rewritten, Summing):
         return first + second
 
 
-def _combined(operation: str, first: Any, second: Any) -> Any:
+def _combined(operation: str, first: Tensor, second: Tensor) -> Any:
     """Return a sum or a difference of two tensors, one of which may be a Python number."""
     if operation == "subtract" and isinstance(first, int | float):
         return torch.ops.aten.rsub.Scalar(second, first)

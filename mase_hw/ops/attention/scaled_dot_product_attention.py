@@ -70,7 +70,7 @@ class ScaledDotProductAttention(Composite, Masked):
         "kept": "kept",
     }
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the products and the softmax; None where `problems` says why not."""
         if self.refusals(call):
             return None
@@ -98,7 +98,7 @@ class ScaledDotProductAttention(Composite, Masked):
         result = _aten.matmul.default(weights, value)
         return [_aten.flatten.using_ints(result, -4, -3) if grouped else result]
 
-    def masked(self, call: Call, operands: Mapping[str, Any], mask: Mask, scale: float) -> Any:
+    def masked(self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float) -> Any:
         """Return it with a mask; None where it drops some weights."""
         if call.attributes.get("dropout_p"):
             return None

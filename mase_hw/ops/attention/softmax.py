@@ -29,7 +29,15 @@ from mase_hw.formats import Encoding, Format, StreamField, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import OPERAND_NAMES, Apply, Call, Example, Reference, example_values
+from mase_hw.ops._base import (
+    OPERAND_NAMES,
+    Apply,
+    Attributes,
+    Call,
+    Example,
+    Reference,
+    example_values,
+)
 from mase_hw.ops._library import define_masked
 from mase_hw.ops._masking import Mask, Masked, for_scores
 from mase_hw.ops._numbers import Exact
@@ -86,7 +94,7 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
     def bind(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         operands: Mapping[str, TensorSpec],
         results: Mapping[str, TensorSpec],
         constants: Mapping[str, Tensor],
@@ -121,7 +129,7 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
             )
         return found or self._arithmetic(call).problems
 
-    def masked(self, call: Call, operands: Mapping[str, Any], mask: Mask, scale: float) -> Any:
+    def masked(self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float) -> Any:
         """Return it with a mask and a scale; a bias is added before."""
         data, shape = operands["data_in_0"], call.result.shape
         if self.dim(call) != len(shape) - 1 or call.attributes.get("mask") is not None:

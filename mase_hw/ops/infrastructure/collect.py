@@ -11,7 +11,15 @@ from torch import Tensor
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cat import Cat as CatCell
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values, torch_target
+from mase_hw.ops._base import (
+    Apply,
+    Attributes,
+    Call,
+    Example,
+    Reference,
+    example_values,
+    torch_target,
+)
 from mase_hw.ops._library import define_numbered
 from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops.movement._moves import Moves
@@ -40,9 +48,7 @@ class Collect(Moves, Ordered, Tiled):
         """Return codes -> codes."""
         return lambda *codes: torch.stack(codes, 1)
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Stack the members of the list, in their order."""
         members = [operands[f"data_in_{number}"] for number in range(len(operands))]
         return torch.stack(members, 1)

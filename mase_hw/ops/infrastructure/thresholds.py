@@ -18,7 +18,16 @@ from mase_hw.arithmetic.fixed_point import fixed, is_fixed
 from mase_hw.cells import Image, Netlist, NetlistBuilder, Port, RomSource
 from mase_hw.cells.thresholds import Thresholds as ThresholdsCell
 from mase_hw.formats import StreamField
-from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values, unformatted
+from mase_hw.ops._base import (
+    Apply,
+    Attributes,
+    Call,
+    Example,
+    Operator,
+    Reference,
+    example_values,
+    unformatted,
+)
 from mase_hw.ops._library import define_thresholds
 from mase_hw.ops._one_cell import fields, shortest_beats
 from mase_hw.ops._tiling import Elementwise
@@ -100,9 +109,7 @@ class Thresholds(Operator, Elementwise):
             data_out_0=net.add(cell, "", data_in_0=net.input("data_in_0"), bounds=memory)
         )
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         return _counted(
             operands["data_in_0"],
             operands["bounds"],

@@ -36,7 +36,7 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
     name: ClassVar[str] = "expand"
     targets: ClassVar[tuple[str, ...]] = ("aten.expand.default", "aten.expand_as.default")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Take the size of the other tensor as a number."""
         if len(operands) == 1:
             return None

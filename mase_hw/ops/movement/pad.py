@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         "aten.constant_pad_nd.default",
     )
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Other dimensions than an image's space are joined with constants, or cut.
 
         A volume is padded frame by frame, and then over its depth.
@@ -57,12 +57,12 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         """Where nothing is padded, as beside channels that are normalised alone."""
         return not any(self._amounts(call))
 
-    def _volume(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def _volume(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Return the padding of a volume, in a mode that copies elements."""
         amounts = [*self._amounts(call), 0, 0, 0, 0][:6]
         mode, result = self._mode(call), call.result.shape
 
-        def pad(image: Any, before: Sequence[int]) -> Any:
+        def pad(image: Tensor, before: Sequence[int]) -> Tensor:
             return torch.ops.aten.pad.default(image, list(before), mode) if any(before) else image
 
         made = separately(

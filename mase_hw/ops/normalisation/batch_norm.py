@@ -20,7 +20,7 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Encoding
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._one_cell import constant_memory, fields
 from mase_hw.ops._rewriting import Foldable
 from mase_hw.ops._tiling import Elementwise
@@ -43,7 +43,7 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
     def bind(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         operands: Mapping[str, TensorSpec],
         results: Mapping[str, TensorSpec],
         constants: Mapping[str, Tensor],
@@ -77,9 +77,7 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
         }
         return Call(name, self, {"data_in_0": data, **specs}, results, folded, arguments)
 
-    def prepare(
-        self, constants: Mapping[str, Tensor], arguments: Mapping[str, Any]
-    ) -> dict[str, Tensor]:
+    def prepare(self, constants: Mapping[str, Tensor], arguments: Attributes) -> dict[str, Tensor]:
         """Return the scale and the shift of every channel."""
         scale = torch.rsqrt(constants["variance"] + arguments["eps"])
         if "weight" in constants:
@@ -90,7 +88,7 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
     def prepare_training(
         self,
         constants: Mapping[str, Tensor],
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         streams: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:
         """Return the scale and the shift of the batch, and move the running statistics."""
@@ -105,9 +103,7 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
             constants["variance"].lerp_(unbiased, arguments["momentum"])
         return self.prepare({**constants, "mean": mean, "variance": variance}, arguments)
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Scale and shift every channel."""
         data = operands["data_in_0"]
         shape = (1, -1, *[1] * (data.dim() - 2))

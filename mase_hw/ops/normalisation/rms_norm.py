@@ -41,7 +41,7 @@ class RMSNorm(RowNorm, Recognized):
         dtype: torch.dtype = getattr(torch, call.operands["data_in_0"].dtype)
         return torch.finfo(dtype).eps
 
-    def normalize(self, call: Call, operands: Mapping[str, Any], size: list[int]) -> Any:
+    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Any:
         """Return the call on other operands."""
         weight = operands.get("weight")
         return torch.ops.aten.rms_norm.default(

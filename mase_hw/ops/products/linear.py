@@ -8,7 +8,7 @@ arithmetic. The result is of any format.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -53,7 +53,7 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
         """Return what its arithmetic says."""
         return [] if "ends" in call.operands else self._product(call).notes()
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Write a layer with a vector of weights, which has no dimension of results, as one row."""
         shape = call.operands["weight"].shape
         if len(shape) != 1:

@@ -8,9 +8,10 @@ one between transpositions. A constant that has a matrix for each head is a laye
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.cells import Netlist
 from mase_hw.formats import Format
@@ -41,7 +42,7 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
         "vec": "data_in_1",
     }
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the linear layer; None for two streams, and where there is none."""
         if not call.constants or matrix_refusals(call):
             return None

@@ -67,7 +67,7 @@ class Search(Benchmark):
 def overhead(folder: Path) -> Row:
     """Time whole trials of a small model, and what they measure, one after the other."""
     from mase_hw.search.storage import Store, storage_url
-    from mase_hw.search.study import Task
+    from mase_hw.search.task import Task
     from mase_hw.search.worker import FileLock, run_trials
 
     inside: list[tuple[float, float]] = []
