@@ -10,12 +10,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from mase_hw._registry import nearest
 from mase_hw._resources import template_environment
 from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import ConfigError
 from mase_hw.hardware.route import RouteReport, find_part, routable, route
 from mase_hw.hardware.synth import Entry
+from mase_hw.registry import nearest
 
 BOARD_FOLDER = "board"
 PINS = ("clk", "rx", "tx")
