@@ -148,7 +148,7 @@ def search(
         raise ConfigError(f"workers is {workers}; allowed: a number from 1")
     mg = model if isinstance(model, MaseGraph) else trace(model, example_inputs)
     if (objective is not None or callbacks) and (workers > 1 or dask is not None):
-        raise ConfigError("functions of one's own run in this process; search with one worker")
+        raise ConfigError("objective and callbacks run in this process; search with one worker")
     task = Task(
         mg, samples or Samples(), config, builder, objective, tuple(directions), tuple(callbacks)
     )
