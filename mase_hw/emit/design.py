@@ -126,7 +126,7 @@ def expressions(cell: Cell, formats: Mapping[Encoding, str]) -> dict[str, str]:
             return formats[value]
         return f"mase_pkg::{value.value}" if isinstance(value, Enum) else str(value)
 
-    return {name: expression(value) for name, value in cell.parameters.items()}
+    return {name: expression(value) for name, value in cell.arguments.items()}
 
 
 @dataclass(frozen=True)
