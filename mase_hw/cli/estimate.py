@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mase_hw.cli._options import (
+    CHOICES,
     Clock,
     Config,
     Device,
@@ -28,7 +29,7 @@ from mase_hw.cli._progress import Display
 
 def register(app: typer.Typer) -> None:
     """Add the command `estimate` to the application."""
-    app.command("estimate")(estimate)
+    app.command("estimate", rich_help_panel=CHOICES)(estimate)
 
 
 def estimate(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mase_hw.cli._options import MEASURE
 from mase_hw.cli._progress import Display
 from mase_hw.ops import carried
 
@@ -23,7 +24,7 @@ ERROR_FORMATS = ((8, 4), (12, 8), (16, 12))
 
 def register(app: typer.Typer) -> None:
     """Add the command `operators` to the application."""
-    app.command("operators")(operators)
+    app.command("operators", rich_help_panel=MEASURE)(operators)
 
 
 def operators(
@@ -34,7 +35,7 @@ def operators(
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """List the operators with their ATen targets and number formats."""
+    """List the operators that have hardware, with their ATen targets and number formats."""
     display = Display(quiet=json_output)
     if errors:
         measured = _measure(display)

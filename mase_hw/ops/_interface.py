@@ -25,7 +25,7 @@ class Interface:
         """Return the operator where it has the interface, and the default answers where not."""
         if isinstance(operator, cls):
             return operator
-        missing = [n for n, item in vars(cls).items() if hasattr(item, "__isabstractmethod__")]
+        missing = [n for n, i in vars(cls).items() if getattr(i, "__isabstractmethod__", False)]
         assert not missing, f"{cls.__name__} has no default for {missing}: ask isinstance"
         return cls()
 
