@@ -472,7 +472,7 @@ class Design:
 def _plain(encoding: Encoding) -> dict[str, Any]:
     return {
         name: value.value if isinstance(value, Enum) else value
-        for name, value in asdict(encoding).items()
+        for name, value in (asdict(encoding) | {"kind": encoding.kind.word}).items()
     }
 
 

@@ -6,6 +6,7 @@ cells ask for encodings, not for formats by name.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -91,7 +92,7 @@ class Kind(ABC):
 
     def constructor(self, encoding: Encoding) -> str:
         """Return the call of its constructor in `mase_pkg`."""
-        name = self.word[0].lower() + self.word[1:]
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", self.word).lower()
         return _call(name, encoding.width, encoding.fraction)
 
     def significand_bits(self, encoding: Encoding) -> int:
