@@ -23,7 +23,7 @@ Model = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda")]
-Out = Annotated[Path, typer.Option(help="folder for CSV and PNG files")]
+Out = Annotated[Path, typer.Option("--output", "-o", "--out", help="folder for CSV and PNG files")]
 Batches = Annotated[str, typer.Option(help="batch sizes, separated by commas")]
 Lengths = Annotated[str, typer.Option(help="sequence lengths, separated by commas")]
 Length = Annotated[int, typer.Option(min=1, help="tokens per sequence")]

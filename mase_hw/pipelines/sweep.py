@@ -39,7 +39,7 @@ class SweepResult:
 
 def sweep(
     mg: MaseGraph,
-    split: Split,
+    split: Any,
     config: Mapping[str, Any],
     *,
     output: str | Path,
@@ -49,7 +49,7 @@ def sweep(
 
     Args:
         mg: a captured graph.
-        split: samples.
+        split: samples as `mase_hw.data.Split.read` takes them.
         config: that of a compression, and a table `sweep` of lists by key. A key is a path into
             the configuration: `steps.0.sparsity` or `seed`.
         output: folder of the results.
@@ -63,6 +63,7 @@ def sweep(
     folder = Path(output)
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     pipelines = [CompressionPipeline.from_config(_at(config, point)) for point in points]
+    split = Split.read(split)
     rows = []
     for number, (point, pipeline) in enumerate(zip(points, pipelines, strict=True)):
         name = "_".join(f"{key.rpartition('.')[2]}-{value}" for key, value in point.items())
@@ -71,7 +72,7 @@ def sweep(
             progress(number + 1, len(points))
     write_table(folder / "sweep.csv", rows)
     write_json(folder / "sweep.json", rows)
-    _draw(folder, list(grid), rows)
+    _draw(folder, list(grid), rows, pipelines[0].task.metric.name)
     if all("error" in row for row in rows):
         raise MaseError(f"every point of the sweep failed; the last: {rows[-1]['error']}")
     return SweepResult(rows, folder)
@@ -131,12 +132,19 @@ def _safe(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
 
 
-def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw accuracy against the first key, one curve for every value of the others."""
+def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], name: str) -> None:
+    """Draw a metric against the first key, one curve for every value of the others."""
     series: dict[str, list[tuple[Any, float, float]]] = defaultdict(list)
     for row in rows:
-        if "error" not in row:
-            label = ", ".join(f"{key} {json.dumps(row[key])}" for key in keys[1:])
-            series[label].append((row[keys[0]], row["accuracy"], row["standard_error"]))
+        if "error" not in row and name in row:
+            label = ", ".join(f"{_short(key)} {json.dumps(row[key])}" for key in keys[1:])
+            point = row[keys[0]], row[name], row.get("standard_error", 0.0)
+            series[label].append(point)
     if series:
-        save_figure(folder / "sweep", curves(series, keys[0], "accuracy (validation)"))
+        title = f"{name.replace('_', ' ')} (validation)"
+        save_figure(folder / "sweep", curves(series, _short(keys[0]), title))
+
+
+def _short(key: str) -> str:
+    """Return the last word of a key: `steps.1.config.default.config.weight_width` is long."""
+    return key.rpartition(".")[2].replace("_", " ")

@@ -18,6 +18,7 @@ from torch import nn
 from mase_hw._config_file import write_config
 from mase_hw._registry import nearest
 from mase_hw._results import check_result, result_file
+from mase_hw.data import Split
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
@@ -46,7 +47,8 @@ from mase_hw.search.storage import (
     storage_url,
     used,
 )
-from mase_hw.training import Trainer
+from mase_hw.training import TASKS, Trainer, task_of
+from mase_hw.training import Task as TrainingTask
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -68,6 +70,7 @@ TABLES = (
     "objectives",
     "constraints",
     "observer",
+    "task",
     "space",
     "training",
     "finetuning",
@@ -95,7 +98,7 @@ class Task:
     mg: MaseGraph
     samples: Samples
     config: Mapping[str, Any]
-    builder: str | None = None
+    builder: str | Callable[..., Any] | None = None
     own: Objective | None = None
     own_directions: tuple[str, ...] = ("maximize",)
     callbacks: tuple[Callable[..., None], ...] = ()
@@ -116,9 +119,15 @@ class Task:
                     f"search: a direction is {direction!r}; allowed: maximize, minimize"
                 )
         named = () if self.own is not None else self.objectives
+        of_tasks = {task.metric.name for task in TASKS.values()}
         for name in (*named, *self.constraints):
             if name not in METRICS:
                 raise ConfigError(f"search: no metric is called {name!r}; {nearest(name, METRICS)}")
+            if name in of_tasks - {self._task.metric.name}:
+                raise ConfigError(
+                    f"search: the task {self._task.name} is measured by {self._task.metric.name}, "
+                    f"not {name}; give the task whose metric it is"
+                )
         if not self.objectives or len(set(self.objectives)) < len(self.objectives):
             raise ConfigError(f"search: objectives are {list(self.objectives)}; give each once")
         if not isinstance(self.trials, int) or self.trials < 1:
@@ -127,7 +136,7 @@ class Task:
         training, _ = self._trainer("training")
         recipe = Recipe(training, *self._trainer("finetuning"))
         observer = str(self.config.get("observer", "minmax"))
-        evaluator = Evaluator(metrics, self.samples, observer, recipe)
+        evaluator = Evaluator(metrics, self.samples, observer, recipe, self._task)
         graph = canonicalize(self.mg, Space.formats(self.config.get("space", {})))
         evaluator.check(graph)
         object.__setattr__(self, "evaluator", evaluator)
@@ -156,7 +165,7 @@ class Task:
         if self.own is not None:
             count = len(self.own_directions)
             return (OWN,) if count == 1 else tuple(f"{OWN}_{number}" for number in range(count))
-        return tuple(self.config.get("objectives", ("accuracy",)))
+        return tuple(self.config.get("objectives", (self._task.metric.name,)))
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -167,14 +176,19 @@ class Task:
 
     @property
     def constraints(self) -> dict[str, float]:
-        """The bound of every metric that has one: the least accuracy, the most of all else."""
+        """The bound of every metric that has one: the least of what is maximized, else the most."""
         return {key: float(value) for key, value in self.config.get("constraints", {}).items()}
 
     @property
     def recorded(self) -> tuple[str, ...]:
         """Metrics that cost nothing and are always recorded."""
         labelled = self.samples.labels is not None
-        return (*(("accuracy",) if labelled else ()), "average_bits", "memory_bits")
+        return (*((self._task.metric.name,) if labelled else ()), "average_bits", "memory_bits")
+
+    @property
+    def _task(self) -> TrainingTask:
+        """What the scores are trained towards and measured by."""
+        return task_of(self.config.get("task", "classification"))
 
     @property
     def changes_weights(self) -> bool:
@@ -206,10 +220,11 @@ class Task:
 
     def pruner(self) -> Any:
         """Return what ends trials early."""
-        if self._prunes and self.own is None and self.objectives != ("accuracy",):
+        figure = self._task.metric.name
+        if self._prunes and self.own is None and self.objectives != (figure,):
             raise ConfigError(
-                f"search: a pruner compares accuracies while a trial runs, and the objectives are "
-                f"{', '.join(self.objectives)}; allowed: accuracy alone"
+                f"search: a pruner compares {figure} while a trial runs, and the objectives are "
+                f"{', '.join(self.objectives)}; allowed: {figure} alone"
             )
         name = str(self.config.get("pruner", "nop"))
         return make_pruner(name, self.config.get("pruner_options", {}))
@@ -223,9 +238,7 @@ class Task:
         digest = hashlib.sha256()
         for name, value in sorted(self.mg.model.state_dict().items()):
             digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
-        for value in vars(self.samples).values():
-            if value is not None:
-                digest.update(value.contiguous().numpy().tobytes())
+        digest.update(self.samples.digest().encode())
         space = json.dumps(self.config.get("space", {}), sort_keys=True, default=list)
         known = {
             "model": self.mg.name,
@@ -236,7 +249,8 @@ class Task:
             "space": space,
         }
         trained = {key: self.config.get(key) for key in ("training", "finetuning")}
-        return known | {key: dict(value) for key, value in trained.items() if value is not None}
+        known |= {key: dict(value) for key, value in trained.items() if value is not None}
+        return known | ({"task": self._task.name} if "task" in self.config else {})
 
     def run_trial(self, trial: Any) -> tuple[float, ...]:
         """Measure what a trial proposes; an error is recorded and fails the trial."""
@@ -407,13 +421,13 @@ def search(
     *,
     output: str | Path,
     example_inputs: Any = None,
-    samples: Samples | None = None,
+    samples: Any = None,
     storage: str | Path | None = None,
     workers: int = 1,
     dask: str | None = None,
-    builder: str | None = None,
+    builder: str | Callable[..., Any] | None = None,
     objective: Objective | None = None,
-    directions: Sequence[str] = ("maximize",),
+    directions: str | Sequence[str] = "maximize",
     callbacks: Sequence[Callable[..., None]] = (),
     progress: Progress | None = None,
     lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
@@ -428,17 +442,17 @@ def search(
         model: a module with `example_inputs`, or a captured graph.
         config: `space` (see `mase_hw.search.space`), `objectives` and `constraints` (metric to
             bound) out of `METRICS`, `sampler`, `sampler_options`, `pruner`, `pruner_options`,
-            `trials`, `seed`, `observer`; `training` and `finetuning`, arguments of `Trainer` for
-            the model before and the quantised graph after compression, where `learn_steps` trains
-            the scales of the number formats too.
+            `trials`, `seed`, `observer`, `task`, as `Trainer` has it; `training` and `finetuning`,
+            arguments of `Trainer` for the model before and the quantised graph after compression,
+            where `learn_steps` trains the scales of the number formats too.
         output: folder of the results.
         example_inputs: see `mase_hw.trace`.
-        samples: data; needed for accuracy.
+        samples: `Samples`, or data as `mase_hw.data.Split.read` takes them; needed for accuracy.
         storage: SQLAlchemy URL or SQLite file; `study.db` in `output` when not given.
         workers: processes on this machine, or with `dask` on all.
         dask: address of a Dask scheduler, whose workers run the trials.
-        builder: registered name or `file.py:factory` of the function whose arguments the table
-            `architecture` searches.
+        builder: the function whose arguments the table `architecture` searches: a registered name,
+            `file.py:factory`, or itself, with one worker.
         objective: called with the quantised graph and Optuna's trial, returns a number or a tuple
             of them, which are optimised in place of `objectives`; it may report to the trial and
             raise `optuna.TrialPruned`. It runs in this process: with one worker.
@@ -456,11 +470,11 @@ def search(
     if workers < 1:
         raise ConfigError(f"workers is {workers}; allowed: a number from 1")
     mg = model if isinstance(model, MaseGraph) else trace(model, example_inputs)
-    if (objective is not None or callbacks) and (workers > 1 or dask is not None):
+    own = objective is not None or callbacks or callable(builder)
+    if own and (workers > 1 or dask is not None):
         raise ConfigError("functions of one's own run in this process; search with one worker")
-    task = Task(
-        mg, samples or Samples(), config, builder, objective, tuple(directions), tuple(callbacks)
-    )
+    ways = (directions,) if isinstance(directions, str) else tuple(directions)
+    task = Task(mg, _samples(samples), config, builder, objective, ways, tuple(callbacks))
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
@@ -481,6 +495,12 @@ def search(
         else:
             run_processes(task, store, study, folder, workers, progress)
         return _results(task, study, folder, url)
+
+
+def _samples(given: Any) -> Samples:
+    if given is None or isinstance(given, Samples):
+        return given or Samples()
+    return Samples.of(Split.read(given))
 
 
 def finished(trials: Sequence[FrozenTrial]) -> int:
