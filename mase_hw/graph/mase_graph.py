@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -133,7 +133,9 @@ class MaseGraph(nn.Module):
         self.example_inputs = tuple(example_inputs)
         self.frozen = frozenset(frozen)
         self._states: dict[str, Tensor] = {}
-        self._calls: dict[Node, tuple[tuple[object, ...], Call]] = {}
+        self._calls: dict[Node, tuple[tuple[object, tuple[object, ...]], Call]] = {}
+        # Calls of the graph that this one is a copy of, without the constants.
+        self._before: dict[Node, tuple[tuple[object, ...], Call]] = {}
         self._netlists: dict[Node, tuple[Call, Making | None, Netlist]] = {}
         self.eval()
         hold_masks(self)
@@ -355,17 +357,23 @@ class MaseGraph(nn.Module):
             UnsupportedError: when no operator covers the node's target.
         """
         # Kept while neither the metadata nor the constants change.
-        constants = [self.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
-        stamp = (
-            metadata(node),
-            node.target,
-            node.args,
-            *((id(item), None if item.is_inference() else item._version) for item in constants),
-        )
+        stamp = metadata(node), self._stamp(node)
         known = self._calls.get(node)
         if known is None or known[0] != stamp:
-            known = self._calls[node] = stamp, calls.call_of(self.model, node)
+            call = calls.call_of(self.model, node)
+            before = self._before.get(node) if known is None else (known[0][1], known[1])
+            if before and before[0] == stamp[1]:
+                call = call.after(before[1])
+            known = self._calls[node] = stamp, call
         return known[1]
+
+    def _stamp(self, node: Node) -> tuple[object, ...]:
+        """Return what changes with what a node computes and with its constants."""
+        constants = [self.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
+        versions = (
+            (id(item), None if item.is_inference() else item._version) for item in constants
+        )
+        return (node.target, node.args, *versions)
 
     def netlist(
         self,
@@ -405,12 +413,18 @@ class MaseGraph(nn.Module):
     def release(self) -> None:
         """Forget what is kept to be fast alone: calls with constants in float64, and cells."""
         self._calls.clear()
+        self._before.clear()
         self._netlists.clear()
 
     def copy(self) -> MaseGraph:
         """Return a graph that shares nothing with this one that could be changed."""
         model = rebuild(self.model, {node: node.name for node in self.fx_graph.nodes})
-        return self.with_model(model)
+        made = self.with_model(model)
+        for node, own in zip(self.nodes, made.nodes, strict=True):
+            known = self._calls.get(node)
+            if known is not None and known[0][1] == self._stamp(node):
+                made._before[own] = made._stamp(own), replace(known[1], constants={})
+        return made
 
     def with_model(self, model: GraphModule) -> MaseGraph:
         """Return this graph's name, inputs and batch with another graph module."""
