@@ -54,11 +54,11 @@ class Split:
         validation_labels: likewise.
     """
 
-    train_inputs: Inputs
+    train_inputs: Any
     train_labels: Tensor
-    test_inputs: Inputs
+    test_inputs: Any
     test_labels: Tensor
-    validation_inputs: Inputs = field(default_factory=lambda: torch.empty(0))
+    validation_inputs: Any = field(default_factory=lambda: torch.empty(0))
     validation_labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
 
     @classmethod
@@ -131,8 +131,8 @@ def _read(given: Any, where: str) -> Split:
 
 
 def _joined(halves: Sequence[Any], where: str) -> Split:
-    read = [_samples(half, where) for half in halves]
-    return Split(*(part for half in read for part in half))
+    parts: list[Any] = [part for half in halves for part in _samples(half, where)]
+    return Split(*parts)
 
 
 def _labels(value: Any) -> bool:

@@ -13,7 +13,7 @@ class Amax(Accumulation):
 
     name: ClassVar[str] = "amax"
     selects: ClassVar[bool] = True
-    targets: ClassVar[tuple[str, ...]] = ("aten.amax.default",)
+    targets: ClassVar[tuple[str, ...]] = ("aten.amax.default", "aten.max.default")
     maximum: ClassVar[bool] = True
     keeps_format: ClassVar[bool] = True
 
