@@ -20,6 +20,8 @@ from mase_hw.pipelines.compression import CompressionPipeline
 from mase_hw.pipelines.report import write_json, write_table
 
 GRID = "sweep"
+# What ends the name of a metric that was measured before training in the number formats.
+UNTRAINED = "_quantized"
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,13 @@ def _measure(
     except MaseError as error:
         return {"error": f"{type(error).__name__}: {error}"}
     last = {key: value for key, value in result.rows[-1].items() if key != "step"}
-    return {**last, **result.hardware, "folder": folder.name}
+    untrained = {
+        f"{name}{UNTRAINED}": row[name]
+        for row in result.rows[:-1]
+        if row["step"] == "quantize"
+        for name in [pipeline.task.metric.name]
+    }
+    return {**last, **untrained, **result.hardware, "folder": folder.name}
 
 
 def _grid(config: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -133,13 +141,20 @@ def _safe(name: str) -> str:
 
 
 def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], name: str) -> None:
-    """Draw a metric against the first key, one curve for every value of the others."""
+    """Draw a metric against the first key, one curve for every value of the others.
+
+    What is trained in its number formats has a second curve, of the formats alone.
+    """
     series: dict[str, list[tuple[Any, float, float]]] = defaultdict(list)
+    trained = any(f"{name}{UNTRAINED}" in row for row in rows)
+    curves_of = {name: "QAT", f"{name}{UNTRAINED}": "PTQ"} if trained else {name: ""}
     for row in rows:
-        if "error" not in row and name in row:
-            label = ", ".join(f"{_short(key)} {json.dumps(row[key])}" for key in keys[1:])
-            point = row[keys[0]], row[name], row.get("standard_error", 0.0)
-            series[label].append(point)
+        for metric, word in curves_of.items():
+            if metric in row:
+                others = [f"{_short(key)} {json.dumps(row[key])}" for key in keys[1:]]
+                label = ", ".join([*others, *([word] if word else [])])
+                point = row[keys[0]], row[metric], row.get("standard_error", 0.0)
+                series[label].append(point)
     if series:
         title = f"{name.replace('_', ' ')} (validation)"
         save_figure(folder / "sweep", curves(series, _short(keys[0]), title))

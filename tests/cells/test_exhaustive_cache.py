@@ -12,6 +12,8 @@ from mase_hw.formats import StreamField
 from tests.cells.rational import Claim, Simulated, check, simulated
 
 STEPS = 150
+# For entries of one bit, with which every content, place and entry is met.
+LONG_STEPS = 700
 
 
 def walk(block: int, places: int, groups: int, first: tuple[int, ...]) -> Claim:
@@ -30,7 +32,8 @@ def walk(block: int, places: int, groups: int, first: tuple[int, ...]) -> Claim:
     inputs: dict[str, list[int]] = {"data_in": [], "position": []}
     wanted: list[int] = []
     seen = set()
-    for step in range(STEPS + len(first)):
+    steps = LONG_STEPS if size == 1 else STEPS
+    for step in range(steps):
         asked = first[step] if step < len(first) else chance.randrange(1 << position_bits)
         entry = tuple(chance.randrange(2) for _ in range(size))
         if len(written) == places:
