@@ -5,18 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from torch.fx import Node
 
+from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.ops import TensorSpec, operator_for
-
-if TYPE_CHECKING:
-    from mase_hw.graph.mase_graph import MaseGraph
 
 # Least widths: 80 characters show something of every column, however long the names are.
 _COLUMNS = {
@@ -30,7 +27,7 @@ _COLUMNS = {
 _WIDTH = 80
 
 
-def graph_table(mg: MaseGraph) -> Table:
+def graph_table(mg: CapturedGraph) -> Table:
     """Return one row per node that is no constant, without the columns that hold nothing yet."""
     title = f"{mg.name}: {_batch(mg)}"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, min_width=len(title))
@@ -99,5 +96,5 @@ def _row(node: Node) -> list[str]:
     ]
 
 
-def _batch(mg: MaseGraph) -> str:
+def _batch(mg: CapturedGraph) -> str:
     return "any batch, shapes of one inference" if mg.batched else "one inference, fixed shapes"

@@ -66,7 +66,6 @@ def _residual() -> nn.Module:
 
 
 def _attention() -> nn.Module:
-    import torch
     from torch import nn
 
     class Attention(nn.Module):
