@@ -304,9 +304,12 @@ def _legal_keys(node: Node, entry: Mapping[str, Any]) -> dict[str, set[str]]:
     own = {key: name for key, name in entry.items() if key.endswith("_name") if type(name) is str}
     for key, value in entry.items():
         errors = []
+        # A name of an operand's own format may be a choice, too.
+        given = choices_of(value) if key.endswith("_name") else [value]
         for choice in choices:
             try:
-                quantize.check_keys(node, {**own, key: value, "name": choice})
+                for item in given:
+                    quantize.check_keys(node, {**own, key: item, "name": choice})
             except ConfigError as error:
                 errors.append(error)
             else:
