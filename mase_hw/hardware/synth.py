@@ -37,6 +37,7 @@ _DIAGNOSTIC = re.compile(r"(?:^|: )ERROR: ")
 _HINTS = (
     ("failed to open", "a memory image is missing; emit the project again"),
     ("unknown module", "a module has no file in files.f; emit the project again"),
+    ("ABC output file", "of a library, ABC reads gates with timing and functions with ! * + alone"),
     ("No module named 'pyosys'", "install the synthesizer: pip install pyosys"),
 )
 
