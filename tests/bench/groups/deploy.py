@@ -189,7 +189,9 @@ def page_rows(model: str, folder: Path, quick: bool) -> Iterator[Row]:
     from mase_hw.report import write_report
 
     subject = load_subject(model, Display(quiet=True))
-    project = emit_verilog(subject.mg, output=folder / "net", config=subject.config).folder
+    project = emit_verilog(
+        subject.mg, output=folder / "net", config=subject.config or None, parallelism="auto"
+    ).folder
     with timed() as first:
         path = write_report(project, folder / "page.html")
     with timed() as again:
