@@ -14,7 +14,7 @@ from mase_hw.data import Split
 from mase_hw.deploy.board import Board, load_board, make_bitstream
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.deployment import Deployment
-from mase_hw.emit.flow import measured, quantize, to_hardware, with_laps
+from mase_hw.emit.flow import measured, quantize, to_hardware, with_loops
 from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.emit.warnings import check_sqnr, warnings
@@ -132,7 +132,7 @@ def emit_verilog(
         mg = quantize(mg, config, data=data, reuse=reuse)
     else:
         mg = measured(mg, data)
-        mg = with_laps(mg) if reuse else mg
+        mg = with_loops(mg) if reuse else mg
     check_sqnr(mg, min_sqnr)
     warned = warnings(mg, configured=configured)
     mg = to_hardware(

@@ -7,6 +7,7 @@ import pytest
 from mase_hw.formats import formats
 from mase_hw.ops import operators
 from tests._architecture import (
+    file_circles,
     imports_of_tests,
     misnamed_modules,
     missing_packages,
@@ -85,6 +86,16 @@ def test_a_circle_of_packages_is_found(
 ) -> None:
     root = write(tmp_path, {f"mase_hw/{name}": text for name, text in files.items()})
     assert package_circles(root) == found
+
+
+def test_no_files_import_each_other(tmp_path: Path) -> None:
+    assert file_circles(ROOT) == []
+    texts = {
+        "a.py": "def f():\n    from mase_hw.search.b import x\n",
+        "b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import y\n",
+    }
+    root = write(tmp_path, {f"mase_hw/search/{name}": text for name, text in texts.items()})
+    assert file_circles(root) == ["mase_hw.search.a, mase_hw.search.b import each other"]
 
 
 def test_packages_import_what_others_show() -> None:

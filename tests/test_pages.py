@@ -19,7 +19,7 @@ from mase_hw.pipelines._steps import STEPS
 from mase_hw.search.objective import METRICS
 from mase_hw.search.pruners import PRUNERS
 from mase_hw.search.samplers import SAMPLERS
-from mase_hw.search.study import TABLES
+from mase_hw.search.task import TABLES
 from tests._architecture import LAYERS
 from tests._readme import FENCE, ROOT, blocks, links, pages
 from tests.bench import benchmarks

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mase_hw.cli._options import HARDWARE
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -17,20 +18,21 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command `synth` to the application."""
-    app.command("synth")(synth)
+    app.command("synth", rich_help_panel=HARDWARE)(synth)
 
 
 def synth(
     project: Annotated[Path, typer.Argument(metavar="DIR", help="An emitted project.")],
     target: Annotated[
-        str, typer.Option(help="FPGA family: xcup (UltraScale+), ecp5, ...")
+        str,
+        typer.Option(help="FPGA family: xcup (UltraScale+), ecp5, ice40, nexus, machxo2 or gowin."),
     ] = "xcup",
     dsp: Annotated[bool, typer.Option(help="Allow DSP blocks.")] = True,
     route: Annotated[
         bool, typer.Option("--route", help="Also place and route: clock rate, critical path.")
     ] = False,
     device: Annotated[
-        str | None, typer.Option(help="With --route: FPGA of the family.", metavar="NAME")
+        str | None, typer.Option(help="With --route: device of the family.", metavar="NAME")
     ] = None,
     speed: Annotated[
         str | None, typer.Option(help="With --route: speed grade.", metavar="GRADE")
@@ -49,7 +51,7 @@ def synth(
     ] = None,
     bitstream: Annotated[
         Path | None,
-        typer.Option(help="With --route: write a bitstream; ports are pins.", metavar="FILE"),
+        typer.Option(help="With --route: write a bitstream whose ports are pins.", metavar="FILE"),
     ] = None,
     pins: Annotated[
         Path | None,
@@ -60,7 +62,9 @@ def synth(
     ] = None,
     serial_ports: Annotated[
         bool,
-        typer.Option("--serial-ports", help="With --route: all ports behind two pins, to measure."),
+        typer.Option(
+            "--serial-ports", help="With --route: put all ports behind two pins, to measure."
+        ),
     ] = False,
     rip_up: Annotated[
         bool,
@@ -73,7 +77,9 @@ def synth(
     macro_bits: Annotated[
         int | None,
         typer.Option(
-            min=0, help="With --liberty: the most bits of a memory that becomes gates. [16384]"
+            min=0,
+            show_default="16384",
+            help="With --liberty: the most bits of a memory that becomes gates.",
         ),
     ] = None,
     energy: Annotated[
@@ -86,7 +92,7 @@ def synth(
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Synthesize DIR and print LUT, FF, carry, DSP and BRAM per node and in all.
+    """Synthesize the project in DIR: LUT, FF, carry, DSP and BRAM per node and in all.
 
     With --liberty: cells and area in the units of that library, an estimate without wires.
     """

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from torch.fx import Node
 
+from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.ops import TensorSpec, operator_for
-
-if TYPE_CHECKING:
-    from mase_hw.graph.mase_graph import MaseGraph
 
 # Least widths: 80 characters show something of every column, however long the names are.
 _COLUMNS = {
@@ -29,7 +26,7 @@ _COLUMNS = {
 _MIN_WIDTH_COLUMNS = 120
 
 
-def graph_table(mg: MaseGraph) -> Table:
+def graph_table(mg: CapturedGraph) -> Table:
     """Return one row per node that is no constant."""
     table = Table(title=f"{mg.name}: {_batch(mg)}", title_justify="left")
     for column, width in _COLUMNS.items():
@@ -96,5 +93,5 @@ def _row(node: Node) -> list[str]:
     ]
 
 
-def _batch(mg: MaseGraph) -> str:
+def _batch(mg: CapturedGraph) -> str:
     return "any batch, shapes of one inference" if mg.batched else "one inference, fixed shapes"

@@ -97,7 +97,7 @@ module mase_window_walk #(
   assign next_row    = next_column && last_column;
   assign next_image  = next_row && last_row;
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(BlockBeats),
       .WIDTH(BeatBits)
   ) u_beat (
@@ -108,7 +108,7 @@ module mase_window_walk #(
       .last(last_beat)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(BLOCK_REPEATS),
       .WIDTH(RepeatBits)
   ) u_repeat (
@@ -119,7 +119,7 @@ module mase_window_walk #(
       .last(last_repeat)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(TILES / BLOCK_TILES),
       .STEP (BLOCK_TILES),
       .WIDTH(TileBits)
@@ -131,7 +131,7 @@ module mase_window_walk #(
       .last(last_start)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(COLUMNS),
       .WIDTH(ColumnBits)
   ) u_column (
@@ -142,7 +142,7 @@ module mase_window_walk #(
       .last(last_column)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(ROWS),
       .WIDTH(RowBits)
   ) u_row (

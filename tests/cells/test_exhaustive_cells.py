@@ -5,8 +5,8 @@ from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.cells.axi_source import AxiSource
 from mase_hw.cells.cache import Cache
 from mase_hw.cells.composite import Composite
-from mase_hw.cells.lap_exit import LapExit
 from mase_hw.cells.layer_source import LayerSource
+from mase_hw.cells.loop_exit import LoopExit
 from mase_hw.cells.ram_source import RamSource
 from mase_hw.cells.rom_source import RomSource
 from mase_hw.cells.stream_fork import StreamFork
@@ -33,7 +33,7 @@ MOVES = {
     AxiSource,
     Cache,
     Composite,
-    LapExit,
+    LoopExit,
     LayerSource,
     RamSource,
     RomSource,

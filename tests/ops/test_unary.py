@@ -24,6 +24,7 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import OVERFLOW_MODES, ROUNDING_MODES, Fixed
 from mase_hw.ops import (
     Call,
+    Numeric,
     TensorSpec,
     Unary,
     operator_for,
@@ -551,7 +552,7 @@ def test_clamp_falls_back_where_its_bounds_are_no_codes():
 
 
 def test_formats_that_are_kept_hold_the_results():
-    kept = [operator for operator in unary_operators() if operator.keeps_format]
+    kept = [operator for operator in unary_operators() if Numeric.of(operator).keeps_format]
     assert {operator.name for operator in kept} >= {"relu", "relu6", "hardtanh", "clamp"}
     number = Fixed(9, 5)
     codes = all_codes(number)

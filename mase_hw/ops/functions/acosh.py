@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Acosh(Unary):
@@ -14,7 +13,7 @@ class Acosh(Unary):
     name = "acosh"
     targets = ("aten.acosh.default", "aten.acosh_.default", "aten.arccosh.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.log(x + math.sqrt(x * x - 1))
 
     def domain(self, attributes: Attributes) -> Domain:

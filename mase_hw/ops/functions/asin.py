@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Asin(Unary):
@@ -14,7 +13,7 @@ class Asin(Unary):
     name = "asin"
     targets = ("aten.asin.default", "aten.asin_.default", "aten.arcsin.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.asin(x)
 
     def domain(self, attributes: Attributes) -> Domain:

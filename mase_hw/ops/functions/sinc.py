@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Sinc(Unary):
@@ -14,6 +13,6 @@ class Sinc(Unary):
     name = "sinc"
     targets = ("aten.sinc.default", "aten.sinc_.default", "aten.special_sinc.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         angle = math.pi * math.where(x == 0, x + 1, x)
         return math.where(x == 0, x + 1, math.sin(angle) / angle)
