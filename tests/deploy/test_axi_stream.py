@@ -20,7 +20,11 @@ CASES = {
     "pair-16": ("pair", BusOptions("axi-stream", 16), {"parallelism": 3}),
     "convolution": ("convolution", BusOptions("axi-stream"), {"parallelism": 2}),
     "mxint-64": ("mxint", BusOptions("axi-stream", 64), {}),
-    "transformer-32-own-clock": ("transformer", BusOptions("axi-stream", 32, True), {}),
+    "transformer-32-own-clock": (
+        "transformer",
+        BusOptions("axi-stream", 32, True),
+        {"parallelism": 4},
+    ),
 }
 # Each breaks one file of the wrapper, and what must notice it.
 FAULTS = {

@@ -97,7 +97,7 @@ def test_buses_that_do_not_exist_are_refused(options: tuple, told: str) -> None:
     ("name", "told"),
     [
         ("transformer", "no parallelism fits iCEBreaker: "),
-        ("convolution", "iCEBreaker has room for these multipliers: [248] at conv2d_0"),
+        ("convolution", "iCEBreaker has room for these multipliers: 6 at conv2d_0"),
     ],
 )
 def test_what_does_not_fit_a_board_is_said(name: str, told: str, tmp_path: Path) -> None:

@@ -88,7 +88,8 @@ def test_rows(name: str, folder: Path, quick: bool) -> Iterator[Row]:
         text=True,
         check=False,
     )
-    said = result.stdout.strip().splitlines()[-1] if result.stdout.strip() else "nothing"
+    lines = result.stdout.strip().splitlines() or ["nothing"]
+    said = " ".join([*(line for line in lines if line.startswith("FAILED")), lines[-1]])
     what = {"buses": f"{count} inferences of each design under random pauses: tests"}
     yield Row(what.get(name, f"{name}: tests"), said, "no failure", result.returncode == 0)
 
