@@ -47,6 +47,10 @@ class RoutingError(MaseError):
     """A design could not be placed and routed, or does not meet its clock."""
 
 
+class DoesNotFitError(RoutingError):
+    """A design takes more than its device has."""
+
+
 class ProofError(MaseError):
     """A proof could not be set up, or its solver failed."""
 

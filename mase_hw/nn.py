@@ -71,8 +71,8 @@ class KeyValueCache(nn.Module):
         super().__init__()
         if tokens < 2 or heads < 1 or size < 1:
             raise ConfigError(
-                f"KeyValueCache of {tokens} tokens and {heads} heads of size {size}; allowed: at least "
-                "2 tokens, 1 head and size 1"
+                f"KeyValueCache of {tokens} tokens and {heads} heads of size {size}; allowed: at "
+                "least 2 tokens, 1 head and size 1"
             )
         self.tokens = tokens
         self.register_buffer("keys", torch.zeros(1, heads, tokens, size), persistent=False)

@@ -74,6 +74,7 @@ def prove(
         typer.echo(report.to_json())
     else:
         display.console.print(report.table())
+        display.console.print(report.cell_table())
         display.console.print(report.summary)
     if report.refuted:
         row = report.refuted[0]

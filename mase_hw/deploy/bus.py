@@ -201,7 +201,7 @@ def _check_memory(summary: DesignSummary) -> None:
         )
     if summary.external is not None:
         raise ConfigError(
-            "weights outside the chip have a memory port of their own: take --bus axi-stream"
+            "weights outside the chip have a port of their own: take --bus axi-stream"
         )
 
 

@@ -211,8 +211,8 @@ def to_hardware(
     shared = bool(loops_of(mg))
     if targets is not None and shared:
         raise ParallelismError(
-            "parallelism: with reuse no target such as target_interval can be sought; give a number, "
-            "auto with a budget of multipliers, or a table"
+            "parallelism: with reuse no target such as target_interval can be sought; give a "
+            "number, auto with a budget of multipliers, or a table"
         )
     if targets is not None:
         nodes = mg

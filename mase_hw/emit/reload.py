@@ -47,9 +47,7 @@ def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:
     base = corners[0]
     sources = {item.name: item for item in real.constants}
     if [item.name for item in base.constants] != list(sources):
-        raise EmissionError(
-            "the design has other constants for other weights, so that none can be loaded"
-        )
+        raise EmissionError("the constants of the design depend on its weights: none can be loaded")
     order = {item.name: number for number, item in enumerate(chosen)}
     words = {item.file: item for item in real.memories}
     sections = []
@@ -73,7 +71,7 @@ def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:
             base.latency_cycles,
         ):
             raise EmissionError(
-                "the cycles of the design depend on its weights, so that others cannot be loaded"
+                "the cycles of the design depend on its weights: none can be loaded"
             )
     return replace(
         base,

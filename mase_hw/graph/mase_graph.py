@@ -235,7 +235,9 @@ class MaseGraph(CapturedGraph):
     def copy(self) -> MaseGraph:
         """Return a graph that shares nothing with this one that could be changed."""
         model = rebuild(self.model, {node: node.name for node in self.fx_graph.nodes})
-        return self.with_model(model)
+        made = self.with_model(model)
+        made.knows_of(self)
+        return made
 
     def with_model(self, model: GraphModule) -> MaseGraph:
         """Return this graph's name, inputs and batch with another graph module."""

@@ -304,9 +304,12 @@ def _legal_keys(node: Node, entry: Mapping[str, Any]) -> dict[str, set[str]]:
     own = {key: name for key, name in entry.items() if key.endswith("_name") if type(name) is str}
     for key, value in entry.items():
         errors = []
+        # A name of an operand's own format may be a choice, too.
+        given = choices_of(value) if key.endswith("_name") else [value]
         for choice in choices:
             try:
-                quantize.check_keys(node, {**own, key: value, "name": choice})
+                for item in given:
+                    quantize.check_keys(node, {**own, key: item, "name": choice})
             except ConfigError as error:
                 errors.append(error)
             else:
@@ -353,9 +356,7 @@ def _parallelism(tiles: Any, names: list[str], absent: list[str]) -> dict[str, A
         if name == "default":
             found[name] = _parsed(where, value)
         elif name not in names and name not in absent:
-            raise ConfigError(
-                f"space: parallelism names {name!r}, which is no node; {nearest(name, names)}"
-            )
+            raise ConfigError(f"space: parallelism names no node {name!r}; {nearest(name, names)}")
         elif not isinstance(value, Mapping):
             raise ConfigError(
                 f"space: {where} is {value!r}; allowed: a table such as data_in_0_dim_0"

@@ -84,9 +84,11 @@ class LearnedStepModel(nn.Module):
             tensor: number[group] for tensor, group in groups.items() if group in number
         }
 
-    def forward(self, *inputs: Tensor) -> Any:
+    def forward(self, *args: Tensor, **kwargs: Tensor) -> Any:
         """Return what the graph does, at the steps as they are now."""
-        return _MovedRun(self.graph_model, self._numbers, self.moves)(inputs)
+        dims = self.graph_model.batch_dims
+        given = dims.inside(self.graph_model.bind(*args, **kwargs))
+        return dims.returned(_MovedRun(self.graph_model, self._numbers, self.moves)(given))
 
     def config(self) -> dict[str, Any]:
         """Return the configuration with the steps as they are now."""
