@@ -7,7 +7,7 @@ the layers of a graph into the form that it takes, and back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Weighted, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.decompose import with_layers
 from mase_hw.registry import nearest
@@ -51,7 +52,7 @@ class _Adapted:
 
 def insert_lora_adapter_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Put adapters beside the weights; from now on they alone are trained.
 
     Args:
@@ -80,14 +81,7 @@ def insert_lora_adapter_transform_pass(
     before = trainable(mg)
     modules = _modules(mg)
     whole = _parameters_of(mg, given.get("whole", ()))
-    names = given.get("nodes")
-    if names is None:
-        names = [name for name in modules if name not in given.get("whole", ())]
-    for name in names:
-        if name not in modules:
-            raise ConfigError(f"adapters: {name!r} cannot have any; {nearest(name, modules)}")
-    if not names:
-        raise ConfigError(f"adapters: {mg.name} has no layer that can have them")
+    names = _chosen(mg, modules, given)
     for node in mg.nodes:
         if node.op == "get_attr" and not mg.constant(node).requires_grad:
             node.meta[FROZEN] = True
@@ -114,14 +108,27 @@ def insert_lora_adapter_transform_pass(
     return mg, info
 
 
-def fuse_lora_weights_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+def _chosen(
+    mg: MaseGraph, modules: Mapping[str, nn.Module], given: Mapping[str, Any]
+) -> Sequence[str]:
+    """Return the names of the layers that get adapters."""
+    names: Sequence[str] | None = given.get("nodes")
+    if names is None:
+        names = [name for name in modules if name not in given.get("whole", ())]
+    for name in names:
+        if name not in modules:
+            raise ConfigError(f"adapters: {name!r} cannot have any; {nearest(name, modules)}")
+    if not names:
+        raise ConfigError(f"adapters: {mg.name} has no layer that can have them")
+    return names
+
+
+@graph_pass
+def fuse_lora_weights_transform_pass(mg: MaseGraph) -> Result:
     """Add the adapters to the weights: the graph has its operators back, and trains as before.
 
     Args:
         mg: a graph with adapters.
-        pass_args: none are known.
 
     Returns:
         A new graph, and `{"fused": [names of the layers]}`.
