@@ -7,7 +7,8 @@ the layers of a graph into the form that it takes, and back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,9 +58,10 @@ def insert_lora_adapter_transform_pass(
     Args:
         mg: a graph without number formats.
         pass_args: `rank`, 8 when not given; `alpha`, its scale, the rank when not given;
-            `drop_rate`, the share of adapter inputs that training drops; `nodes`, the names of the
-            layers, all that can have adapters when not given; `whole`, names of nodes whose own
-            parameters are trained too, such as a new classifier; `seed` of the first adapters.
+            `drop_rate`, the share of adapter inputs that training drops; `nodes`, names of
+            layers or expressions that match a whole name, all that can have adapters when not
+            given; `whole`, names of nodes whose own parameters are trained too, such as a new
+            classifier; `seed` of the first adapters.
 
     Returns:
         A new graph, and `trainable`, the elements of trained parameters before and after,
@@ -80,12 +82,7 @@ def insert_lora_adapter_transform_pass(
     before = trainable(mg)
     modules = _modules(mg)
     whole = _parameters_of(mg, given.get("whole", ()))
-    names = given.get("nodes")
-    if names is None:
-        names = [name for name in modules if name not in given.get("whole", ())]
-    for name in names:
-        if name not in modules:
-            raise ConfigError(f"adapters: {name!r} cannot have any; {nearest(name, modules)}")
+    names = _chosen(given.get("nodes"), modules, given.get("whole", ()))
     if not names:
         raise ConfigError(f"adapters: {mg.name} has no layer that can have them")
     for node in mg.nodes:
@@ -112,6 +109,22 @@ def insert_lora_adapter_transform_pass(
     parameters = sum(item.numel() for item in mg.model.parameters())
     info = {"trainable": [before, trainable(mg)], "parameters": parameters, "nodes": list(names)}
     return mg, info
+
+
+def _chosen(given: Any, known: Collection[str], whole: Collection[str]) -> list[str]:
+    """Return the layers that names and expressions select, in the order of the graph."""
+    if given is None:
+        return [name for name in known if name not in whole]
+    selected: set[str] = set()
+    for pattern in [given] if isinstance(given, str) else given:
+        try:
+            found = [name for name in known if name == pattern or re.fullmatch(pattern, name)]
+        except (re.error, TypeError) as error:
+            raise ConfigError(f"adapters: {pattern!r} is no name or expression: {error}") from error
+        if not found:
+            raise ConfigError(f"adapters: {pattern!r} cannot have any; {nearest(pattern, known)}")
+        selected |= set(found)
+    return [name for name in known if name in selected]
 
 
 def fuse_lora_weights_transform_pass(
