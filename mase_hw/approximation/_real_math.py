@@ -129,7 +129,7 @@ class RealMath(ABC):
 
 
 class _Fast(RealMath):
-    """Float64 tensors."""
+    """Real functions on float64 tensors."""
 
     pi = torch.pi
 

@@ -247,6 +247,16 @@ class Cell(ABC):
             if isinstance(value, bool | int | str | Enum | Encoding)
         }
 
+    @property
+    def latencies(self) -> Mapping[str, int]:
+        """Cycles that `motion` counts on, as parameters: the module refuses others than its own."""
+        return {}
+
+    @property
+    def arguments(self) -> Mapping[str, Value]:
+        """The parameters of an instance: what it is, and its latencies."""
+        return {**self.parameters, **self.latencies}
+
     def on(self, device: Device, steady: Collection[str] = ()) -> Cell:
         """Return the same as its module makes best use of where it is.
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
-from mase_hw._registry import nearest
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
 from mase_hw.graph.captured import CapturedGraph
@@ -25,6 +24,7 @@ from mase_hw.graph.serialize import from_bytes, load_graph, save_graph, to_bytes
 from mase_hw.graph.state import KEY, state_of, take_state
 from mase_hw.graph.table import graph_table, render
 from mase_hw.ops import operator_for
+from mase_hw.registry import nearest
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from mase_hw._registry import nearest
 from mase_hw.errors import CaptureError, ConfigError
 from mase_hw.graph.source import location_of_error
 from mase_hw.models import models
+from mase_hw.registry import nearest
 
 
 def build(name: str | Callable[..., Any], arguments: Mapping[str, Any]) -> nn.Module:

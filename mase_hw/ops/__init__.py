@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from mase_hw._registry import discover
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
     OPERAND_NAMES,
@@ -43,6 +42,7 @@ from mase_hw.ops._state import STATE, Stateful
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Growing, Ordered, Tiled
 from mase_hw.ops._unary import Unary
 from mase_hw.ops._weighting import Configured, Gained, Prepared, Weighted
+from mase_hw.registry import discover
 
 __all__ = [
     "ANY_NUMBER",

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from mase_hw._registry import nearest
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -28,6 +27,7 @@ from mase_hw.passes.compression.prune_structure import prune_structure_transform
 from mase_hw.passes.compression.schedule import sparsity_schedule
 from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.registry import nearest
 from mase_hw.training import TASKS, Task, Trainer, take
 
 Progress = Callable[[int, int], None]

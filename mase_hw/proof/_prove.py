@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mase_hw._registry import nearest
 from mase_hw.cells import PARAMETER, Cell, cells
 from mase_hw.emit.modules import module_texts, with_inner_texts
 from mase_hw.errors import ConfigError
@@ -32,6 +31,7 @@ from mase_hw.proof._solver import (
     solver,
 )
 from mase_hw.proof._together import Advance, together
+from mase_hw.registry import nearest
 from mase_hw.timing.bounds import streams
 
 LIMIT_SECONDS = 60.0

@@ -23,7 +23,6 @@ from typing import Any
 
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
@@ -31,6 +30,7 @@ from mase_hw.passes.compression.prune import ARGUMENTS, report_sparsity_analysis
 from mase_hw.passes.compression.skip import skippable
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats import quantize
+from mase_hw.registry import nearest
 from mase_hw.search._values import (
     Condition,
     Dimension,

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mase_hw._registry import nearest
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models.builder import build, check_arguments
 from mase_hw.passes.compression.skip import skip_transform_pass
+from mase_hw.registry import nearest
 from mase_hw.search._values import Proposer
 from mase_hw.search.objective import (
     METRICS,

@@ -10,8 +10,8 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, DataError
+from mase_hw.registry import nearest
 
 # A label that neither the loss nor the metric counts, as in transformers and torch.
 IGNORED = -100

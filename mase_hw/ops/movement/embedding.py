@@ -29,7 +29,7 @@ from mase_hw.ops._weighting import Weighted
 
 
 class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled):
-    """`y[i] = weight[x[i]]`."""
+    """Rows of a table by their numbers."""
 
     name: ClassVar[str] = "embedding"
     result_axis: ClassVar[int] = 1

@@ -16,7 +16,6 @@ import torch
 from torch import nn
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
@@ -25,6 +24,7 @@ from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Weighted, operator_for
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.decompose import with_layers
+from mase_hw.registry import nearest
 
 ARGUMENTS = ("rank", "alpha", "drop_rate", "nodes", "whole", "seed")
 FOLDER = "adapted"

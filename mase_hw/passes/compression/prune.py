@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
@@ -25,6 +24,7 @@ from mase_hw.graph.shapes import run_with
 from mase_hw.ops import Weighted, operator_for
 from mase_hw.passes.canonical.decompose import with_layers
 from mase_hw.passes.canonical.software_metadata import batch_inputs
+from mase_hw.registry import nearest
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "n", "m", "seed", "nodes")
 CRITERIA = ("l1", "random")

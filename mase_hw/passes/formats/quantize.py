@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class, make_format
 from mase_hw.graph.losses import loss_nodes
@@ -27,6 +26,7 @@ from mase_hw.passes.formats.cast import insert_casts_transform_pass
 from mase_hw.passes.formats.losses import part_inputs
 from mase_hw.passes.formats.shared_formats import SharedFormats, casts, keeps_format, shares_format
 from mase_hw.passes.formats.whole_numbers import input_format, whole_formats
+from mase_hw.registry import nearest
 
 RESULT = "data_out"
 # The option of operators that can give every result the code of the exact number.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, EXTERNAL, ON_CHIP, STYLES, MemoryPort
 from mase_hw.ops import Weighted
+from mase_hw.registry import nearest
 
 PLACES = (ON_CHIP, EXTERNAL)
 STYLE = "style"

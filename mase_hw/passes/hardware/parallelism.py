@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.cells import Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
@@ -21,6 +20,7 @@ from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import Call, TensorSpec, Tiled, operator_for_role
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes.hardware._balance import Balance, Lanes, Option, Unit, tile_sizes
+from mase_hw.registry import nearest
 
 ROLE = "retile"
 # An element more per cycle takes a port of a buffer and its address; a lane more takes a register.

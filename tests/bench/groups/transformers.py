@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, MaseError
+from mase_hw.registry import nearest
 from tests.bench.architectures import ARCHITECTURES, model_and_inputs
 from tests.bench.base import Benchmark, Row, timed
 from tests.bench.transformer_errors import errors
