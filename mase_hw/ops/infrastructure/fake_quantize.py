@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -127,16 +129,11 @@ def _misses(call: Call, reference: Reference) -> list[str]:
     assert isinstance(result, ScaledInteger | Fixed)
     ends = given.encode(torch.tensor([-math.inf, math.inf])).tolist()
     codes = torch.arange(ends[0], ends[1] + 1)
-    steps = given.significands(codes)[0].tolist()
     ratio = scales(given)[0] / scales(result)[0]
-    borders, first = steps_of(result), int(result.encode(torch.tensor(-math.inf)))
-    wanted = [
-        first + sum(2 * n * ratio > place or (2 * n * ratio == place and not inside)
-                    for place, inside in borders)
-        for n in steps
-    ]  # fmt: skip
-    found = reference(codes).tolist()
-    missed = sum(a != b for a, b in zip(wanted, found, strict=True))
+    lasts = steps_of(result).last_wholes(1 / (2 * ratio), Fraction(0))
+    first = int(result.encode(torch.tensor(-math.inf)))
+    wanted = first + np.searchsorted(lasts, given.significands(codes)[0].numpy())
+    missed = int((reference(codes).numpy() != wanted).sum())
     return [f"{missed} codes of {given} would become others than those of {result}"] * bool(missed)
 
 

@@ -118,11 +118,15 @@ def _constant(node: NodeCall, x: Constant, scale: Value, point: Value, axis: int
 
 
 def decoded(node: NodeCall, codes: Constant, levels: Levels) -> Constant:
-    """Return the reals of constant codes, rounded to their own levels."""
+    """Return the reals of constant codes, which are rounded to their own levels."""
     array = codes.array.astype(np.int64)
-    held = torch.from_numpy(array) if codes.tensor is None else codes.tensor.long()
     if array.ndim == 1 and bool((abs(array) > MOST_EXACT).any()):
-        array, held, levels = _shifted(node, array, held, levels)
+        array, levels = _shifted(node, array, levels)
+    if levels.number is None:
+        raise node.refuse(
+            f"codes {levels.low} to {levels.high} around {levels.zero_point[0]} are of no format"
+        )
+    shape = [1] * array.ndim
     if len(levels.scale) > 1:
         axis = levels.axis % max(array.ndim, 1)
         if array.ndim <= axis or array.shape[axis] != len(levels.scale):
@@ -130,24 +134,19 @@ def decoded(node: NodeCall, codes: Constant, levels: Levels) -> Constant:
                 f"it has {len(levels.scale)} scales along dimension {levels.axis} of "
                 f"{list(array.shape)}"
             )
-        shape = [-1 if dim == axis else 1 for dim in range(array.ndim)]
-    else:
-        shape = [1] * array.ndim
+        shape[axis] = -1
     points = np.array(levels.zero_point, dtype=np.int64).reshape(shape)
     scales = np.array(levels.scale, dtype=np.float64).reshape(shape)
-    exact = (array - points) * scales
-    values = exact.astype(np.float32)
+    values = ((array - points) * scales).astype(np.float32)
     back = np.rint(values.astype(np.float64) / scales).astype(np.int64) + points
     if not np.array_equal(back, array):
         raise node.refuse("codes of more than 24 bits are not kept by reals of single precision")
-    steps = held.double() - torch.from_numpy(points).to(held.device)
-    reals = (steps * torch.from_numpy(scales).to(held.device)).float()
-    return Constant(values, levels.rounded(reals))
+    return Constant(values, None, levels)
 
 
 def _shifted(
-    node: NodeCall, array: np.ndarray[Any, Any], held: Tensor, levels: Levels
-) -> tuple[np.ndarray[Any, Any], Tensor, Levels]:
+    node: NodeCall, array: np.ndarray[Any, Any], levels: Levels
+) -> tuple[np.ndarray[Any, Any], Levels]:
     """Return a vector of large codes without their last zeros, which its scales take over."""
     if any(levels.zero_point):
         raise node.refuse("codes of more than 24 bits around a zero point are not known")
@@ -158,8 +157,7 @@ def _shifted(
     if bool((array % powers).any()):
         raise node.refuse("codes of more than 24 bits are not kept by reals of single precision")
     wider = tuple(scale * int(power) for scale, power in zip(scales, powers, strict=True))
-    found = Levels(wider, (0,) * count, 0, levels.low, levels.high)
-    return array // powers, held // torch.from_numpy(powers).to(held.device), found
+    return array // powers, Levels(wider, (0,) * count, 0, levels.low, levels.high)
 
 
 def _real_layer(node: NodeCall, x: Value, scale: Value, point: Value) -> Tensor:
