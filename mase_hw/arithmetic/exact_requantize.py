@@ -25,6 +25,8 @@ SHIFTS = range(1 << 7)
 # Bits of a multiplier, of a sum with its fraction, and of the fraction.
 MOST_BITS = 40
 MOST_FRACTION, MOST_SUM_BITS = 12, 40
+# Codes of a result that are tried one by one.
+MOST_RESULT_BITS = 20
 LARGEST_BIAS = 1 << (MOST_SUM_BITS - 3)
 # Beyond all sums; up to which doubles hold an eighth; and what they may be off a whole number.
 FARTHEST, FARTHEST_DOUBLE, DOUBTFUL = 1 << 61, 1 << 41, 2.0**-8
@@ -129,8 +131,11 @@ def exact_requantization(
         bits: of the narrowest multiplier.
 
     Returns:
-        None where it takes more than `MOST_BITS`, or sums of more than `MOST_SUM_BITS`.
+        None where it takes more than `MOST_BITS`, or sums of more than `MOST_SUM_BITS`, or results
+        of more than `MOST_RESULT_BITS`.
     """
+    if result.bits_per_element > MOST_RESULT_BITS:
+        return None
     steps = steps_of(result)
     lasts = [_last_sums(item, steps) for item in sums]
     width = max(max(-item.low, item.high).bit_length() + 1 for item in sums)
@@ -265,7 +270,7 @@ def exact_step_bits(
         fewest: bits to begin with.
         most: bits to end with.
     """
-    if not 1 <= len(parts) <= 2:
+    if not 1 <= len(parts) <= 2 or result.bits_per_element > MOST_RESULT_BITS:
         return None
     steps = steps_of(result)
     first, last = parts[0], parts[-1]

@@ -41,9 +41,7 @@ def executed(path, x):
         for start in range(0, len(x[0]), size)
     ]
     made = {name for node in model.graph.node for name in node.output}
-    tensors = {
-        name: torch.from_numpy(np.concatenate([row[name] for row in rows])) for name in made
-    }
+    tensors = {name: torch.from_numpy(np.concatenate([row[name] for row in rows])) for name in made}
     return tensors, [item.name for item in model.graph.output]
 
 

@@ -6,8 +6,6 @@ import pytest
 import torch
 
 import mase_hw
-from mase_hw.emit.flow import lowered, quantize
-from mase_hw.exporters import compare
 
 pytest.importorskip("qonnx")
 execution = pytest.importorskip("tests.doors.qonnx_execution")

@@ -9,7 +9,14 @@ import mase_hw
 from mase_hw.emit.flow import lowered, quantize
 from mase_hw.errors import CaptureError
 from mase_hw.graph.reference import IntegerReference, spec
-from tests.doors.torch_models import Codes, exported_quantised, fake_quantised, last_rounded, network, weights_only
+from tests.doors.torch_models import codes_of as integers_of
+from tests.doors.torch_models import (
+    exported_quantised,
+    fake_quantised,
+    last_rounded,
+    network,
+    weights_only,
+)
 
 
 def codes_of(model, x):
@@ -41,10 +48,7 @@ def test_a_program_of_pt2e_keeps_its_codes():
     reference = IntegerReference(low)
     (entry,) = reference.inputs
     found = reference([spec(entry).quantized.encode(x)], [producer.name])[producer.name]
-    run = Codes(model)
-    with torch.no_grad():
-        run.run(x)
-    wanted = run.codes.reshape(found.shape).long()
+    wanted = integers_of(model, x).reshape(found.shape).long()
     assert len(wanted.unique()) > 20
     assert int((found != wanted).sum()) == 0
 

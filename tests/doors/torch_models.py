@@ -66,6 +66,14 @@ class Codes(torch.fx.Interpreter):
         return value
 
 
+def codes_of(program, x):
+    """Return the integers of a program's last quantiser."""
+    run = Codes(program)
+    with torch.no_grad():
+        run.run(x)
+    return run.codes
+
+
 def last_rounded(low):
     """Return the node whose result the last layer takes, rounded."""
     last = next(node for node in reversed(list(low.nodes)) if node.name.startswith("linear"))

@@ -14,11 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.exact_requantize import steps_of
 from mase_hw.arithmetic.requantize import scales
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
@@ -34,6 +32,12 @@ ROUNDINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "nearest_up": lambda values: torch.floor(values + 0.5),
     "floor": torch.floor,
     "toward_zero": torch.trunc,
+}
+_EXACTLY: Mapping[str, Callable[[Fraction], int]] = {
+    "nearest_even": round,
+    "nearest_up": lambda value: math.floor(value + Fraction(1, 2)),
+    "floor": math.floor,
+    "toward_zero": math.trunc,
 }
 
 
@@ -129,11 +133,14 @@ def _misses(call: Call, reference: Reference) -> list[str]:
     assert isinstance(result, ScaledInteger | Fixed)
     ends = given.encode(torch.tensor([-math.inf, math.inf])).tolist()
     codes = torch.arange(ends[0], ends[1] + 1)
+    point, rounding = 0, _EXACTLY[getattr(result, "rounding", "nearest_even")]
+    if isinstance(result, ScaledInteger):
+        (point,) = result.zero_points
     ratio = scales(given)[0] / scales(result)[0]
-    lasts = steps_of(result).last_wholes(1 / (2 * ratio), Fraction(0))
-    first = int(result.encode(torch.tensor(-math.inf)))
-    wanted = first + np.searchsorted(lasts, given.significands(codes)[0].numpy())
-    missed = int((reference(codes).numpy() != wanted).sum())
+    steps = given.significands(codes)[0].tolist()
+    low, high = result.encode(torch.tensor([-math.inf, math.inf])).tolist()
+    wanted = [min(max(rounding(ratio * step) + point, low), high) for step in steps]
+    missed = int((reference(codes) != torch.tensor(wanted)).sum())
     return [f"{missed} codes of {given} would become others than those of {result}"] * bool(missed)
 
 

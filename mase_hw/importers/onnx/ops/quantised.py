@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,8 @@ def _range(node: NodeCall, kind: Any, point: Value) -> tuple[int, int]:
     return found
 
 
-def _quantize(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Codes:
+def quantized(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Codes:
+    """Return the codes of reals."""
     low, high = _range(node, node.get("output_dtype"), point)
     if node.get("block_size"):
         raise node.refuse("scales of blocks are not known; allowed are one, or one a channel")
@@ -81,7 +83,8 @@ def _quantize(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Co
     return Codes(levels.rounded(node.tensor(x)), levels, low, high)
 
 
-def _dequantize(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Any:
+def dequantized(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Any:
+    """Return the reals that codes stand for; of constants with their levels."""
     if node.get("block_size"):
         raise node.refuse("scales of blocks are not known; allowed are one, or one a channel")
     axis = node.get("axis", 1)
@@ -160,8 +163,9 @@ def _shifted(
     return array // powers, Levels(wider, (0,) * count, 0, levels.low, levels.high)
 
 
-def _real_layer(node: NodeCall, x: Value, scale: Value, point: Value) -> Tensor:
-    found = _dequantize(node, x, scale, point)
+def real_values(node: NodeCall, x: Value, scale: Value, point: Value) -> Tensor:
+    """Return the reals that codes stand for."""
+    found = dequantized(node, x, scale, point)
     return node.tensor(found)
 
 
@@ -177,23 +181,24 @@ def _qlinear_conv(
     y_point: Value,
     bias: Value = None,
 ) -> Codes:
-    call = _with_axis(node, 0)
-    values = _real_layer(node, x, x_scale, x_point)
-    weight = _real_layer(call, w, w_scale, w_point)
-    shift = None
-    if bias is not None:
-        unit = node.array(x_scale, "scale").astype(np.float64) * node.array(w_scale, "scale")
-        count = node.array(bias, "bias").size
-        units = tuple(float(item) for item in np.broadcast_to(unit.reshape(-1), (count,)))
-        low, high = RANGES["int32"]
-        levels = Levels(units, (0,) * count, 0, low, high)
-        assert isinstance(bias, Constant)
-        shift = node.tensor(decoded(node, bias, levels))
-    return _quantize(node, convolve(node, values, weight, shift), y_scale, y_point)
+    values = real_values(node, x, x_scale, x_point)
+    weight = real_values(with_axis(node, 0), w, w_scale, w_point)
+    shift = None if bias is None else real_bias(node, bias, x_scale, w_scale)
+    return quantized(node, convolve(node, values, weight, shift), y_scale, y_point)
 
 
-def _with_axis(node: NodeCall, axis: int) -> NodeCall:
-    return NodeCall(node.name, node.type, node.domain, node.version, {"axis": axis}, node.results)
+def real_bias(node: NodeCall, bias: Value, x_scale: Value, w_scale: Value) -> Tensor:
+    """Return the reals of a bias, whose units are the products of two scales."""
+    unit = node.array(x_scale, "scale").astype(np.float64) * node.array(w_scale, "scale")
+    array = node.array(bias, "bias")
+    units = tuple(float(item) for item in np.broadcast_to(unit.reshape(-1), (array.size,)))
+    levels = Levels(units, (0,) * array.size, 0, *RANGES["int32"])
+    return node.tensor(decoded(node, Constant(array), levels))
+
+
+def with_axis(node: NodeCall, axis: int) -> NodeCall:
+    """Return a node whose scales are those of another dimension."""
+    return replace(node, attributes={"axis": axis})
 
 
 def _qlinear_matmul(
@@ -207,16 +212,26 @@ def _qlinear_matmul(
     y_scale: Value,
     y_point: Value,
 ) -> Codes:
-    left = _real_layer(node, a, a_scale, a_point)
-    right = _real_layer(_with_axis(node, -1), b, b_scale, b_point)
+    left = real_values(node, a, a_scale, a_point)
+    right = real_values(with_axis(node, -1), b, b_scale, b_point)
     layer = isinstance(b, Constant) and right.dim() == 2
     product = F.linear(left, right.t()) if layer else torch.matmul(left, right)
-    return _quantize(node, product, y_scale, y_point)
+    return quantized(node, product, y_scale, y_point)
 
 
 OPERATORS: dict[str, Function] = {
-    "DequantizeLinear": _dequantize,
+    "DequantizeLinear": dequantized,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
-    "QuantizeLinear": _quantize,
+    "QuantizeLinear": quantized,
+}
+
+_SUMS = (
+    "its result is sums of integers, which the model scales afterwards; give QLinear layers, or "
+    "float layers between QuantizeLinear and DequantizeLinear"
+)
+REFUSED = {
+    "ConvInteger": _SUMS,
+    "DynamicQuantizeLinear": "it finds a scale as it runs; quantise the model statically",
+    "MatMulInteger": _SUMS,
 }
