@@ -165,8 +165,9 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
         if is_rounding(node):
             known[node] = _format(node)
         elif operator.keeps_format and len(given) == len(streams) and given:
-            known[node] = next(iter(given.values()))
-            if not operator.casts:
+            if len({*given.values()}) == 1:
+                known[node] = next(iter(given.values()))
+            if not operator.casts or operator.shares_format:
                 continue
         result = {"data_out_0": known[node]} if node in known else {}
         has = {*operator.formats, *operator.carried}
