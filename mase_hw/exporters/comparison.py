@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,9 @@ from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.reference import IntegerReference
+
+# What rounds, and what then gives reals.
+_ROUNDING = (("QuantizeLinear", "Quant", "IntQuant", "Trunc"), ("DequantizeLinear",))
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -192,16 +195,17 @@ def tensors_of(model: ModelProto, mg: MaseGraph) -> dict[str, str]:
             kept[place] = metadata(node).declared.get("data_out_0", number)
         if number == kept[place]:
             last[place] = node.name
+    own = {id(model.graph.node[place - 1]) for place in last}
     return {
-        name: _behind(model.graph.node[place - 1].output[0], readers)
+        name: _behind(model.graph.node[place - 1].output[0], readers, own)
         for place, name in last.items()
     }
 
 
-def _behind(name: str, readers: Mapping[str, Sequence[Any]]) -> str:
-    """Return the tensor behind the activation, quantiser and inverse that alone read a tensor."""
-    for kinds in (("Relu", "Clip"), ("QuantizeLinear", "Quant"), ("DequantizeLinear",)):
+def _behind(name: str, readers: Mapping[str, Sequence[Any]], own: Collection[int]) -> str:
+    """Return the tensor behind what a layer has taken in: scales, activation, and rounding."""
+    for kinds in (("BatchNormalization",), ("Relu", "Clip"), *_ROUNDING):
         users = readers.get(name, [])
-        if len(users) >= 1 and all(user.op_type in kinds for user in users):
+        if users and all(user.op_type in kinds and id(user) not in own for user in users):
             name = users[0].output[0]
     return name

@@ -22,6 +22,23 @@ def label(path):
     return path.stem if path.parent.name == "onnx" else f"{path.parent.name}/{path.stem}"
 
 
+def inputs_of(path, examples):
+    """Return inputs, whole numbers where the file says so."""
+    from qonnx.core.modelwrapper import ModelWrapper
+
+    model = ModelWrapper(str(path))
+    held = {item.name for item in model.graph.initializer}
+    names = [item.name for item in model.graph.input if item.name not in held]
+    kinds = [model.get_tensor_datatype(name) for name in names]
+    generator = torch.Generator().manual_seed(0)
+    return [
+        torch.randint(int(kind.min()), int(kind.max()) + 1, item.shape, generator=generator).float()
+        if kind.is_integer()
+        else item
+        for kind, item in zip(kinds, examples, strict=True)
+    ]
+
+
 def executed(path, x):
     """Return all tensors of a file by name, and its results, for one inference after the other."""
     from qonnx.core.modelwrapper import ModelWrapper
