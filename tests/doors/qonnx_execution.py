@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from mase_hw.exporters.comparison import tensors_of
+from mase_hw.graph.reference import spec
 
 
 def files():
@@ -39,6 +40,12 @@ def inputs_of(path, examples):
     ]
 
 
+def held_inputs(low, inputs):
+    """Return inputs that the formats of a lowered graph's own inputs hold."""
+    numbers = [spec(node).quantized for node in low.inputs]
+    return [number.round_values(item) for number, item in zip(numbers, inputs, strict=True)]
+
+
 def executed(path, x):
     """Return all tensors of a file by name, and its results, for one inference after the other."""
     from qonnx.core.modelwrapper import ModelWrapper
@@ -57,7 +64,7 @@ def executed(path, x):
         )
         for start in range(0, len(x[0]), size)
     ]
-    made = {name for node in model.graph.node for name in node.output}
+    made = {name for node in model.graph.node for name in node.output if np.ndim(rows[0][name])}
     tensors = {name: torch.from_numpy(np.concatenate([row[name] for row in rows])) for name in made}
     return tensors, [item.name for item in model.graph.output]
 

@@ -157,14 +157,23 @@ class OnnxModule(nn.Module):
         return True
 
     def _hold(self) -> None:
-        """Make parameters of real constants that nodes read, and buffers of whole ones."""
+        """Make parameters of real constants that nodes read, and buffers of others.
+
+        Means and variances of a batch normalisation are no parameters in torch either.
+        """
+        observed = {
+            item
+            for name, inputs, _ in self._order
+            if getattr(self, name).call.type == "BatchNormalization"
+            for item in inputs[3:]
+        }
         read = {name for _, inputs, _ in self._order for name in inputs} | {*self._outputs}
         taken = {name for name, _ in self.named_children()}
         for name in [item for item in self._arrays if item in read]:
             tensor = torch.from_numpy(np.ascontiguousarray(self._arrays[name]))
             held = _unique(_plain(name) or "constant", taken)
             self._held[name] = held
-            if tensor.is_floating_point():
+            if tensor.is_floating_point() and name not in observed:
                 self.register_parameter(held, nn.Parameter(tensor))
             else:
                 self.register_buffer(held, tensor)
@@ -210,8 +219,9 @@ class OnnxModule(nn.Module):
             CaptureError: naming the node whose operands do not fit, or whose result is too large.
         """
         held = self.state_dict()
-        values = {
-            name: self._constant(name, held[place].to("meta")) for name, place in self._held.items()
+        values: dict[str, Value] = {
+            name: Constant(self._arrays[name], held[place].to("meta"))
+            for name, place in self._held.items()
         }
         for item, tensor in zip(self._inputs, inputs, strict=True):
             values[item.name] = _entering(item, tensor.to("meta"))
