@@ -6,19 +6,19 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch import nn
 
-from mase_hw.data import Split
-from mase_hw.deploy.board import Board, load_board, make_bitstream
+from mase_hw.deploy.board import Board, fitting, load_board, make_bitstream
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.deployment import Deployment
-from mase_hw.emit.flow import measured, quantize, to_hardware, with_laps
+from mase_hw.emit.flow import measured, quantize, to_hardware, with_loops
 from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.emit.warnings import check_sqnr, warnings
-from mase_hw.errors import DataError, EmissionError
+from mase_hw.errors import DataError, DoesNotFitError, EmissionError, ParallelismError
 from mase_hw.exporters.comparison import Comparison as CodesComparison
 from mase_hw.exporters.comparison import compare as compare_codes
 from mase_hw.graph import MaseGraph, check_finite, trace
@@ -54,14 +54,14 @@ __all__ = [
 
 
 def compress(
-    mg: MaseGraph, config: Mapping[str, Any], split: Split, **options: Any
+    mg: MaseGraph, config: Mapping[str, Any], split: Any, **options: Any
 ) -> CompressionResult:
     """Quantize, prune and fine-tune a graph in the order that `config` declares.
 
     Args:
         mg: a captured graph.
-        config: `steps`, `seed`, `parallelism`, see `CompressionPipeline`.
-        split: samples.
+        config: `steps`, `seed`, `task`, `parallelism`, see `CompressionPipeline`.
+        split: a `Split`, arrays, data sets or loaders, see `mase_hw.data.Split.read`.
         options: `output`, the folder of the results, and `progress`.
     """
     return CompressionPipeline.from_config(config)(mg, split, **options)
@@ -132,7 +132,7 @@ def emit_verilog(
         mg = quantize(mg, config, data=data, reuse=reuse)
     else:
         mg = measured(mg, data)
-        mg = with_laps(mg) if reuse else mg
+        mg = with_loops(mg) if reuse else mg
     check_sqnr(mg, min_sqnr)
     warned = warnings(mg, configured=configured)
     mg = to_hardware(
@@ -186,19 +186,29 @@ def build(
         MaseError: for a design that does not fit the board or its clock.
     """
     chosen = load_board(board) if isinstance(board, str) else board
-    if parallelism is None:
-        parallelism = {"default": "auto", **(chosen.budget or {})}
-    project = emit_verilog(
-        model,
-        example_inputs,
-        output=output,
-        parallelism=parallelism,
-        deployment=Deployment(board=chosen),
-        **options,
-    )
+    within = {"default": "auto", **(chosen.budget or {})}
+    given = within if parallelism is None else parallelism
+    around = Deployment(board=chosen)
+
+    def emitted(folder: str | Path, asked: int | str | Mapping[str, Any]) -> Project:
+        return emit_verilog(
+            model, example_inputs, output=folder, parallelism=asked, deployment=around, **options
+        )
+
+    project = emitted(output, given)
     folder = project.folder
     bitstream = folder.with_name(f"{folder.name}.bit")
-    report = make_bitstream(folder, chosen, bitstream, seeds=seeds, progress=progress)
+    try:
+        report = make_bitstream(folder, chosen, bitstream, seeds=seeds, progress=progress)
+    except DoesNotFitError as error:
+        if parallelism is None:
+            raise
+        with TemporaryDirectory(prefix="mase_hw_fit_") as scratch:
+            try:
+                told = fitting(chosen, emitted(Path(scratch) / folder.name, within).design)
+            except ParallelismError as none:
+                told = f"no parallelism fits {chosen.title}: {none}"
+        raise DoesNotFitError(f"{error}; without --parallelism: {told}") from error
     return project, report
 
 

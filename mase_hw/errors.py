@@ -40,11 +40,15 @@ class SimulationError(MaseError):
 
 
 class SynthesisError(MaseError):
-    """Synthesis failed."""
+    """Synthesis, or place and route, failed."""
 
 
 class RoutingError(MaseError):
     """A design could not be placed and routed, or does not meet its clock."""
+
+
+class DoesNotFitError(RoutingError):
+    """A design takes more than its device has."""
 
 
 class ProofError(MaseError):

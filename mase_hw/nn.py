@@ -25,10 +25,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.formats import Format, format_class, formats
 from mase_hw.graph.declared import capturing, declare, decode_format, encode_format, is_capturing
+from mase_hw.registry import nearest
 
 BASES: dict[str, type[nn.Module]] = {
     "Linear": nn.Linear,

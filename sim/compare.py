@@ -206,7 +206,7 @@ def compare(
         raise SimulationError(f"stall is {stall}; allowed: a probability from 0 to below 1")
     folder = Path(project)
     mg, summary = load_graph(folder)
-    values = _inputs(mg, summary, inputs, samples)
+    values = chosen_inputs(mg, summary, inputs, samples)
     codes = encode_values(summary.inputs, values)
     streams = choose_probes(summary, [stream.node for stream in summary.streams])
     reported = (*streams, *summary.outputs)
@@ -229,10 +229,14 @@ def compare(
     return Comparison(layers, len(values[0]), error, request, result)
 
 
-def _inputs(
-    mg: MaseGraph, summary: DesignSummary, inputs: Any, samples: int | None
+def chosen_inputs(
+    mg: MaseGraph, summary: DesignSummary, inputs: Any = None, samples: int | None = None
 ) -> list[Tensor]:
-    """Return real inputs, inferences first."""
+    """Return real inputs, inferences first: those given, or the first of the example inputs.
+
+    Raises:
+        SimulationError: for wrong inputs, and for more samples than there are.
+    """
     given = list(mg.example_inputs) if inputs is None else inputs
     values = read_inputs(summary.inputs, given)
     count = samples if samples is not None else (DEFAULT_SAMPLES if inputs is None else None)

@@ -144,6 +144,15 @@ class StreamLayout:
             columns.append(field.pack(ones))
         return np.concatenate(columns, axis=1)
 
+    def bits(self, packed: Bytes) -> Bytes:
+        """Return the bits of beats, `[beats, bits]`, without what lies between the signals."""
+        columns = []
+        for field in self.fields:
+            octets = packed[:, field.offset : field.offset + field.bytes]
+            bits = np.unpackbits(octets, axis=1, bitorder="little")
+            columns.append(bits[:, : field.lanes * field.width_bits])
+        return np.concatenate(columns, axis=1)
+
     def unpack(self, packed: Bytes) -> Tensor:
         """Return codes `[beats, lanes]` of beats as bytes `[beats, bytes]`."""
         patterns = {

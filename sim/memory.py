@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mase_hw._registry import nearest
 from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import SimulationError
+from mase_hw.registry import nearest
 
 PORT = "m_axi"
 

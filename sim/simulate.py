@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mase_hw._registry import nearest
 from mase_hw._stages import stage
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest
 from mase_hw.errors import SimulationError
 from mase_hw.graph.agreement import ModelAgreement
+from mase_hw.registry import nearest
 from mase_hw.sim.agreement import rtl_agreement
 from mase_hw.sim.bunches import LEAST_INFERENCES, between_bunches, keep_interval
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream, first_of

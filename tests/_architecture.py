@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_cache",
         "_results",
         "_processes",
-        "_registry",
+        "registry",
         "_stages",
         "_resources",
         "_native",
@@ -163,11 +163,28 @@ def package_circles(root: Path) -> list[str]:
             target = _layer_of(root, imported)
             # What the top shows lies below it.
             targets |= {target} - {layer, "__init__"}
-    reached = {layer: _reached(edges, layer) for layer in edges}
+    return _circles(edges)
+
+
+def file_circles(root: Path) -> list[str]:
+    """Return the groups of files that import each other, those for types and at first use too.
+
+    A package stands for what it shows: an import of its `__init__` leads nowhere.
+    """
+    edges: dict[str, set[str]] = {module: set() for _, module in _modules(root)}
+    files = {module for path, module in _modules(root) if path.name != "__init__.py"}
+    for path, module in _modules(root):
+        for _, imported in _imports(ast.parse(path.read_text()), _package(root, path)):
+            edges[module] |= {imported, imported.rpartition(".")[0]} & files - {module}
+    return _circles(edges)
+
+
+def _circles(edges: Mapping[str, set[str]]) -> list[str]:
+    reached = {name: _reached(edges, name) for name in edges}
     circles = {
-        tuple(sorted({layer, *(other for other in found if layer in reached.get(other, ()))}))
-        for layer, found in reached.items()
-        if layer in found
+        tuple(sorted({name, *(other for other in found if name in reached.get(other, ()))}))
+        for name, found in reached.items()
+        if name in found
     }
     return [f"{', '.join(members)} import each other" for members in sorted(circles)]
 

@@ -22,7 +22,7 @@ from mase_hw.errors import FormatError, UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT, Format, family_of, formats
 from mase_hw.graph import MaseGraph, common, metadata, trace
 from mase_hw.graph.reference import output_nodes
-from mase_hw.ops import operators
+from mase_hw.ops import Removable, Stateful, carried, operators
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.formats.keep import keep_formats_transform_pass
@@ -151,7 +151,9 @@ def is_wire(example: Example) -> bool:
     mg, _ = init_metadata_analysis_pass(traced(example), {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     calls = [mg.call(node) for node in _nodes(mg, example.operator)]
-    return bool(calls) and all(call.operator.is_identity(call) for call in calls)
+    return bool(calls) and all(
+        isinstance(call.operator, Removable) and call.operator.is_identity(call) for call in calls
+    )
 
 
 def number_formats() -> list[str]:
@@ -167,8 +169,8 @@ def claims(name: str | None = None) -> list[Example]:
     return [
         Example(operator.name, number)
         for operator in operators().values()
-        if (name is None or name in (*operator.formats, *operator.carried))
-        and not operator.keeps_state
+        if (name is None or name in (*operator.formats, *carried(operator)))
+        and not isinstance(operator, Stateful)
         for number in range(len(_examples(operator.name)))
     ]
 
@@ -295,7 +297,7 @@ def sample() -> list[Part]:
     for example in claims():
         operator = operators()[example.operator]
         names = [name for name in operator.formats if name != DEFAULT_FORMAT]
-        names += operator.carried if names or example.number == 0 else ()
+        names += carried(operator) if names or example.number == 0 else ()
         order = sorted(names, key=lambda name: _draw(example.operator, name))
         for place in range(len(order)):
             name = order[(example.number + place) % len(order)]

@@ -1,12 +1,19 @@
-"""Which slow tests run on a day: some on every day, each other one on one day of a cycle."""
+"""Which tests of the whole suite run on a day of the year; each runs at least once in a cycle."""
 
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from zlib import crc32
 
-# Days until every slow test has run.
+# Days until every test has run.
 TURNS = 14
-# Beginnings of the names of tests that run every day: what recorded networks compute, and the main
-# job at every parallelism.
+# Parameters of one test that run on a day, or a share of them so large that all have their turn.
+PARAMETERS = 3
+# Beginnings of the names of tests that run every day: style and lint, what recorded networks
+# compute, and the main job at every parallelism.
 ALWAYS = (
+    "tests/test_quality.py",
+    "tests/test_architecture.py",
+    "tests/test_pages.py",
     "tests/recorded/test_record.py::test_a_registered_network_computes",
     "tests/flow/test_perceptron.py",
 )
@@ -15,3 +22,24 @@ ALWAYS = (
 def is_due(name: str, day: int) -> bool:
     """Return whether the slow test of a node id runs on a day, which any whole number counts."""
     return name.startswith(ALWAYS) or crc32(name.encode()) % TURNS == day % TURNS
+
+
+def due_parameters(names: Sequence[str], day: int) -> set[str]:
+    """Return those of the other tests' node ids that run on a day.
+
+    Of a test with many parameters neighbours run together, which share what they set up.
+    """
+    found: set[str] = set()
+    for function, group in groupby(names, lambda name: name.partition("[")[0]):
+        members = list(group)
+        if function.startswith(ALWAYS):
+            found.update(members)
+        else:
+            found.update(_window(members, day))
+    return found
+
+
+def _window(members: Sequence[str], day: int) -> Iterable[str]:
+    size = min(len(members), max(PARAMETERS, -(-len(members) // TURNS)))
+    start = day * size % len(members)
+    return [members[(start + place) % len(members)] for place in range(size)]

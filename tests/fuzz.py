@@ -481,7 +481,7 @@ def tried(seed: int, numbers: Iterable[int]) -> list[Failure]:
         ground = Ground(Path(name))
         for engine in ENGINES:
             held.enter_context(patch.dict(ENGINES, {engine: _no_engine}))
-        held.enter_context(patch("mase_hw.hardware.synth._run_yosys", _no_synthesis))
+        held.enter_context(patch("mase_hw.hardware.synth.run_yosys", _no_synthesis))
         previous = signal.signal(signal.SIGPROF, _late)
         for number in numbers:
             failure = _try(ground, random.Random(f"{seed} {number}"), number)

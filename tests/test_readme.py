@@ -16,7 +16,7 @@ from mase_hw.graph import trace
 from mase_hw.models import models
 from mase_hw.pipelines.compression import CompressionPipeline
 from mase_hw.search.space import Space
-from mase_hw.search.study import TABLES
+from mase_hw.search.task import TABLES
 from tests._readme import ROOT, SCRIPTS, Block, block, blocks, pages, run, write_files
 from tests.bench import benchmarks
 
@@ -386,13 +386,14 @@ def test_every_command_is_described() -> None:
     assert {name for name in names if name and f"mase-hw {name}" not in README} == set()
 
 
-def test_the_tests_run_as_the_readme_says() -> None:
+def test_the_tests_run_as_the_pages_say() -> None:
     script = (ROOT / ".ci" / "run").read_text()
+    page = (ROOT / "CONTRIBUTING.md").read_text()
     assert "python -m pytest -n 2\n" in script
-    assert "python -m pytest -n 2\n```" in README
+    assert "`python -m pytest -n 2`" in page
     for setting in ("OMP_NUM_THREADS=1", "OMP_WAIT_POLICY=PASSIVE"):
         assert setting in script
-        assert setting in README
+        assert setting in page
 
 
 @pytest.mark.parametrize("options", [[], ["--errors"]])

@@ -8,13 +8,13 @@ import torch
 
 import mase_hw
 from mase_hw.emit.project import load_reference
-from mase_hw.ops import operators
+from mase_hw.ops import Stateful, operators
 from tests.engines import each
 
 EXAMPLES = {
     f"{operator.name} {number}": example
     for operator in operators().values()
-    if operator.keeps_state
+    if isinstance(operator, Stateful)
     for number, example in enumerate(operator.examples())
 }
 STEPS = 12

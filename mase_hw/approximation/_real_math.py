@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 import mpmath  # type: ignore[import-untyped]
 import torch
@@ -23,93 +23,113 @@ _TANH_BOUND = 150
 _ERFC_BOUND = 16
 
 
+class Real(Protocol):
+    """A float64 tensor, or an mpmath real: what both have in common."""
+
+    def __add__(self, other: Any, /) -> Real: ...
+    def __radd__(self, other: Any, /) -> Real: ...
+    def __sub__(self, other: Any, /) -> Real: ...
+    def __rsub__(self, other: Any, /) -> Real: ...
+    def __mul__(self, other: Any, /) -> Real: ...
+    def __rmul__(self, other: Any, /) -> Real: ...
+    def __truediv__(self, other: Any, /) -> Real: ...
+    def __rtruediv__(self, other: Any, /) -> Real: ...
+    def __pow__(self, other: Any, /) -> Real: ...
+    def __neg__(self) -> Real: ...
+    def __abs__(self) -> Real: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+    def __le__(self, other: Any, /) -> Any: ...
+    def __gt__(self, other: Any, /) -> Any: ...
+    def __ge__(self, other: Any, /) -> Any: ...
+
+
 class RealMath(ABC):
-    """The functions an operator's equation may use; `Any` is a tensor or an mpmath real."""
+    """The functions an operator's equation may use."""
 
     @abstractmethod
-    def where(self, condition: Any, if_true: Any, if_false: Any) -> Any:
+    def where(self, condition: Real, if_true: Real, if_false: Real) -> Real:
         """Return `if_true` where the condition holds."""
 
     @abstractmethod
-    def clip(self, x: Any, low: float, high: float) -> Any:
+    def clip(self, x: Real, low: float, high: float) -> Real:
         """Return `min(max(x, low), high)`."""
 
     @abstractmethod
-    def exp(self, x: Any) -> Any:
+    def exp(self, x: Real) -> Real:
         """Return the exponential of a real number."""
 
     @abstractmethod
-    def power(self, base: float, x: Any) -> Any:
+    def power(self, base: float, x: Real) -> Real:
         """Return `base ** x` of a positive base."""
 
     @abstractmethod
-    def expm1(self, x: Any) -> Any:
+    def expm1(self, x: Real) -> Real:
         """Return `exp(x) - 1`."""
 
     @abstractmethod
-    def log(self, x: Any) -> Any:
+    def log(self, x: Real) -> Real:
         """Return the natural logarithm."""
 
     @abstractmethod
-    def log2(self, x: Any) -> Any:
+    def log2(self, x: Real) -> Real:
         """Return the logarithm to base 2."""
 
     @abstractmethod
-    def log10(self, x: Any) -> Any:
+    def log10(self, x: Real) -> Real:
         """Return the logarithm to base 10."""
 
     @abstractmethod
-    def log1p(self, x: Any) -> Any:
+    def log1p(self, x: Real) -> Real:
         """Return `log(1 + x)`."""
 
     @abstractmethod
-    def sin(self, x: Any) -> Any:
+    def sin(self, x: Real) -> Real:
         """Return the sine of an angle in radians."""
 
     @abstractmethod
-    def cos(self, x: Any) -> Any:
+    def cos(self, x: Real) -> Real:
         """Return the cosine of an angle in radians."""
 
     @abstractmethod
-    def asin(self, x: Any) -> Any:
+    def asin(self, x: Real) -> Real:
         """Return the inverse sine."""
 
     @abstractmethod
-    def atan(self, x: Any) -> Any:
+    def atan(self, x: Real) -> Real:
         """Return the inverse tangent."""
 
     @abstractmethod
-    def tanh(self, x: Any) -> Any:
+    def tanh(self, x: Real) -> Real:
         """Return the hyperbolic tangent."""
 
     @abstractmethod
-    def erf(self, x: Any) -> Any:
+    def erf(self, x: Real) -> Real:
         """Return the error function."""
 
     @abstractmethod
-    def erfc(self, x: Any) -> Any:
+    def erfc(self, x: Real) -> Real:
         """Return the complementary error function."""
 
     @abstractmethod
-    def sqrt(self, x: Any) -> Any:
+    def sqrt(self, x: Real) -> Real:
         """Return the square root, of a constant too."""
 
     @property
     @abstractmethod
-    def pi(self) -> Any:
+    def pi(self) -> Real:
         """Half of the circumference of the unit circle."""
 
-    def sigmoid(self, x: Any) -> Any:
+    def sigmoid(self, x: Real) -> Real:
         """Return `1 / (1 + exp(-x))`."""
         return 1 / (1 + self.exp(-x))
 
-    def softplus(self, x: Any) -> Any:
+    def softplus(self, x: Real) -> Real:
         """Return `log(1 + exp(x))`."""
         return self.clip(x, 0.0, float("inf")) + self.log1p(self.exp(-abs(x)))
 
 
 class _Fast(RealMath):
-    """Float64 tensors."""
+    """Real functions on float64 tensors."""
 
     pi = torch.pi
 
@@ -117,7 +137,10 @@ class _Fast(RealMath):
         return torch.where(condition, if_true, if_false)
 
     def clip(self, x: Any, low: float, high: float) -> Any:
-        return torch.clamp(x, low, high)
+        # At a bound the slope is one: rounded values lie on bounds, and would never leave them.
+        # That of torch.clamp depends on torch's version.
+        x = x if low == -math.inf else torch.where(x < low, low, x)
+        return x if high == math.inf else torch.where(x > high, high, x)
 
     def exp(self, x: Any) -> Any:
         return torch.exp(x)

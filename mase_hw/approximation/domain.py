@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
-from mase_hw.approximation._real_math import RealMath
+from mase_hw.approximation._real_math import Real, RealMath
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Domain:
         ends = {end for end in (self.low, self.high) if abs(end) != inf}
         return tuple(sorted(ends | set(self.poles)))
 
-    def extend(self, function: Callable[[Any], Any], x: Any, math: RealMath) -> Any:
+    def extend(self, function: Callable[[Real], Real], x: Real, math: RealMath) -> Real:
         """Return `function` of `x`, on the whole line; it only sees operands at which it is finite.
 
         Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mase_hw.approximation._real_math import RealMath
+from mase_hw.approximation._real_math import Real, RealMath
 from mase_hw.approximation.rounding import RealFunction
 
 
@@ -27,6 +27,6 @@ class Function:
     steep: tuple[float, ...] = ()
     bounds: tuple[float, float] | None = None
 
-    def __call__(self, x: Any, math: RealMath) -> Any:
+    def __call__(self, x: Real, math: RealMath) -> Any:
         """Return its value at a float64 tensor or one real of high precision."""
         return self.equation(x, math)

@@ -26,12 +26,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from mase_hw.approximation._real_math import RealMath
+from mase_hw.approximation._real_math import Real, RealMath
 from mase_hw.approximation.reciprocal import Reciprocal
 from mase_hw.approximation.rounding import correctly_rounded
 from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
@@ -156,7 +155,7 @@ def _exponentials(
 ) -> tuple[int, ...]:
     """Return the exponentials of the negative multiples of a number of codes, scaled."""
 
-    def decayed(x: Any, math: RealMath) -> Any:
+    def decayed(x: Real, math: RealMath) -> Real:
         return math.exp(-x * scale)
 
     operand = Fixed(MAX_WIDTH_BITS, operand_fraction, signed=False)

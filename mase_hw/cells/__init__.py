@@ -2,15 +2,13 @@
 
 from functools import cache
 
-from mase_hw._registry import discover
 from mase_hw.cells._base import PARAMETER, Cell, Image, Origin, Origins, Port, Value, fact
-from mase_hw.cells._device import Device
-from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps, met
-from mase_hw.cells._netlist import Netlist, NetlistBuilder, Wire, in_turn
-from mase_hw.cells._operation import Operation
-from mase_hw.cells._parts import (
+from mase_hw.cells._components import (
     Adder,
     Compare,
+    Component,
+    Components,
+    Counter,
     Fold,
     Gates,
     Level,
@@ -18,8 +16,6 @@ from mase_hw.cells._parts import (
     Mux,
     Negation,
     Offset,
-    Part,
-    Parts,
     Pointer,
     Product,
     Register,
@@ -28,11 +24,15 @@ from mase_hw.cells._parts import (
     Shifter,
     Sticky,
     Table,
-    Turn,
     Zeros,
 )
+from mase_hw.cells._device import Device
+from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps, met
+from mase_hw.cells._netlist import Netlist, NetlistBuilder, Wire, multiplexed
+from mase_hw.cells._operation import Operation
 from mase_hw.cells.composite import Composite
 from mase_hw.cells.rom_source import RomSource
+from mase_hw.registry import discover
 
 __all__ = [
     "PARAMETER",
@@ -40,7 +40,10 @@ __all__ = [
     "Arrivals",
     "Cell",
     "Compare",
+    "Component",
+    "Components",
     "Composite",
+    "Counter",
     "Device",
     "Fold",
     "Gates",
@@ -56,8 +59,6 @@ __all__ = [
     "Operation",
     "Origin",
     "Origins",
-    "Part",
-    "Parts",
     "Pointer",
     "Port",
     "Product",
@@ -71,14 +72,13 @@ __all__ = [
     "Steps",
     "Sticky",
     "Table",
-    "Turn",
     "Value",
     "Wire",
     "Zeros",
     "cells",
     "fact",
-    "in_turn",
     "met",
+    "multiplexed",
 ]
 
 

@@ -14,20 +14,17 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mase_hw.cells._components import Components
 from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Motion
-from mase_hw.cells._parts import Parts
 from mase_hw.errors import EmissionError
 from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry.tensor import TensorSpec
-
-if TYPE_CHECKING:
-    from mase_hw.cells._netlist import Netlist
 
 Octets = npt.NDArray[np.uint8]
 Value = bool | int | str | Enum | Encoding
@@ -192,11 +189,6 @@ class Cell(ABC):
         return Path(sys.modules[name].__file__ or name.rpartition(".")[2])
 
     @property
-    def contents(self) -> Netlist | None:
-        """What it is made of, where its module is the text of a netlist."""
-        return None
-
-    @property
     @abstractmethod
     def inputs(self) -> Mapping[str, Port]:
         """The streams that enter, by port."""
@@ -213,7 +205,7 @@ class Cell(ABC):
 
     @property
     @abstractmethod
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """What the module is made of."""
 
     @property
@@ -255,6 +247,16 @@ class Cell(ABC):
             if isinstance(value, bool | int | str | Enum | Encoding)
         }
 
+    @property
+    def latencies(self) -> Mapping[str, int]:
+        """Cycles that `motion` counts on, as parameters: the module refuses others than its own."""
+        return {}
+
+    @property
+    def arguments(self) -> Mapping[str, Value]:
+        """The parameters of an instance: what it is, and its latencies."""
+        return {**self.parameters, **self.latencies}
+
     def on(self, device: Device, steady: Collection[str] = ()) -> Cell:
         """Return the same as its module makes best use of where it is.
 
@@ -264,7 +266,7 @@ class Cell(ABC):
         """
         return self
 
-    def in_turn(self, others: Sequence[Cell]) -> Cell:
+    def multiplexed(self, others: Sequence[Cell]) -> Cell:
         """Return a cell that does in turn what this one and the others do, for layers alike.
 
         Raises:

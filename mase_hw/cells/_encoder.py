@@ -1,29 +1,29 @@
-"""How exact values become codes, behind sums, products and decoded codes: time, and parts."""
+"""How exact values become codes, behind sums, products and decoded codes: time, and components."""
 
 from __future__ import annotations
 
-from mase_hw.cells import _parts
-from mase_hw.cells._fixed_parts import bounded, cast, rounded
-from mase_hw.cells._motion import Blocks, Chain, Fold, Motion, Steps
-from mase_hw.cells._parts import (
+from mase_hw.cells import _components
+from mase_hw.cells._components import (
     NOTHING,
     Adder,
     Compare,
+    Components,
+    Counter,
     Gates,
     Level,
     Memory,
     Mux,
     Negation,
     Offset,
-    Parts,
     Pointer,
     Register,
     Saturation,
     Shifter,
     Sticky,
-    Turn,
     Zeros,
 )
+from mase_hw.cells._fixed_components import bounded, cast, rounded
+from mase_hw.cells._motion import Blocks, Chain, Fold, Motion, Steps
 from mase_hw.cells._pipeline import (
     accumulate_pipeline,
     credits,
@@ -31,7 +31,7 @@ from mase_hw.cells._pipeline import (
     result_queue,
     stream_pipeline,
 )
-from mase_hw.formats import Encoding, Kind, Rounding
+from mase_hw.formats import Encoding, Kind
 
 # Cycles of `mase_normalize`, and from there to a scalar float.
 NORMALIZE = 6
@@ -114,8 +114,8 @@ def radix_bits(width: int) -> tuple[int, int, int]:
 
 def normalize(
     width: int, kept: int, exponent: int = EXPONENT, *, fixed: bool = False, stored: bool = True
-) -> Parts:
-    """Return the parts of `mase_normalize`.
+) -> Components:
+    """Return the components of `mase_normalize`.
 
     Args:
         width: bits of the number.
@@ -126,7 +126,7 @@ def normalize(
     """
     radix, digit, shift = radix_bits(width)
     place = exponent + 2
-    parts = Parts.of(
+    components = Components.of(
         Negation(width),
         Register(width * 5 + 3 * digit),
         Register(1, NORMALIZE),
@@ -136,18 +136,18 @@ def normalize(
     )
     if radix in (2, 4):
         # Digits lie side by side in the shift.
-        parts += Parts.of(Register(digit, 3), Register(digit * 3))
+        components += Components.of(Register(digit, 3), Register(digit * 3))
     else:
-        parts += Parts.of((Adder(shift), 2), Register(3 * shift))
+        components += Components.of((Adder(shift), 2), Register(3 * shift))
     if fixed:
-        return parts + Parts.of(Offset(place, shift), Register(shift + 1))
+        return components + Components.of(Offset(place, shift), Register(shift + 1))
     ones = (width - 1).bit_count()
-    parts += Parts.of(Register(exponent), Offset(place, ones), Register(place, 4))
-    return parts + Parts.of(Adder(place), Register(place))
+    components += Components.of(Register(exponent), Offset(place, ones), Register(place, 4))
+    return components + Components.of(Adder(place), Register(place))
 
 
-def float_round(result: Encoding, place: int = PLACE, *, before: int = 0) -> Parts:
-    """Return the parts of `mase_float_round`.
+def float_round(result: Encoding, place: int = PLACE, *, before: int = 0) -> Components:
+    """Return the components of `mase_float_round`.
 
     Args:
         result: encoding of the result.
@@ -157,7 +157,7 @@ def float_round(result: Encoding, place: int = PLACE, *, before: int = 0) -> Par
     kept, above = kept_bits(result), result.exponent_width + 1
     mantissa = result.width - 1 - result.exponent_width
     down, code = kept.bit_length(), above + mantissa + 1
-    return Parts.of(
+    return Components.of(
         Register(place + 1 + kept + 2 * above + down + code + result.width - 1),
         # From significand to significand, and the sign beside them.
         Register(kept, 2 + before),
@@ -173,11 +173,11 @@ def float_round(result: Encoding, place: int = PLACE, *, before: int = 0) -> Par
     )
 
 
-def integer_round(result: Encoding, place: int = PLACE, *, before: int = 0) -> Parts:
-    """Return the parts of `mase_integer_round`; see `float_round` for the arguments."""
+def integer_round(result: Encoding, place: int = PLACE, *, before: int = 0) -> Components:
+    """Return the components of `mase_integer_round`; see `float_round` for the arguments."""
     kept, width = kept_bits(result), result.width
     down = kept.bit_length()
-    return Parts.of(
+    return Components.of(
         Register(place + 1 + kept + down + 2 + 2 * width),
         Register(kept, 2 + before),
         Register(1, ROUND - 1 + before),
@@ -201,8 +201,8 @@ def shift_right(
     signed: bool = True,
     kept: int = 0,
     beyond: int = 0,
-) -> Parts:
-    """Return the parts of `mase_shift_right`.
+) -> Components:
+    """Return the components of `mase_shift_right`.
 
     Args:
         width: bits of the number.
@@ -219,7 +219,7 @@ def shift_right(
     groups = -(-width // group)
     out = min(kept or width, width)
     middle = min(out + group - 1, width)
-    parts = Parts.of(
+    components = Components.of(
         Shifter(middle, 1 << coarse, group, signed, empty, inner=width),
         Shifter(out, group, 1, signed, inner=middle),
         Register(middle + fine),
@@ -227,14 +227,16 @@ def shift_right(
     )
     if lost:
         some = groups - empty // group
-        parts += Parts.of(Register(some + 1), (Sticky(group), some), Sticky(group), Gates(1))
-    return parts
+        components += Components.of(
+            Register(some + 1), (Sticky(group), some), Sticky(group), Gates(1)
+        )
+    return components
 
 
 def scaled_cast(
     width: int, result: Encoding, exponent: int = EXPONENT, *, fixed: bool = False, stages: int = 0
-) -> Parts:
-    """Return the parts of `mase_scaled_cast`.
+) -> Components:
+    """Return the components of `mase_scaled_cast`.
 
     Args:
         width: bits of the number.
@@ -250,50 +252,58 @@ def scaled_cast(
     shift = most.bit_length()
     narrow = rounded(result.width + 5, result.fraction + 2, result)
     wide = width + left + 1
-    parts = Parts.of(
+    components = Components.of(
         Register(width, 2 + stages),
         Saturation(1, wide - left - 1),
         Register(result.width + 4),
     )
     if exponent:
-        parts += Parts.of(
+        components += Components.of(
             Register(exponent + 1 + shift),
             Offset(exponent + 1, exponent),
             Compare(exponent, constant=True),
             Gates(shift),
         )
-    parts += shift_right(wide, shift, empty=left + 1)
-    return parts + narrow.parts + Parts.of(Register(narrow.stored)) + bounded(narrow, result)
+    components += shift_right(wide, shift, empty=left + 1)
+    return (
+        components
+        + narrow.components
+        + Components.of(Register(narrow.stored))
+        + bounded(narrow, result)
+    )
 
 
-def _known_cast(width: int, result: Encoding) -> Parts:
+def _known_cast(width: int, result: Encoding) -> Components:
     """Return `mase_scaled_cast` by a distance that is known: registers, and a cast."""
-    return Parts.of(Register(width, 4)) + cast(width, result.fraction + 1, result)
+    return Components.of(Register(width, 4)) + cast(width, result.fraction + 1, result)
 
 
 def scalar_cast(
     width: int, result: Encoding, exponent: int = EXPONENT, *, fixed: bool = False, stages: int = 0
-) -> Parts:
-    """Return the parts of `mase_scalar_cast`; see `scaled_cast` for the arguments."""
+) -> Components:
+    """Return the components of `mase_scalar_cast`; see `scaled_cast` for the arguments."""
     if result.kind is Kind.FLOAT:
-        parts = normalize(width, kept_bits(result), exponent, fixed=fixed, stored=False)
+        components = normalize(width, kept_bits(result), exponent, fixed=fixed, stored=False)
         return (
-            parts + float_round(result, exponent + 2, before=1) + Parts.of(Register(width, stages))
+            components
+            + float_round(result, exponent + 2, before=1)
+            + Components.of(Register(width, stages))
         )
     if result.kind is Kind.LEVELS and result.width == 1:
-        return Parts.of(Gates(1), Register(1, stages))
+        return Components.of(Gates(1), Register(1, stages))
     if result.kind is Kind.OFFSET:
-        inner = Encoding(result.width + 2)
-        parts = scaled_cast(width, inner, exponent, fixed=fixed, stages=stages)
-        ends = Parts.of((Compare(result.width + 3, constant=True), 2), Saturation(result.width, 1))
-        moved = Parts.of(Offset(result.width + 3, result.zero_point.bit_count()))
-        return parts + moved + ends + Parts.of(Register(2 * result.width + 3))
-    if result.kind is Kind.LEVELS:
-        inner = Encoding(result.width, fraction=result.fraction - 1, rounding=Rounding.FLOOR)
-        cast_ = scaled_cast(width, inner, exponent, fixed=fixed, stages=stages)
-        return cast_ + Parts.of(Gates(1))
-    parts = scaled_cast(width, result, exponent, fixed=fixed, stages=stages)
-    return parts + (Parts.of(Gates(result.width)) if result.symmetric else NOTHING)
+        components = scaled_cast(
+            width, result.kind.rounded(result), exponent, fixed=fixed, stages=stages
+        )
+        ends = Components.of(
+            (Compare(result.width + 3, constant=True), 2), Saturation(result.width, 1)
+        )
+        moved = Components.of(Offset(result.width + 3, result.zero_point.bit_count()))
+        return components + moved + ends + Components.of(Register(2 * result.width + 3))
+    components = scaled_cast(
+        width, result.kind.rounded(result), exponent, fixed=fixed, stages=stages
+    )
+    return components + Components.of(Gates(result.kind.gates(result)))
 
 
 def scaled_arithmetic(
@@ -304,8 +314,8 @@ def scaled_arithmetic(
     *,
     negated: bool = False,
     exponent: int = EXPONENT,
-) -> Parts:
-    """Return the parts of `mase_scaled_arithmetic`, less the register of its result.
+) -> Components:
+    """Return the components of `mase_scaled_arithmetic`, less the register of its result.
 
     Args:
         product: whether it multiplies.
@@ -317,15 +327,15 @@ def scaled_arithmetic(
     """
     if product:
         registers = Register(left + right + 2 * exponent)
-        return Parts.of(_parts.Product(left, right), Adder(exponent), registers)
+        return Components.of(_components.Product(left, right), Adder(exponent), registers)
     width = max(left, right) + guard + 1
     shift = width.bit_length()
     terms = left + right + negated
-    parts = Parts.of(
+    components = Components.of(
         # Places of both, which is higher, how far, and the operands in this order.
         Register(2 * EXPONENT + terms),
-        (_parts.Fold(left), 1),
-        (_parts.Fold(right), 1),
+        (_components.Fold(left), 1),
+        (_components.Fold(right), 1),
         Gates(2 * EXPONENT),
         Compare(EXPONENT),
         Mux(2, EXPONENT),
@@ -345,17 +355,13 @@ def scaled_arithmetic(
         Adder(width),
     )
     if negated:
-        parts += Parts.of(Negation(right, chosen=False))
-    return parts + shift_right(width, shift, empty=guard)
+        components += Components.of(Negation(right, chosen=False))
+    return components + shift_right(width, shift, empty=guard)
 
 
 def significand_bits(code: Encoding) -> int:
     """Return `significand_width` of a `format_t`."""
-    if code.kind is Kind.FLOAT:
-        return code.width - code.exponent_width + 1
-    if code.kind in (Kind.LEVELS, Kind.OFFSET):
-        return code.width + 1
-    return code.width + (not code.signed)
+    return code.kind.significand_bits(code)
 
 
 def shift_bits(code: Encoding) -> int:
@@ -363,21 +369,21 @@ def shift_bits(code: Encoding) -> int:
     return code.exponent_width if code.kind is Kind.FLOAT else 0
 
 
-def scalar_decode(code: Encoding) -> Parts:
-    """Return the parts of `mase_scalar_decode`."""
+def scalar_decode(code: Encoding) -> Components:
+    """Return the components of `mase_scalar_decode`."""
     if code.kind is not Kind.FLOAT:
         return NOTHING
     width = significand_bits(code)
-    return Parts.of(
+    return Components.of(
         Negation(width),
-        _parts.Fold(code.exponent_width),
+        _components.Fold(code.exponent_width),
         Gates(code.exponent_width),
     )
 
 
 def varying_bits(code: Encoding) -> int:
     """Return the bits of a significand that are not known: the last one of levels is."""
-    return significand_bits(code) - (code.kind is Kind.LEVELS)
+    return significand_bits(code) - code.kind.known_bits
 
 
 def block_encode(
@@ -388,8 +394,8 @@ def block_encode(
     stages: int,
     interval: int = 1,
     place: int = PLACE,
-) -> Parts:
-    """Return the parts of `mase_block_encode`.
+) -> Components:
+    """Return the components of `mase_block_encode`.
 
     Args:
         result: encoding of the blocks.
@@ -416,19 +422,19 @@ def block_encode(
     key = place + (kept if fine else 0)
     nearest = result.kind is Kind.FLOAT and result.width - 1 == result.exponent_width
     many, parted = tiles > 1, block > 1
-    control = Parts.of(
+    control = Components.of(
         (Register(1), stages + read + ends + 1 + 1 + 1),
         Register(1, scale),
         Register(1, scale - 1 + 1),
-        (Turn(tile), 2 * many),
-        (Turn(part), 2 * parted),
+        (Counter(tile), 2 * many),
+        (Counter(part), 2 * parted),
         (Pointer(address), 2),
         (Pointer(count), 2),
         Level(count + 1),
         Gates(6),
         Memory(1 << address, rows * lanes * element),
     )
-    row = Parts.of(
+    row = Components.of(
         (Register(key), _keys(lanes)),
         (Compare(key), lanes - 1),
         (Mux(2, key), lanes - 1),
@@ -445,9 +451,9 @@ def block_encode(
     if fine:
         row += _fine_scale(kept, place)
     if nearest:
-        row += Parts.of((Offset(place), lanes))
+        row += Components.of((Offset(place), lanes))
     # The place that was read, and the one in the block; the rest waits beside it.
-    lane = Parts.of(Register(2 * place), Adder(place))
+    lane = Components.of(Register(2 * place), Adder(place))
     if fine:
         lane += _fine_element(kept, place)
     elif result.kind is Kind.FLOAT:
@@ -467,10 +473,10 @@ def _keys(lanes: int) -> int:
     return total
 
 
-def _fine_scale(kept: int, place: int) -> Parts:
-    """Return the parts of `mase_nvfp4_scale`."""
+def _fine_scale(kept: int, place: int) -> Components:
+    """Return the components of `mase_nvfp4_scale`."""
     steps = 8
-    return Parts.of(
+    return Components.of(
         (Compare(kept + 5, constant=True), steps + 1),
         Mux(2, kept + 5),
         Register(steps + 2 * place + 4),
@@ -481,10 +487,10 @@ def _fine_scale(kept: int, place: int) -> Parts:
     )
 
 
-def _fine_element(kept: int, place: int) -> Parts:
-    """Return the parts of `mase_nvfp4_element`."""
+def _fine_element(kept: int, place: int) -> Components:
+    """Return the components of `mase_nvfp4_element`."""
     steps, end = 7, kept - 1
-    return Parts.of(
+    return Components.of(
         Register(place + 1 + kept + 1 + 4 + 3 + steps + 3),
         Register(kept, 4),
         Register(1, ROUND + 2),
@@ -509,8 +515,8 @@ def encode(
     *,
     exponent: int = EXPONENT,
     registered: int = 1,
-) -> Parts:
-    """Return the parts of `mase_encode`, and of the register of exact values.
+) -> Components:
+    """Return the components of `mase_encode`, and of the register of exact values.
 
     Args:
         width: bits of the exact values.
@@ -524,7 +530,7 @@ def encode(
     """
     if result.is_block:
         numbers = normalize(width, kept_bits(result), exponent)
-        numbers = (numbers + Parts.of(Register(width, registered))) * (rows * lanes)
+        numbers = (numbers + Components.of(Register(width, registered))) * (rows * lanes)
         place = exponent + 2
         return numbers + block_encode(result, rows, lanes, size, stages + NORMALIZE, place=place)
     codes = scalar_cast(width, result, exponent, stages=registered) * (rows * lanes)
@@ -545,8 +551,8 @@ def accumulate_encode(
     *,
     fixed: bool = False,
     registered: int = 0,
-) -> Parts:
-    """Return the parts of `mase_accumulate_encode`.
+) -> Components:
+    """Return the components of `mase_accumulate_encode`.
 
     Args:
         terms: beats of a sum.
@@ -565,7 +571,7 @@ def accumulate_encode(
     if result.is_block:
         wide = 1 + PLACE + kept
         pipeline = accumulate_pipeline(terms, part, sums + NORMALIZE, bias, count * wide)
-        number = normalize(width, kept, fixed=fixed) + Parts.of(Register(width, registered))
+        number = normalize(width, kept, fixed=fixed) + Components.of(Register(width, registered))
         numbers = number * count
         return pipeline + numbers + block_encode(result, rows, lanes, size, 0, terms)
     stages = sums + cast_stages(result)

@@ -14,15 +14,15 @@ from mase_hw.geometry.beats import Cycles, one_per_cycle
 from mase_hw.geometry.growth import Growth
 
 
-def growth_parameters(growth: Growth | None, turns: str, every: str = "EVERY") -> dict[str, int]:
-    """Return the parameters of a module whose turns may grow.
+def growth_parameters(growth: Growth | None, runs: str, every: str = "EVERY") -> dict[str, int]:
+    """Return the parameters of a module whose runs may grow.
 
     Args:
-        growth: of the turns; None where all are alike.
-        turns: the parameter that counts them until they begin anew.
+        growth: of the runs; None where all are alike.
+        runs: the parameter that counts them until they begin anew.
         every: the one that counts those of a length.
     """
-    return {every: growth.every, turns: growth.turns} if growth else {}
+    return {every: growth.every, runs: growth.runs} if growth else {}
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class GrowingReplay(Stored):
 
     def results(self, beats: int, port: str = "") -> int:
         """Every block as often as it is sent."""
-        return self.blocks.count(beats) // self.sent.turns * self.sent.beats
+        return self.blocks.count(beats) // self.sent.runs * self.sent.beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
         """A beat of the block."""
-        block = self.sent.turn(results)
+        block = self.sent.run(results)
         place = (results - self.sent.start(block)) % self.blocks.length(block)
         needs: Cycles = self.blocks.start(block) + place
         return needs
@@ -97,7 +97,7 @@ class GrowingReplay(Stored):
 
     def _read(self, places: Cycles) -> Cycles:
         """The last result of the block two before."""
-        return self.sent.end(self.blocks.turn(places) - 2)
+        return self.sent.end(self.blocks.run(places) - 2)
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class GrowingReorder(Stored):
     @property
     def _results(self) -> int:
         """Results of a tensor."""
-        return len(self.last) // self.passes.turns * self.passes.beats
+        return len(self.last) // self.passes.runs * self.passes.beats
 
     def results(self, beats: int, port: str = "") -> int:
         """All passes of every tensor."""
@@ -130,7 +130,7 @@ class GrowingReorder(Stored):
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
         """The last beat of the pass."""
-        tensors, number = np.divmod(self.passes.turn(results), len(self.last))
+        tensors, number = np.divmod(self.passes.run(results), len(self.last))
         needs: Cycles = tensors * self.inputs + self._reach[number]
         return needs
 
@@ -178,7 +178,7 @@ class GrowingFold(Fold):
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
         """For the last beat of a result, a place; the others are behind the last one before."""
-        room: Cycles = self.sums.turn(places + 1) - 1 - self.depth
+        room: Cycles = self.sums.run(places + 1) - 1 - self.depth
         return room
 
 

@@ -123,7 +123,7 @@ class Motion(ABC):
         """Return the results with which beats are consumed; None where all inputs move together."""
         return None
 
-    def turns(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles] | None:
+    def interleaving(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles] | None:
         """Return which beats of another input are consumed before and with each beat of an input.
 
         Args:
@@ -603,9 +603,9 @@ class Chain(Motion):
     def lag(self) -> int:
         return sum(motion.lag for motion in self.motions)
 
-    def turns(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles] | None:
+    def interleaving(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles] | None:
         """Of the first one."""
-        return self.motions[0].turns(port, other, beats)
+        return self.motions[0].interleaving(port, other, beats)
 
     def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
         """Each stage as the one behind it lets it, until all agree."""

@@ -121,19 +121,19 @@ class Netlist:
     @cached_property
     def flat(self) -> Netlist:
         """The same cells and streams, without cells that are netlists themselves."""
-        if all(cell.contents is None for cell in self.cells.values()):
+        if not any(isinstance(cell, Nested) for cell in self.cells.values()):
             return self
         cells: dict[str, Cell] = {}
         links: dict[tuple[str, str], Wire] = {}
         made = {Wire("", name): Wire("", name) for name in self.inputs}
         for name, cell in self.cells.items():
             given = {port: made[wire] for port, wire in self.drivers(name).items()}
-            if cell.contents is None:
+            if not isinstance(cell, Nested):
                 cells[name] = cell
                 links |= {(name, port): wire for port, wire in given.items()}
                 made |= {Wire(name, port): Wire(name, port) for port in cell.outputs}
                 continue
-            inner = cell.contents.flat
+            inner = cell.netlist.flat
             cells |= {f"{name}.{part}": item for part, item in inner.cells.items()}
             outer = {Wire("", port): wire for port, wire in given.items()}
             outer |= {
@@ -179,7 +179,7 @@ class Netlist:
         return found
 
 
-def in_turn(netlists: Sequence[Netlist], same: Collection[str]) -> Netlist:
+def multiplexed(netlists: Sequence[Netlist], same: Collection[str]) -> Netlist:
     """Return a netlist that does in turn, inference by inference, what several would do.
 
     Args:
@@ -208,8 +208,18 @@ def in_turn(netlists: Sequence[Netlist], same: Collection[str]) -> Netlist:
         if len(sources) == len(all_):
             cells[name] = LayerSource.of_layers(sources, taken[name])
         else:
-            cells[name] = cell.in_turn(all_[1:])
+            cells[name] = cell.multiplexed(all_[1:])
     return replace(first, cells=cells)
+
+
+class Nested(Cell):
+    """A cell whose module is the text of a netlist.
+
+    Attributes:
+        netlist: what it is made of.
+    """
+
+    netlist: Netlist
 
 
 class NetlistBuilder:

@@ -59,7 +59,7 @@ class Rows(Motion):
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
         """The last of the row."""
         if self.growth is not None:
-            return self.growth.end(self.growth.turn(results))
+            return self.growth.end(self.growth.run(results))
         needs: Cycles = (results // self.row + 1) * self.row - 1
         return needs
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._components import Adder, Compare, Components, Counter, Gates, Mux, Register
 from mase_hw.cells._motion import Fold, Motion
-from mase_hw.cells._parts import Adder, Compare, Gates, Mux, Parts, Register, Turn
-from mase_hw.cells._pipeline import round_pipeline, round_store, turn
+from mase_hw.cells._pipeline import counter, round_pipeline, round_store
 from mase_hw.formats import Encoding
 
 
@@ -51,33 +51,33 @@ class Argmax(Cell):
         return Fold(self.terms, 5 + levels, self.inner)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A tree of comparisons, the best until now, and a pipeline of rounds."""
         width, index = self.data_in_0.width, self.index_width
         elements = self.lanes if self.row else 1
         lanes_out = 1 if self.row else self.lanes
         levels = (elements - 1).bit_length()
-        lane = Parts.of(Register(2 * width * elements))
+        lane = Components.of(Register(2 * width * elements))
         if self.row and self.row - (self.terms - 1) * elements < elements:
             tail = elements - (self.row - (self.terms - 1) * elements)
-            lane += Parts.of(Gates(tail * width), Register(1))
+            lane += Components.of(Gates(tail * width), Register(1))
         inputs, place = elements, 0
         while inputs > 1:
             pairs, single = divmod(inputs, 2)
             place += 1
             best = width + place
-            lane += Parts.of((Compare(width), pairs), (Mux(2, best), pairs))
-            lane += Parts.of(Register(best * pairs), Register((best - 1) * single))
+            lane += Components.of((Compare(width), pairs), (Mux(2, best), pairs))
+            lane += Components.of(Register(best * pairs), Register((best - 1) * single))
             inputs = pairs + single
         best = width + index
-        lane += Parts.of(Compare(width), Mux(2, best))
+        lane += Components.of(Compare(width), Mux(2, best))
         if levels:
-            lane += Parts.of(Adder(index))
-        rounds = round_pipeline(self.terms, 2 + levels, 1, lanes_out * index, self.inner) + turn(
+            lane += Components.of(Adder(index))
+        rounds = round_pipeline(self.terms, 2 + levels, 1, lanes_out * index, self.inner) + counter(
             self.inner
         )
         if self.terms > 1:
-            rounds += Parts.of(Turn(max(index - levels, 1)))
+            rounds += Components.of(Counter(max(index - levels, 1)))
         return lane * lanes_out + rounds + round_store(lanes_out * best, self.inner)
 
     @classmethod

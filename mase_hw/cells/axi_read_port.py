@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mase_hw.cells._base import Cell, Port, Value
+from mase_hw.cells._components import Components, Counter, Gates, Mux, Offset, Register
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Gates, Mux, Offset, Parts, Register, Turn
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class AxiReadPort(Cell):
         }
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """Whose turn it is, the address of a burst, and how many are on their way."""
         address, count = self.address_width, self.outstanding.bit_length()
         request = address + 8 + self.id_width
-        return Parts.of(
+        return Components.of(
             Register(request + self.sources + 2),
-            Turn(count),
+            Counter(count),
             (Gates(4), self.sources),
             Mux(self.sources, request),
             Offset(address, 0),

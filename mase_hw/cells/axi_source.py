@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._components import Adder, Compare, Components, Counter, Gates, Mux, Register
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Adder, Compare, Gates, Mux, Parts, Register, Turn
 from mase_hw.cells._pipeline import index_bits, result_queue
 from mase_hw.cells.stream_replay import StreamReplay
 
@@ -71,17 +71,17 @@ class AxiSource(Cell):
         }
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """What asks for bursts, the buffer, what cuts beats into words, and a replay."""
         width, given = self.port.width_bits, self.data_width
         beats = -(-self.words * width // given)
         bursts = -(-beats // self.burst_beats)
         places, count = self.buffer_beats + 1, index_bits(bursts)
         credit = places.bit_length()
-        asks = Parts.of(
+        asks = Components.of(
             (Adder(credit, gated=True), 2),
             Compare(credit),
-            Turn(count),
+            Counter(count),
             Gates(4),
             Register(credit - 1),
         )
@@ -89,18 +89,18 @@ class AxiSource(Cell):
         enter, leave = given // unit, width // unit
         capacity = enter + leave - 1
         level = capacity.bit_length()
-        gearbox = Parts.of(
+        gearbox = Components.of(
             Register(capacity * unit + level),
-            Turn(index_bits(self.words)),
+            Counter(index_bits(self.words)),
             (Adder(level, gated=True), 2),
             Gates(level + 4 + leave),
             Mux(min(leave, 4) + 2, capacity * unit),
         )
-        parts = asks + gearbox + result_queue(given, places + 1, registers=2)
+        components = asks + gearbox + result_queue(given, places + 1, registers=2)
         if self.repeats > 1:
             port = replace(self.port, beats=self.words)
-            parts += StreamReplay(port, self.words, self.repeats).parts
-        return parts
+            components += StreamReplay(port, self.words, self.repeats).components
+        return components
 
     @property
     def motion(self) -> Motion:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell
+from mase_hw.cells._components import Components, Offset, Register
 from mase_hw.cells._elementwise import Encoded
 from mase_hw.cells._encoder import (
     EXPONENT,
@@ -15,7 +16,6 @@ from mase_hw.cells._encoder import (
     significand_bits,
 )
 from mase_hw.cells._operation import Operation
-from mase_hw.cells._parts import Offset, Parts, Register
 from mase_hw.cells._pipeline import join
 from mase_hw.formats import Encoding, Kind
 
@@ -45,14 +45,14 @@ class BinaryBlocks(Encoded):
         return self.rows * self.lanes if self.operation is Operation.MULTIPLY else 0
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """For each lane exponents and what is computed; an encoder of blocks."""
         first, second = self.data_in_0, self.data_in_1
         left, right = significand_bits(first), significand_bits(second)
         product = self.operation is Operation.MULTIPLY
         subtracts = self.operation is Operation.SUBTRACT
         exponent = min(EXPONENT, max(first.scale_width, second.scale_width) + 2)
-        lane = Parts.of(Register(left + right + 2 * exponent), (Offset(exponent, 4), 2))
+        lane = Components.of(Register(left + right + 2 * exponent), (Offset(exponent, 4), 2))
         lane += scaled_arithmetic(
             product, left, right, self.guard_bits, negated=subtracts, exponent=exponent
         )

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
+from mase_hw.cells._components import Adder, Compare, Components, Mux, Product, Register
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._fixed_parts import cast
+from mase_hw.cells._fixed_components import cast
 from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._operation import Operation
-from mase_hw.cells._parts import Adder, Compare, Mux, Parts, Product, Register
 from mase_hw.cells._pipeline import join, stream_pipeline
 from mase_hw.formats import Encoding, Overflow, Rounding
 
@@ -52,13 +52,13 @@ class BinaryFixed(Elementwise):
         return fraction > out.fraction and out.rounding is not Rounding.FLOOR
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """What is computed and its cast for each lane, and a pipeline."""
         first, second, out = self.data_in_0, self.data_in_1, self.data_out_0
         left, right = first.width + (not first.signed), second.width + (not second.signed)
         if self.operation is Operation.MULTIPLY:
-            lane = Parts.of(Register(first.width + second.width))
-            lane += Parts.of(Product(left, right))
+            lane = Components.of(Register(first.width + second.width))
+            lane += Components.of(Product(left, right))
             lane += cast(left + right, first.fraction + second.fraction, out, before=1)
         else:
             fraction = max(first.fraction, second.fraction)
@@ -66,12 +66,12 @@ class BinaryFixed(Elementwise):
             width = 1 + max(left, right)
             before = int(self._rounds)
             if self.operation.compares:
-                lane = Parts.of(Compare(width)) + cast(2, 0, out, before=before, unsigned=True)
+                lane = Components.of(Compare(width)) + cast(2, 0, out, before=before, unsigned=True)
             elif self.operation in (Operation.MINIMUM, Operation.MAXIMUM):
-                lane = Parts.of(Compare(width), Mux(2, width))
+                lane = Components.of(Compare(width), Mux(2, width))
                 lane += cast(width, fraction, out, before=before)
             else:
-                lane = Parts.of(Adder(width)) + cast(width, fraction, out, before=before)
+                lane = Components.of(Adder(width)) + cast(width, fraction, out, before=before)
         pipeline = stream_pipeline(self.lanes * out.width, self._stages)
         return lane * self.lanes + join(2) + pipeline
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
+from mase_hw.cells._components import Compare, Components, Gates, Offset, Register
 from mase_hw.cells._elementwise import Elementwise
 from mase_hw.cells._encoder import (
     EXPONENT,
@@ -18,7 +19,6 @@ from mase_hw.cells._encoder import (
 )
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._operation import Operation
-from mase_hw.cells._parts import Compare, Gates, Offset, Parts, Register
 from mase_hw.cells._pipeline import join, stream_pipeline
 from mase_hw.formats import Encoding, Kind
 
@@ -51,12 +51,16 @@ class BinaryFloat(Elementwise):
         return self.lanes if self.operation is Operation.MULTIPLY else 0
 
     @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"CAST_STAGES": cast_stages(self.data_out_0)}
+
+    @property
     def motion(self) -> Motion:
         """Decoded operands, what is computed, its rounding."""
         return encoder(1 + self.operation.stages, self.data_out_0, self.lanes, self.lanes)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """For each lane decoded operands, what is computed, its code; a pipeline."""
         first, second, out = self.data_in_0, self.data_in_1, self.data_out_0
         left, right = significand_bits(first), significand_bits(second)
@@ -70,7 +74,7 @@ class BinaryFloat(Elementwise):
         lane = (
             scalar_decode(first)
             + scalar_decode(second)
-            + Parts.of(
+            + Components.of(
                 Register(left + right + exponent * floats),
                 (Offset(exponent, 4), floats),
                 (Compare(first.width - 1, constant=True), floats),

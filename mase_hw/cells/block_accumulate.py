@@ -7,28 +7,29 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator, with_scale
 from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._components import (
+    Adder,
+    Compare,
+    Components,
+    Counter,
+    Gates,
+    Mux,
+    Offset,
+    Register,
+    Shifter,
+)
 from mase_hw.cells._encoder import (
     EXPONENT,
     accumulate_encode,
+    cast_stages,
     scalar_decode,
     shift_right,
     significand_bits,
     sums_encoder,
 )
-from mase_hw.cells._fixed_parts import dot_product
+from mase_hw.cells._fixed_components import dot_product
 from mase_hw.cells._motion import Motion
-from mase_hw.cells._parts import (
-    Adder,
-    Compare,
-    Gates,
-    Mux,
-    Offset,
-    Parts,
-    Register,
-    Shifter,
-    Turn,
-)
-from mase_hw.cells._scalar_parts import scalar_dot_product
+from mase_hw.cells._scalar_components import scalar_dot_product
 from mase_hw.formats import Encoding, Kind
 
 # Bits by which sums move at once.
@@ -58,6 +59,10 @@ class BlockAccumulate(Accumulator):
         return {**found, "bias": found["bias"] if self.bias else with_scale(found["bias"])}
 
     @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"CAST_STAGES": cast_stages(self.data_out_0)}
+
+    @property
     def motion(self) -> Motion:
         """A dot product, its place beside the sum, the sum; then its codes.
 
@@ -69,7 +74,7 @@ class BlockAccumulate(Accumulator):
         return sums_encoder(self.terms, stages, self.data_out_0, self.out_lanes, self.size)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """Dot products within blocks, their places, sums in floating point, and an encoder."""
         data, weight, bias = self.data_in_0, self.weight, self.bias
         lanes, results = self.in_lanes, self.rows * self.out_lanes
@@ -83,9 +88,9 @@ class BlockAccumulate(Accumulator):
         dot_width = left + right + shifts + self._levels
         summed = dot_width + (block - 1).bit_length()
         scale = max(data.scale_width, weight.scale_width) + 1
-        control = Parts.of(
-            (Turn((block - 1).bit_length()), int(block > 1)),
-            (Turn((self.group_terms - 1).bit_length()), int(self.group_terms > 1)),
+        control = Components.of(
+            (Counter((block - 1).bit_length()), int(block > 1)),
+            (Counter((self.group_terms - 1).bit_length()), int(self.group_terms > 1)),
             (Register(1), dot),
             Register(1, dot),
             Register(1, latency),
@@ -99,18 +104,18 @@ class BlockAccumulate(Accumulator):
         )
         if integers:
             operands = self.rows * data.width + self.out_lanes * weight.width
-            control += Parts.of(Register(operands * lanes))
+            control += Components.of(Register(operands * lanes))
             products = dot_product(lanes, left, right)
         else:
             products = scalar_dot_product(data, weight, lanes, dot_width, 4)
-        row = products + Parts.of(Register(summed), Register(summed, wait))
+        row = products + Components.of(Register(summed), Register(summed, wait))
         if block > 1:
-            row += Parts.of(Adder(summed, gated=True))
+            row += Components.of(Adder(summed, gated=True))
         row += self._sum(summed, scale)
-        start = Parts.of()
+        start = Components.of()
         if bias is not None:
             bits = significand_bits(bias)
-            start = scalar_decode(bias) + Parts.of(
+            start = scalar_decode(bias) + Components.of(
                 Register(bias.width + bias.scale_width),
                 Register(bits, 4),
                 Register(bias.scale_width + 2),
@@ -130,14 +135,14 @@ class BlockAccumulate(Accumulator):
         )
         return control + row * results + start * self.out_lanes + encoded
 
-    def _sum(self, block: int, scale: int) -> Parts:
+    def _sum(self, block: int, scale: int) -> Components:
         """Return what adds blocks of `block` bits in floating point, for one result."""
         wide = self.sum_width + UNIT - 1
         units = -(-(wide - 1) // UNIT)
         stored, shift = units * UNIT + 1, wide.bit_length()
         has_bias = self.bias is not None
         exponent = EXPONENT
-        parts = Parts.of(
+        components = Components.of(
             # Exponents.
             Register(scale),
             Adder(scale),
@@ -174,7 +179,7 @@ class BlockAccumulate(Accumulator):
             Gates(UNIT),
         )
         empty = self.guard_bits + UNIT - 1
-        parts += shift_right(min(wide, block + empty), shift, empty=empty, lost=False)
+        components += shift_right(min(wide, block + empty), shift, empty=empty, lost=False)
         if self.bias is not None:
             data = self.data_in_0
             below = data.width - 2
@@ -182,8 +187,8 @@ class BlockAccumulate(Accumulator):
                 below = data.width - 2 - data.exponent_width + data.exponent_bias
             empty += below
             bits = min(wide, significand_bits(self.bias) + empty)
-            parts += shift_right(bits, shift, empty=empty, lost=False)
-        return parts
+            components += shift_right(bits, shift, empty=empty, lost=False)
+        return components
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

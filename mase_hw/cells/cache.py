@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._components import Compare, Components, Gates, Memory, Mux, Register
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Compare, Gates, Memory, Mux, Parts, Register
-from mase_hw.cells._pipeline import index_bits, join, stream_pipeline, turn
+from mase_hw.cells._pipeline import counter, index_bits, join, stream_pipeline
 from mase_hw.formats import StreamField
 
 
@@ -64,19 +64,19 @@ class Cache(Cell):
         return Steps(5)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """The memory, what counts its beats and places, which places are written, a pipeline."""
         width, depth = self.port.width_bits, self.groups * self.places * self.block
         place = index_bits(self.places)
         words = Memory(1 << index_bits(depth), width, stages=1)
-        walk = turn(depth) + turn(self.block) + turn(self.places)
+        walk = counter(depth) + counter(self.block) + counter(self.places)
         bounded = self.places < 1 << self.position
-        bound = Parts.of(Compare(self.position, constant=True), Mux(2, place)) * bounded
-        written = Parts.of(Register(self.places), Mux(self.places, 1), Gates(2 * self.places))
-        stages = Parts.of(Register(2 * index_bits(depth) + 2 * width + 6), Gates(place + 2))
-        chosen = Parts.of(Mux(2, width), Register(width))
+        bound = Components.of(Compare(self.position, constant=True), Mux(2, place)) * bounded
+        written = Components.of(Register(self.places), Mux(self.places, 1), Gates(2 * self.places))
+        stages = Components.of(Register(2 * index_bits(depth) + 2 * width + 6), Gates(place + 2))
+        chosen = Components.of(Mux(2, width), Register(width))
         handshakes = join(2) + stream_pipeline(width, 3)
-        return Parts.of(words) + walk + bound + written + stages + chosen + handshakes
+        return Components.of(words) + walk + bound + written + stages + chosen + handshakes
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
+from mase_hw.cells._components import Components, Negation
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._fixed_parts import cast
-from mase_hw.cells._parts import Negation, Parts
+from mase_hw.cells._fixed_components import cast
 from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.formats import Encoding, Overflow, Rounding
 
@@ -24,13 +24,13 @@ class CastFixed(Elementwise):
     negate: bool = False
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A rounding and a bound for each lane, and a pipeline of two stages."""
         data, out = self.data_in_0, self.data_out_0
         width = data.width + (self.negate or not data.signed)
         lane = cast(width, data.fraction, out, unsigned=not data.signed and not self.negate)
         if self.negate:
-            lane += Parts.of(Negation(width, chosen=False))
+            lane += Components.of(Negation(width, chosen=False))
         return lane * self.lanes + stream_pipeline(self.lanes * out.width, 2)
 
     @classmethod

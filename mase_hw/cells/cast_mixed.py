@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
+from mase_hw.cells._components import Adder, Components, Offset, Product, Register
 from mase_hw.cells._elementwise import Encoded
 from mase_hw.cells._encoder import (
     EXPONENT,
@@ -15,7 +16,6 @@ from mase_hw.cells._encoder import (
     significand_bits,
     varying_bits,
 )
-from mase_hw.cells._parts import Adder, Offset, Parts, Product, Register
 from mase_hw.formats import Encoding, Kind
 
 
@@ -39,7 +39,7 @@ class CastMixed(Encoded):
         return 2 + self.data_in_0.scale_is_float + (self.multiplier_width > 0)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """For each lane a decoded code, its exponent and its multiple; an encoder."""
         code, out = self.data_in_0, self.data_out_0
         bits, shift = significand_bits(code), shift_bits(code)
@@ -50,22 +50,24 @@ class CastMixed(Encoded):
         known = not (code.is_block or shift)
         # Where nothing happens to a significand, its register is the first of those that follow.
         kept = not (code.scale_is_float or code.zero_point or self.multiplier_width)
-        lane = scalar_decode(code) + Parts.of(Register(varying_bits(code) * (not kept) + shift))
-        row = Parts.of(Register(scale))
+        lane = scalar_decode(code) + Components.of(
+            Register(varying_bits(code) * (not kept) + shift)
+        )
+        row = Components.of(Register(scale))
         wide = bits
         if code.scale_is_float:
             factor = Encoding(8, Kind.FLOAT, exponent_width=4)
             wide = bits + significand_bits(factor)
-            row += scalar_decode(factor) + Parts.of(Register(significand_bits(factor) + 4))
-            lane += Parts.of(Register(bits + shift), Product(bits, significand_bits(factor)))
+            row += scalar_decode(factor) + Components.of(Register(significand_bits(factor) + 4))
+            lane += Components.of(Register(bits + shift), Product(bits, significand_bits(factor)))
         if code.zero_point:
-            lane += Parts.of(Offset(wide, code.zero_point.bit_count()))
+            lane += Components.of(Offset(wide, code.zero_point.bit_count()))
         if not known:
-            lane += Parts.of(Register(exponent), Adder(exponent))
+            lane += Components.of(Register(exponent), Adder(exponent))
         if self.multiplier_width:
-            lane += Parts.of(Register(wide), Product(wide, self.multiplier_width + 1))
+            lane += Components.of(Register(wide), Product(wide, self.multiplier_width + 1))
             wide += self.multiplier_width + 1
-            lane += Parts.of(Register(exponent * (not known)))
+            lane += Components.of(Register(exponent * (not known)))
         shape = self.rows, self.lanes, self.size
         differ = 0 if known and not out.is_block and out.kind is not Kind.FLOAT else EXPONENT
         codes = encode(wide, out, self.stages, *shape, exponent=differ, registered=1 + kept)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mase_hw.cells._base import Cell, Origin, Origins, Port, fact
+from mase_hw.cells._components import Compare, Components, Gates, Mux, Pointer, Register
 from mase_hw.cells._motion import Arrivals, Motion, Movement, behind
-from mase_hw.cells._parts import Compare, Gates, Mux, Parts, Pointer, Register
 from mase_hw.cells._pipeline import stream_register
 from mase_hw.formats import Encoding
 from mase_hw.geometry.beats import Cycles, one_per_cycle
@@ -89,7 +89,7 @@ class Merge(Motion):
         takers: Cycles = rounds * self.beats + own[place]
         return takers
 
-    def turns(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles]:
+    def interleaving(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles]:
         """The last one that went into a result before, and the one that goes into the same."""
         rounds, place = np.divmod(self._takers(port, beats), self.beats)
         own = np.array(self.places[other])
@@ -166,12 +166,14 @@ class Cat(Cell):
         return Merge(places, self.beats, "data_in_1" if self.wait else "")
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A choice of the streams, what counts beats, and a register of a stream."""
         bits = self.width * self.lanes
         count = (self.beats_0 + self.beats_1).bit_length()
-        control = Parts.of(Pointer(count), (Compare(count, constant=True), 4), Gates(5, levels=3))
-        joined = Parts.of(Mux(3 if self.shift else 2, bits), Register(self.shift * self.width))
+        control = Components.of(
+            Pointer(count), (Compare(count, constant=True), 4), Gates(5, levels=3)
+        )
+        joined = Components.of(Mux(3 if self.shift else 2, bits), Register(self.shift * self.width))
         return control + joined + stream_register(bits)
 
     @property

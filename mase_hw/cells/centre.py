@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._components import Components, Offset
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Offset, Parts
 from mase_hw.formats import Encoding, Kind
 
 
@@ -39,11 +39,11 @@ class Centre(Cell):
         return Encoding(self.data_in_0.width + 1)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A sum with a constant for each lane."""
         width = self.data_in_0.width + 1
         ones = (-self.data_in_0.zero_point % (1 << width)).bit_count()
-        return Parts.of((Offset(width, ones), self.lanes))
+        return Components.of((Offset(width, ones), self.lanes))
 
     @property
     def motion(self) -> Motion:

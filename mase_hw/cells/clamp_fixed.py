@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
+from mase_hw.cells._components import Components, Register, Saturation
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._fixed_parts import bounded, clip, comparisons, rounded
+from mase_hw.cells._fixed_components import bounded, clip, comparisons, rounded
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Parts, Register, Saturation
 from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.formats import Encoding, Overflow
 
@@ -41,22 +41,22 @@ class ClampFixed(Elementwise):
         return 4 if self.bounds_on_result else 3
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """For each lane a clip, a rounding and a bound; a pipeline."""
         data, out = self.data_in_0, self.data_out_0
         width = data.width + (not data.signed)
         number = rounded(width, data.fraction, out, unsigned=not data.signed)
         if self.bounds_on_result:
-            registers = Parts.of(Register(number.stored))
-            saturated = any(isinstance(part, Saturation) for part, _ in bounded(number, out).items)
+            registers = Components.of(Register(number.stored))
+            saturated = any(isinstance(item, Saturation) for item, _ in bounded(number, out).items)
             shared = saturated and self._stages == 2
             clipped = clip(out, self.low, self.high, shared=shared)
             if self._stages > 2:
-                clipped += Parts.of(Register(min(number.stored, out.width)))
+                clipped += Components.of(Register(min(number.stored, out.width)))
         else:
-            registers = Parts.of(Register(data.width))
+            registers = Components.of(Register(data.width))
             clipped = clip(data, self.low, self.high)
-        lane = number.parts + registers + clipped + bounded(number, out)
+        lane = number.components + registers + clipped + bounded(number, out)
         return lane * self.lanes + stream_pipeline(self.lanes * out.width, self._stages)
 
     @classmethod

@@ -6,15 +6,15 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mase_hw.cells._base import PARAMETER, Cell, Image, Port, Value, fact
+from mase_hw.cells._components import Components
 from mase_hw.cells._motion import Chain, Motion
-from mase_hw.cells._netlist import INSTANCE, Netlist, NetlistBuilder, Wire
-from mase_hw.cells._parts import Parts
+from mase_hw.cells._netlist import INSTANCE, Nested, Netlist, NetlistBuilder, Wire
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.formats import Encoding
 
 
 @dataclass(frozen=True)
-class Composite(Cell):
+class Composite(Nested):
     """Cells joined by streams, in a module of their own.
 
     Its module has a parameter for the file of each memory inside, named after the cell and the
@@ -54,11 +54,6 @@ class Composite(Cell):
         return (*cells, *links, *ports)
 
     @property
-    def contents(self) -> Netlist:
-        """What it is made of."""
-        return self.netlist
-
-    @property
     def inputs(self) -> Mapping[str, Port]:
         """Those of the netlist."""
         return {name: _open(port) for name, port in self.netlist.inputs.items()}
@@ -75,9 +70,9 @@ class Composite(Cell):
         return Chain(tuple(cell.motion for cell, _ in path))
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """Those of all cells."""
-        return Parts.of(*(cell.parts for cell in self.netlist.cells.values()))
+        return Components.of(*(cell.components for cell in self.netlist.cells.values()))
 
     @property
     def multipliers(self) -> int:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Origin, Origins, Port, fact
+from mase_hw.cells._components import NOTHING, Components
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import NOTHING, Parts
 from mase_hw.formats import Encoding
 
 
@@ -42,7 +42,7 @@ class CopyLanes(Cell):
         return {"data_out_0": Port.elements(Encoding(self.width), lanes, self.beats)}
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         return NOTHING
 
     @property

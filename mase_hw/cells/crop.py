@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Origin, Origins, Port, fact
+from mase_hw.cells._components import Compare, Components, Gates, Pointer, Register
 from mase_hw.cells._motion import Motion, Select
-from mase_hw.cells._parts import Compare, Gates, Parts, Pointer, Register
 from mase_hw.cells._pipeline import stream_register
 from mase_hw.formats import Encoding
 
@@ -54,15 +54,15 @@ class Crop(Cell):
         return Select(self._beats(self.size_in), tuple(last))
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """What counts beats, the lanes that wait for the next beat, a register of a stream."""
         shift = self.start % self.lanes
         count = (self._beats(self.size_in) + 1).bit_length()
-        control = Parts.of(Pointer(count), (Compare(count, constant=True), 3), Gates(3))
+        control = Components.of(Pointer(count), (Compare(count, constant=True), 3), Gates(3))
         first = self._beats(self.start)
         rest = first + self._beats(self.size_out) > self._beats(self.size_in)
         held = Register((self.lanes - shift) * self.width * (shift > 0) + rest)
-        return control + Parts.of(held) + stream_register(self.lanes * self.width)
+        return control + Components.of(held) + stream_register(self.lanes * self.width)
 
     @property
     def origins(self) -> Origins:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mase_hw.cells._base import Cell
+from mase_hw.cells._components import Components, Negation
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._parts import Negation, Parts
 from mase_hw.cells._pipeline import stream_register
 from mase_hw.formats import Encoding, Kind
 
@@ -20,10 +20,10 @@ class FloatOrder(Elementwise):
     latency: ClassVar[int] = 2
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A negation for each lane, and the handshakes."""
         width = self.data_in_0.width
-        return Parts.of((Negation(width), self.lanes)) + stream_register(self.lanes * width)
+        return Components.of((Negation(width), self.lanes)) + stream_register(self.lanes * width)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mase_hw.cells._base import Image, Value, fact
-from mase_hw.cells._parts import Parts, Register, Table
-from mase_hw.cells._pipeline import layer_walk, turn
+from mase_hw.cells._components import Components, Register, Table
+from mase_hw.cells._pipeline import counter, layer_walk
 from mase_hw.cells.rom_source import RomSource
 
 
@@ -61,10 +61,10 @@ class LayerSource(RomSource):
         return self.depth * self.layers
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """The words, a register behind them, and what counts them, walks and layers."""
         width = self.image.width_bits
-        counters = layer_walk(self.depth, self.layers, self.walks) + turn(self.hold)
+        counters = layer_walk(self.depth, self.layers, self.walks) + counter(self.hold)
         logic = self.style in ("logic", "distributed")
         table = Table(self.words, width, self.image, self._is_block, stages=2, logic=logic)
-        return counters + Parts.of(table, Register(2))
+        return counters + Components.of(table, Register(2))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Image, Port, fact
+from mase_hw.cells._components import Compare, Components, Mux, Register, Table
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Compare, Mux, Parts, Register, Table
-from mase_hw.cells._pipeline import index_bits, stream_pipeline, turn
+from mase_hw.cells._pipeline import counter, index_bits, stream_pipeline
 from mase_hw.formats import Encoding
 
 
@@ -52,15 +52,20 @@ class Lookup(Cell):
         return Steps(5)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A bound of the number, the table, and a pipeline."""
         row, width = index_bits(self.rows), self.lanes * self.data_out_0.width
         bounded = self.rows < 1 << self.data_in_0.width
-        bound = Parts.of(Compare(self.data_in_0.width, constant=True), Mux(2, row))
+        bound = Components.of(Compare(self.data_in_0.width, constant=True), Mux(2, row))
         words = Table(len(self.table.words), width, self.table, stages=2)
-        counted = Parts.of(Register(index_bits(self.beats) * (self.beats > 1))) + turn(self.beats)
+        counted = Components.of(Register(index_bits(self.beats) * (self.beats > 1))) + counter(
+            self.beats
+        )
         return (
-            (bound * bounded) + Parts.of(Register(row), words) + counted + stream_pipeline(width, 3)
+            (bound * bounded)
+            + Components.of(Register(row), words)
+            + counted
+            + stream_pipeline(width, 3)
         )
 
     @classmethod

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator
 from mase_hw.cells._base import Cell, Port, Value
+from mase_hw.cells._components import NOTHING, Adder, Components, Offset, Product, Register
 from mase_hw.cells._device import PACKED_BITS, SHARED_BITS, Device, block_products, pair_chain
-from mase_hw.cells._fixed_parts import cast, dot_product, tree
+from mase_hw.cells._fixed_components import cast, dot_product, tree
 from mase_hw.cells._growing import GrowingFold, growth_parameters
 from mase_hw.cells._motion import Fold, Motion
-from mase_hw.cells._parts import NOTHING, Adder, Offset, Parts, Product, Register
 from mase_hw.cells._pipeline import accumulate_pipeline
 from mase_hw.formats import Encoding
 from mase_hw.geometry.growth import Growth
@@ -46,12 +46,12 @@ class MultiplyAccumulate(Accumulator):
         constants = {"weight", *(["bias"] if self.bias else [])}
         return replace(self, device=device, steady=constants <= set(steady))
 
-    def in_turn(self, others: Sequence[Cell]) -> Cell:
+    def multiplexed(self, others: Sequence[Cell]) -> Cell:
         """Return the same with sums that are wide enough for the weights of all."""
         cells = [self, *(cell for cell in others if isinstance(cell, MultiplyAccumulate))]
         width = max(cell.accumulator_width for cell in cells)
         first, *rest = (replace(cell, accumulator_width=width) for cell in cells)
-        return super(MultiplyAccumulate, first).in_turn([*rest, *others[len(rest) :]])
+        return super(MultiplyAccumulate, first).multiplexed([*rest, *others[len(rest) :]])
 
     @property
     def _group(self) -> int:
@@ -83,7 +83,7 @@ class MultiplyAccumulate(Accumulator):
         return Fold(self.terms, 7 + self._levels)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """Dot products, sums and their casts, and a pipeline of rounds."""
         data, weight, out = self.data_in_0, self.weight, self.data_out_0
         results, bias = self.rows * self.out_lanes, self.bias.width if self.bias else 0
@@ -94,8 +94,8 @@ class MultiplyAccumulate(Accumulator):
         shifted = left + right + self._levels + fraction - data.fraction - weight.fraction
         width = self.accumulator_width if self.terms > 1 or bias else shifted
         if self.terms > 1 or bias:
-            sums += Parts.of(Adder(width, gated=True, full=True))
-        sums += Parts.of(Register(width)) + cast(width, fraction, out)
+            sums += Components.of(Adder(width, gated=True, full=True))
+        sums += Components.of(Register(width)) + cast(width, fraction, out)
         groups = self.out_lanes // self._group if self._group > 1 else 0
         single = self.out_lanes - groups * self._group
         products = dot_product(self.in_lanes, left, right) * (self.rows * single)
@@ -113,14 +113,14 @@ class MultiplyAccumulate(Accumulator):
             copies=results,
             growth=self.sums,
         )
-        return sums * results + products + Parts.of(Register(operands)) + pipeline
+        return sums * results + products + Components.of(Register(operands)) + pipeline
 
-    def _grouped(self, width: int) -> Parts:
+    def _grouped(self, width: int) -> Components:
         """Return `mase_dot_shared` of products of so many bits, in blocks."""
-        blocks = Parts.of((Product(PACKED_BITS, SHARED_BITS), self.in_lanes))
+        blocks = Components.of((Product(PACKED_BITS, SHARED_BITS), self.in_lanes))
         if self._group == 4:
             # What the fields of some lanes lack is added to one of them.
-            lacking = Parts.of((Offset(width, ones=width), -(-self.in_lanes >> (width - 2))))
+            lacking = Components.of((Offset(width, ones=width), -(-self.in_lanes >> (width - 2))))
             return blocks + (lacking + tree(self.in_lanes, width)) * 4
         chain = min(pair_chain(self.data_in_0, self.weight), self.in_lanes)
         groups = -(-self.in_lanes // max(chain, 1))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mase_hw.cells._base import Cell
+from mase_hw.cells._components import Components, Mux, Product, Register
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._fixed_parts import bounded, rounded
-from mase_hw.cells._parts import Mux, Parts, Product, Register
+from mase_hw.cells._fixed_components import bounded, rounded
 from mase_hw.cells._pipeline import join, stream_pipeline
 from mase_hw.formats import Encoding, Rounding
 
@@ -31,15 +31,20 @@ class PreluFixed(Elementwise):
         return self.lanes
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A product and a cast, and another cast beside it, for each lane; a pipeline."""
         data, slope, out = self.data_in_0, self.weight, self.data_out_0
         left, right = data.width + (not data.signed), slope.width + (not slope.signed)
         scaled = rounded(left + right, data.fraction + slope.fraction, out)
         kept = rounded(left, data.fraction, out, unsigned=not data.signed)
-        lane = Parts.of(Register(data.width * 2 + slope.width), Product(left, right))
-        lane += Parts.of(Register(left + right + scaled.stored + kept.stored + data.signed))
-        lane += scaled.parts + kept.parts + bounded(scaled, out) + Parts.of(Mux(2, out.width))
+        lane = Components.of(Register(data.width * 2 + slope.width), Product(left, right))
+        lane += Components.of(Register(left + right + scaled.stored + kept.stored + data.signed))
+        lane += (
+            scaled.components
+            + kept.components
+            + bounded(scaled, out)
+            + Components.of(Mux(2, out.width))
+        )
         return lane * self.lanes + join(2) + stream_pipeline(self.lanes * out.width, 4)
 
     @classmethod

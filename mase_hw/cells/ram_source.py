@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from mase_hw.cells._base import Cell, Value
-from mase_hw.cells._parts import Gates, Parts, Register, Turn
+from mase_hw.cells._components import Components, Counter, Gates, Register
 from mase_hw.cells.rom_source import RomSource
 
 
@@ -48,11 +48,11 @@ class RamSource(RomSource):
         }
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """The memory, and what counts the bytes of a load."""
         width = 8 * -(-self.image.width_bits // 8)
-        places = Turn(self.depth.bit_length())
-        return super().parts + Parts.of(Register(width + 1), places, Gates(3))
+        places = Counter(self.depth.bit_length())
+        return super().components + Components.of(Register(width + 1), places, Gates(3))
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -6,15 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import NO_STREAM, Cell, Port, fact
-from mase_hw.cells._fixed_parts import cast, tree
+from mase_hw.cells._components import (
+    Adder,
+    Compare,
+    Components,
+    Gates,
+    Mux,
+    Offset,
+    Product,
+    Register,
+)
+from mase_hw.cells._fixed_components import cast, tree
 from mase_hw.cells._motion import Chain, Fold, Motion, Steps
-from mase_hw.cells._parts import Adder, Compare, Gates, Mux, Offset, Parts, Product, Register
 from mase_hw.cells._pipeline import (
+    counter,
     join,
     round_pipeline,
     round_store,
     stream_pipeline,
-    turn,
 )
 from mase_hw.formats import Encoding, Rounding
 
@@ -80,52 +89,52 @@ class Reduce(Cell):
         return ((self.factor_width > 0) + (self.divisor > 1)) * self._lanes_out
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """Sums or maxima over lanes and beats, a factor, a quotient, and its pipeline."""
         out, lanes = self.data_out_0, self._lanes_out
         wide = self.sum_width
         part = 2 + ((self.lanes - 1).bit_length() if self.row else 0)
-        parts = self._lane_parts()
+        components = self._lane_components()
         if self.terms > 1:
             one = (
-                Parts.of(Compare(wide), Mux(2, wide))
+                Components.of(Compare(wide), Mux(2, wide))
                 if self.maximum
-                else Parts.of(Adder(wide, gated=True))
+                else Components.of(Adder(wide, gated=True))
             )
-            parts += one * lanes
-        parts += round_store(wide * lanes, self.inner)
+            components += one * lanes
+        components += round_store(wide * lanes, self.inner)
         product = wide + self.factor_width
         behind = 4 if self.divisor > 1 else 2
-        parts += self._quotient(product) * lanes
+        components += self._quotient(product) * lanes
         if not self.factor_width:
-            return parts + round_pipeline(
+            return components + round_pipeline(
                 self.terms, part, 1 + behind, lanes * out.width, self.inner
             )
-        factor = Parts.of(Register(self.factor_width), (Register(wide + product), lanes))
-        factor += Parts.of((Product(wide, self.factor_width + 1), lanes)) + join(2)
+        factor = Components.of(Register(self.factor_width), (Register(wide + product), lanes))
+        factor += Components.of((Product(wide, self.factor_width + 1), lanes)) + join(2)
         rounds = round_pipeline(self.terms, part, 1, lanes * wide, self.inner)
-        return parts + factor + rounds + stream_pipeline(lanes * out.width, 2 + behind)
+        return components + factor + rounds + stream_pipeline(lanes * out.width, 2 + behind)
 
-    def _lane_parts(self) -> Parts:
+    def _lane_components(self) -> Components:
         """Return what brings a beat to one number for each lane that leaves."""
         width = self.data_in_0.width
         if not self.row:
-            return Parts.of((Register(2 * width), self.lanes))
+            return Components.of((Register(2 * width), self.lanes))
         tiles = -(-self.row // self.lanes)
         outside = self.lanes - (self.row - (tiles - 1) * self.lanes)
-        parts = turn(tiles) + Parts.of((Register(2 * width), self.lanes))
-        parts += Parts.of(Register(1 if outside else 0), (Gates(width), outside))
+        components = counter(tiles) + Components.of((Register(2 * width), self.lanes))
+        components += Components.of(Register(1 if outside else 0), (Gates(width), outside))
         if not self.maximum:
-            return parts + tree(self.lanes, width + (not self.data_in_0.signed))
+            return components + tree(self.lanes, width + (not self.data_in_0.signed))
         inputs = self.lanes
         while inputs > 1:
             pairs = inputs // 2
-            parts += Parts.of((Compare(width), pairs), (Mux(2, width), pairs))
+            components += Components.of((Compare(width), pairs), (Mux(2, width), pairs))
             inputs -= pairs
-            parts += Parts.of(Register(width * inputs))
-        return parts
+            components += Components.of(Register(width * inputs))
+        return components
 
-    def _quotient(self, width: int) -> Parts:
+    def _quotient(self, width: int) -> Components:
         """Return `mase_fixed_divide` of numbers of so many bits, less the register of results."""
         out, fraction = self.data_out_0, self.data_in_0.fraction + self.shift
         if self.divisor == 1:
@@ -136,7 +145,7 @@ class Reduce(Cell):
         reciprocal = numerator + 1
         product = 2 * numerator + 2
         quotient = product - numerator - bits
-        parts = Parts.of(
+        components = Components.of(
             Offset(numerator, numerator // 2),
             Register(numerator - shift),
             Product(numerator + 1, reciprocal),
@@ -145,7 +154,7 @@ class Reduce(Cell):
             Offset(numerator + bits, (numerator + bits) // 2),
             Gates(3),
         )
-        return parts + cast(quotient + 2, fraction + shift + 1, out)
+        return components + cast(quotient + 2, fraction + shift + 1, out)
 
     @property
     def _lanes_out(self) -> int:

@@ -12,10 +12,19 @@ import torch
 
 from mase_hw.cells import _motion
 from mase_hw.cells._base import Cell, Image, Origin, Origins, Port, fact
+from mase_hw.cells._components import (
+    Adder,
+    Components,
+    Gates,
+    Memory,
+    Mux,
+    Pointer,
+    Register,
+    Table,
+)
 from mase_hw.cells._growing import GrowingReorder, growth_parameters, pass_needs
 from mase_hw.cells._motion import Motion
-from mase_hw.cells._parts import Adder, Gates, Memory, Mux, Parts, Pointer, Register, Table
-from mase_hw.cells._pipeline import growing_walk, index_bits, stream_pipeline, turn
+from mase_hw.cells._pipeline import counter, growing_walk, index_bits, stream_pipeline
 from mase_hw.formats import Encoding
 from mase_hw.geometry.growth import Growth
 from mase_hw.geometry.reorder import Reordering
@@ -27,7 +36,7 @@ class Reorder(Cell):
 
     Attributes:
         width: bits of an element.
-        moves: which element enters and leaves when.
+        reordering: which element enters and leaves when.
         repeats: times that a tensor is sent.
         tensors: tensors of an inference.
         growth: beats that are sent of each of `segments` parts of a tensor; None for all.
@@ -35,7 +44,7 @@ class Reorder(Cell):
     """
 
     width: int
-    moves: Reordering
+    reordering: Reordering
     repeats: int = 1
     tensors: int = fact(1)
     growth: Growth | None = None
@@ -43,16 +52,16 @@ class Reorder(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        beats, lanes = self.moves.beats_in.shape
+        beats, lanes = self.reordering.beats_in.shape
         return {"data_in_0": Port.elements(Encoding(self.width), lanes, beats * self.tensors)}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
         """Its elements, in another order."""
-        beats, lanes = self.moves.beats_out.shape
+        beats, lanes = self.reordering.beats_out.shape
         beats *= self.repeats
         if self._passes is not None:
-            beats = self._passes.beats * (self.repeats // self._passes.turns)
+            beats = self._passes.beats * (self.repeats // self._passes.runs)
         beats *= self.tensors
         return {"data_out_0": Port.elements(Encoding(self.width), lanes, beats)}
 
@@ -66,8 +75,8 @@ class Reorder(Cell):
             "LANES_OUT": lanes_out,
             "BEATS_IN": beats_in,
             "BEATS_OUT": beats_out,
-            "BANKS": self.moves.plan.banks,
-            "BANK_DEPTH": self.moves.plan.depth,
+            "BANKS": self.reordering.plan.banks,
+            "BANK_DEPTH": self.reordering.plan.depth,
             "FIRST_NEED": self._last[0],
             "REPEATS": self.repeats,
             **self._growth_parameters,
@@ -75,7 +84,7 @@ class Reorder(Cell):
 
     @property
     def _growth_parameters(self) -> dict[str, int]:
-        """Parts of a tensor, and the beats of them that passes take."""
+        """Components of a tensor, and the beats of them that passes take."""
         if self.growth is None:
             return {}
         passes = growth_parameters(self._passes, "PASSES")
@@ -86,16 +95,18 @@ class Reorder(Cell):
         """Beats of each pass."""
         if self.growth is None:
             return None
-        unit, passes = self.growth.unit * self.segments, self.growth.turns // self.segments
+        unit, passes = self.growth.unit * self.segments, self.growth.runs // self.segments
         return Growth(unit, self.growth.every // self.segments, passes)
 
     @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
         """What each beat in writes, and each beat out reads; how much more the next one needs."""
         (beats_in, lanes_in), (_, lanes_out) = self._shapes
-        plan, lane_bits = self.moves.plan, _bits(lanes_in)
+        plan, lane_bits = self.reordering.plan, _bits(lanes_in)
         read_bits = plan.banks * _bits(plan.depth) + lanes_out * _bits(plan.banks)
-        tables = partial(_tables, self.moves, self._last if self.growth else None, self.repeats)
+        tables = partial(
+            _tables, self.reordering, self._last if self.growth else None, self.repeats
+        )
         return {
             "WRITE_FILE": ("writes", Image(plan.banks * (lane_bits + 1), lambda: tables()[0])),
             "READ_FILE": ("reads", Image(read_bits, lambda: tables()[1])),
@@ -103,10 +114,10 @@ class Reorder(Cell):
         }
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """Banks with tables of addresses, what counts beats, choices of lanes; a pipeline."""
         (beats_in, _), (beats_out, lanes_out) = self._shapes
-        plan, width = self.moves.plan, self.width
+        plan, width = self.reordering.plan, self.width
         banks, address = plan.banks, index_bits(plan.depth)
         images = {name: image for name, (_, image) in self.images.items()}
         count = beats_in.bit_length() + 2
@@ -118,55 +129,55 @@ class Reorder(Cell):
                 ("STEP_FILE", len(self._last) + (not self.growth and self.repeats > 1), 2),
             )
         )
-        counters = turn(beats_in) + turn(len(self._last)) + turn(self.repeats)
+        counters = counter(beats_in) + counter(len(self._last)) + counter(self.repeats)
         if self.growth is None:
-            counters += turn(beats_out)
+            counters += counter(beats_out)
         else:
             counters += growing_walk(beats_out // self.segments, self.segments, self.growth)
-        control = Parts.of(
+        control = Components.of(
             Register(2 + 2 + 1 + 2 + count + 2 + 3),
             Gates(12),
             Adder(count, gated=True),
             (Register(1, 3), 2),
         )
-        bank = Parts.of(Pointer(address), Gates(2), Register(1))
-        words = counters + control + Parts.of(writes, reads, steps) + bank * banks
+        bank = Components.of(Pointer(address), Gates(2), Register(1))
+        words = counters + control + Components.of(writes, reads, steps) + bank * banks
         return words + self._ways(2 * plan.depth) + stream_pipeline(lanes_out * width, 6)
 
-    def _ways(self, depth: int) -> Parts:
+    def _ways(self, depth: int) -> Components:
         """Return what leads from lanes to banks of `depth` words, and to lanes again."""
-        plan, width = self.moves.plan, self.width
+        plan, width = self.reordering.plan, self.width
         # Banks that take the same lanes in the same beats share a register.
         columns = {tuple(column) for column in plan.writes.clamp(min=0).t().tolist()}
         entering = [frozenset(column) for column in columns]
         leaving = [frozenset(column) for column in plan.selects.t().tolist()]
         found = []
-        for lane in range(self.moves.beats_in.shape[1]):
+        for lane in range(self.reordering.beats_in.shape[1]):
             takers = [lanes for lanes in entering if lane in lanes]
             # Where nothing is chosen between a lane and its bank, three registers are one chain.
             direct = takers == [{lane}]
-            found.append(Parts.of(Register(width, 2 + direct)))
+            found.append(Components.of(Register(width, 2 + direct)))
             if direct:
                 entering.remove(takers[0])
-        found += [Parts.of(Mux(len(lanes), width), Register(width)) for lanes in entering]
+        found += [Components.of(Mux(len(lanes), width), Register(width)) for lanes in entering]
         for bank in range(plan.banks):
             readers = [banks for banks in leaving if bank in banks]
             if readers == [{bank}]:
-                found.append(Parts.of(Memory(depth, width), Register(width, 3)))
+                found.append(Components.of(Memory(depth, width), Register(width, 3)))
                 leaving.remove(readers[0])
             else:
-                found.append(Parts.of(Memory(depth, width, stages=1), Register(width)))
-        found += [Parts.of(Mux(len(banks), width), Register(width)) for banks in leaving]
-        return Parts.of(*found)
+                found.append(Components.of(Memory(depth, width, stages=1), Register(width)))
+        found += [Components.of(Mux(len(banks), width), Register(width)) for banks in leaving]
+        return Components.of(*found)
 
     @property
     def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return tuple(self.moves.beats_in.shape), tuple(self.moves.beats_out.shape)
+        return tuple(self.reordering.beats_in.shape), tuple(self.reordering.beats_out.shape)
 
     @property
     def motion(self) -> Motion:
         """A result follows the last of its elements."""
-        inputs = len(self.moves.beats_in)
+        inputs = len(self.reordering.beats_in)
         if self._passes is not None:
             return GrowingReorder(inputs, self._last, self._passes, latency=8, start=2)
         return _motion.Reorder(inputs, self._last, repeats=self.repeats)
@@ -175,13 +186,13 @@ class Reorder(Cell):
     def _last(self) -> tuple[int, ...]:
         """For each beat out, or each pass, the last beat in that it needs."""
         if self._passes is not None:
-            return pass_needs(self.moves.last, self.segments, self._passes, self.repeats)
-        return self.moves.last
+            return pass_needs(self.reordering.last, self.segments, self._passes, self.repeats)
+        return self.reordering.last
 
     @property
     def origins(self) -> Origins:
         """Each element where it entered."""
-        beats_in = self.moves.beats_in.tolist()
+        beats_in = self.reordering.beats_in.tolist()
         place = {
             element: (beat, lane)
             for beat, row in enumerate(beats_in)
@@ -198,7 +209,7 @@ class Reorder(Cell):
     @property
     def _sent(self) -> list[list[int]]:
         """The elements of each beat out, of all passes."""
-        whole = self.moves.beats_out
+        whole = self.reordering.beats_out
         if self._passes is None:
             found: list[list[int]] = whole.tolist() * self.repeats
             return found
@@ -239,21 +250,25 @@ def _bits(count: int) -> int:
 
 @lru_cache(maxsize=16)
 def _tables(
-    moves: Reordering, passes: tuple[int, ...] | None, repeats: int
+    reordering: Reordering, passes: tuple[int, ...] | None, repeats: int
 ) -> tuple[tuple[int, ...], ...]:
     """Return what each beat in writes, what each beat out reads, and how much more the next needs.
 
     Args:
-        moves: the orders.
+        reordering: the orders.
         passes: what each pass needs, where passes grow, and the next one is what needs more.
         repeats: times that a tensor is sent.
     """
-    plan, beats_in, lane_bits = moves.plan, len(moves.beats_in), _bits(moves.beats_in.shape[1])
+    plan, beats_in, lane_bits = (
+        reordering.plan,
+        len(reordering.beats_in),
+        _bits(reordering.beats_in.shape[1]),
+    )
     lanes = plan.writes.clamp(min=0) | (plan.writes >= 0).to(torch.int64) << lane_bits
     writes = _packed(lanes, [lane_bits + 1] * plan.banks)
     widths = [_bits(plan.depth)] * plan.banks + [_bits(plan.banks)] * plan.selects.shape[1]
     reads = _packed(torch.cat([plan.reads, plan.selects], 1), widths)
-    needs = moves.last if passes is None else passes
+    needs = reordering.last if passes is None else passes
     last = torch.tensor([*needs, beats_in + needs[0]])
     steps = last[:-1] - last[1:]
     if passes is None and repeats > 1:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._components import Components, Offset, Product, Register
 from mase_hw.cells._encoder import QUEUE, cast_stages, scalar_cast
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Offset, Parts, Product, Register
 from mase_hw.cells._pipeline import join, stream_pipeline
 from mase_hw.formats import Encoding, Kind
 
@@ -49,19 +49,23 @@ class Requantize(Cell):
         return {"data_out_0": port}
 
     @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"CAST_STAGES": cast_stages(self.data_out_0)}
+
+    @property
     def motion(self) -> Motion:
         """A product, and a cast."""
         return Steps(2 + cast_stages(self.data_out_0) + QUEUE)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """For each row and lane a product and its cast; a pipeline."""
         data, out = self.data_in_0, self.data_out_0
         factor = self.multiplier_width
         shift = self.multiplier.width - factor
         product = data.width + (factor + 1 if factor else 0)
-        lane = Parts.of(Register(shift + factor + shift))
-        cell = Parts.of(
+        lane = Components.of(Register(shift + factor + shift))
+        cell = Components.of(
             Register(data.width),
             (Product(data.width, factor + 1), int(factor > 0)),
             Offset(shift + 1, shift),

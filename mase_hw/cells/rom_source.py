@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from mase_hw.cells._base import Cell, Image, Octets, Port, Value
+from mase_hw.cells._components import Components, Gates, Pointer, Register, Table
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Gates, Parts, Pointer, Register, Table
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import TensorSpec
 
@@ -105,20 +105,20 @@ class RomSource(Cell):
         return {"INIT_FILE": ("", self.image)}
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """The words, a register behind them, and what counts them."""
         width = self.image.width_bits
         address = self.depth if self.depth > 1 else 1
-        counters = Parts.of(Pointer((address - 1).bit_length()), Gates(2))
+        counters = Components.of(Pointer((address - 1).bit_length()), Gates(2))
         if self.depth == 1:
-            return Parts.of(Gates(1), Register(2))
+            return Components.of(Gates(1), Register(2))
         if self.hold > 1:
-            counters += Parts.of(Pointer((self.hold - 1).bit_length()), Gates(1))
+            counters += Components.of(Pointer((self.hold - 1).bit_length()), Gates(1))
         logic = self.style in ("logic", "distributed")
         words = Table(
             self.depth, width, self.image, self._is_block, stages=2, logic=logic, irregular=True
         )
-        return counters + Parts.of(words, Register(2))
+        return counters + Components.of(words, Register(2))
 
     @property
     def motion(self) -> Motion:

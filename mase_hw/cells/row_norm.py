@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Image, Port, Value, fact
+from mase_hw.cells._components import NOTHING, Adder, Components, Offset, Product, Register, Table
 from mase_hw.cells._encoder import shift_right
-from mase_hw.cells._fixed_parts import cast
+from mase_hw.cells._fixed_components import cast
 from mase_hw.cells._motion import Motion
-from mase_hw.cells._parts import NOTHING, Adder, Offset, Parts, Product, Register, Table
-from mase_hw.cells._pipeline import layer_walk, stream_pipeline, turn
-from mase_hw.cells._row_parts import reciprocal_root, row_flags, row_fold, row_store
+from mase_hw.cells._pipeline import counter, layer_walk, stream_pipeline
+from mase_hw.cells._row_components import reciprocal_root, row_flags, row_fold, row_store
 from mase_hw.cells._rows import Rows
 from mase_hw.formats import Encoding
 
@@ -78,17 +78,17 @@ class RowNorm(Cell):
     def _row_beats(self) -> int:
         return -(-self.row // self.lanes)
 
-    def in_turn(self, others: Sequence[Cell]) -> Cell:
+    def multiplexed(self, others: Sequence[Cell]) -> Cell:
         """Return the same with the weights and biases of all."""
         cells = [self, *(cell for cell in others if isinstance(cell, RowNorm))]
         images = [cell.weights for cell in cells]
         if not self.affine or all(image == self.weights for image in images):
-            return super().in_turn(others)
+            return super().multiplexed(others)
         weights = Image(
             self.weights.width_bits, lambda: [word for image in images for word in image.words]
         )
         first, *rest = (replace(cell, weights=weights, layers=len(cells)) for cell in cells)
-        return super(RowNorm, first).in_turn([*rest, *others[len(rest) :]])
+        return super(RowNorm, first).multiplexed([*rest, *others[len(rest) :]])
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -112,7 +112,7 @@ class RowNorm(Cell):
         return Rows(-(-self.row // self.lanes), 8 + levels + (12 if self.step else 8), 13)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """Squares, two sums, a root, and what each element is turned into; a store."""
         lanes, beats = self.lanes, self._row_beats
         code, out = self.data_in_0.width, self.data_out_0
@@ -120,17 +120,17 @@ class RowNorm(Cell):
         total, squares = width + grown, 2 * width - 1 + grown
         stages = (12 if self.step else 8) + 2
         half = ((self.square_width + 1) // 2 - 1).bit_length()
-        sums = Parts.of(Register(lanes * code), (Register(1), 4))
-        sums += Parts.of((Product(width, width), lanes)) + row_flags(lanes)
+        sums = Components.of(Register(lanes * code), (Register(1), 4))
+        sums += Components.of((Product(width, width), lanes)) + row_flags(lanes)
         sums += row_fold(lanes, self.row, 2 * width - 1, squares, signed=False, before=1)
         square = self.square_width
         if self.centred:
             signed = self.data_in_0.signed
             sums += row_fold(lanes, self.row, code, total, signed=signed, before=1)
-            sums += Parts.of(Product(total, total), Register(min(2 * total - 1, square)))
-            sums += Parts.of(Adder(square - self.below_bits), Register(total, stages))
+            sums += Components.of(Product(total, total), Register(min(2 * total - 1, square)))
+            sums += Components.of(Adder(square - self.below_bits), Register(total, stages))
         constant = self.constant_high << 31 | self.constant_low
-        sums += Parts.of(
+        sums += Components.of(
             (Product(squares + 1, self.row.bit_length() + 1, self.row), self._multiplies),
             Register(min(squares + grown * self._multiplies, square)),
             Offset(square, constant.bit_count()),
@@ -146,7 +146,7 @@ class RowNorm(Cell):
         if self.centred:
             values.append((total, 1))
         store = row_store(lanes * code, beats, fold + stages, values, beyond=beyond)
-        later = Parts.of(Offset(half + 1), Register(half + 1, 3)) if self._drop else NOTHING
+        later = Components.of(Offset(half + 1), Register(half + 1, 3)) if self._drop else NOTHING
         if self.affine:
             # A weight has two registers, a bias a third.
             for bits, low, kept in (
@@ -154,17 +154,17 @@ class RowNorm(Cell):
                 (self.bias.width, self.weight.width, 3),
             ):
                 words = self._affine(low, bits)
-                later += Parts.of(Table(self.layers * beats, lanes * bits, words, stages=kept))
-            later += self._walk + Parts.of((Register(1), 5))
-        lanes_parts = self._lane_parts(total) * lanes
+                later += Components.of(Table(self.layers * beats, lanes * bits, words, stages=kept))
+            later += self._walk + Components.of((Register(1), 5))
+        lanes_parts = self._lane_components(total) * lanes
         return sums + root + store + later + lanes_parts + stream_pipeline(lanes * out.width, 11)
 
     @property
-    def _walk(self) -> Parts:
+    def _walk(self) -> Components:
         """What counts the words of weights and biases."""
         beats = self._row_beats
         if self.layers == 1:
-            return turn(beats)
+            return counter(beats)
         return layer_walk(beats, self.layers, self.beats // beats)
 
     def _affine(self, low: int, bits: int) -> Image:
@@ -189,33 +189,33 @@ class RowNorm(Cell):
         """Places that every product is shifted by."""
         return max(0, self.root_fraction - self.term_fraction - self.below_bits // 2)
 
-    def _lane_parts(self, total: int) -> Parts:
+    def _lane_components(self, total: int) -> Components:
         """Return what turns an element into a result."""
         width = self.data_in_0.width + (not self.data_in_0.signed)
         root = self.root_fraction + 1
         difference = total + self.centred if self._multiplies or self.centred else width
-        parts = NOTHING
+        components = NOTHING
         if self._multiplies:
-            parts += Parts.of(Product(width, self.row.bit_length() + 1, self.row))
-            parts += Parts.of(Register(total, 1 + (not self.centred)))
+            components += Components.of(Product(width, self.row.bit_length() + 1, self.row))
+            components += Components.of(Register(total, 1 + (not self.centred)))
         if self.centred:
-            parts += Parts.of(Adder(difference), Register(difference))
-        parts += Parts.of(Product(difference, root + 1), Register(difference + root))
+            components += Components.of(Adder(difference), Register(difference))
+        components += Components.of(Product(difference, root + 1), Register(difference + root))
         shifts = ((self.square_width + 1) // 2 + self._drop).bit_length()
         fraction, term = self.term_fraction, self.term_width
-        parts += shift_right(
+        components += shift_right(
             max(total + 1 + root, term), shifts, lost=False, kept=term, beyond=2 - 2 * self.affine
         )
         if not self.affine:
-            return parts + cast(term + 1, fraction, self.data_out_0)
+            return components + cast(term + 1, fraction, self.data_out_0)
         weighted = fraction + self.weight.fraction
         whole = max(weighted, self.bias.fraction)
         left = term + self.weight.width + 1 + whole - weighted
         bits = 1 + max(left, self.bias.width + 1 + whole - self.bias.fraction)
         product = term + self.weight.width - self.weight.signed
-        parts += Parts.of(Product(term, self.weight.width + 1), Register(product))
-        parts += Parts.of(Adder(bits - 1), Register(bits - 1))
-        return parts + cast(bits - 1, whole, self.data_out_0)
+        components += Components.of(Product(term, self.weight.width + 1), Register(product))
+        components += Components.of(Adder(bits - 1), Register(bits - 1))
+        return components + cast(bits - 1, whole, self.data_out_0)
 
     @property
     def multipliers(self) -> int:

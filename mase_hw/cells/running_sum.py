@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port, fact
+from mase_hw.cells._components import Adder, Components, Register
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Adder, Parts, Register
-from mase_hw.cells._pipeline import stream_pipeline, turn
+from mase_hw.cells._pipeline import counter, stream_pipeline
 from mase_hw.formats import Encoding
 
 
@@ -44,10 +44,10 @@ class RunningSum(Cell):
         return Steps(3)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """The adder, the sum until now, the count, and the handshakes."""
-        total = Parts.of(Adder(self.out_width, gated=self.row > 1), Register(self.out_width))
-        count = turn(self.row) + Parts.of(Register(int(self.row > 1)))
+        total = Components.of(Adder(self.out_width, gated=self.row > 1), Register(self.out_width))
+        count = counter(self.row) + Components.of(Register(int(self.row > 1)))
         return total + count + stream_pipeline(self.out_width, 1)
 
     @classmethod

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator, marked
 from mase_hw.cells._base import Cell, Port
-from mase_hw.cells._encoder import accumulate_encode, scalar_decode, sums_encoder, varying_bits
+from mase_hw.cells._components import Adder, Components, Counter, Register, Shifter
+from mase_hw.cells._encoder import (
+    accumulate_encode,
+    cast_stages,
+    scalar_decode,
+    sums_encoder,
+    varying_bits,
+)
 from mase_hw.cells._motion import Motion
-from mase_hw.cells._parts import Adder, Parts, Register, Shifter, Turn
 from mase_hw.cells._pipeline import index_bits
-from mase_hw.cells._scalar_parts import scalar_dot_product
+from mase_hw.cells._scalar_components import scalar_dot_product
 from mase_hw.formats import Encoding, Kind
 
 
@@ -44,6 +50,10 @@ class ScalarAccumulate(Accumulator):
         return marked(port) if self.marked else port
 
     @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"CAST_STAGES": cast_stages(self.data_out_0)}
+
+    @property
     def motion(self) -> Motion:
         """Significands, products, their shifts, a tree of adders, the sum; then its codes."""
         floats = Kind.FLOAT in {self.data_in_0.kind, self.weight.kind, self._bias_kind}
@@ -51,7 +61,7 @@ class ScalarAccumulate(Accumulator):
         return sums_encoder(self.terms, stages, self.data_out_0, self.out_lanes, self.size)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """Dot products of decoded codes, their sums, and an encoder."""
         results, lanes = self.rows * self.out_lanes, self.in_lanes
         bias, out = self.bias, self.data_out_0
@@ -59,7 +69,7 @@ class ScalarAccumulate(Accumulator):
         stages = 4 if floats else 2
         sums = scalar_dot_product(self.data_in_0, self.weight, lanes, self.sum_width, stages)
         gated = self.terms > 1 or bias is not None
-        sums += Parts.of(Adder(self.sum_width, gated), Register(self.sum_width))
+        sums += Components.of(Adder(self.sum_width, gated), Register(self.sum_width))
         encoded = accumulate_encode(
             self.terms,
             1 + self._levels,
@@ -72,20 +82,20 @@ class ScalarAccumulate(Accumulator):
             self.size,
             fixed=True,
         )
-        flags = Parts.of(Register(stages - 1), Register(1, stages - 1))
+        flags = Components.of(Register(stages - 1), Register(1, stages - 1))
         if self.group_terms > 1:
-            flags += Parts.of(Turn(index_bits(self.group_terms)))
-        starts = Parts.of()
+            flags += Components.of(Counter(index_bits(self.group_terms)))
+        starts = Components.of()
         if bias is not None:
             bits = varying_bits(bias)
             if bias.kind is Kind.FLOAT:
-                starts = scalar_decode(bias) + Parts.of(
+                starts = scalar_decode(bias) + Components.of(
                     Register(2 * bits + 2 + 2 * bias.exponent_width + self.sum_width),
                     Shifter(bits + 3, 4),
                     Shifter(self.sum_width, 1 << max(bias.exponent_width - 2, 0), 4, left=bits + 3),
                 )
             else:
-                starts = Parts.of(Register(bits, stages - 1))
+                starts = Components.of(Register(bits, stages - 1))
         return sums * results + starts * self.out_lanes + flags + encoded
 
     @property

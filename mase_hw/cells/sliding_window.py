@@ -9,25 +9,25 @@ from functools import cached_property
 import numpy as np
 
 from mase_hw.cells._base import Cell, Image, Origin, Origins, Port
-from mase_hw.cells._motion import Arrivals, Motion, Movement, Steps, met, stored
-from mase_hw.cells._parts import (
+from mase_hw.cells._components import (
     Adder,
     Compare,
+    Components,
+    Counter,
     Gates,
     Memory,
     Mux,
     Offset,
-    Parts,
     Register,
     Table,
-    Turn,
 )
+from mase_hw.cells._motion import Arrivals, Motion, Movement, Steps, met, stored
 from mase_hw.cells._pipeline import (
+    counter,
     credits,
     index_bits,
     result_queue,
     stream_pipeline,
-    turn,
 )
 from mase_hw.formats import StreamField
 from mase_hw.geometry.beats import Cycles
@@ -35,6 +35,11 @@ from mase_hw.geometry.window import OUTSIDE, Axis, Window, shared
 
 # From when a beat is read to when it is offered.
 READ = Steps(5)
+
+
+def walk_stages(elements: int) -> int:
+    """Return the cycles until `mase_window_walk` knows where the elements of a beat lie."""
+    return max(7, 5 + (elements - 1).bit_length())
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Sliding(Motion):
     @property
     def start(self) -> int:
         """The first cycle after reset in which a beat is read: its place takes so long to find."""
-        return max(7, 5 + (self.window.elements - 1).bit_length()) + 4
+        return walk_stages(self.window.elements) + 4
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """A beat is read the cycle after the last that it needs entered."""
@@ -148,6 +153,10 @@ class SlidingWindow(Cell):
         return {"data_out": Port(fields, beats, self.port.optional, True)}
 
     @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"WALK_STAGES": walk_stages(self._shown.elements)}
+
+    @property
     def parameters(self) -> Mapping[str, int]:
         """The sizes of image, window and buffer."""
         window, fields = self._shown, self.port.fields
@@ -188,43 +197,45 @@ class SlidingWindow(Cell):
         return Sliding(self._shown)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """The walk of the window, the buffer with its ports, padding, and a pipeline."""
         given = self.parameters
         lanes, width = given["LANES"], given["LANE_WIDTH"]
         elements, depth = given["ELEMENTS"], given["DEPTH"]
         address = index_bits(depth)
         count = (2 * given["INPUTS"] + depth).bit_length() + 1
-        control = Parts.of(
+        control = Components.of(
             (Adder(count, gated=True), 2),
             Register(2 * count + 1),
-            Turn(address),
+            Counter(address),
             Gates(3),
             Register(address + lanes * width),
             Register(elements, 3),
         )
         copies = [min(8, elements - first) for first in range(0, elements, 8)]
-        buffers = Parts.of(*(Memory(depth, lanes * width, ports, stages=1) for ports in copies))
-        element = Parts.of(Register(address + lanes * width), Gates(lanes * width))
+        buffers = Components.of(
+            *(Memory(depth, lanes * width, ports, stages=1) for ports in copies)
+        )
+        element = Components.of(Register(address + lanes * width), Gates(lanes * width))
         out = elements * lanes * (width + self.mark)
         return self._walk(given) + control + buffers + element * elements + stream_pipeline(out, 3)
 
-    def _walk(self, given: Mapping[str, int]) -> Parts:
-        """Return the parts of `mase_window_walk`, whose parameters are those of this module."""
+    def _walk(self, given: Mapping[str, int]) -> Components:
+        """Return the components of `mase_window_walk`, which has the parameters of this module."""
         tiles, elements, depth = given["TILES"], given["ELEMENTS"], given["DEPTH"]
         rows, columns = given["KERNEL_ROWS"], given["KERNEL_COLUMNS"]
         block = given["BLOCK_TILES"]
         offset, address = given["INPUTS"].bit_length(), index_bits(depth)
         tile, step = index_bits(tiles) * (tiles > 1), given["INPUTS"].bit_length() + 2
         levels = (elements - 1).bit_length()
-        stages = max(7, 5 + levels)
+        stages = walk_stages(elements)
         beats = -(-rows * columns * block // elements)
         counters = (
-            turn(beats)
-            + turn(given["BLOCK_REPEATS"])
-            + turn(tiles // block)
-            + turn(given["COLUMNS"])
-            + turn(given["ROWS"])
+            counter(beats)
+            + counter(given["BLOCK_REPEATS"])
+            + counter(tiles // block)
+            + counter(given["COLUMNS"])
+            + counter(given["ROWS"])
         )
         images = {name: image for name, (_, image) in self.images.items()}
         row_words, column_words = images["ROW_FILE"], images["COLUMN_FILE"]
@@ -232,13 +243,13 @@ class SlidingWindow(Cell):
         low = Image(rest, lambda: [word % (1 << rest) for word in row_words.words])
         # What later rows read first passes a register more, the third in a row.
         later = Image(offset, lambda: [word >> rest for word in row_words.words])
-        tables = Parts.of(
+        tables = Components.of(
             Table(given["ROWS"], rest, low, stages=2),
             Table(given["ROWS"], offset, later, stages=3),
             Table(given["COLUMNS"], column_words.width_bits, column_words, stages=2),
             Register(tile, 2),
         )
-        shared = Parts.of(
+        shared = Components.of(
             Register(address),
             Offset(address + 1, 2),
             Mux(2, address),
@@ -256,14 +267,14 @@ class SlidingWindow(Cell):
             Register(4 * step + 2),
             Register((address + 1) * elements, 2),
         )
-        modulo = Parts.of(
+        modulo = Components.of(
             Adder(address), Register(2 * address + 1), Offset(address + 2, 2), Mux(2, address)
         )
         row, column, moved = moves = self._moves(given)
         # A single row of positions of a single row of pixels is known.
         has_rows = given["ROWS"] > 1 or rows > 1
         element = modulo * 3 + self._counter(given, moves)
-        element += Parts.of(
+        element += Components.of(
             Register(index_bits(rows) * row + index_bits(columns) * column + tile * moved, 2),
             Register(int(row), 2),
             Mux(rows if row else 1, address + offset + 1),
@@ -276,12 +287,12 @@ class SlidingWindow(Cell):
             Adder(offset, gated=True),
             Register(address, stages - 7),
         )
-        most = Parts.of((Compare(offset), elements - 1), (Mux(2, offset), elements - 1))
+        most = Components.of((Compare(offset), elements - 1), (Mux(2, offset), elements - 1))
         inputs = elements
         while inputs > 1:
             inputs = -(-inputs // 2)
-            most += Parts.of(Register(offset * inputs))
-        most += Parts.of(Register(offset, stages - 5 - levels))
+            most += Components.of(Register(offset * inputs))
+        most += Components.of(Register(offset, stages - 5 - levels))
         beat = elements * (address + 1) + 2 * step
         ends = credits(stages + 5) + result_queue(beat, stages + 5)
         return counters + tables + shared + element * elements + most + ends
@@ -318,14 +329,14 @@ class SlidingWindow(Cell):
         return row, column, tile
 
     @staticmethod
-    def _counter(given: Mapping[str, int], moves: Sequence[bool]) -> Parts:
-        """Return the parts of `mase_window_element`."""
+    def _counter(given: Mapping[str, int], moves: Sequence[bool]) -> Components:
+        """Return the components of `mase_window_element`."""
         sizes = given["KERNEL_ROWS"], given["KERNEL_COLUMNS"], given["BLOCK_TILES"]
-        parts = Parts.of()
+        components = Components.of()
         for size, moved in zip(sizes, moves, strict=True):
             bits = (2 * size - 1).bit_length() * moved
-            parts += Parts.of(Register(bits), (Gates(bits), 2))
-        return parts
+            components += Components.of(Register(bits), (Gates(bits), 2))
+        return components
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Image, Port, Value, fact
-from mase_hw.cells._fixed_parts import cast
+from mase_hw.cells._components import Adder, Components, Gates, Product, Register, Rounding, Table
+from mase_hw.cells._fixed_components import cast
 from mase_hw.cells._growing import growth_parameters
 from mase_hw.cells._motion import Chain, Motion
-from mase_hw.cells._parts import Adder, Gates, Parts, Product, Register, Rounding, Table
 from mase_hw.cells._pipeline import stream_pipeline
-from mase_hw.cells._row_parts import reciprocal, row_flags, row_fold, row_store
+from mase_hw.cells._row_components import reciprocal, row_flags, row_fold, row_store
 from mase_hw.cells._rows import Rows
 from mase_hw.formats import Encoding
 from mase_hw.geometry.growth import Growth
@@ -111,7 +111,7 @@ class Softmax(Cell):
         return Chain((first, Rows(row, fold + (8 if self.step else 5), 7, self.rows)))
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A maximum, exponentials by table, their sum and its reciprocal, products; two stores."""
         lanes, width, words = self.lanes, self.data_in_0.width, self.word_fraction + 1
         maximum, beats = width + (not self.data_in_0.signed), -(-self.row // lanes)
@@ -121,16 +121,16 @@ class Softmax(Cell):
         first = row_fold(lanes, self.row, width, maximum, maximum=True)
         first += row_flags(lanes)
         first += row_store(stored, beats, fold, [(width, 0)], growth=self.rows)
-        first += Parts.of(Gates((lanes * width + 2) * self._leaves_out))
-        first += Parts.of(Register(lanes * self._leaves_out, stages - 2))
+        first += Components.of(Gates((lanes * width + 2) * self._leaves_out))
+        first += Components.of(Register(lanes * self._leaves_out, stages - 2))
         fine = Table(1 << self.fine_bits, words, self.fine, stages=2, readers=lanes)
-        lane = Parts.of(Adder(width), Register(width), Gates(exponential * self._leaves_out))
+        lane = Components.of(Adder(width), Register(width), Gates(exponential * self._leaves_out))
         if self._halves:
             coarse = Table(1 << (width - self.fine_bits), words, self.coarse, stages=2)
             below = 2 * self.word_fraction - self.exponential_fraction
-            lane += Parts.of(coarse, Product(words + 1, words + 1), Register(2 * words - 1))
-            lane += Parts.of(Rounding(exponential, below), Register(exponential))
-        second = Parts.of(fine) + lane * lanes + stream_pipeline(lanes * exponential, stages)
+            lane += Components.of(coarse, Product(words + 1, words + 1), Register(2 * words - 1))
+            lane += Components.of(Rounding(exponential, below), Register(exponential))
+        second = Components.of(fine) + lane * lanes + stream_pipeline(lanes * exponential, stages)
         sums = exponential + self.growth
         second += row_fold(lanes, self.row, exponential, sums, signed=False) + row_flags(lanes)
         second += reciprocal(
@@ -139,14 +139,14 @@ class Softmax(Cell):
             step=self.step,
         )
         delay = 8 if self.step else 5
-        second += Parts.of((Register(1), delay))
+        second += Components.of((Register(1), delay))
         values = [(self.fraction + 1, 0)]
         second += row_store(lanes * exponential, beats, fold + delay, values, growth=self.rows)
         product, fraction = (
             exponential + self.fraction + 1,
             self.exponential_fraction + self.fraction,
         )
-        result = Parts.of(Product(exponential + 1, self.fraction + 2), Register(product))
+        result = Components.of(Product(exponential + 1, self.fraction + 2), Register(product))
         result += cast(product + 1, fraction, self.data_out_0, unsigned=True)
         return first + second + result * lanes + stream_pipeline(lanes * self.data_out_0.width, 5)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Origin, Origins, Port
+from mase_hw.cells._components import Components, Gates, Mux, Register
 from mase_hw.cells._motion import Queue
-from mase_hw.cells._parts import Gates, Mux, Parts, Register
 from mase_hw.cells._pipeline import credits, level, queue_memory
 from mase_hw.formats import StreamField
 
@@ -43,12 +43,12 @@ class StreamFifo(Cell):
         return Queue(self.depth)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A memory, what counts its words, and the register behind it."""
         width = self.port.width_bits
         if self.depth == 1:
-            return credits(1) + Parts.of(Register(width + 1), Gates(1))
-        words = queue_memory(width, self.depth, passed=True) + Parts.of(
+            return credits(1) + Components.of(Register(width + 1), Gates(1))
+        words = queue_memory(width, self.depth, passed=True) + Components.of(
             Mux(2, width), Gates(6, levels=3)
         )
         return words + credits(self.depth) + level(self.depth - 1)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._components import Components, Gates, Register
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Gates, Parts, Register
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class StreamFork(Cell):
         return {"COUNT": self.count}
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A bit for each consumer."""
-        return Parts.of((Register(1), self.count), Gates(2 * self.count + 1))
+        return Components.of((Register(1), self.count), Gates(2 * self.count + 1))
 
     @property
     def motion(self) -> Motion:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Origin, Origins, Port
+from mase_hw.cells._components import Components, Gates, Memory, Register
 from mase_hw.cells._growing import GrowingReplay, growth_parameters
 from mase_hw.cells._motion import Motion, Replay
-from mase_hw.cells._parts import Gates, Memory, Parts, Register
-from mase_hw.cells._pipeline import credits, growing_turn, level, stream_pipeline
+from mase_hw.cells._pipeline import credits, growing_counter, level, stream_pipeline
 from mase_hw.formats import StreamField
 from mase_hw.geometry.growth import Growth, even
 
@@ -60,15 +60,15 @@ class StreamReplay(Cell):
         }
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A memory of two blocks, what counts their beats, and a pipeline of two stages."""
         width, depth = self.port.width_bits, 2 * self.block
-        reads = self.blocks.times(turns=self.repeats) if self.blocks else None
-        counters = growing_turn(self.block, self.blocks) + growing_turn(self.block, reads)
-        counters += growing_turn(self.repeats, self.times) + level(depth)
-        control = credits(2) + Parts.of(Register(4), Gates(6))
+        reads = self.blocks.times(runs=self.repeats) if self.blocks else None
+        counters = growing_counter(self.block, self.blocks) + growing_counter(self.block, reads)
+        counters += growing_counter(self.repeats, self.times) + level(depth)
+        control = credits(2) + Components.of(Register(4), Gates(6))
         words = Memory(2 << (self.block - 1).bit_length(), width, stages=1)
-        stored = Parts.of(words, Register(width))
+        stored = Components.of(words, Register(width))
         return stored + counters + control + stream_pipeline(width, 2)
 
     @property
@@ -77,7 +77,7 @@ class StreamReplay(Cell):
         if self.blocks is not None:
             return GrowingReplay(self.blocks, self.blocks.times(self.repeats))
         if self.times is not None:
-            return GrowingReplay(even(self.block, self.times.turns), self.times.times(self.block))
+            return GrowingReplay(even(self.block, self.times.runs), self.times.times(self.block))
         return Replay(self.block, self.repeats)
 
     @property

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Port
+from mase_hw.cells._components import Adder, Compare, Components, Gates, Register
 from mase_hw.cells._elementwise import Elementwise
 from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import Adder, Compare, Gates, Parts, Register
 from mase_hw.cells._pipeline import join, stream_pipeline
 from mase_hw.formats import Encoding, StreamField
 
@@ -67,16 +67,18 @@ class Thresholds(Elementwise):
         return 2 if self.count <= GROUP else 3
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """Comparisons and a count for each lane; a pipeline."""
         data, out = self.data_in_0, self.data_out_0
         width = max(data.width + (not data.signed), self.bound_width)
         groups = -(-self.count // GROUP)
-        lane = Parts.of((Compare(width), self.count), Register(self.count + self.falls))
-        lane += Parts.of((Gates(2), groups if self.count > 1 else 0))
+        lane = Components.of((Compare(width), self.count), Register(self.count + self.falls))
+        lane += Components.of((Gates(2), groups if self.count > 1 else 0))
         if groups > 1:
-            lane += Parts.of(Register(2 * groups), (Adder(self.count.bit_length()), groups - 1))
-        lane += Parts.of(Register(out.width))
+            lane += Components.of(
+                Register(2 * groups), (Adder(self.count.bit_length()), groups - 1)
+            )
+        lane += Components.of(Register(out.width))
         return lane * self.lanes + join(2) + stream_pipeline(self.lanes * out.width, self._stages)
 
     @classmethod

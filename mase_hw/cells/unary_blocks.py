@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Image
-from mase_hw.cells._elementwise import Encoded
-from mase_hw.cells._encoder import EXPONENT, encode, scalar_decode, significand_bits
-from mase_hw.cells._parts import (
+from mase_hw.cells._components import (
     Adder,
     Compare,
+    Components,
     Gates,
     Mux,
     Negation,
     Offset,
-    Parts,
     Register,
     Shifter,
     Table,
     Zeros,
 )
+from mase_hw.cells._elementwise import Encoded
+from mase_hw.cells._encoder import EXPONENT, encode, scalar_decode, significand_bits
 from mase_hw.formats import Encoding, Kind
 
 
@@ -60,7 +60,7 @@ class UnaryBlocks(Encoded):
         return {"TABLE_FILE": ("table", self.table)}
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """For each lane the place of its element in the table, and the word; an encoder."""
         data, out = self.data_in_0, self.data_out_0
         width, scale = significand_bits(data), data.scale_width
@@ -69,7 +69,7 @@ class UnaryBlocks(Encoded):
         depth = (2 * self.octaves << fraction) + 1
         address, word = (depth - 1).bit_length(), self.word_width + self.word_exponent_width
         octave = min(EXPONENT, scale + 2)
-        lane = Parts.of(
+        lane = Components.of(
             Register(1, 4),
             Negation(width),
             Register(width + leading + octave + row + octave + 3 + address),
@@ -89,12 +89,14 @@ class UnaryBlocks(Encoded):
             Register(EXPONENT),
         )
         if data.kind is Kind.FLOAT:
-            lane += scalar_decode(data) + Parts.of(Register(data.exponent_width, 2), Adder(octave))
+            lane += scalar_decode(data) + Components.of(
+                Register(data.exponent_width, 2), Adder(octave)
+            )
         words = Table(depth, word, self.table, stages=2, readers=count)
         shape = self.rows, self.lanes, self.size
         codes = encode(self.word_width, out, self.stages, *shape)
-        scales = Parts.of((Register(scale, 2), self.rows))
-        return lane * count + scales + Parts.of(words) + codes
+        scales = Components.of((Register(scale, 2), self.rows))
+        return lane * count + scales + Components.of(words) + codes
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

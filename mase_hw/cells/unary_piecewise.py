@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Image, Value
-from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._fixed_parts import cast
-from mase_hw.cells._motion import Motion, Steps
-from mase_hw.cells._parts import (
+from mase_hw.cells._components import (
     Adder,
     Compare,
+    Components,
     Mux,
     Offset,
-    Parts,
     Product,
     Register,
     Shifter,
     Table,
     Zeros,
 )
+from mase_hw.cells._elementwise import Elementwise
+from mase_hw.cells._fixed_components import cast
+from mase_hw.cells._motion import Motion, Steps
 from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.formats import Encoding
 
@@ -87,7 +87,7 @@ class UnaryPiecewise(Elementwise):
         return 2 * self.lanes
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """For each lane its segment, the coefficients, two products and a cast; a pipeline."""
         data, out = self.data_in_0, self.data_out_0
         offset = self.distance_width - 1 - self.index_bits
@@ -95,7 +95,7 @@ class UnaryPiecewise(Elementwise):
         octaves = self.distance_width - self.base_exponent
         c0, c1, c2 = self.c0_width, self.c1_width, self.c2_width
         wide = data.width + 1
-        lane = Parts.of(
+        lane = Components.of(
             # The region, the distance in it, the octave, the address.
             (Compare(wide, constant=True), self.regions - 1),
             (Offset(wide, wide // 2), self.regions),
@@ -117,7 +117,7 @@ class UnaryPiecewise(Elementwise):
             Register(self.sum_width),
         )
         lane += cast(self.sum_width, out.fraction + self.guard_bits, out)
-        words = Parts.of(
+        words = Components.of(
             *(
                 Table(
                     self.segments, bits, self._words(low, bits), stages=stages, readers=self.lanes

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Image
+from mase_hw.cells._components import Components, Table
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._parts import Parts, Table
 from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.formats import Encoding, Kind
 
@@ -27,11 +27,11 @@ class UnaryTable(Elementwise):
         return {"TABLE_FILE": ("table", self.table)}
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """The words, which all lanes read, a register, and a pipeline of two stages."""
         width = self.data_out_0.width
         words = Table(1 << self.data_in_0.width, width, self.table, stages=2, readers=self.lanes)
-        return Parts.of(words) + stream_pipeline(self.lanes * width, 2)
+        return Components.of(words) + stream_pipeline(self.lanes * width, 2)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
+from mase_hw.cells._components import Components, Mux
 from mase_hw.cells._elementwise import Elementwise
-from mase_hw.cells._fixed_parts import cast
-from mase_hw.cells._parts import Mux, Parts
+from mase_hw.cells._fixed_components import cast
 from mase_hw.cells._pipeline import join, stream_pipeline
 from mase_hw.formats import Encoding, Rounding
 
@@ -26,14 +26,14 @@ class WhereFixed(Elementwise):
     data_in_2: Encoding
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A choice and its cast for each lane, and a pipeline."""
         first, second, out = self.data_in_0, self.data_in_1, self.data_out_0
         fraction = max(first.fraction, second.fraction)
         width = max(
             item.width + (not item.signed) + fraction - item.fraction for item in (first, second)
         )
-        lane = Parts.of(Mux(2, width)) + cast(width, fraction, out)
+        lane = Components.of(Mux(2, width)) + cast(width, fraction, out)
         return lane * self.lanes + join(3) + stream_pipeline(self.lanes * out.width, 2)
 
     @classmethod

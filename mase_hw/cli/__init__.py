@@ -26,7 +26,7 @@ def build_app() -> typer.Typer:
     """Return the application with the commands of every file of this folder."""
     app = typer.Typer(
         name="mase-hw",
-        help="From a PyTorch model to SystemVerilog that is proved equal to it, bit for bit.",
+        help="From a PyTorch model to SystemVerilog that equals the quantized model on every bit.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -35,7 +35,8 @@ def build_app() -> typer.Typer:
     @app.callback()
     def root(
         version: Annotated[
-            bool, typer.Option("--version", is_eager=True, callback=_version, help="Print it.")
+            bool,
+            typer.Option("--version", is_eager=True, callback=_version, help="Print the version."),
         ] = False,
     ) -> None:
         """Keep a single command a subcommand."""

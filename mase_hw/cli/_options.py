@@ -7,16 +7,23 @@ from typing import Annotated
 
 import typer
 
-MODEL_HELP = "A registered name, file.py:factory (runs the file), a .pt2, .onnx or .mase file."
+# Groups of commands in the help.
+HARDWARE, CHOICES = "From a model to hardware", "Formats, parallelism, cost"
+MEASURE = "Look up and measure"
 
-Model = Annotated[str, typer.Argument(help=MODEL_HELP)]
+MODEL_HELP = "A registered name, file.py:factory (runs the file), or a .pt2, .onnx or .mase file."
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
 Config = Annotated[
-    Path | None, typer.Option(help="TOML file of number formats, parallelism, memory and queues.")
+    Path | None, typer.Option(help="TOML file with number formats, parallelism, memory and queues.")
 ]
 Parallelism = Annotated[
-    str | None, typer.Option(help="Elements per beat: a number, auto, or a TOML file.")
+    str | None,
+    typer.Option(help="Elements per beat: a number, auto, or a TOML file with one per node."),
 ]
-Multipliers = Annotated[int, typer.Option(min=1, help="Budget of --parallelism auto.")]
+Multipliers = Annotated[
+    int, typer.Option(min=1, help="With --parallelism auto: multipliers, at most.")
+]
 TargetInterval = Annotated[
     int | None, typer.Option(help="With --parallelism auto: cycles an inference, at most.")
 ]
@@ -24,7 +31,9 @@ TargetFps = Annotated[
     float | None,
     typer.Option(help="With --parallelism auto and --clock: inferences a second, at least."),
 ]
-Clock = Annotated[float | None, typer.Option(help="With --target-fps: the clock.", metavar="MHZ")]
+Clock = Annotated[
+    float | None, typer.Option(help="With --target-fps: clock rate of the FPGA.", metavar="MHZ")
+]
 MaxLut = Annotated[
     int | None, typer.Option(help="With --parallelism auto: look-up tables, at most.")
 ]
@@ -33,37 +42,45 @@ MaxBram = Annotated[
     float | None, typer.Option(help="With --parallelism auto: block RAMs, at most.")
 ]
 Memory = Annotated[
-    str | None, typer.Option(help="Where weights lie: on-chip or external (one AXI4 port).")
+    str | None,
+    typer.Option(help="Where weights lie: on-chip, or external behind one AXI4 read port."),
 ]
 Reuse = Annotated[
     bool,
-    typer.Option("--reuse", help="Reuse: run equal layers in rounds on the hardware of one."),
+    typer.Option("--reuse", help="Run equal layers one after the other on the hardware of one."),
 ]
 Device = Annotated[
     str,
-    typer.Option(help="Device whose blocks modules may use: generic (none) or xcup (UltraScale+)."),
+    typer.Option(
+        help="Device whose DSP blocks modules instance: generic (none) or xcup (UltraScale+)."
+    ),
 ]
 MemoryStyle = Annotated[
     str | None,
-    typer.Option(help="Memory of constants: auto, logic, distributed or block."),
+    typer.Option(help="What holds constants: auto, logic, distributed or block memory."),
 ]
 MinSqnr = Annotated[
     float | None,
     typer.Option(
         metavar="DB",
-        help="Fail where an output has less signal over error against the float model.",
+        help="Fail where an output has less signal over error against the float model, in dB.",
     ),
 ]
 Bus = Annotated[
     str | None,
-    typer.Option(help="Bus ports round the top: axi-stream (and registers on AXI4-Lite) or uart."),
+    typer.Option(
+        help="Bus ports: axi-stream, axi-memory (both with registers on AXI4-Lite) or uart."
+    ),
 ]
 BusWidth = Annotated[
     int | None,
-    typer.Option(help="With --bus: bits of every stream. [default: one word a beat]"),
+    typer.Option(help="With --bus: bits of every stream (default: one word a beat)."),
 ]
 OwnClock = Annotated[
-    bool, typer.Option("--own-clock", help="With --bus: the design has another clock.")
+    bool,
+    typer.Option(
+        "--own-clock", help="With --bus: a clock of its own for the design (port core_clk)."
+    ),
 ]
 PlainVerilog = Annotated[
     bool, typer.Option("--verilog", help="Also write plain Verilog-2005, with a testbench.")
@@ -75,6 +92,7 @@ Projects = Annotated[
 Reload = Annotated[
     str | None,
     typer.Option(
-        metavar="NODES", help="Layers whose weights can be loaded later: names with commas, or all."
+        metavar="NODES",
+        help="Layers whose weights can be loaded at run time: names with commas, or all.",
     ),
 ]

@@ -8,37 +8,40 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import Config, MinSqnr, Model, Parallelism, Reuse
+from mase_hw.cli._options import HARDWARE, Config, MinSqnr, Model, Parallelism, Reuse
 from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `build` to the application."""
-    app.command("build")(build)
+    app.command("build", rich_help_panel=HARDWARE)(build)
 
 
 def build(
     model: Model,
     board: Annotated[
         str,
-        typer.Option(help="Name of a board (ulx3s, icebreaker, ...), or a .toml file of yours."),
+        typer.Option(help="ulx3s, icebreaker, tang-nano-20k, or a .toml file of your own board."),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder to write. [default: build/NAME]")
+        Path | None, typer.Option("--output", "-o", help="Folder to write (default: build/NAME).")
     ] = None,
     config: Config = None,
     parallelism: Parallelism = None,
     reuse: Reuse = False,
     min_sqnr: MinSqnr = None,
     clock: Annotated[
-        float | None, typer.Option(help="The clock, which the board must make.", metavar="MHZ")
+        float | None,
+        typer.Option(
+            help="Clock rate; the board must be able to make it (default: its own).", metavar="MHZ"
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Placements to try; the fastest counts.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Placements to try; the fastest is taken.")] = 1,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Write MODEL for a board, behind a serial line, and its bitstream OUTPUT.bit beside it."""
+    """Write MODEL behind the serial line of a board, and the bitstream OUTPUT.bit beside it."""
     from mase_hw.api import build as build_for
     from mase_hw.cli._model import load_subject, read_config, read_parallelism
     from mase_hw.deploy.board import load_board, with_clock

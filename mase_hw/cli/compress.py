@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mase_hw.cli._options import Model
+from mase_hw.cli._options import CHOICES, Model
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -26,26 +26,35 @@ WeightsOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of a table.")
 ]
-COLUMNS = ("accuracy", "standard_error", "parameters", "sparsity", "average_weight_bits")
+COLUMNS = (
+    "accuracy",
+    "mean_squared_error",
+    "perplexity",
+    "standard_error",
+    "parameters",
+    "sparsity",
+    "average_weight_bits",
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands `compress` and `sweep` to the application."""
-    app.command("compress")(compress)
-    app.command("sweep")(sweep)
+    app.command("compress", rich_help_panel=CHOICES)(compress)
+    app.command("sweep", rich_help_panel=CHOICES)(sweep)
 
 
 def compress(
     model: Model,
-    config: Annotated[Path, typer.Option(help="TOML file: seed, steps, parallelism.")],
+    config: Annotated[Path, typer.Option(help="TOML file with seed, steps and parallelism.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-compressed]")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-compressed)."),
     ] = None,
     weights: WeightsOption = None,
     data: DataOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Run a compression; the result is what emit-verilog takes with --weights and --config."""
+    """Prune, quantize and fine-tune MODEL; emit-verilog takes the result."""
     from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject, read_toml
     from mase_hw.pipelines.compression import CompressionPipeline
@@ -69,15 +78,18 @@ def compress(
 
 def sweep(
     model: Model,
-    config: Annotated[Path, typer.Option(help="TOML file: a compression, and lists by key.")],
+    config: Annotated[
+        Path, typer.Option(help="TOML file with a compression, and a table sweep of lists.")
+    ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-sweep]")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-sweep)."),
     ] = None,
     weights: WeightsOption = None,
     data: DataOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Run a compression for every point of a grid; the result is a table and a figure."""
+    """Run a compression at every point of a grid; write a table and a figure."""
     from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject, read_toml
     from mase_hw.pipelines.sweep import sweep as run
@@ -115,9 +127,13 @@ def _text(value: Any) -> str:
 
 def _show_test(result: CompressionResult, display: Display) -> None:
     test = result.test
-    text = (
-        f"accuracy on {test['samples']} test samples: "
-        f"{test['before']:.4f} (standard error {test['before_error']:.4f}) before, "
-        f"{test['after']:.4f} ({test['after_error']:.4f}) after"
-    )
+    before, after = (_with_error(test, when) for when in ("before", "after"))
+    name = str(test["metric"]).replace("_", " ")
+    text = f"{name} on {test['samples']} test samples: {before} before, {after} after"
     display.console.print(text, markup=False, soft_wrap=True)
+
+
+def _with_error(test: Mapping[str, Any], when: str) -> str:
+    error = test.get(f"{when}_error")
+    word = "standard error " if when == "before" else ""
+    return f"{test[when]:.4f}" + ("" if error is None else f" ({word}{error:.4f})")

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from mase_hw.cli._options import MEASURE
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `doctor` to the application."""
-    app.command("doctor")(doctor)
+    app.command("doctor", rich_help_panel=MEASURE)(doctor)
 
 
 def doctor() -> None:
-    """Say which tools were found, which version, and how to install the others."""
+    """Show which tools are found, in which version, and how to install the others."""
     from mase_hw.cli._progress import Display
     from mase_hw.doctor import run
 

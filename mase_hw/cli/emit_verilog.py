@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mase_hw.cli._options import (
+    HARDWARE,
     Bus,
     BusWidth,
     Clock,
@@ -36,13 +37,13 @@ from mase_hw.cli._progress import Display
 
 def register(app: typer.Typer) -> None:
     """Add the command `emit-verilog` to the application."""
-    app.command("emit-verilog")(emit_verilog)
+    app.command("emit-verilog", rich_help_panel=HARDWARE)(emit_verilog)
 
 
 def emit_verilog(
     model: Model,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder to write. [default: build/NAME]")
+        Path | None, typer.Option("--output", "-o", help="Folder to write (default: build/NAME).")
     ] = None,
     config: Config = None,
     weights: Annotated[
@@ -64,7 +65,9 @@ def emit_verilog(
     min_sqnr: MinSqnr = None,
     formats: Annotated[
         str | None,
-        typer.Option(help="auto: find formats that keep --min-sqnr (30), as the command fit does."),
+        typer.Option(
+            help="auto: formats that keep --min-sqnr (default: 30 dB), as fit finds them."
+        ),
     ] = None,
     bus: Bus = None,
     bus_width: BusWidth = None,
@@ -73,23 +76,23 @@ def emit_verilog(
     projects: Projects = False,
     reload: Reload = None,
     simulate: Annotated[
-        bool, typer.Option("--simulate", help="Simulate, and check every output bit.")
+        bool, typer.Option("--simulate", help="Simulate, and compare every output bit.")
     ] = False,
     engine: Annotated[str, typer.Option(help="Simulation engine: native or cocotb.")] = "native",
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Inferences to simulate. [default: the test set]")
+        int | None, typer.Option(min=1, help="Inferences to simulate (default: the test set).")
     ] = None,
     stall: Annotated[
         float, typer.Option(min=0.0, max=0.99, help="Probability that a port stalls in a cycle.")
     ] = 0.0,
     synth: Annotated[
-        str | None, typer.Option(help="Also synthesize with Yosys: xcup or ecp5.")
+        str | None, typer.Option(help="Also synthesize with Yosys for a family: xcup, ecp5, ...")
     ] = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Write MODEL as SystemVerilog; with --simulate, prove it equal to the model bit for bit."""
+    """Write MODEL as SystemVerilog; with --simulate, compare it with the model on every bit."""
     from mase_hw.api import emit_verilog as emit
     from mase_hw.cli._model import (
         load_subject,

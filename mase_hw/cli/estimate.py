@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mase_hw.cli._options import (
+    CHOICES,
     Clock,
     Config,
     Device,
@@ -28,7 +29,7 @@ from mase_hw.cli._progress import Display
 
 def register(app: typer.Typer) -> None:
     """Add the command `estimate` to the application."""
-    app.command("estimate")(estimate)
+    app.command("estimate", rich_help_panel=CHOICES)(estimate)
 
 
 def estimate(
@@ -57,7 +58,7 @@ def estimate(
         read_parallelism,
         with_targets,
     )
-    from mase_hw.emit.flow import quantize, to_hardware, with_laps
+    from mase_hw.emit.flow import quantize, to_hardware, with_loops
     from mase_hw.hardware.estimate import estimate_nodes
 
     display = Display(quiet=json_output)
@@ -76,7 +77,7 @@ def estimate(
         if not subject.mg.is_quantized:
             mg = quantize(subject.mg, settings.quantize, reuse=reuse)
         else:
-            mg = with_laps(subject.mg) if reuse else subject.mg
+            mg = with_loops(subject.mg) if reuse else subject.mg
         mg = to_hardware(
             mg,
             parallelism=with_targets(settings.parallelism, targets),

@@ -8,25 +8,26 @@ from typing import Annotated
 
 import typer
 
+from mase_hw.cli._options import MEASURE
 from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `experiment` to the application."""
-    app.command("experiment")(experiment)
+    app.command("experiment", rich_help_panel=MEASURE)(experiment)
 
 
 def experiment(
     name: Annotated[
-        str | None, typer.Argument(help="The experiment; without it, they are listed.")
+        str | None, typer.Argument(help="Name of the experiment; without one all are listed.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Less than three minutes on two cores.")
+        bool, typer.Option("--quick", help="Fewer samples: less than three minutes on two cores.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of sampling, training and search.")] = 0,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder. [default: build/experiments/NAME]"),
+        typer.Option("--output", "-o", help="Folder to write (default: build/experiments/NAME)."),
     ] = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mase_hw._results import result_file
-from mase_hw.cli._options import Clock, Config, Device, Model
+from mase_hw.cli._options import CHOICES, Clock, Config, Device, Model
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command `explore` to the application."""
-    app.command("explore")(explore)
+    app.command("explore", rich_help_panel=CHOICES)(explore)
 
 
 def explore(
     model: Model,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder to write. [default: build/NAME-explore]"),
+        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-explore)."),
     ] = None,
     config: Config = None,
     target_interval: Annotated[
@@ -40,12 +40,12 @@ def explore(
     max_dsp: Annotated[int | None, typer.Option(help="DSP blocks, at most.")] = None,
     max_bram: Annotated[float | None, typer.Option(help="Block RAMs, at most.")] = None,
     device: Device = "generic",
-    points: Annotated[int, typer.Option(min=2, help="Points of the front.")] = 12,
+    points: Annotated[int, typer.Option(min=2, help="Points of the Pareto front.")] = 12,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Choose a parallelism of MODEL for a target; write it and the front of interval and cost.
+    """Choose the parallelism of MODEL for a rate or a budget; write it and the Pareto front.
 
     Writes parallelism.toml, a table that --parallelism and a configuration file take, and
     front.svg.

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mase_hw.cli._options import Clock, Config, Model, Parallelism, TargetFps, TargetInterval
+from mase_hw.cli._options import (
+    CHOICES,
+    Clock,
+    Config,
+    Model,
+    Parallelism,
+    TargetFps,
+    TargetInterval,
+)
 from mase_hw.cli._progress import Display
 from mase_hw.cli.compress import DataOption, JsonOption, WeightsOption
 
@@ -20,26 +28,28 @@ if TYPE_CHECKING:
 SHOWN = 24
 DEFAULT_SQNR = 30.0
 Formats = Annotated[
-    str | None, typer.Option(help="Formats to try, with commas between. [default: all]")
+    str | None, typer.Option(help="Format families to try, with commas between (default: all).")
 ]
 MaxDrop = Annotated[
-    float | None, typer.Option(metavar="POINTS", help="Points of accuracy to lose, at most.")
+    float | None,
+    typer.Option(metavar="POINTS", help="Accuracy that may be lost, in percentage points."),
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `fit` to the application."""
-    app.command("fit")(fit)
+    app.command("fit", rich_help_panel=CHOICES)(fit)
 
 
 def fit(
     model: Model,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-formats]")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-formats)."),
     ] = None,
     min_sqnr: Annotated[
         float | None,
-        typer.Option(metavar="DB", help="Signal over error that every output keeps, at least."),
+        typer.Option(metavar="DB", help="Signal over error that every output must keep."),
     ] = None,
     max_drop: MaxDrop = None,
     max_lut: Annotated[float | None, typer.Option(help="Look-up tables, at most.")] = None,
@@ -54,12 +64,16 @@ def fit(
     data: DataOption = None,
     train: Annotated[
         int | None,
-        typer.Option(min=1, metavar="EPOCHS", help="Train in the formats, and in cheaper ones."),
+        typer.Option(
+            min=1,
+            metavar="EPOCHS",
+            help="Train through the rounding of the formats found, and of cheaper ones.",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the measurement.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the measurement of errors.")] = 0,
     json_output: JsonOption = False,
 ) -> None:
-    """Find the number formats of MODEL that keep it for the least hardware.
+    """Find number formats that keep the accuracy of MODEL for the least hardware.
 
     Writes formats.toml, which emit-verilog --config takes, formats.csv and a figure of the front.
     Without a bound of what may be lost, the best agreement within --max-lut and --max-bram.

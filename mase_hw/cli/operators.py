@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mase_hw.cli._options import MEASURE
 from mase_hw.cli._progress import Display
+from mase_hw.ops import carried
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,7 +24,7 @@ ERROR_FORMATS = ((8, 4), (12, 8), (16, 12))
 
 def register(app: typer.Typer) -> None:
     """Add the command `operators` to the application."""
-    app.command("operators")(operators)
+    app.command("operators", rich_help_panel=MEASURE)(operators)
 
 
 def operators(
@@ -33,7 +35,7 @@ def operators(
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """List the operators with their ATen targets and number formats."""
+    """List the operators that have hardware, with their ATen targets and number formats."""
     display = Display(quiet=json_output)
     if errors:
         measured = _measure(display)
@@ -51,7 +53,7 @@ def operators(
                 "operator": item.name,
                 "targets": item.targets,
                 "formats": item.formats,
-                "carried": item.carried,
+                "carried": carried(item),
             }
             for item in known
         ]
@@ -81,7 +83,7 @@ def _print_table(display: Display, known: list[Operator]) -> None:
 
 def _formats(item: Operator) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the formats that an operator computes in, and those whose exact values it takes."""
-    return item.formats, item.carried
+    return item.formats, carried(item)
 
 
 def _names(targets: tuple[str, ...]) -> str:

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from mase_hw.cli._options import HARDWARE
+
 
 def register(app: typer.Typer) -> None:
     """Add the command `pack-weights` to the application."""
-    app.command("pack-weights")(pack_weights)
+    app.command("pack-weights", rich_help_panel=HARDWARE)(pack_weights)
 
 
 def pack_weights(
@@ -19,11 +21,11 @@ def pack_weights(
     ],
     weights: Annotated[
         Path,
-        typer.Option(help="The checkpoint: .safetensors, .pt or .mase, names as in the model."),
+        typer.Option(help="Checkpoint with the names of the model: .safetensors, .pt or .mase."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Image to write.")],
 ) -> None:
-    """Write the image that loads the weights of a checkpoint into a design of DIR at run time."""
+    """Write the image that loads a checkpoint into the running design of DIR."""
     from mase_hw._results import whole_file
     from mase_hw.deploy.weights import pack_weights as pack
 

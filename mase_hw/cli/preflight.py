@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import MinSqnr, Model
+from mase_hw.cli._options import HARDWARE, MinSqnr, Model
 from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `preflight` to the application."""
-    app.command("preflight")(preflight)
+    app.command("preflight", rich_help_panel=HARDWARE)(preflight)
 
 
 def preflight(
     model: Model,
     config: Annotated[
         Path | None,
-        typer.Option(help="TOML file of number formats, parallelism, memory and queues."),
+        typer.Option(help="TOML file with number formats, parallelism, memory and queues."),
     ] = None,
     min_sqnr: MinSqnr = None,
     json_output: Annotated[

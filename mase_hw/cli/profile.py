@@ -8,26 +8,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mase_hw.cli._options import MEASURE
+
 if TYPE_CHECKING:
     from mase_hw.kernels.profile import Report, Table
 
 app = typer.Typer(
-    no_args_is_help=True, help="Measure a model, or the kernels: table, CSV and figure."
+    no_args_is_help=True, help="Measure time and memory of a model, or of the kernels."
 )
 
 Model = Annotated[
     str,
     typer.Argument(
-        help="a registered model such as digits-mlp, minilm, smollm2-135m, a folder or hub id of "
-        "transformers, or file.py:factory (runs the file)"
+        help="A registered model such as digits-mlp, minilm, smollm2-135m, a folder or hub id of "
+        "transformers, or file.py:factory (runs the file)."
     ),
 ]
-Device = Annotated[str, typer.Option(help="cpu or cuda")]
-Out = Annotated[Path, typer.Option(help="folder for CSV and PNG files")]
-Batches = Annotated[str, typer.Option(help="batch sizes, separated by commas")]
-Lengths = Annotated[str, typer.Option(help="sequence lengths, separated by commas")]
-Length = Annotated[int, typer.Option(min=1, help="tokens per sequence")]
-Threads = Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves torch's choice")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Out = Annotated[
+    Path, typer.Option("--output", "-o", "--out", help="Folder to write: CSV files and figures.")
+]
+Batches = Annotated[str, typer.Option(help="Batch sizes, with commas between.")]
+Lengths = Annotated[str, typer.Option(help="Sequence lengths, with commas between.")]
+Length = Annotated[int, typer.Option(min=1, help="Tokens of a sequence.")]
+Threads = Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves the choice to torch.")]
 
 DEFAULT_OUT = Path("profile")
 _SPREAD = "_spread"
@@ -35,7 +39,7 @@ _SPREAD = "_spread"
 
 def register(parent: typer.Typer) -> None:
     """Add the command group to the main command."""
-    parent.add_typer(app, name="profile")
+    parent.add_typer(app, name="profile", rich_help_panel=MEASURE)
 
 
 @app.command("torch-compile")
@@ -81,8 +85,8 @@ def mxint8(
     device: Device = "cpu",
     batch_sizes: Batches = "1,4,16",
     length: Length = 64,
-    embeddings: Annotated[bool, typer.Option(help="also convert embeddings")] = True,
-    quantize_values: Annotated[bool, typer.Option(help="also round activations")] = False,
+    embeddings: Annotated[bool, typer.Option(help="Also convert embeddings.")] = True,
+    quantize_values: Annotated[bool, typer.Option(help="Also round activations.")] = False,
     threads: Threads = 0,
     out: Out = DEFAULT_OUT,
 ) -> None:
@@ -117,7 +121,9 @@ def formats(
 
 @app.command("kernels")
 def kernels(
-    quick: Annotated[bool, typer.Option("--quick", help="fewer samples, for a look")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer samples, for a first look.")
+    ] = False,
     threads: Threads = 0,
     out: Out = DEFAULT_OUT,
 ) -> None:

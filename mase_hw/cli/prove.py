@@ -7,35 +7,41 @@ from typing import Annotated
 
 import typer
 
+from mase_hw.cli._options import HARDWARE
 from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `prove` to the application."""
-    app.command("prove")(prove)
+    app.command("prove", rich_help_panel=HARDWARE)(prove)
 
 
 def prove(
     cell: Annotated[
         str | None,
-        typer.Argument(metavar="[CELL]", help="A cell, such as StreamFifo; all without it."),
+        typer.Argument(metavar="[CELL]", help="Name of a cell, such as StreamFifo (default: all)."),
     ] = None,
     design: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="An emitted project: its cells, its modules."),
+        typer.Option(
+            metavar="DIR", help="Prove the cells of an emitted project, with the modules in it."
+        ),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(help="Time for each search of a proof.", min=1.0)
+        float, typer.Option(help="Time limit of each search for a proof.", min=1.0)
     ] = 60.0,
     samples: Annotated[
         int | None,
         typer.Option(
-            help="Sets of parameters of each cell, or cells of the design; all without it.", min=1
+            help="Parameter sets of each cell, or cells of the design (default: all).", min=1
         ),
     ] = None,
     start: Annotated[
         bool,
-        typer.Option("--start", help="Prove instead that a reset is right in any state."),
+        typer.Option(
+            "--start",
+            help="Prove instead that results after a reset do not depend on the state before it.",
+        ),
     ] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
@@ -68,6 +74,7 @@ def prove(
         typer.echo(report.to_json())
     else:
         display.console.print(report.table())
+        display.console.print(report.cell_table())
         display.console.print(report.summary)
     if report.refuted:
         row = report.refuted[0]

@@ -7,31 +7,32 @@ from typing import Annotated
 
 import typer
 
+from mase_hw.cli._options import HARDWARE
 from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `report` to the application."""
-    app.command("report")(report)
+    app.command("report", rich_help_panel=HARDWARE)(report)
 
 
 def report(
     project: Annotated[Path, typer.Argument(metavar="DIR", help="An emitted project.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The page; DIR.html without it.", metavar="FILE"),
+        typer.Option("-o", "--output", help="Page to write (default: DIR.html).", metavar="FILE"),
     ] = None,
     inputs: Annotated[
-        Path | None, typer.Option(help="Real inputs (.npz); the example inputs without them.")
+        Path | None, typer.Option(help="Real inputs, .npz (default: the example inputs).")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="How many of them are compared layer by layer.")
+        int | None, typer.Option(min=1, help="Inputs that are compared layer by layer.")
     ] = None,
     compare: Annotated[
-        Path | None, typer.Option(help="Another project, shown beside it.", metavar="DIR2")
+        Path | None, typer.Option(help="Another project, shown beside the first.", metavar="DIR2")
     ] = None,
 ) -> None:
-    """Write one HTML page of DIR: checks, graph, layers, ranges, timeline, waveforms."""
+    """Write one HTML page of the project in DIR: checks, graph, layers, ranges, timeline."""
     from mase_hw.report import write_report
 
     display = Display()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mase_hw.cli._options import Model
+from mase_hw.cli._options import CHOICES, Model
 from mase_hw.cli._progress import Display
 from mase_hw.cli.compress import DataOption, WeightsOption
 
@@ -21,19 +21,22 @@ SHOWN_REASONS = 3
 
 def register(app: typer.Typer) -> None:
     """Add the command `search` to the application."""
-    app.command("search")(search)
+    app.command("search", rich_help_panel=CHOICES)(search)
 
 
 def search(
     model: Model,
-    config: Annotated[Path, typer.Option(help="TOML file: space, objectives, sampler, trials.")],
+    config: Annotated[
+        Path, typer.Option(help="TOML file with space, objectives, sampler and trials.")
+    ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder. [default: build/NAME-search]")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-search)."),
     ] = None,
     weights: WeightsOption = None,
     data: DataOption = None,
     storage: Annotated[
-        str | None, typer.Option(help="SQLite file or SQLAlchemy URL. [default: OUTPUT/study.db]")
+        str | None, typer.Option(help="SQLite file or SQLAlchemy URL (default: OUTPUT/study.db).")
     ] = None,
     workers: Annotated[
         int, typer.Option(min=1, help="Processes on this machine; with --dask, on all.")
@@ -44,13 +47,13 @@ def search(
     trials: Annotated[int | None, typer.Option(min=1, help="Trials of the whole study.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler.")] = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Validation samples per trial. [default: all]")
+        int | None, typer.Option(min=1, help="Validation samples per trial (default: all).")
     ] = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Search number formats and parallelism; the result is a file for emit-verilog --config."""
+    """Search number formats and parallelism; emit-verilog --config takes the result."""
     from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject, read_toml
     from mase_hw.search import Samples, study
@@ -63,14 +66,7 @@ def search(
     subject = load_subject(model, display, weights)
     given = Samples()
     if subject.split is not None or data is not None:
-        split = load_data(subject, data)
-        given = Samples(
-            split.validation_inputs[:samples],
-            split.validation_labels[:samples],
-            split.train_inputs,
-            split.train_inputs,
-            split.train_labels,
-        )
+        given = Samples.of(load_data(subject, data), samples)
     folder = output or Path("build") / f"{subject.mg.name}-search"
     with display.progress(f"searching {subject.mg.name}") as advance:
         result = study.search(

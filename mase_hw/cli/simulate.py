@@ -7,23 +7,26 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import MinSqnr
+from mase_hw.cli._options import HARDWARE, MinSqnr
 from mase_hw.cli._progress import Display
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `simulate` to the application."""
-    app.command("simulate")(simulate)
+    app.command("simulate", rich_help_panel=HARDWARE)(simulate)
 
 
 def simulate(
     project: Annotated[Path, typer.Argument(metavar="DIR", help="An emitted project.")],
-    engine: Annotated[str, typer.Option(help="native or cocotb.")] = "native",
+    engine: Annotated[str, typer.Option(help="native (C++, fast) or cocotb (Python).")] = "native",
     inputs: Annotated[
-        Path | None, typer.Option(help="Real inputs (.npz), an array per model input.")
+        Path | None,
+        typer.Option(
+            help="Real inputs: .npz with an array per model input (default: random codes)."
+        ),
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Random inferences, or how many of --inputs.")
+        int | None, typer.Option(min=1, help="Inferences: random ones, or the first of --inputs.")
     ] = None,
     stall: Annotated[
         float, typer.Option(min=0.0, max=0.99, help="Probability that a port stalls in a cycle.")
@@ -31,10 +34,14 @@ def simulate(
     stalled: Annotated[
         str, typer.Option(help="Which ports stall: inputs, outputs or both.")
     ] = "both",
-    seed: Annotated[int, typer.Option(help="Seeds inputs, stalls and initial registers.")] = 0,
-    waves: Annotated[bool, typer.Option("--waves", help="Record sim/waves.vcd.")] = False,
+    seed: Annotated[
+        int, typer.Option(help="Seed of random inputs, stalls and initial registers.")
+    ] = 0,
+    waves: Annotated[
+        bool, typer.Option("--waves", help="Record a waveform, DIR/sim/waves.vcd.")
+    ] = False,
     probe: Annotated[
-        list[str] | None, typer.Option(help="A node whose stream is compared as well; repeatable.")
+        list[str] | None, typer.Option(help="Also compare the stream of a node; may be repeated.")
     ] = None,
     queues: Annotated[
         bool, typer.Option("--queues", help="Record the largest occupancy of each queue.")
@@ -43,7 +50,7 @@ def simulate(
         int, typer.Option(min=0, help="Resets at random moments; inputs begin again after each.")
     ] = 0,
     repeats: Annotated[
-        int, typer.Option(min=1, help="How often all inputs are streamed, in constant memory.")
+        int, typer.Option(min=1, help="How often all inputs are streamed; memory stays constant.")
     ] = 1,
     checks: Annotated[
         bool | None,
@@ -53,14 +60,14 @@ def simulate(
         ),
     ] = None,
     outputs: Annotated[
-        Path | None, typer.Option(help="Save what the RTL produced (.npz: codes, values).")
+        Path | None, typer.Option(help="Save the results of the RTL: .npz with codes and values.")
     ] = None,
     min_sqnr: MinSqnr = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Simulate DIR with Verilator against the integer reference of its model."""
+    """Simulate the project in DIR, and compare every bit with the integer reference."""
     from mase_hw.cli._report import print_simulation
     from mase_hw.sim.simulate import simulate as run
 

@@ -10,17 +10,19 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from mase_hw._registry import nearest
 from mase_hw._resources import template_environment
-from mase_hw.emit.design import DesignSummary
+from mase_hw.emit.design import Design, DesignSummary
 from mase_hw.errors import ConfigError
 from mase_hw.hardware.route import RouteReport, find_part, routable, route
 from mase_hw.hardware.synth import Entry
+from mase_hw.registry import nearest
 
 BOARD_FOLDER = "board"
 PINS = ("clk", "rx", "tx")
 BUDGETS = ("max_lut", "max_dsp", "max_bram")
 LEAST_CLOCKS = 4
+# Nodes that a message lists.
+MOST_NAMED = 6
 # Of a bit; a receiver looks at the middle of ten bits.
 MOST_ERROR = 0.02
 
@@ -167,6 +169,14 @@ def write_board(folder: Path, summary: DesignSummary, board: Board) -> None:
     (target / "pins.txt").write_text(board.constraints)
     files = (folder / "bus" / "files.f").read_text()
     (target / "files.f").write_text(f"{files}{BOARD_FOLDER}/board.sv\n")
+
+
+def fitting(board: Board, design: Design) -> str:
+    """Return what parallelism a design has that fits the budget of a board, as text."""
+    chosen = [f"{node.multipliers} at {node.node}" for node in design.nodes if node.multipliers > 1]
+    more = [f"{len(chosen) - MOST_NAMED} others"] if len(chosen) > MOST_NAMED else []
+    listed = ", ".join([*chosen[:MOST_NAMED], *more])
+    return f"{board.title} has room for these multipliers: {listed or '1 a layer'}"
 
 
 def make_bitstream(

@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mase_hw._registry import nearest
 from mase_hw._resources import template_environment
 from mase_hw.deploy.c_header import render_header
 from mase_hw.deploy.packets import Packet
 from mase_hw.emit.design import DesignSummary, Load
 from mase_hw.emit.modules import with_inner_texts
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 from mase_hw.timing.memory import ExternalMemory
 
 WIDTHS = tuple(8 << power for power in range(8))

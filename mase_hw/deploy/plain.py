@@ -92,25 +92,16 @@ def vectors(folder: Path, summary: DesignSummary, bus: Bus | None, end: str) -> 
     with np.load(folder / "sim" / "vectors.npz") as arrays:
         for number, stream in enumerate(streams):
             beats = arrays[f"{kind}.{stream.name}"]
-            mask = StreamLayout(stream).mask()
+            layout = StreamLayout(stream)
+            mask = layout.mask()
             repeated = np.tile(mask, (len(beats) // len(mask), 1))
-            found, counts = _payload(stream, beats), _payload(stream, repeated)
+            found, counts = layout.bits(beats), layout.bits(repeated)
             if bus is None:
                 yield _of_port(stream, found, counts)
             else:
                 packet = (bus.inputs if end == "input" else bus.outputs)[number]
                 prefix = f"{'s' if end == 'input' else 'm'}_axis_{number}_t"
                 yield _of_packet(packet, prefix, found, counts)
-
-
-def _payload(stream: Stream, beats: Octets) -> Octets:
-    """Return beats of the simulation as bits `[beats, bits]`, without what lies between."""
-    columns = []
-    for item in StreamLayout(stream).fields:
-        octets = beats[:, item.offset : item.offset + item.bytes]
-        bits = np.unpackbits(octets, axis=1, bitorder="little")
-        columns.append(bits[:, : item.lanes * item.width_bits])
-    return np.concatenate(columns, axis=1)
 
 
 def _of_port(stream: Stream, bits: Octets, mask: Octets) -> Vectors:

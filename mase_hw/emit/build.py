@@ -35,7 +35,7 @@ from mase_hw.graph.metadata import metadata
 from mase_hw.graph.physical import FEEDBACK, PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call
+from mase_hw.ops import Call, Stateful, operator_for
 from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.timing.memory import ExternalMemory, Place
 from mase_hw.timing.prediction import Prediction, predict
@@ -78,7 +78,7 @@ def build_design(mg: MaseGraph) -> Design:
     prediction = predict(mg)
     builder = _Builder(prediction.memory)
     if isinstance(mg, PhysicalGraph):
-        builder.inside = mg.turns.inside
+        builder.inside = mg.sharing.inside
     places = _places(mg)
     inputs = [
         Stream(
@@ -134,8 +134,10 @@ def _places(mg: MaseGraph) -> dict[Node, int]:
     """Return how many places there are of a state, by the input that says one of them."""
     found: dict[Node, int] = {}
     for node in mg.nodes:
-        call = mg.call(node) if node.op == "call_function" else None
-        for name, number in (call.operator.places(call) if call else {}).items():
+        operator = operator_for(node.target) if node.op == "call_function" else None
+        if not isinstance(operator, Stateful):
+            continue
+        for name, number in operator.places(mg.call(node)).items():
             source = dict(stream_operands(node))[name]
             while source.op == "call_function":
                 ((_, source),) = stream_operands(source)
@@ -233,7 +235,7 @@ def _add_node(
         if Wire("", name) not in nets:
             builder.back[node.name] = nets[Wire("", name)] = Net(f"{node.name}_{name}", port.fields)
     if isinstance(mg, PhysicalGraph):
-        for entry, end in mg.turns.returns.items():
+        for entry, end in mg.sharing.returns.items():
             if end == node.name:
                 results[netlist.outputs[FEEDBACK]] = builder.back[entry]
     inner = inner_nets(lambda stem: f"{node.name}_{stem}", netlist, results)

@@ -13,7 +13,7 @@ from mase_hw.errors import FormatError
 from mase_hw.formats import Format
 from mase_hw.graph.metadata import ValueRange, common, metadata
 from mase_hw.graph.streams import consumers, stream_operands
-from mase_hw.ops import operator_for
+from mase_hw.ops import Numeric, operator_for
 from mase_hw.passes.formats.expected_agreement import precision_db
 
 MAX_OCTAVES = 64
@@ -177,9 +177,9 @@ def _taker(node: Node) -> tuple[Node, str] | None:
 
 def _has_entry(node: Node) -> bool:
     operator = operator_for(node.target) if node.op == "call_function" else None
-    return operator is not None and operator.role is None and not operator.keeps_format
+    return operator is not None and operator.role is None and not Numeric.of(operator).keeps_format
 
 
 def _keeps(node: Node) -> bool:
     operator = operator_for(node.target) if node.op == "call_function" else None
-    return operator is not None and operator.keeps_format and bool(stream_operands(node))
+    return Numeric.of(operator).keeps_format and bool(stream_operands(node))

@@ -126,7 +126,7 @@ def expressions(cell: Cell, formats: Mapping[Encoding, str]) -> dict[str, str]:
             return formats[value]
         return f"mase_pkg::{value.value}" if isinstance(value, Enum) else str(value)
 
-    return {name: expression(value) for name, value in cell.parameters.items()}
+    return {name: expression(value) for name, value in cell.arguments.items()}
 
 
 @dataclass(frozen=True)
@@ -472,7 +472,7 @@ class Design:
 def _plain(encoding: Encoding) -> dict[str, Any]:
     return {
         name: value.value if isinstance(value, Enum) else value
-        for name, value in asdict(encoding).items()
+        for name, value in (asdict(encoding) | {"kind": encoding.kind.word}).items()
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError, EmissionError, FormatError, ParallelismError
-from mase_hw.graph.laps import laps_of
+from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.graph.source import naming_units
@@ -45,7 +45,7 @@ from mase_hw.passes.formats.widen import widened
 from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.hardware.memory import Memory
 from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
-from mase_hw.passes.hardware.reuse import insert_laps_transform_pass, share_ranges_analysis_pass
+from mase_hw.passes.hardware.reuse import insert_loops_transform_pass, share_ranges_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
 from mase_hw.timing.memory import external_memory
 
@@ -110,7 +110,7 @@ def quantize(
     mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
     mg, _ = keep_formats_transform_pass(mg)
     if reuse:
-        mg, _ = insert_laps_transform_pass(mg)
+        mg, _ = insert_loops_transform_pass(mg)
     seen = FirstExamples(mg, [mg.example_inputs] if data is None else data)
     mg, _ = add_software_metadata_analysis_pass(mg, {"data": seen})
     if reuse:
@@ -156,16 +156,16 @@ def lowered(mg: MaseGraph) -> MaseGraph:
     return mg
 
 
-def with_laps(mg: MaseGraph) -> MaseGraph:
+def with_loops(mg: MaseGraph) -> MaseGraph:
     """Return a quantised graph whose layers that are alike run on the hardware of one.
 
     Raises:
         EmissionError: where no layers are alike, formats included.
     """
-    if laps_of(mg):
+    if loops_of(mg):
         return mg
     try:
-        return insert_laps_transform_pass(mg)[0]
+        return insert_loops_transform_pass(mg)[0]
     except EmissionError as error:
         raise EmissionError(
             f"{error}, or give quantize reuse=True, which makes formats alike"
@@ -208,7 +208,7 @@ def to_hardware(
         "device": device,
     }
     asked, targets = split_targets(parallelism)
-    shared = bool(laps_of(mg))
+    shared = bool(loops_of(mg))
     if targets is not None and shared:
         raise ParallelismError(
             "parallelism: a target is not sought for layers that run on the same hardware; give a "

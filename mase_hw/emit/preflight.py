@@ -16,7 +16,15 @@ from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Operator, operator_for, operators
+from mase_hw.ops import (
+    Configured,
+    Numeric,
+    Operator,
+    not_carried,
+    operator_for,
+    operators,
+    unformatted,
+)
 from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
 from mase_hw.passes.formats.losses import drop_losses_transform_pass
 
@@ -97,7 +105,7 @@ def notes(mg: MaseGraph) -> list[Note]:
     found += [
         Note(node.name, metadata(node).module_path, location(node), text)
         for node, call in calls
-        for text in call.operator.notes(call)
+        for text in Configured.of(call.operator).notes(call)
     ]
     without = [(name, "is a loss, which stays in software") for name in info["dropped"]]
     without += [
@@ -150,8 +158,11 @@ def _reasons(mg: MaseGraph, node: Node) -> list[str]:
         call = mg.call(node)
     except UnsupportedError as error:
         return [str(error)]
-    followed = call.operator.unformatted(call) if _follows(mg, node) else []
-    return [reason for reason in call.operator.problems(call) if reason not in followed]
+    followed = unformatted(call) if _follows(mg, node) else []
+    found = [reason for reason in call.operator.problems(call) if reason not in followed]
+    if found and (why := not_carried(call)):
+        found[0] += f"; {why}"
+    return found
 
 
 def _input_reasons(mg: MaseGraph, node: Node) -> list[str]:
@@ -203,7 +214,7 @@ def _operator(node: Node) -> Operator | None:
 def _takes_formats(node: Node) -> bool:
     """Return whether a node has the format of its operand where none is configured."""
     found = _operator(node)
-    return found is not None and (found.keeps_format or not found.casts)
+    return found is not None and (Numeric.of(found).keeps_format or not found.casts)
 
 
 def _follows(mg: MaseGraph, node: Node) -> bool:

@@ -16,7 +16,6 @@ from pathlib import PurePath
 import torch
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.cells import RomSource
 from mase_hw.cells.ram_source import RamSource
 from mase_hw.emit.build import build_design
@@ -26,6 +25,7 @@ from mase_hw.formats import Format
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import PhysicalGraph, physical
+from mase_hw.registry import nearest
 
 # Stands for every layer that can be loaded.
 EVERY = "*"

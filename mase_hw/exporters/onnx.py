@@ -19,7 +19,7 @@ from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call
+from mase_hw.ops import Call, Numeric
 
 DIALECTS = ("qdq", "qonnx")
 QONNX = "qonnx.custom_op.general"
@@ -119,7 +119,7 @@ class _Writer:
             shape[0] = -1 if self.mg.batched else shape[0]
             constants = [self._tensor(np.array(shape, np.int64), f"{node.name}_shape")]
         raw = self._add(kind, [*given, *constants], f"{node.name}_exact", attributes)
-        moves = call.operator.keeps_format and not call.operator.casts
+        moves = Numeric.of(call.operator).keeps_format and not call.operator.casts
         return raw if moves else self._round(node, raw)
 
     def _add(self, kind: str, inputs: Sequence[str], name: str, given: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from mase_hw._registry import discover, nearest
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
 from mase_hw.formats._block import BlockFormat, joined
@@ -25,6 +24,7 @@ from mase_hw.formats._encoding import (
 from mase_hw.formats._float import FloatElement
 from mase_hw.formats._minifloat import FloatFormat
 from mase_hw.formats._serving import serving_formats
+from mase_hw.registry import discover, nearest
 
 __all__ = [
     "BLOCKS",

@@ -25,7 +25,7 @@ BINARY32 = FloatElement(8, 23, 127, "ieee", saturate=False)
 
 @dataclass(frozen=True)
 class Unquantized(Format):
-    """Values pass through."""
+    """Values pass through as float32, without rounding."""
 
     name: ClassVar[str] = "none"
     abbreviation: ClassVar[str] = "none"

@@ -1,4 +1,4 @@
-"""Turns of beats that grow: what is sent of a matrix of which row i has its first i + 1 elements.
+"""Runs of beats that grow: what is sent of a matrix of which row i has its first i + 1 elements.
 
 Scores of causal attention are such a matrix. Its rows are cut into beats of a few elements, so that
 as many rows as a beat has elements are equally long, and the rows of all heads between two tokens.
@@ -16,29 +16,29 @@ from mase_hw.geometry.beats import Cycles
 
 @dataclass(frozen=True)
 class Growth:
-    """Turns one after another, of which turn k has `unit * (1 + k // every)` beats.
+    """Runs one after another, of which run k has `unit * (1 + k // every)` beats.
 
-    After `turns` of them they begin anew, for as long as beats come: numbers of turns and of beats
+    After `runs` of them they begin anew, for as long as beats come: numbers of runs and of beats
     that are given and returned go on counting.
 
     Attributes:
-        unit: beats of the shortest turn, and by which they grow.
-        every: turns of one length, but the last length may have fewer.
-        turns: turns until they begin anew.
+        unit: beats of the shortest run, and by which they grow.
+        every: runs of one length, but the last length may have fewer.
+        runs: runs until they begin anew.
     """
 
     unit: int
     every: int
-    turns: int
+    runs: int
 
     @property
     def lengths(self) -> int:
         """How many lengths there are."""
-        return -(-self.turns // self.every)
+        return -(-self.runs // self.every)
 
     @property
     def longest(self) -> int:
-        """Beats of the longest turn."""
+        """Beats of the longest run."""
         return self.unit * self.lengths
 
     @cached_property
@@ -49,43 +49,43 @@ class Growth:
 
     @cached_property
     def beats(self) -> int:
-        """Beats of all turns until they begin anew."""
-        last = self.turns - self.every * (self.lengths - 1)
+        """Beats of all runs until they begin anew."""
+        last = self.runs - self.every * (self.lengths - 1)
         return int(self._levels[-1]) + last * self.longest
 
     def count(self, beats: int) -> int:
-        """Return how many turns some beats are, until turns begin anew, once or several times."""
-        return beats // self.beats * self.turns
+        """Return how many runs some beats are, until runs begin anew, once or several times."""
+        return beats // self.beats * self.runs
 
-    def length(self, turns: Cycles) -> Cycles:
-        """Return the beats of some turns."""
-        found: Cycles = self.unit * (1 + turns % self.turns // self.every)
+    def length(self, runs: Cycles) -> Cycles:
+        """Return the beats of some runs."""
+        found: Cycles = self.unit * (1 + runs % self.runs // self.every)
         return found
 
-    def start(self, turns: Cycles) -> Cycles:
-        """Return the first beats of some turns."""
-        rounds, turn = np.divmod(turns, self.turns)
-        level, rest = np.divmod(turn, self.every)
+    def start(self, runs: Cycles) -> Cycles:
+        """Return the first beats of some runs."""
+        rounds, run = np.divmod(runs, self.runs)
+        level, rest = np.divmod(run, self.every)
         found: Cycles = rounds * self.beats + self._levels[level] + rest * self.unit * (level + 1)
         return found
 
-    def end(self, turns: Cycles) -> Cycles:
-        """Return the last beats of some turns; -1 for that before the first one."""
-        return self.start(turns + 1) - 1
+    def end(self, runs: Cycles) -> Cycles:
+        """Return the last beats of some runs; -1 for that before the first one."""
+        return self.start(runs + 1) - 1
 
-    def turn(self, beats: Cycles) -> Cycles:
-        """Return the turns that some beats belong to."""
+    def run(self, beats: Cycles) -> Cycles:
+        """Return the runs that some beats belong to."""
         rounds, beat = np.divmod(beats, self.beats)
         level = np.searchsorted(self._levels, beat, side="right") - 1
         rest = (beat - self._levels[level]) // (self.unit * (level + 1))
-        found: Cycles = rounds * self.turns + level * self.every + rest
+        found: Cycles = rounds * self.runs + level * self.every + rest
         return found
 
-    def times(self, unit: int = 1, turns: int = 1) -> Growth:
-        """Return turns of `unit` times as many beats, each of which comes `turns` times."""
-        return Growth(self.unit * unit, self.every * turns, self.turns * turns)
+    def times(self, unit: int = 1, runs: int = 1) -> Growth:
+        """Return runs of `unit` times as many beats, each of which comes `runs` times."""
+        return Growth(self.unit * unit, self.every * runs, self.runs * runs)
 
 
-def even(length: int, turns: int) -> Growth:
-    """Return turns that are equally long."""
-    return Growth(length, turns, turns)
+def even(length: int, runs: int) -> Growth:
+    """Return runs that are equally long."""
+    return Growth(length, runs, runs)

@@ -135,7 +135,7 @@ class TensorSpec:
     def beats(self) -> int:
         """Beats of one inference."""
         growth = self.growth
-        return growth.beats * (self.rows // growth.turns) if growth else self.rows * self.tiles[1]
+        return growth.beats * (self.rows // growth.runs) if growth else self.rows * self.tiles[1]
 
     @property
     def growth(self) -> Growth | None:

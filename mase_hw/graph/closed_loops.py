@@ -1,4 +1,4 @@
-"""Closed loops: steps joined by laps, which read parts of sequences and give rows of results."""
+"""Closed loops: steps between boundaries, each with its part of sequences and a row of results."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch.fx import Node
 
 from mase_hw.graph._rejoin import call, rejoin
 from mase_hw.graph.encoding import decode_target
-from mase_hw.graph.laps import COLLECT, ROLE, TAKE
-from mase_hw.graph.loops import Loop, part_of
+from mase_hw.graph.loops import COLLECT, ROLE, TAKE
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
+from mase_hw.graph.unrolled_loops import UnrolledLoop, part_of
 from mase_hw.ops import operator_for_role
 
 _aten = torch.ops.aten
 
 
-def close_loop(mg: MaseGraph, loop: Loop, number: int) -> list[Node]:
+def close_loop(mg: MaseGraph, loop: UnrolledLoop, number: int) -> list[Node]:
     """Write the steps of a loop, in place, as steps that run on the same hardware.
 
     Common metadata of new nodes is not known then.
@@ -30,24 +30,24 @@ def close_loop(mg: MaseGraph, loop: Loop, number: int) -> list[Node]:
         number: which of them.
 
     Returns:
-        The laps.
+        The boundaries.
     """
     for nodes in loop.takes:
         _take(mg, loop, nodes)
     for nodes in loop.shared:
         _repeat(mg, loop, nodes)
     inside = {node for step in loop.steps for node in step}
-    laps: list[Node] = []
+    boundaries: list[Node] = []
     results: dict[Node, Node] = {}
     for state, row in enumerate(loop.states):
-        begin = _lap(mg, row[0], (number, state, 0), set(loop.steps[0]))
-        laps.append(begin)
+        begin = _boundary(mg, row[0], (number, state, 0), set(loop.steps[0]))
+        boundaries.append(begin)
         for place, node in enumerate(row[1:], 1):
-            results[node] = _lap(mg, node, (number, state, place), None)
-        laps += [results[node] for node in row[1:]]
+            results[node] = _boundary(mg, node, (number, state, place), None)
+        boundaries += [results[node] for node in row[1:]]
     last = loop.steps[-1][-1]
     last = results.get(last, last)
-    inside |= set(laps)
+    inside |= set(boundaries)
     for nodes in zip(*loop.steps, strict=True):
         given = [results.get(node, node) for node in nodes]
         if _is_row(given, inside):
@@ -55,7 +55,7 @@ def close_loop(mg: MaseGraph, loop: Loop, number: int) -> list[Node]:
                 rows = call(mg, nodes[-1], _target(COLLECT), given, number)
             rejoin(mg, given, rows, inside)
     mg.fx_graph.eliminate_dead_code()
-    return laps
+    return boundaries
 
 
 def _is_row(given: Sequence[Node], inside: set[Node]) -> bool:
@@ -64,21 +64,23 @@ def _is_row(given: Sequence[Node], inside: set[Node]) -> bool:
     return any(outside[:-1]) or (outside[-1] and any(user in inside for user in given[-1].users))
 
 
-def _lap(mg: MaseGraph, node: Node, place: tuple[int, int, int], users: set[Node] | None) -> Node:
-    """Insert a lap behind a node, for some of its users or all."""
+def _boundary(
+    mg: MaseGraph, node: Node, place: tuple[int, int, int], users: set[Node] | None
+) -> Node:
+    """Insert a boundary behind a node, for some of its users or all."""
     known = [user for user in node.users if users is None or user in users]
     with mg.fx_graph.inserting_after(node):
-        lap = call(mg, node, _target(ROLE), node, *place)
+        boundary = call(mg, node, _target(ROLE), node, *place)
     for user in known:
-        user.replace_input_with(node, lap)
-    return lap
+        user.replace_input_with(node, boundary)
+    return boundary
 
 
 def _target(role: str) -> Any:
     return decode_target("call_function", operator_for_role(role).targets[0])
 
 
-def _take(mg: MaseGraph, loop: Loop, nodes: Sequence[Node]) -> None:
+def _take(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node]) -> None:
     """Let each step take the next part of what is its sequence then."""
     parts = [part for node in nodes if (part := part_of(node)) is not None]
     first, last = parts[0].index, parts[-1].index
@@ -98,7 +100,7 @@ def _take(mg: MaseGraph, loop: Loop, nodes: Sequence[Node]) -> None:
     _give(mg, loop, nodes, rows)
 
 
-def _repeat(mg: MaseGraph, loop: Loop, nodes: Sequence[Node]) -> None:
+def _repeat(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node]) -> None:
     """Let each step take the same from rows of it."""
     shape = common(nodes[0]).results["data_out_0"].shape
     with mg.fx_graph.inserting_after(nodes[0]):
@@ -109,7 +111,7 @@ def _repeat(mg: MaseGraph, loop: Loop, nodes: Sequence[Node]) -> None:
     _give(mg, loop, nodes, rows)
 
 
-def _give(mg: MaseGraph, loop: Loop, nodes: Sequence[Node], rows: Node) -> None:
+def _give(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node], rows: Node) -> None:
     """Let each step take its row in place of what it reads."""
     for index, (node, step) in enumerate(zip(nodes, loop.steps, strict=True)):
         users = [item for item in step if node in item.all_input_nodes]

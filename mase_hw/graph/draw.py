@@ -16,7 +16,7 @@ from torch.fx import Node
 
 from mase_hw.graph._layout import Layout, lay_out
 from mase_hw.graph.calls import tensor_arguments
-from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.table import operator_label, parallelism_label, result_specs, shape_label
 from mase_hw.ops import OPERAND_NAMES, TensorSpec, operator_for
@@ -82,14 +82,14 @@ class _Box:
         return len(self.constants) * _LINE_HEIGHT + _PADDING * 0.6 if self.constants else 0.0
 
 
-def draw_graph(mg: MaseGraph, path: str | Path) -> Path:
+def draw_graph(mg: CapturedGraph, path: str | Path) -> Path:
     """Draw `mg` into the SVG file `path`."""
     target = Path(path)
     target.write_text(render_svg(mg), encoding="utf-8")
     return target
 
 
-def render_svg(mg: MaseGraph) -> str:
+def render_svg(mg: CapturedGraph) -> str:
     """Return the text of the SVG file."""
     boxes = {node.name: _box(mg, node) for node in mg.nodes if _is_drawn(node)}
     edges = list(_edges(mg))
@@ -121,14 +121,14 @@ def _is_drawn(node: Node) -> bool:
     return node.op != "get_attr" or any(user.op == "output" for user in node.users)
 
 
-def _edges(mg: MaseGraph) -> Iterator[tuple[str, str]]:
+def _edges(mg: CapturedGraph) -> Iterator[tuple[str, str]]:
     for node in mg.nodes:
         for producer in node.all_input_nodes:
             if producer.op != "get_attr" or node.op == "output":
                 yield producer.name, node.name
 
 
-def _box(mg: MaseGraph, node: Node) -> _Box:
+def _box(mg: CapturedGraph, node: Node) -> _Box:
     uncovered = node.op == "call_function" and operator_for(node.target) is None
     kind = {"placeholder": "input", "output": "output", "get_attr": "constants"}.get(node.op, "")
     lines = [("name", _short(node.name)), ("operator", _short(operator_label(node)))]
@@ -138,7 +138,7 @@ def _box(mg: MaseGraph, node: Node) -> _Box:
     return _Box("uncovered" if uncovered else kind, lines, _constant_lines(mg, node), hint)
 
 
-def _constant_lines(mg: MaseGraph, node: Node) -> list[str]:
+def _constant_lines(mg: CapturedGraph, node: Node) -> list[str]:
     if node.op != "call_function":
         return []
     operator = operator_for(node.target)
@@ -176,7 +176,7 @@ def _width(text: str) -> float:
     return len(text) * _CHARACTER_WIDTH
 
 
-def _legend(mg: MaseGraph) -> Iterator[tuple[str, str]]:
+def _legend(mg: CapturedGraph) -> Iterator[tuple[str, str]]:
     """Yield (style class, text) of every kind of box that occurs."""
     nodes = [node for node in mg.nodes if _is_drawn(node)]
     kinds = {_box(mg, node).kind for node in nodes}
@@ -193,7 +193,7 @@ def _legend(mg: MaseGraph) -> Iterator[tuple[str, str]]:
         yield "constants", "constant operands: name, shape | format"
 
 
-def _legend_lines(mg: MaseGraph, legend: list[tuple[str, str]]) -> Iterator[str]:
+def _legend_lines(mg: CapturedGraph, legend: list[tuple[str, str]]) -> Iterator[str]:
     batch = "any batch, shapes of one inference" if mg.batched else "one inference, fixed shapes"
     y = _MARGIN + _LINE_HEIGHT / 2
     yield f'<text class="title" x="{_MARGIN}" y="{y:.1f}">{escape(mg.name)}</text>'

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from rich.table import Table
-from torch import Tensor, nn
-from torch.fx import Graph, GraphModule, Node
-from torch.fx.node import map_aggregate
-from torch.utils._pytree import MappingKey, SequenceKey, tree_flatten_with_path, tree_leaves
+from torch import Tensor
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_leaves
 
-from mase_hw._registry import nearest
-from mase_hw.cells import Device, Netlist
 from mase_hw.errors import CaptureError, ConfigError, MaseError
-from mase_hw.graph import calls
 from mase_hw.graph.batch_dims import FIRST, BatchDims
+from mase_hw.graph.captured import CapturedGraph
+from mase_hw.graph.draw import draw_graph
 from mase_hw.graph.masks import hold_masks
-from mase_hw.graph.memory import AUTO, GENERIC
-from mase_hw.graph.metadata import metadata
-from mase_hw.graph.rebuild import drop_unused_state, get_tensor, rebuild, spread_out
+from mase_hw.graph.quantized import GraphRun
+from mase_hw.graph.rebuild import rebuild, spread_out
+from mase_hw.graph.serialize import from_bytes, load_graph, save_graph, to_bytes
+from mase_hw.graph.state import KEY, state_of, take_state
 from mase_hw.graph.table import graph_table, render
-from mase_hw.ops import Call, operator_for
+from mase_hw.ops import operator_for
+from mase_hw.registry import nearest
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,6 @@ class _Bound:
         return inspect.Signature([inspect.Parameter(name, kind) for name in names])
 
 
-# Style of memories, device, constants outside the chip.
-Making = tuple[str, str, frozenset[str]]
-
-
 class _Forward:
     """A method whose signature depends on the object."""
 
@@ -75,14 +71,12 @@ def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Any) ->
     dims, plain = graph.batch_dims, not (graph.training or graph.is_quantized or graph.keeps_state)
     if plain and not dims:
         return graph.model(*tree_leaves(args), **named)
-    from mase_hw.graph.quantized import GraphRun
-
     given = dims.inside(graph.bind(*tree_leaves(args), **named))
     outputs = graph.model(*given) if plain else GraphRun(graph, states=graph._states)(given)
     return dims.returned(outputs)
 
 
-class MaseGraph(nn.Module):
+class MaseGraph(CapturedGraph):
     """A model as a graph of ATen operators, with its weights and what passes know of every node.
 
     It is a module: called, trained, moved to a device, saved. Parameters and buffers have the
@@ -122,105 +116,19 @@ class MaseGraph(nn.Module):
     ) -> None:
         if not isinstance(model, GraphModule):
             raise CaptureError(_how_to_trace(model, hf_input_names))
-        super().__init__()
-        # The state is the graph module's own, under its own names.
-        self.__dict__["model"] = model
-        for state in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
-            self.__dict__[state] = model.__dict__[state]
-        self.name = name
-        self.batched = batched
-        self.batch_dims = batch_dims
-        self.example_inputs = tuple(example_inputs)
-        self.frozen = frozenset(frozen)
+        super().__init__(
+            model,
+            name=name,
+            batched=batched,
+            batch_dims=batch_dims,
+            example_inputs=example_inputs,
+            frozen=frozen,
+        )
         self._states: dict[str, Tensor] = {}
-        self._calls: dict[Node, tuple[tuple[object, ...], Call]] = {}
-        self._netlists: dict[Node, tuple[Call, Making | None, Netlist]] = {}
         self.eval()
         hold_masks(self)
         hooks: Any = self.register_load_state_dict_post_hook
         hooks(lambda graph, _: hold_masks(graph))
-
-    # The graph module, which passes work on. By itself it computes in real numbers, and as
-    # captured: call the graph instead.
-    model: GraphModule
-
-    @property
-    def fx_graph(self) -> Graph:
-        """The `torch.fx.Graph` that the nodes belong to."""
-        return self.model.graph
-
-    @property
-    def nodes(self) -> Iterator[Node]:
-        """The nodes in topological order."""
-        return iter(list(self.fx_graph.nodes))
-
-    @property
-    def inputs(self) -> list[Node]:
-        """The input nodes in order."""
-        return [node for node in self.nodes if node.op == "placeholder"]
-
-    @property
-    def outputs(self) -> list[Node]:
-        """The nodes whose results leave the graph, in order, as often as they are returned."""
-        return [leaf for _, leaf in self.returned() if isinstance(leaf, Node)]
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """Where the model's result holds each of `outputs`: keys and positions, as `past.0`.
-
-        The only output of a model that returns a tensor is called `output`.
-        """
-        return tuple(name for name, leaf in self.returned() if isinstance(leaf, Node))
-
-    @property
-    def output_dims(self) -> tuple[int, ...]:
-        """The dimension that counts inferences in each of `outputs`, as a caller has it."""
-        leaves = enumerate(self.returned())
-        return tuple(
-            self.batch_dims.of_result(number)
-            for number, (_, leaf) in leaves
-            if isinstance(leaf, Node)
-        )
-
-    def returned(self) -> list[tuple[str, Any]]:
-        """Return what the graph returns, by name: nodes, None, and Python constants."""
-        (output,) = (node for node in self.nodes if node.op == "output")
-        return returned(output)
-
-    def drop_constant_results(self) -> None:
-        """Return None, in place, for every result that depends on no input."""
-        (output,) = (node for node in self.nodes if node.op == "output")
-        output.args = map_aggregate(
-            output.args,
-            lambda leaf: None if isinstance(leaf, Node) and leaf.op == "get_attr" else leaf,
-        )
-        self.fx_graph.eliminate_dead_code()
-        self.recompile()
-
-    @property
-    def is_quantized(self) -> bool:
-        """True when any tensor has a number format: some inputs, such as indices, never have."""
-        if any(metadata(node).declared for node in self.nodes):
-            return True
-        return self.has_formats
-
-    @property
-    def has_formats(self) -> bool:
-        """True when a pass gave number formats, beside those that the model's layers declare."""
-        known = [item for node in self.nodes if (item := metadata(node).common) is not None]
-        tensors = (
-            spec for item in known for spec in (*item.operands.values(), *item.results.values())
-        )
-        return any(spec.format is not None for spec in tensors)
-
-    @property
-    def keeps_state(self) -> bool:
-        """True when a result depends on inferences before, as with a cache of keys and values.
-
-        Every call of the graph is then the next inference; the first one after `reset`.
-        """
-        found = (operator_for(node.target) for node in self.nodes if node.op == "call_function")
-        return any(operator is not None and operator.keeps_state for operator in found)
 
     def reset(self) -> None:
         """Forget what operators keep between inferences, as a reset of the hardware does."""
@@ -230,18 +138,6 @@ class MaseGraph(nn.Module):
     def hf_quantizer(self) -> _Trainable:
         """What the trainer of transformers asks of a module that says it is quantised."""
         return _Trainable()
-
-    def node(self, name: str) -> Node:
-        """Return the node called `name`.
-
-        Raises:
-            MaseError: when there is none.
-        """
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        known = ", ".join(node.name for node in self.nodes)
-        raise MaseError(f"{self.name} has no node called {name!r}; known: {known}")
 
     forward = _Forward()
 
@@ -296,8 +192,6 @@ class MaseGraph(nn.Module):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Also give number formats, the ranges they were fitted to, and which masks hold."""
-        from mase_hw.graph.state import KEY, state_of
-
         super()._save_to_state_dict(destination, prefix, keep_vars)
         if (state := state_of(self)) is not None:
             destination[f"{prefix}{KEY}"] = state
@@ -312,8 +206,6 @@ class MaseGraph(nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        from mase_hw.graph.state import KEY, state_of, take_state
-
         key = f"{prefix}{KEY}"
         if key in state_dict:
             take_state(self, state_dict[key])
@@ -334,83 +226,18 @@ class MaseGraph(nn.Module):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the bytes of `save`, so that number formats are kept."""
-        from mase_hw.graph.serialize import from_bytes, to_bytes
-
-        return from_bytes, (to_bytes(self), self.training)
+        return _unpickled, (to_bytes(self), self.training)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MaseGraph:
         """Return `copy()` in the same mode."""
         return self.copy().train(self.training)
 
-    def constant(self, node: Node) -> Tensor:
-        """Return the parameter or buffer that a `get_attr` node reads."""
-        if node.op != "get_attr":
-            raise MaseError(f"node {node.name} is a {node.op}, not a parameter or buffer")
-        return get_tensor(self.model, node.target)
-
-    def call(self, node: Node) -> Call:
-        """Return the operator's view of a node, with the formats and parallelism of its metadata.
-
-        Raises:
-            UnsupportedError: when no operator covers the node's target.
-        """
-        # Kept while neither the metadata nor the constants change.
-        constants = [self.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
-        stamp = (
-            metadata(node),
-            node.target,
-            node.args,
-            *((id(item), None if item.is_inference() else item._version) for item in constants),
-        )
-        known = self._calls.get(node)
-        if known is None or known[0] != stamp:
-            known = self._calls[node] = stamp, calls.call_of(self.model, node)
-        return known[1]
-
-    def netlist(
-        self,
-        node: Node,
-        style: str | None = None,
-        device: str | None = None,
-        outside: Collection[str] | None = None,
-    ) -> Netlist:
-        """Return the cells of a node, built once for each call and the rest that is asked for.
-
-        Args:
-            node: a node that computes.
-            style: of what memories of constants are made; by default what its metadata say.
-            device: whose blocks its cells use; by default what its metadata say.
-            outside: constant operands outside the chip; by default what its metadata say.
-        """
-        call, hardware = self.call(node), metadata(node).hardware
-        if style is None:
-            style = hardware.memory_style if hardware else AUTO
-        if device is None:
-            device = hardware.device if hardware else GENERIC
-        if outside is None:
-            outside = hardware.outside if hardware else ()
-        key = style, device, frozenset(outside)
-        known = self._netlists.get(node)
-        if known is None or known[0] is not call:
-            known = call, None, call.operator.hardware(call)
-        if known[1] != key:
-            made = known[2].styled(style).on(Device.of(device), outside)
-            known = self._netlists[node] = call, key, made
-        return known[2]
-
-    def rounds(self, node: Node) -> int:
-        """Return how often the cells of a node compute in one inference."""
-        return 1
-
-    def release(self) -> None:
-        """Forget what is kept to be fast alone: calls with constants in float64, and cells."""
-        self._calls.clear()
-        self._netlists.clear()
-
     def copy(self) -> MaseGraph:
         """Return a graph that shares nothing with this one that could be changed."""
         model = rebuild(self.model, {node: node.name for node in self.fx_graph.nodes})
-        return self.with_model(model)
+        made = self.with_model(model)
+        made.knows_of(self)
+        return made
 
     def with_model(self, model: GraphModule) -> MaseGraph:
         """Return this graph's name, inputs and batch with another graph module."""
@@ -432,14 +259,10 @@ class MaseGraph(nn.Module):
 
     def draw(self, path: str | Path) -> Path:
         """Draw the graph as an SVG file."""
-        from mase_hw.graph.draw import draw_graph
-
         return draw_graph(self, path)
 
     def save(self, path: str | Path) -> Path:
         """Write graph, weights and metadata to one file, which `load` reads."""
-        from mase_hw.graph.serialize import save_graph
-
         return save_graph(self, path)
 
     @staticmethod
@@ -449,18 +272,7 @@ class MaseGraph(nn.Module):
         Raises:
             DataError: when the file is missing or of another kind.
         """
-        from mase_hw.graph.serialize import load_graph
-
-        return load_graph(path)
-
-    def recompile(self) -> None:
-        """Check the graph and make the model compute what it says, after nodes were changed.
-
-        Parameters and buffers that no node reads any more are dropped.
-        """
-        self.fx_graph.lint()
-        drop_unused_state(self.model)
-        self.model.recompile()
+        return load_graph(path, MaseGraph)
 
     def one_inference(self) -> tuple[Tensor, ...]:
         """Return example inputs of a single inference, with a batch of 1 first, if there is one."""
@@ -488,13 +300,5 @@ def batch_size(inputs: Sequence[Tensor]) -> int | None:
     return next((int(value.shape[0]) for value in inputs if value.dim() >= 2), None)
 
 
-def returned(output: Node) -> list[tuple[str, Any]]:
-    """Return what an output node returns, nested or not, by name: see `MaseGraph.output_names`."""
-    leaves, _ = tree_flatten_with_path(output.args[0])
-    return [(".".join(map(_key, path)) or "output", leaf) for path, leaf in leaves]
-
-
-def _key(entry: Any) -> str:
-    if isinstance(entry, SequenceKey):
-        return str(entry.idx)
-    return str(entry.key) if isinstance(entry, MappingKey) else str(entry)
+def _unpickled(content: bytes, training: bool) -> MaseGraph:
+    return from_bytes(content, MaseGraph).train(training)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 from torch.fx import Node
 
+from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.metadata import metadata
 
-if TYPE_CHECKING:
-    from mase_hw.graph.mase_graph import MaseGraph
 
-
-def pruned_parameters(mg: MaseGraph) -> Iterator[tuple[Node, nn.Parameter]]:
+def pruned_parameters(mg: CapturedGraph) -> Iterator[tuple[Node, nn.Parameter]]:
     """Yield the pruned parameters with a node that reads each."""
     for node in mg.nodes:
         if node.op == "get_attr" and metadata(node).pruned:
@@ -23,7 +21,7 @@ def pruned_parameters(mg: MaseGraph) -> Iterator[tuple[Node, nn.Parameter]]:
                 yield node, value
 
 
-def hold_masks(mg: MaseGraph) -> None:
+def hold_masks(mg: CapturedGraph) -> None:
     """Zero the gradients of pruned elements from now on.
 
     An optimiser that starts afterwards never moves them: their gradient, its moments and the decay

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from torch.fx import Node
 
-from mase_hw.cells import Netlist, NetlistBuilder, Port, Wire, in_turn
-from mase_hw.cells.lap_entry import LapEntry
-from mase_hw.cells.lap_exit import LapExit
-from mase_hw.cells.lap_return import LapReturn
+from mase_hw.cells import Netlist, NetlistBuilder, Port, Wire, multiplexed
+from mase_hw.cells.loop_entry import LoopEntry
+from mase_hw.cells.loop_exit import LoopExit
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.errors import EmissionError
-from mase_hw.graph.laps import Laps, is_take, laps_of
+from mase_hw.graph.loops import Loop, is_take, loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location
 from mase_hw.graph.reference import spec
@@ -23,7 +22,7 @@ FEEDBACK = "feedback"
 
 
 @dataclass
-class _Turns:
+class _Sharing:
     """What a graph of hardware says of its layers.
 
     Attributes:
@@ -34,7 +33,7 @@ class _Turns:
         netlists: cells, by node.
     """
 
-    loops: tuple[Laps, ...]
+    loops: tuple[Loop, ...]
     counts: Mapping[str, int]
     inside: frozenset[str]
     returns: Mapping[str, str]
@@ -47,26 +46,26 @@ class PhysicalGraph(MaseGraph):
     It is for timing, estimates and emission. What it computes is what the whole graph says.
     """
 
-    turns: _Turns
+    sharing: _Sharing
 
     def rounds(self, node: Node) -> int:
         """Return how often the cells of a node compute in one inference."""
-        return self.turns.counts.get(node.name, 1)
+        return self.sharing.counts.get(node.name, 1)
 
     def netlist(self, node: Node, *args: object, **kwargs: object) -> Netlist:
         """Return the cells of a node, for all layers."""
-        return self.turns.netlists[node.name]
+        return self.sharing.netlists[node.name]
 
 
 def physical(mg: MaseGraph) -> MaseGraph:
     """Return the part of a graph that becomes hardware: the graph itself where all of it does."""
-    loops = () if isinstance(mg, PhysicalGraph) else laps_of(mg)
+    loops = () if isinstance(mg, PhysicalGraph) else loops_of(mg)
     if not loops:
         return mg
     netlists = _netlists(mg, loops)
     copy = mg.copy()
-    for laps in loops:
-        _close(copy, laps)
+    for loop in loops:
+        _close(copy, loop)
     copy.fx_graph.eliminate_dead_code()
     copy.recompile()
     found = PhysicalGraph(
@@ -79,28 +78,28 @@ def physical(mg: MaseGraph) -> MaseGraph:
     )
     known = {node.name: node for node in found.nodes}
     inside, returns, counts = set[str](), dict[str, str](), dict[str, int]()
-    for laps in loops:
-        inside |= {node.name for node in (*laps.first, *laps.entries)}
-        inside |= {node.name for node in laps.ends if laps.goes_on(node)}
-        returns |= {row[0].name: row[-1].name for row in laps.states}
-        counts |= {node.name: laps.count for node in laps.first if not is_take(node)}
+    for loop in loops:
+        inside |= {node.name for node in (*loop.first, *loop.entries)}
+        inside |= {node.name for node in loop.ends if loop.goes_on(node)}
+        returns |= {row[0].name: row[-1].name for row in loop.states}
+        counts |= {node.name: loop.count for node in loop.first if not is_take(node)}
     there = tuple(
-        Laps(
-            tuple((known[row[0].name], known[row[-1].name]) for row in laps.states),
-            (tuple(known[node.name] for node in laps.layers[0]),),
-            tuple(known[node.name] for node in laps.collects),
+        Loop(
+            tuple((known[row[0].name], known[row[-1].name]) for row in loop.states),
+            (tuple(known[node.name] for node in loop.layers[0]),),
+            tuple(known[node.name] for node in loop.collects),
         )
-        for laps in loops
+        for loop in loops
     )
-    found.turns = _Turns(there, counts, frozenset(inside), returns, netlists)
+    found.sharing = _Sharing(there, counts, frozenset(inside), returns, netlists)
     return found
 
 
-def _close(mg: MaseGraph, laps: Laps) -> None:
+def _close(mg: MaseGraph, loop: Loop) -> None:
     """Let the end of the first layer, in place, be where the last one ends."""
-    inner = {mg.node(node.name) for node in laps.first}
+    inner = {mg.node(node.name) for node in loop.first}
     behind: dict[Node, Node] = {}
-    for row in laps.states:
+    for row in loop.states:
         begins, ends = mg.node(row[1].name), mg.node(row[-1].name)
         ends.args = (begins.args[0], *ends.args[1:])
         begins.append(ends)
@@ -108,30 +107,29 @@ def _close(mg: MaseGraph, laps: Laps) -> None:
             if user in inner:
                 user.replace_input_with(begins, ends)
         behind[begins] = ends
-    for node in laps.collects:
+    for node in loop.collects:
         collect = mg.node(node.name)
         first = stream_operands(collect)[0][1]
         collect.args = ([behind.get(first, first)], *collect.args[1:])
 
 
-def _netlists(mg: MaseGraph, loops: Sequence[Laps]) -> dict[str, Netlist]:
+def _netlists(mg: MaseGraph, loops: Sequence[Loop]) -> dict[str, Netlist]:
     """Return the cells of what becomes hardware, by node."""
     found: dict[str, Netlist] = {}
-    hidden = {node for laps in loops for node in laps.others}
-    for laps in loops:
-        count = laps.count
-        for nodes in laps.places:
+    hidden = {node for loop in loops for node in loop.others}
+    for loop in loops:
+        count = loop.count
+        for nodes in loop.places:
             if not is_take(nodes[0]):
                 found[nodes[0].name] = _shared(mg, nodes)
-        for node in laps.takes:
+        for node in loop.takes:
             found[node.name] = _passed(Port.of(spec(node)), count)
-        for node in laps.collects:
+        for node in loop.collects:
             found[node.name] = _passed(Port.of(spec(node)), 1)
-        for begin, end in zip(laps.entries, laps.ends, strict=True):
+        for begin, end in zip(loop.entries, loop.ends, strict=True):
             port = Port.of(spec(begin))
             found[begin.name] = _entry(port, count)
-            made = LapReturn if laps.goes_on(end) else LapExit
-            found[end.name] = _end(made(port, port.beats, count))
+            found[end.name] = _end(LoopExit(port, port.beats, count, loop.goes_on(end)))
     for node in mg.nodes:
         if node.op == "call_function" and node not in hidden and node.name not in found:
             found[node.name] = mg.netlist(node)
@@ -152,7 +150,7 @@ def _shared(mg: MaseGraph, nodes: Sequence[Node]) -> Netlist:
         if all(call.constants[name].equal(calls[0].constants[name]) for call in calls[1:])
     }
     try:
-        return in_turn([mg.netlist(node) for node in nodes], same)
+        return multiplexed([mg.netlist(node) for node in nodes], same)
     except EmissionError as error:
         raise EmissionError(f"{nodes[0].name} ({location(nodes[0])}): {error}") from None
 
@@ -163,12 +161,12 @@ def _entry(port: Port, count: int) -> Netlist:
     net = NetlistBuilder({"data_in_0": port, FEEDBACK: back})
     # All activations may wait: none enters the next layer before the last one entered this one.
     waiting = net.add(StreamFifo(back, port.beats), "waiting", data_in=net.input(FEEDBACK))
-    cell = LapEntry(port, port.beats, count)
+    cell = LoopEntry(port, port.beats, count)
     first = net.add(cell, data_in=net.input("data_in_0"), feedback=waiting)
     return net.netlist(data_out_0=first)
 
 
-def _end(cell: LapReturn | LapExit) -> Netlist:
+def _end(cell: LoopExit) -> Netlist:
     """Return what sends activations back, and on."""
     net = NetlistBuilder({"data_in_0": Port(cell.port.fields, cell.beats * cell.rounds)})
     out = net.add(cell, data_in=net.input("data_in_0"))

@@ -11,10 +11,10 @@ from torch.fx import Node
 
 from mase_hw.formats import Format
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
-from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import get_tensor
-from mase_hw.ops import STATE, Operator, TensorSpec, operator_for
+from mase_hw.ops import STATE, Operator, Prepared, Stateful, TensorSpec, operator_for
 
 # Arguments that say whether an ATen operator trains; a capture in evaluation mode has them false.
 TRAINING_ARGUMENTS = ("train", "training", "use_input_stats")
@@ -35,7 +35,7 @@ class GraphRun:
 
     def __init__(
         self,
-        mg: MaseGraph,
+        mg: CapturedGraph,
         only: Collection[str] | None = None,
         states: dict[str, Tensor] | None = None,
     ) -> None:
@@ -105,18 +105,22 @@ class GraphRun:
         if number_format is None or (self._only is not None and node.name not in self._only):
             return values
         used = number_format if self._training else number_format.at_inference()
-        return used.fake_quantize(values)
+        if values.is_floating_point():
+            return used.fake_quantize(values)
+        rounded = used.fake_quantize(values.to(torch.get_default_dtype()))
+        # Whole numbers, as indices are, stay such where the format holds them.
+        whole = rounded.to(values.dtype)
+        return whole if torch.equal(whole.to(rounded.dtype), rounded) else rounded
 
     def _compute(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         operator = operator_for(node.target) if node.op == "call_function" else None
         formats = _formats(node)
-        keeps_state = operator is not None and operator.keeps_state
-        if operator is None or not (formats or keeps_state):
+        if operator is None or not (formats or isinstance(operator, Stateful)):
             return self._call(node, values)
         arguments, streams, constants = self._operands(node, operator, values, formats)
         for name, constant in constants.items():
             constants[name] = self._rounded(node, name, formats.get(name), constant)
-        if keeps_state:
+        if isinstance(operator, Stateful):
             if node.name not in self._states:
                 self._states[node.name] = operator.empty(arguments, streams["data_in_0"])
             streams[STATE] = self._states[node.name]
@@ -164,9 +168,10 @@ class GraphRun:
             name: _tensor_of(number, [*streams.values(), *constants.values()])
             for name, number in numbers.items()
         }
+        prepared = Prepared.of(operator)
         if self._modes(node):
-            return arguments, streams, operator.prepare_training(constants, arguments, streams)
-        return arguments, streams, operator.prepare(constants, arguments)
+            return arguments, streams, prepared.prepare_training(constants, arguments, streams)
+        return arguments, streams, prepared.prepare(constants, arguments)
 
     def _call(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         """Return the result of a node that rounds nothing, as torch computes it."""

@@ -13,7 +13,7 @@ from mase_hw.errors import MaseError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call, Reference, TensorSpec
+from mase_hw.ops import Call, Reference, Stateful, TensorSpec
 
 # Elements of the widest tensor that one pass over the graph handles: small enough for a cache.
 CHUNK_ELEMENTS = 1 << 16
@@ -57,12 +57,10 @@ class IntegerReference:
         if problems:
             raise UnsupportedError(f"{node.name} at {location(node)}: {problems[0]}")
         producers = [producer for _, producer in stream_operands(node)]
-        compute = (
-            _Once(call, once)
-            if once and not call.operator.keeps_state
-            else call.operator.reference(call)
-        )
-        return node, producers, _WithState(call, compute) if call.operator.keeps_state else compute
+        operator = call.operator
+        if isinstance(operator, Stateful):
+            return node, producers, _WithState(call, operator, operator.reference(call))
+        return node, producers, _Once(call, once) if once else operator.reference(call)
 
     def __call__(self, inputs: Sequence[Tensor], probes: Sequence[str] = ()) -> dict[str, Tensor]:
         """Return codes by node name: those of the outputs and of `probes`.
@@ -143,9 +141,8 @@ def _packed(codes: Tensor) -> Tensor:
 class _WithState:
     """The reference of an operator that keeps a state, with the state."""
 
-    def __init__(self, call: Call, compute: Reference) -> None:
-        self._call = call
-        self._compute = compute
+    def __init__(self, call: Call, operator: Stateful, compute: Reference) -> None:
+        self._call, self._operator, self._compute = call, operator, compute
         self.reset()
 
     def reset(self) -> None:
@@ -155,7 +152,7 @@ class _WithState:
         """Return the codes of one inference's result."""
         given = [item.long() for item in (first, *others)]
         if self._state is None:
-            self._state = self._call.operator.empty(self._call.attributes, given[0])
+            self._state = self._operator.empty(self._call.attributes, given[0])
         return self._compute(*given, self._state)
 
 

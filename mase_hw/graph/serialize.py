@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import Any, TypeVar
 
 import safetensors
 import torch
@@ -32,6 +32,7 @@ from mase_hw._results import whole_file
 from mase_hw.errors import DataError, MaseError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
 from mase_hw.graph.calls import dtype_name
+from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.encoding import (
     decode_argument,
     decode_metadata,
@@ -40,12 +41,12 @@ from mase_hw.graph.encoding import (
     encode_metadata,
     encode_target,
 )
-from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import append_node, get_tensor, set_tensor
 from mase_hw.graph.untrusted import check_identifier, check_path
 
 GRAPH_VERSION = 1
+G = TypeVar("G")
 _KEY = "mase_graph"
 _EXAMPLE_LIMIT_BYTES = 1 << 20
 # Inputs are beyond what anybody simulates from here on.
@@ -56,7 +57,7 @@ _DAMAGES = (
 )
 
 
-def save_graph(mg: MaseGraph, path: str | Path) -> Path:
+def save_graph(mg: CapturedGraph, path: str | Path) -> Path:
     """Write `mg` to the file `path`, whole or not at all.
 
     Raises:
@@ -70,12 +71,12 @@ def save_graph(mg: MaseGraph, path: str | Path) -> Path:
     return target
 
 
-def to_bytes(mg: MaseGraph) -> bytes:
+def to_bytes(mg: CapturedGraph) -> bytes:
     """Return the content of the file that `save_graph` writes."""
     return save(*_content(mg))
 
 
-def _content(mg: MaseGraph) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _content(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors of that file, and what stands before them."""
     tensors, entries = _state(mg)
     stored = {f"state/{name}": value for name, value in tensors.items()}
@@ -95,23 +96,27 @@ def _content(mg: MaseGraph) -> tuple[dict[str, Tensor], dict[str, str]]:
     return stored, {_KEY: json.dumps(description)}
 
 
-def from_bytes(content: bytes, training: bool = False) -> MaseGraph:
-    """Return the graph of `to_bytes`, in training mode or not."""
+def from_bytes(content: bytes, kind: Callable[..., G]) -> G:
+    """Return the graph of `to_bytes`."""
     with NamedTemporaryFile(suffix=".mase") as file:
         file.write(content)
         file.flush()
-        return load_graph(file.name).train(training)
+        return load_graph(file.name, kind)
 
 
-def load_graph(path: str | Path) -> MaseGraph:
+def load_graph(path: str | Path, kind: Callable[..., G]) -> G:
     """Read a graph that `save_graph` wrote.
+
+    Args:
+        path: the file.
+        kind: makes a graph of a module and the rest.
 
     Raises:
         DataError: when the file is missing, of another kind or of another version.
     """
     description, tensors = _read(Path(path))
     try:
-        return _restore(description, tensors)
+        return _restore(description, tensors, kind)
     except DataError as error:
         raise DataError(f"{path} is damaged: {error}") from error
     except _DAMAGES as error:
@@ -119,7 +124,9 @@ def load_graph(path: str | Path) -> MaseGraph:
         raise DataError(f"{path} is damaged: {type(error).__name__}: {reason:.200}") from error
 
 
-def _restore(description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> MaseGraph:
+def _restore(
+    description: Mapping[str, Any], tensors: Mapping[str, Tensor], kind: Callable[..., G]
+) -> G:
     root = _restore_state(description["tensors"], tensors)
     graph = Graph()
     nodes: dict[str, Node] = {}
@@ -145,7 +152,7 @@ def _restore(description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> M
     inputs = sum(node.op == "placeholder" for node in nodes.values())
     if inputs != len(examples):
         raise DataError(f"its graph has {inputs} inputs, and {len(examples)} are described")
-    return MaseGraph(
+    return kind(
         model,
         name=check_identifier(description["name"], "the name"),
         batched=bool(description["batched"]),
@@ -190,7 +197,7 @@ def _node_entry(node: Node) -> dict[str, Any]:
     }
 
 
-def _state(mg: MaseGraph) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the stored tensors, and what every parameter and buffer is made of."""
     first: dict[int, str] = {}
     stored: dict[str, Tensor] = {}

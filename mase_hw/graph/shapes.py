@@ -13,7 +13,7 @@ from mase_hw.errors import MaseError
 from mase_hw.graph.calls import aten_arguments, spec_of, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
-from mase_hw.ops import STATE, Operator, TensorSpec, operator_for
+from mase_hw.ops import STATE, Operator, Stateful, TensorSpec, operator_for
 
 
 class _Visitor(Interpreter):
@@ -33,8 +33,8 @@ class _Visitor(Interpreter):
     def run_node(self, n: Node) -> Any:
         operator = operator_for(n.target) if n.op == "call_function" else None
         try:
-            if operator is not None and operator.keeps_state:
-                value = self._step(n, operator)
+            if isinstance(operator, Stateful):
+                value = self._step(n, operator, operator)
             else:
                 value = super().run_node(n)
         except Exception as error:
@@ -45,14 +45,14 @@ class _Visitor(Interpreter):
         self._visit(n, value)
         return value
 
-    def _step(self, node: Node, operator: Operator) -> Tensor:
+    def _step(self, node: Node, operator: Operator, state: Stateful) -> Tensor:
         """Return the result of an operator that keeps a state, which it changes."""
         arguments, operands = aten_arguments(node), dict[str, Tensor]()
         for name, item in tensor_arguments(node, operator.operand_names):
             assert isinstance(item, Node)
             operands[name] = self.env[item]
         if node.name not in self._states:
-            self._states[node.name] = operator.empty(arguments, operands["data_in_0"])
+            self._states[node.name] = state.empty(arguments, operands["data_in_0"])
         operands[STATE] = self._states[node.name]
         return operator.compute(node.target, arguments, operands)
 

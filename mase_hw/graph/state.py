@@ -19,6 +19,7 @@ from torch.fx import Graph, Node
 
 from mase_hw.errors import DataError, MaseError
 from mase_hw.formats import Format
+from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.encoding import (
     decode_argument,
     decode_metadata,
@@ -27,11 +28,10 @@ from mase_hw.graph.encoding import (
     encode_metadata,
     encode_target,
 )
-from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
 from mase_hw.graph.rebuild import append_node
 from mase_hw.graph.untrusted import check_identifier
-from mase_hw.ops import operator_for_role, operators
+from mase_hw.ops import Numeric, operator_for_role, operators
 
 KEY = "number_formats"
 _CAST = "cast"
@@ -40,7 +40,7 @@ _DAMAGES = (ArithmeticError, AttributeError, LookupError, MaseError, TypeError, 
 Entry = dict[str, Any]
 
 
-def state_of(mg: MaseGraph) -> Tensor | None:
+def state_of(mg: CapturedGraph) -> Tensor | None:
     """Return the entry of a graph, uint8; None for one as it was captured, in float."""
     known = [metadata(node) for node in mg.nodes]
     changed = any(item.pruned or (item.common and item.common.options) for item in known)
@@ -50,7 +50,7 @@ def state_of(mg: MaseGraph) -> Tensor | None:
     return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).clone()
 
 
-def take_state(mg: MaseGraph, state: Tensor) -> None:
+def take_state(mg: CapturedGraph, state: Tensor) -> None:
     """Give a graph, in place, the formats of a state.
 
     Args:
@@ -189,7 +189,8 @@ def _shared(known: MaseMetadata) -> set[str]:
     """Return the tensors whose format follows from those of all their consumers, its width too."""
     common = known.common or CommonMetadata(None, {}, {})
     operator = operators()[common.operator] if common.operator is not None else None
-    kept = operator is not None and (operator.keeps_format or operator.shares_format)
+    numeric = Numeric.of(operator)
+    kept = numeric.keeps_format or numeric.shares_format
     cast = operator is not None and operator.role is not None
     results = () if known.asked else common.results
     return {*results, *(common.operands if kept or cast else ())}
@@ -214,7 +215,7 @@ def _other_kind(own: Format | None, given: Format | None, whole: bool, fitted: s
     return f"{own.name}, {fields[0]} {here[fields[0]]} here, {there[fields[0]]} in the state"
 
 
-def _graph(mg: MaseGraph, given: list[Entry]) -> Graph:
+def _graph(mg: CapturedGraph, given: list[Entry]) -> Graph:
     """Return a graph of the nodes of `mg`, with the formats and the casts of a state."""
     own = {node.name: node for node in mg.nodes}
     graph, nodes = Graph(), dict[str, Node]()

@@ -1,7 +1,7 @@
-"""The longest path through a part, in look-up tables of four inputs and bits of carry chains.
+"""The longest path through a component, in look-up tables of four inputs and bits of carry chains.
 
-Parts lie between registers, so that a cell's longest path is that of one of its parts. What a
-multiplier or a block memory takes lies inside it, where its own registers are used.
+Components lie between registers, so a cell's longest path is that of one of its components. The
+delay of a multiplier or a block memory lies inside it, where its own registers are used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from mase_hw import cells as kinds
-from mase_hw.cells import Part
+from mase_hw.cells import Component
 
 INPUTS_LOG = 2
 # Multiplexers behind the tables of a function of more inputs, by input: two for the first two.
@@ -51,53 +51,57 @@ def chosen(ways: int) -> float:
     return (max(ways, 1) - 1).bit_length() * CHOICE_LEVELS
 
 
-def _table(part: kinds.Table) -> Path:
-    if part.block or part.words * part.bits > BLOCK_BITS:
+def _table(component: kinds.Table) -> Path:
+    if component.block or component.words * component.bits > BLOCK_BITS:
         return Path()
-    inputs = max(1, (part.words - 1).bit_length())
+    inputs = max(1, (component.words - 1).bit_length())
     return Path(1 + max(0, inputs - DISTRIBUTED_ADDRESS) * WIDE_LEVELS)
 
 
-def _memory(part: kinds.Memory) -> Path:
-    if not part.stages and part.words * part.bits >= BLOCK_MEMORY_BITS:
+def _memory(component: kinds.Memory) -> Path:
+    if not component.stages and component.words * component.bits >= BLOCK_MEMORY_BITS:
         return Path(BLOCK_LEVELS)
-    inputs = max(part.words - 1, 1).bit_length()
+    inputs = max(component.words - 1, 1).bit_length()
     return Path(1 + max(0, inputs - DISTRIBUTED_ADDRESS) * CHOICE_LEVELS)
 
 
-def _rounding(part: kinds.Rounding) -> Path:
-    return Path(1.0 + (part.lost > 1 << INPUTS_LOG), part.bits)
+def _rounding(component: kinds.Rounding) -> Path:
+    return Path(1.0 + (component.lost > 1 << INPUTS_LOG), component.bits)
 
 
-RULES: Mapping[type[Part], Callable[[Any], Path]] = {
-    kinds.Register: lambda part: Path(),
-    kinds.Gates: lambda part: Path(part.levels),
-    kinds.Turn: lambda part: Path(1),
-    kinds.Level: lambda part: Path(1),
-    kinds.Pointer: lambda part: Path(1),
-    kinds.Adder: lambda part: Path(float(part.gated), part.bits),
-    kinds.Offset: lambda part: Path(0, part.bits),
-    kinds.Negation: lambda part: Path(1, part.bits),
+RULES: Mapping[type[Component], Callable[[Any], Path]] = {
+    kinds.Register: lambda component: Path(),
+    kinds.Gates: lambda component: Path(component.levels),
+    kinds.Counter: lambda component: Path(1),
+    kinds.Level: lambda component: Path(1),
+    kinds.Pointer: lambda component: Path(1),
+    kinds.Adder: lambda component: Path(float(component.gated), component.bits),
+    kinds.Offset: lambda component: Path(0, component.bits),
+    kinds.Negation: lambda component: Path(1, component.bits),
     # The result of one with a constant has a register, else it chooses.
-    kinds.Compare: lambda part: Path(2.0 - part.constant, part.bits),
-    kinds.Mux: lambda part: Path(chosen(part.ways)),
-    kinds.Fold: lambda part: Path(folded(part.bits)),
+    kinds.Compare: lambda component: Path(2.0 - component.constant, component.bits),
+    kinds.Mux: lambda component: Path(chosen(component.ways)),
+    kinds.Fold: lambda component: Path(folded(component.bits)),
     kinds.Rounding: _rounding,
-    kinds.Saturation: lambda part: Path(1 + folded(part.above)),
-    kinds.Zeros: lambda part: Path(1 + folded(part.bits)),
-    kinds.Shifter: lambda part: Path(chosen(part.ways)),
-    kinds.Sticky: lambda part: Path(folded(part.bits) + chosen(part.bits) / 2),
-    kinds.Product: lambda part: Path(),
+    kinds.Saturation: lambda component: Path(1 + folded(component.above)),
+    kinds.Zeros: lambda component: Path(1 + folded(component.bits)),
+    kinds.Shifter: lambda component: Path(chosen(component.ways)),
+    kinds.Sticky: lambda component: Path(folded(component.bits) + chosen(component.bits) / 2),
+    kinds.Product: lambda component: Path(),
     kinds.Table: _table,
     kinds.Memory: _memory,
 }
 
 
-def path(part: Part) -> Path:
-    """Return the longest path through a part."""
-    return RULES[type(part)](part) if isinstance(part, kinds.Table) else _known(part)
+def path(component: Component) -> Path:
+    """Return the longest path through a component."""
+    return (
+        RULES[type(component)](component)
+        if isinstance(component, kinds.Table)
+        else _known(component)
+    )
 
 
 @cache
-def _known(part: Part) -> Path:
-    return RULES[type(part)](part)
+def _known(component: Component) -> Path:
+    return RULES[type(component)](component)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mase_hw._processes import tool_group
-from mase_hw.errors import RoutingError, ToolError
+from mase_hw.errors import DoesNotFitError, RoutingError, ToolError
 from mase_hw.hardware.targets import Part, RoutableTarget
 
 NETLIST, REPORT = "netlist.json", "report.json"
@@ -119,7 +119,8 @@ def place_and_route(
     ]
     status, lines = _run(target.distribution, arguments, folder, progress)
     if status != 0 or not report.exists():
-        raise RoutingError(explain(lines, status, target, part))
+        error = DoesNotFitError if _beyond(lines, target) else RoutingError
+        raise error(explain(lines, status, target, part))
     return parse_report(json.loads(report.read_text()))
 
 
@@ -171,14 +172,7 @@ def parse_report(report: Mapping[str, Any]) -> Timing:
 
 def explain(lines: Sequence[str], status: int, target: RoutableTarget, part: Part) -> str:
     """Return what made nextpnr stop: what there is too much of, else its own first error."""
-    names = {cell: name for name, cell in target.resources.items()} | {target.pins: "pins"}
-    counts = [found for line in lines if (found := _UTILISATION.match(line))]
-    beyond = {
-        names.get(found["cell"], found["cell"]): (int(found["used"]), int(found["available"]))
-        for found in counts
-        if int(found["used"]) > int(found["available"])
-    }
-    if beyond:
+    if beyond := _beyond(lines, target):
         return too_large(beyond, target, part)
     said = next((line for line in lines if line.startswith(("ERROR:", "Error:"))), None)
     if said is None:
@@ -188,9 +182,26 @@ def explain(lines: Sequence[str], status: int, target: RoutableTarget, part: Par
         said = (
             f"{said.partition(' (')[0]}: give every bit of every port a pin in the file of --pins"
         )
+    names = _resource_names(target)
     lacking = next((name for cell, name in names.items() if re.search(rf"\b{cell}\b", said)), "")
     advice = f"; {_advice([lacking], target, part)}" if lacking and "lace" in said else ""
     return f"place and route for {part} failed (status {status}): {said}{advice}"
+
+
+def _resource_names(target: RoutableTarget) -> dict[str, str]:
+    """Return what is counted, by the name that nextpnr gives it."""
+    return {cell: name for name, cell in target.resources.items()} | {target.pins: "pins"}
+
+
+def _beyond(lines: Sequence[str], target: RoutableTarget) -> dict[str, tuple[int, int]]:
+    """Return what there is too much of: taken and available."""
+    names = _resource_names(target)
+    counts = [found for line in lines if (found := _UTILISATION.match(line))]
+    return {
+        names.get(found["cell"], found["cell"]): (int(found["used"]), int(found["available"]))
+        for found in counts
+        if int(found["used"]) > int(found["available"])
+    }
 
 
 def too_large(beyond: Mapping[str, tuple[int, int]], target: RoutableTarget, part: Part) -> str:

@@ -1,8 +1,8 @@
 """Runs Yosys commands, one per argument, in the working folder.
 
 `mase_hw.hardware.synth` starts this file as a process of its own: a fatal error of Yosys ends the
-process that it happens in. One command is not of Yosys: `wrap KIND` puts a wrapper of
-`mase_hw.hardware._wrapper` around the module `top`.
+process that it happens in. Two commands are not of Yosys: `wrap KIND` puts a wrapper of
+`mase_hw.hardware._wrapper` around the module `top`, and `macros BITS` marks memories of more bits.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ def main(commands: list[str]) -> None:
     for command in commands:
         if command.startswith("wrap "):
             _wrap(design, command.removeprefix("wrap "))
+        elif command.startswith("macros "):
+            _mark_macros(design, int(command.removeprefix("macros ")))
         else:
             design.run_pass(command)
 
@@ -36,6 +38,20 @@ def _wrap(design: Any, kind: str) -> None:
         file.write(wrapper(cast("Wrapper", kind), ports))
         file.flush()
         design.run_pass(f"read_verilog {file.name}")
+
+
+def _mark_macros(design: Any, most_bits: int) -> None:
+    """Give the attribute `macro` to every memory of more bits."""
+    from pyosys.libyosys import IdString
+
+    for module in design.all_selected_modules():
+        for cell in module.cells_.values():
+            if cell.type.str() == "$mem_v2":
+                size, width = (
+                    cell.getParam(IdString(name)).as_int() for name in ("\\SIZE", "\\WIDTH")
+                )
+                if size * width > most_bits:
+                    cell.set_bool_attribute(IdString("\\macro"), True)
 
 
 if __name__ == "__main__":

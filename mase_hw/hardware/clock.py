@@ -96,8 +96,8 @@ def delays() -> Delays:
 
 
 def paths_of(cells: Iterable[Cell]) -> frozenset[Path]:
-    """Return the paths through the parts of cells."""
-    return frozenset(path(part) for cell in cells for part, _ in cell.parts.items)
+    """Return the paths through the components of cells."""
+    return frozenset(path(component) for cell in cells for component, _ in cell.components.items)
 
 
 def predicted(cells: Mapping[str, Sequence[Cell]], size: float) -> Clock | None:

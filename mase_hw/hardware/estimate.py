@@ -1,25 +1,17 @@
 """Estimated resources and energy of a graph with parallelism, for searches and a first look.
 
-Every cell says what it is made of (`Cell.parts`). Flip-flops, carry chains, DSP blocks, block RAMs
-and memory bits of a part follow from rules (`mase_hw.hardware._part_rules`); its look-up tables are
-a few amounts times coefficients, found by least squares on what Yosys counted of single cells (in a
-checkout, `python -m tests.bench.refit` finds them again). The target is that of `synth_xilinx
--family xcup`.
-
-The clock rate is that of another family, for which nextpnr places and routes: see
-`mase_hw.hardware.clock`.
-
-Energy is a proxy: the arithmetic and the reads of constants of one inference, at the costs that
-M. Horowitz gives for 45 nm and 0.9 V ("Computing's energy problem", ISSCC 2014): 3.1 pJ for a
-32 x 32-bit product, scaled with the product of the widths; 0.1 pJ for a 32-bit sum, scaled with the
-width; 10 pJ for 64 bits read from a memory of 8 KiB.
+Every cell lists its components (`Cell.components`). Rules (`mase_hw.hardware._component_rules`)
+give the flip-flops, carry chains, DSP blocks, block RAMs and memory bits of a component. Its look-
+up tables are a few amounts times coefficients, fitted by least squares to Yosys' counts of single
+cells (in a checkout, `python -m tests.bench.refit` fits them again). The target is that of
+`synth_xilinx -family xcup`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, reduce
 from operator import add
 from pathlib import Path
@@ -27,16 +19,17 @@ from typing import TYPE_CHECKING
 
 from torch.fx import Node
 
-from mase_hw.cells import Cell, Netlist, Parts, RomSource
+from mase_hw.cells import Cell, Components, Netlist, RomSource
 from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.cells.axi_source import AxiSource
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_fork import StreamFork
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import consumers
-from mase_hw.hardware._part_rules import EXACT, taken
+from mase_hw.hardware._component_rules import EXACT, taken
 from mase_hw.hardware.clock import Clock, predicted
 from mase_hw.ops import Call
 from mase_hw.timing.memory import ExternalMemory, external_memory
@@ -131,7 +124,7 @@ def _rounded(item: Estimate) -> dict[str, float]:
 
 @cache
 def coefficients() -> Mapping[str, float]:
-    """Return the look-up tables of each unit of a part, by its name."""
+    """Return the look-up tables of each unit of a component, by its name."""
     found: dict[str, float] = json.loads(COEFFICIENTS.read_text())
     return found
 
@@ -139,6 +132,19 @@ def coefficients() -> Mapping[str, float]:
 def estimate(mg: MaseGraph) -> Estimate:
     """Return the estimate of a graph that went through the hardware metadata pass."""
     return estimate_nodes(mg).total
+
+
+def on_device(mg: MaseGraph, device: str) -> MaseGraph:
+    """Return a graph that went through the hardware metadata pass with another device's blocks.
+
+    Queues stay as they are: it is for estimates, not for emission.
+    """
+    mg = mg.copy()
+    for node in mg.nodes:
+        known = metadata(node).hardware
+        if known is not None:
+            update(node, hardware=replace(known, device=device))
+    return mg
 
 
 def estimate_nodes(mg: MaseGraph) -> EstimateReport:
@@ -222,21 +228,21 @@ def _placed(node: Node, netlist: Netlist, external: ExternalMemory | None) -> It
 
 def of_cell(cell: Cell) -> Estimate:
     """Return what a cell takes."""
-    return of_parts(cell.parts)
+    return of_components(cell.components)
 
 
-def of_parts(parts: Parts, *, contents: bool = True) -> Estimate:
-    """Return what parts take.
+def of_components(components: Components, *, contents: bool = True) -> Estimate:
+    """Return what components take.
 
     Args:
-        parts: the parts.
+        components: the components.
         contents: whether the words of tables count; else every bit of them is taken to vary.
     """
     by_name = coefficients()
     lut = bram = 0.0
     ff = carry = dsp = bits = 0
-    for part, number in parts.items:
-        item = taken(part, contents=contents)
+    for component, number in components.items:
+        item = taken(component, contents=contents)
         ff += item.ff * number
         carry += item.carry * number
         dsp += item.dsp * number
@@ -247,11 +253,11 @@ def of_parts(parts: Parts, *, contents: bool = True) -> Estimate:
     return Estimate(lut, ff, carry, dsp, bram, bits)
 
 
-def terms_of(parts: Parts) -> dict[str, float]:
-    """Return the amounts by coefficient of parts, for a fit."""
+def terms_of(components: Components) -> dict[str, float]:
+    """Return the amounts by coefficient of components, for a fit."""
     found: dict[str, float] = {}
-    for part, number in parts.items:
-        for name, amount in taken(part).terms.items():
+    for component, number in components.items:
+        for name, amount in taken(component).terms.items():
             if amount:
                 found[name] = found.get(name, 0.0) + amount * number
     return found

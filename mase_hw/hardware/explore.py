@@ -27,7 +27,7 @@ from mase_hw.cells import Device, Netlist, RomSource
 from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, BLOCK, GENERIC, LOGIC, ON_CHIP
-from mase_hw.hardware.estimate import Estimate, of_parts
+from mase_hw.hardware.estimate import Estimate, of_components
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
 from mase_hw.passes.hardware.memory import NODE_STYLE, Memory, place_constants, split_styles
@@ -472,10 +472,14 @@ def _candidates(
     # The words of memories would take long to compute and change little.
     memories = [cell for cell in netlist.cells.values() if isinstance(cell, RomSource)]
     others = [cell for cell in netlist.cells.values() if not isinstance(cell, RomSource)]
-    rest = reduce(add, (of_parts(cell.parts, contents=False) for cell in others), Estimate())
+    rest = reduce(
+        add, (of_components(cell.components, contents=False) for cell in others), Estimate()
+    )
     found: dict[tuple[int, int], Candidate] = {}
     for name in (AUTO, LOGIC, BLOCK) if memories and style == AUTO else (style,):
-        made = (of_parts(replace(cell, style=name).parts, contents=False) for cell in memories)
+        made = (
+            of_components(replace(cell, style=name).components, contents=False) for cell in memories
+        )
         item = reduce(add, made, rest)
         lut, halves = round(item.lut), round(item.bram * HALVES)
         cycles = netlist.busy_cycles

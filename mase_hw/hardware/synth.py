@@ -37,6 +37,7 @@ _DIAGNOSTIC = re.compile(r"(?:^|: )ERROR: ")
 _HINTS = (
     ("failed to open", "a memory image is missing; emit the project again"),
     ("unknown module", "a module has no file in files.f; emit the project again"),
+    ("ABC output file", "of a library, ABC reads gates with timing and functions with ! * + alone"),
     ("No module named 'pyosys'", "install the synthesizer: pip install pyosys"),
 )
 
@@ -148,10 +149,10 @@ def synthesize(
             message holds the first error that Yosys reported.
     """
     family, entry = find_target(target), entry or Entry()
-    nodes = _nodes_by_instance(project)
+    nodes = nodes_by_instance(project)
     with TemporaryDirectory(prefix="mase_hw_synth_") as scratch:
         statistics = Path(scratch) / "stat.json"
-        _run_yosys(_script(nodes, family, dsp, statistics, netlist, entry), project, progress)
+        run_yosys(_script(nodes, family, dsp, statistics, netlist, entry), project, progress)
         modules = json.loads(statistics.read_text())["modules"]
     return _report(modules, nodes, target, entry)
 
@@ -175,10 +176,10 @@ def plain_verilog(project: Path, path: Path, entry: Entry | None = None) -> None
         "chformal -remove",
         f'write_verilog -noattr "{path.absolute()}"',
     ]
-    _run_yosys(commands, project, None)
+    run_yosys(commands, project, None)
 
 
-def _nodes_by_instance(project: Path) -> dict[str, str]:
+def nodes_by_instance(project: Path) -> dict[str, str]:
     """Read which graph node each instance of the top belongs to."""
     path = project / "design.json"
     try:
@@ -225,7 +226,7 @@ def _script(
     ]
 
 
-def _run_yosys(commands: list[str], project: Path, progress: Progress | None) -> None:
+def run_yosys(commands: list[str], project: Path, progress: Progress | None) -> None:
     """Run Yosys in the project folder, where the paths of the memory images start."""
     worker = Path(__file__).with_name("_yosys.py")
     process = subprocess.Popen(

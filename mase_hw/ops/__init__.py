@@ -5,13 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from mase_hw._registry import discover
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
-    ANY_NUMBER,
     OPERAND_NAMES,
-    STATE,
-    AddsUp,
     Apply,
     Call,
     Example,
@@ -19,36 +15,85 @@ from mase_hw.ops._base import (
     Reference,
     example_values,
     torch_target,
+    unformatted,
 )
-from mase_hw.ops._masking import EXCLUDED, Mask, Masking, maskings, scaling
+from mase_hw.ops._interface import Interface
+from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, maskings, scaling
+from mase_hw.ops._numbers import (
+    Exact,
+    Numeric,
+    Selecting,
+    Summing,
+    WholeNumbers,
+    carried,
+    not_carried,
+)
 from mase_hw.ops._positions import looked_up
+from mase_hw.ops._rewriting import (
+    ANY_NUMBER,
+    Borrowed,
+    Commutative,
+    Foldable,
+    Recognized,
+    Removable,
+    Rewritten,
+)
+from mase_hw.ops._state import STATE, Stateful
+from mase_hw.ops._tiling import Broadcasting, Elementwise, Growing, Ordered, Tiled
 from mase_hw.ops._unary import Unary
+from mase_hw.ops._weighting import Configured, Gained, Prepared, Weighted
+from mase_hw.registry import discover
 
 __all__ = [
     "ANY_NUMBER",
     "EXCLUDED",
     "OPERAND_NAMES",
     "STATE",
-    "AddsUp",
     "Apply",
+    "Borrowed",
+    "Broadcasting",
     "Call",
+    "Commutative",
+    "Configured",
+    "Elementwise",
+    "Exact",
     "Example",
+    "Foldable",
+    "Gained",
+    "Growing",
+    "Interface",
     "Mask",
+    "Masked",
     "Masking",
+    "Numeric",
     "Operator",
     "Order",
+    "Ordered",
+    "Prepared",
+    "Recognized",
     "Reference",
+    "Removable",
+    "Rewritten",
+    "Selecting",
+    "Stateful",
+    "Summing",
     "TensorSpec",
+    "Tiled",
     "Unary",
+    "Weighted",
+    "WholeNumbers",
+    "carried",
     "example_values",
     "looked_up",
     "maskings",
+    "not_carried",
     "operator_for",
     "operator_for_role",
     "operators",
     "scaling",
     "torch_target",
     "unary_operators",
+    "unformatted",
 ]
 
 
@@ -70,8 +115,11 @@ def operator_for(target: Any) -> Operator | None:
 
 def operator_for_role(role: str) -> Operator:
     """Return the operator that passes insert for `role` (`cast`, `retile`, `broadcast`, ...)."""
-    found = (item for item in operators().values() if role in (item.role, item.also_for))
-    return next(found)
+    return next(item for item in operators().values() if role in _roles(item))
+
+
+def _roles(operator: Operator) -> tuple[str | None, ...]:
+    return (operator.role, operator.also_for if isinstance(operator, Borrowed) else None)
 
 
 def unary_operators() -> list[Unary]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from torch import Tensor
 
 from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Families
 from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops._rewriting import Rewritten
 
 
-class Composite(Operator):
+class Composite(Operator, Rewritten):
     """An operator whose `expression` is all there is to it.
 
     Nodes of several results are composites: each result becomes a node, and the operand is forked.
@@ -22,7 +25,7 @@ class Composite(Operator):
     casts: ClassVar[bool] = False
 
     @abstractmethod
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return every result written with other torch operators.
 
         None where that cannot be done; `problems` then says why.

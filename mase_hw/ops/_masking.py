@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+
+from mase_hw.ops._base import Call
+from mase_hw.ops._interface import Interface
 
 _aten = torch.ops.aten
 # What is added to a score to leave it out: libraries take the least number of a dtype, or -1e9.
@@ -39,6 +43,35 @@ class Mask:
         one = other if self.kept is None else self
         bias = other.bias if self.bias is None else self.bias
         return Mask(one.kept, seen, bias, one.turned)
+
+
+class Masked(Interface):
+    """A mask on its scores may become part of it; it names the first or the second of these.
+
+    Attributes:
+        mask_argument: the ATen argument that is a mask, computed for all queries and keys.
+        masked_argument: the one whose elements are left out where a mask is on them.
+    """
+
+    mask_argument: ClassVar[str | None] = None
+    masked_argument: ClassVar[str | None] = None
+
+    @abstractmethod
+    def masked(
+        self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float
+    ) -> Tensor:
+        """Return the result with a mask; None where there is no such result.
+
+        Args:
+            call: the call, with shapes.
+            operands: what stands for each tensor operand, as in `expression`, without its mask.
+            mask: what is left out; `kept` stands for a tensor.
+            scale: what the masked operand is to be multiplied with before.
+        """
+
+    def is_triangular(self, call: Call) -> bool:
+        """Return whether results `[..., i, j]` are zero where j is more than i, whatever comes."""
+        return False
 
 
 @dataclass(frozen=True)

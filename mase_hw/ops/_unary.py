@@ -10,12 +10,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
 
-from mase_hw.approximation import EVERYWHERE, FAST, Domain, RealMath
+from mase_hw.approximation import EVERYWHERE, FAST, Domain, Real, RealMath
 from mase_hw.approximation.errors import FunctionError, function_error
 from mase_hw.approximation.function import Function
 from mase_hw.cells import Netlist
@@ -25,23 +25,24 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
     Apply,
+    Attributes,
     Call,
     Example,
     Operator,
     Reference,
-    Spelling,
     example_values,
     torch_target,
 )
 from mase_hw.ops._elements import Elements, Evaluator
 from mase_hw.ops._elementwise import FUNCTIONS, elements_of
 from mase_hw.ops._library import NAMESPACE, define
+from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import one_cell
+from mase_hw.ops._rewriting import Recognized, Spelling
+from mase_hw.ops._tiling import Elementwise, Ordered
 
-Attributes = Mapping[str, Any]
 
-
-class Unary(Operator):
+class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
     """An element-wise function of one operand.
 
     Subclasses write `equation`; where the function is not defined everywhere, `domain`; and where
@@ -59,7 +60,6 @@ class Unary(Operator):
 
     families: ClassVar[Families] = FUNCTIONS
     approximates: ClassVar[bool] = True
-    elementwise: ClassVar[bool] = True
     required_attributes: ClassVar[Attributes] = {}
 
     def __init__(self) -> None:
@@ -73,8 +73,7 @@ class Unary(Operator):
             yield self._composition(x)
 
     def _composition(self, x: Tensor) -> Tensor:
-        result: Tensor = self.equation(x, FAST, {})
-        return result
+        return cast(Tensor, self.equation(x, FAST, {}))
 
     def examples(self) -> list[Example]:
         """One call with default arguments."""
@@ -82,7 +81,7 @@ class Unary(Operator):
         return [(Apply(lambda x: target(x, **required)), (example_values(3, 11),))]
 
     @abstractmethod
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         """Return the real function of `x`, a float64 tensor or one real of high precision.
 
         Args:
@@ -93,8 +92,7 @@ class Unary(Operator):
 
     def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Evaluate the function, which torch's own kernel may round differently at a tie."""
-        result: Tensor = self.function(arguments)(operands["data_in_0"], FAST)
-        return result
+        return cast(Tensor, self.function(arguments)(operands["data_in_0"], FAST))
 
     def domain(self, attributes: Attributes) -> Domain:
         """Return where the function is defined; it says what it gives elsewhere."""
@@ -115,7 +113,7 @@ class Unary(Operator):
         """Return the function on the whole line: the equation, and what its domain adds to it."""
         domain, bounds = self.domain(attributes), self.bounds(attributes)
 
-        def evaluate(x: Any, math: RealMath) -> Any:
+        def evaluate(x: Real, math: RealMath) -> Real:
             return domain.extend(lambda inside: self.equation(inside, math, attributes), x, math)
 
         finite = [bound for bound in bounds or () if abs(bound) != float("inf")]

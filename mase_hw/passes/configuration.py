@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.ops import operators
+from mase_hw.registry import nearest
 
 SELECTORS = ("name", "regex_name", "type")
 # Everything stays in float.

@@ -10,7 +10,7 @@ from torch.fx import Node
 from mase_hw.errors import MaseError
 from mase_hw.graph import MaseGraph, common, metadata
 from mase_hw.graph.calls import stream_spec, tensor_arguments
-from mase_hw.graph.mase_graph import returned
+from mase_hw.graph.captured import returned
 from mase_hw.graph.shapes import infer_specs
 from mase_hw.ops import OPERAND_NAMES, TensorSpec, operator_for
 

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from mase_hw._registry import nearest
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -28,7 +27,8 @@ from mase_hw.passes.compression.prune_structure import prune_structure_transform
 from mase_hw.passes.compression.schedule import sparsity_schedule
 from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
-from mase_hw.training import Trainer
+from mase_hw.registry import nearest
+from mase_hw.training import TASKS, Task, Trainer, take
 
 Progress = Callable[[int, int], None]
 CALIBRATION_SAMPLES = 1024
@@ -72,12 +72,14 @@ class Context:
         seed: of this step.
         checkpoint: file in which training keeps its state; None to keep none.
         progress: called with (done, total) by steps that take long.
+        task: what training is for.
     """
 
     split: Split
     seed: int
     checkpoint: Path | None = None
     progress: Progress | None = None
+    task: Task = TASKS["classification"]
 
 
 Step = Callable[..., tuple[State, dict[str, Any]]]
@@ -106,7 +108,7 @@ def quantize_step(
         raise ConfigError(f"quantize: samples is {samples!r}; allowed: a number from 1")
     given = {
         "config": config,
-        "data": [context.split.train_inputs[:samples]],
+        "data": [take(context.split.train_inputs, slice(samples))],
         **calibration,
     }
     _, info = calibrate_analysis_pass(state.mg, given)
@@ -135,7 +137,11 @@ def prune_activations_step(
         raise ConfigError("pipeline: the graph is quantized already; prune activations before")
     if not isinstance(samples, int) or samples < 1:
         raise ConfigError(f"prune_activations: samples is {samples!r}; allowed: a number from 1")
-    given = {"seed": context.seed, "data": [context.split.train_inputs[:samples]], **arguments}
+    given = {
+        "seed": context.seed,
+        "data": [take(context.split.train_inputs, slice(samples))],
+        **arguments,
+    }
     mg, info = prune_activations_transform_pass(state.mg, given)
     return replace(state, mg=mg), info
 
@@ -206,6 +212,7 @@ def train_step(
         **{"seed": context.seed, **recipe},
         progress=context.progress,
         checkpoint=context.checkpoint,
+        task=context.task,
     )
     split = context.split
     held = split.validation_inputs, split.validation_labels

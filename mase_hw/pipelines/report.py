@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from mase_hw._drawing import bars, curves, save_figure, spans
 from mase_hw._results import result_file
@@ -28,26 +27,29 @@ ROW_INCHES, LEAST_INCHES = 0.22, 2.5
 
 
 def write_report(
-    folder: Path, description: Mapping[str, Any], mg: MaseGraph | None, inputs: Tensor
+    folder: Path, description: Mapping[str, Any], mg: MaseGraph | None, inputs: Any
 ) -> None:
     """Write the report of a compression.
 
-    Files: `steps.csv`, `report.json`, the figure `accuracy`; of a quantized graph `layers.csv`
-    and the figures `noise` and `ranges`.
+    Files: `steps.csv`, `report.json`, a figure of the task's metric such as `accuracy`; of a
+    quantized graph `layers.csv` and the figures `noise` and `ranges`.
 
     Args:
         folder: where.
-        description: `steps`, a list of rows, and what else is known.
+        description: `steps`, a list of rows, `test` with the name of the metric, and what else is
+            known.
         mg: the quantized graph; None when it has no formats.
         inputs: a batch of samples on which layers are compared.
     """
     rows = description["steps"]
     write_table(folder / "steps.csv", rows)
+    metric = str(description["test"]["metric"])
     points = [
-        (f"{number} {row['step']}", row["accuracy"], row["standard_error"])
+        (f"{number} {row['step']}", row[metric], row.get("standard_error", 0.0))
         for number, row in enumerate(rows)
     ]
-    save_figure(folder / "accuracy", curves({"": points}, "step", "accuracy (validation)"))
+    title = f"{metric.replace('_', ' ')} (validation)"
+    save_figure(folder / metric, curves({"": points}, "step", title))
     entry = dict(description)
     if mg is not None:
         _, info = report_quantization_analysis_pass(mg, {"data": inputs})
@@ -108,7 +110,7 @@ def _draw_noise(folder: Path, layers: Sequence[Mapping[str, Any]]) -> None:
         save_figure(folder / "noise", bars(groups, "decibels"), height=_height(2 * len(layers)))
 
 
-def _draw_ranges(folder: Path, mg: MaseGraph, inputs: Tensor) -> None:
+def _draw_ranges(folder: Path, mg: MaseGraph, inputs: Any) -> None:
     seen = observe(mg, [inputs])
     rows = []
     for node in quantized_nodes(mg):

@@ -1,4 +1,4 @@
-"""What the hardware of a node takes in each format of its operands, by the parts of its cells."""
+"""The hardware cost of a node in each format of its operands, from the components of its cells."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
-from mase_hw.hardware.estimate import Estimate, of_parts
+from mase_hw.hardware.estimate import Estimate, of_components
 from mase_hw.hardware.explore import BRAM_LUT, DSP_LUT
-from mase_hw.ops import Call
+from mase_hw.ops import Call, Numeric
 from mase_hw.passes.formats.shared_formats import keeps_format
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
@@ -103,7 +103,7 @@ def _of_call(call: Call) -> Cost:
     cells = netlist.cells.values()
     # The words of memories would take long to compute and change little.
     return Cost.of(
-        reduce(add, (of_parts(cell.parts, contents=False) for cell in cells), Estimate())
+        reduce(add, (of_components(cell.components, contents=False) for cell in cells), Estimate())
     )
 
 
@@ -162,7 +162,7 @@ class CostTable:
     @staticmethod
     def _asked(call: Call, chosen: Mapping[str, Option]) -> Cost | None:
         formats = {name: option.number_format for name, option in chosen.items()}
-        if "data_out_0" in formats and call.operator.shares_format:
+        if "data_out_0" in formats and Numeric.of(call.operator).shares_format:
             formats = dict.fromkeys([*call.operands, *call.results], formats["data_out_0"])
         operands = {
             name: spec.with_format(formats.get(name, spec.format))

@@ -14,7 +14,7 @@ from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Operator, operators
+from mase_hw.ops import Numeric, Operator, Weighted, operators
 from mase_hw.passes.formats.expected_agreement import is_real
 from mase_hw.passes.formats.quantize import (
     RESULT,
@@ -124,7 +124,7 @@ def _of_node(mg: MaseGraph, node: Node, tried: Sequence[type[Format]]) -> Iterat
         return
     call = mg.call(node)
     for name in call.operands:
-        if call.operator.operand_format(call, name) is None:
+        if Numeric.of(call.operator).operand_format(call, name) is None:
             yield from _operand(mg, node, name, name, tried)
 
 
@@ -137,7 +137,8 @@ def _operand(
     if not is_real(spec.dtype):
         return
     call = mg.call(node)
-    axis = call.operator.result_axis if name in call.constants and len(spec.shape) > 1 else None
+    rows = name in call.constants and len(spec.shape) > 1
+    axis = Weighted.of(call.operator).result_axis if rows else None
     row = _row(call.operator, name, spec.shape)
     words = SHARED if word == SHARED[0] else (*words_for(name), word)
     options = []
@@ -157,7 +158,7 @@ def _operand(
 
 
 def _row(operator: Operator, name: str, shape: Sequence[int]) -> int:
-    axis = operator.block_axis(name)
+    axis = Numeric.of(operator).block_axis(name)
     axis = -1 if axis is None else axis
     return shape[axis] if -axis <= len(shape) and len(shape) else 1
 

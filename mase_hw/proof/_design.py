@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from mase_hw.cells import Cell
-from mase_hw.cells.lap_entry import LapEntry
+from mase_hw.cells.composite import Composite
+from mase_hw.cells.loop_entry import LoopEntry
 from mase_hw.emit.build import build_design
 from mase_hw.emit.manifest import Manifest
 from mase_hw.emit.modules import module_texts
@@ -64,7 +65,7 @@ def prove_design(
     found = _cells(mg)
     given = [cell for cell in found if part_of(cell) or is_subject(cell)]
     others = [cell for cell in found if cell not in given]
-    loops = any(isinstance(cell, LapEntry) for cell in found)
+    loops = any(isinstance(cell, LoopEntry) for cell in found)
 
     def proved(cell: Cell) -> Iterator[ProofRow]:
         texts = _texts(folder, [cell])
@@ -91,8 +92,8 @@ def _cells(mg: MaseGraph) -> dict[Cell, list[str]]:
     found: dict[Cell, list[str]] = {}
     known: dict[object, Cell] = {}
     for instance in build_design(mg).instances:
-        whole = instance.cell.contents
-        inner = whole.flat.cells.values() if whole else (instance.cell,)
+        whole = instance.cell
+        inner = whole.netlist.flat.cells.values() if isinstance(whole, Composite) else (whole,)
         for cell in inner:
             key = type(cell), tuple(sorted(map(str, cell.parameters.items()))), cell.motion
             cell = known.setdefault(key, cell)

@@ -126,7 +126,7 @@ class Facts:
             "DSP, estimated": total.dsp,
             "block RAM, estimated": total.bram,
             "memory bits": total.memory_bits,
-            "clock, estimated": str(clock) if clock else "-",
+            "clock, estimated": str(clock).removeprefix("clock ") if clock else "-",
         }
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mase_hw.errors import SearchError
 from mase_hw.search.storage import WORKER, Store, recover, used
-from mase_hw.search.study import Progress, Task, finished
+from mase_hw.search.task import Progress, Task, finished
 from mase_hw.search.worker import DEATHS_PER_WORKER, POLL_SECONDS, read_task, run_trials, write_task
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 30
 
 
-class _LockTurn:
-    """The turn of Dask workers: a lock that the scheduler keeps."""
+class _DaskLock:
+    """The lock of Dask workers, which the scheduler keeps."""
 
     def __init__(self, name: str) -> None:
         import distributed
@@ -35,7 +35,7 @@ class _LockTurn:
         self._held = False
 
     def take(self) -> None:
-        """Wait for the turn."""
+        """Wait for the lock."""
         if not self._held:
             self._lock.acquire()
             self._held = True
@@ -146,5 +146,5 @@ def _work(files: Mapping[str, bytes], url: str, name: str, number: int) -> int:
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         storage: Any = DaskStorage(url, name=f"mase-hw {url}", client=get_client())
     study = optuna.load_study(study_name=name, storage=storage)
-    run_trials(task, study, _LockTurn(f"mase-hw {url} {name}"))
+    run_trials(task, study, _DaskLock(f"mase-hw {url} {name}"))
     return number

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner

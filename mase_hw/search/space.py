@@ -23,7 +23,6 @@ from typing import Any
 
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
@@ -31,6 +30,7 @@ from mase_hw.passes.compression.prune import ARGUMENTS, report_sparsity_analysis
 from mase_hw.passes.compression.skip import skippable
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats import quantize
+from mase_hw.registry import nearest
 from mase_hw.search._values import (
     Condition,
     Dimension,
@@ -304,9 +304,12 @@ def _legal_keys(node: Node, entry: Mapping[str, Any]) -> dict[str, set[str]]:
     own = {key: name for key, name in entry.items() if key.endswith("_name") if type(name) is str}
     for key, value in entry.items():
         errors = []
+        # A name of an operand's own format may be a choice, too.
+        given = choices_of(value) if key.endswith("_name") else [value]
         for choice in choices:
             try:
-                quantize.check_keys(node, {**own, key: value, "name": choice})
+                for item in given:
+                    quantize.check_keys(node, {**own, key: item, "name": choice})
             except ConfigError as error:
                 errors.append(error)
             else:

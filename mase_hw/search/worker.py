@@ -18,7 +18,7 @@ from mase_hw._processes import tool_group
 from mase_hw.errors import MaseError, SearchError
 from mase_hw.graph import MaseGraph
 from mase_hw.search.storage import WORKER, Store, recover, this_worker, used
-from mase_hw.search.study import Progress, Task, finished, load_samples, save_samples
+from mase_hw.search.task import Progress, Task, finished, load_samples, save_samples
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -29,11 +29,11 @@ PREFIX = "mase-hw-search-"
 DEATHS_PER_WORKER = 3
 
 
-class Turn(Protocol):
+class Lock(Protocol):
     """A lock between workers that dies with its holder."""
 
     def take(self) -> None:
-        """Wait for the turn."""
+        """Wait for the lock."""
 
     def give(self) -> None:
         """Let another worker have it; nothing when it is not held."""
@@ -42,14 +42,14 @@ class Turn(Protocol):
         """Give it back for good."""
 
 
-class FileTurn:
-    """The turn of workers that share a file."""
+class FileLock:
+    """A lock of workers that share a file."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a")
 
     def take(self) -> None:
-        """Wait for the turn."""
+        """Wait for the lock."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def give(self) -> None:
@@ -61,13 +61,13 @@ class FileTurn:
         self._file.close()
 
 
-def run_trials(task: Task, study: Study, turn: Turn, progress: Progress | None = None) -> None:
+def run_trials(task: Task, study: Study, lock: Lock, progress: Progress | None = None) -> None:
     """Run trials until the study has its number; an error of a trial does not end them.
 
     Args:
         task: the search.
         study: its study.
-        turn: held by the worker that counts trials and begins one.
+        lock: held by the worker that counts trials and begins one.
         progress: called with (finished trials, trials).
     """
     sampler, total = task.sampler(), task.trials
@@ -75,13 +75,13 @@ def run_trials(task: Task, study: Study, turn: Turn, progress: Progress | None =
 
     def objective(trial: Any) -> tuple[float, ...]:
         trial.set_user_attr(WORKER, this_worker())
-        turn.give()
+        lock.give()
         return task.run_trial(trial)
 
     try:
         while True:
-            turn.take()
-            # Whoever begins a trial holds the turn until the trial has its name.
+            lock.take()
+            # Whoever begins a trial holds the lock until the trial has its name.
             recover(study, [""])
             trials = study.get_trials(deepcopy=False)
             if progress:
@@ -96,7 +96,7 @@ def run_trials(task: Task, study: Study, turn: Turn, progress: Progress | None =
         recover(study, [this_worker()])
         raise
     finally:
-        turn.close()
+        lock.close()
 
 
 def run_processes(
@@ -191,7 +191,7 @@ def main(shared: Path) -> None:
     """Work on the task in a folder until it is done."""
     task, store = read_task(shared)
     study = store.open(task.directions, task.identity())
-    run_trials(task, study, FileTurn(shared / "study.lock"))
+    run_trials(task, study, FileLock(shared / "study.lock"))
 
 
 if __name__ == "__main__":

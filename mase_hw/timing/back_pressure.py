@@ -70,7 +70,7 @@ class Network:
                 if Wire("", name) not in streams:
                     back = Stream(np.zeros(inferences * given.beats, dtype=np.int64))
                     assert isinstance(mg, PhysicalGraph)
-                    self._back[mg.turns.returns[node.name]] = streams[Wire("", name)] = back
+                    self._back[mg.sharing.returns[node.name]] = streams[Wire("", name)] = back
             self._results[node] = self._cells(netlist, streams)
         self._ends = [
             (stage, self._back[node.name])

@@ -15,8 +15,8 @@ def streams(cell: Cell) -> list[str]:
     """Return the inputs whose motion is known: those that move with the first, or in turn."""
     given = {port: item.beats for port, item in cell.inputs.items() if item.beats}
     first = next(iter(given.values()))
-    turns = isinstance(cell.motion, Merge)
-    return [port for port, beats in given.items() if beats == first or turns]
+    alternate = isinstance(cell.motion, Merge)
+    return [port for port, beats in given.items() if beats == first or alternate]
 
 
 def progress_cycles(cell: Cell) -> int | None:

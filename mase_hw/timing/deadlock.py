@@ -101,8 +101,8 @@ class _Unit:
         needs: for each operand, its last beat that each result needs.
         together: for each operand, the first one whose beats it is consumed with.
         room: for each operand, the result that must have departed before each beat is consumed.
-        turns: for each operand, the operands that it takes turns with, and the last of their beats
-            that is consumed before each of its own.
+        interleaved: for each operand, the operands that alternate with it, and the last of their
+            beats that is consumed before each of its own.
         beside: likewise, the beat of theirs that is consumed in the same cycle, negative for none.
         netlist: its cells.
         rounds: how often the cells compute: layers that run on the same hardware.
@@ -119,7 +119,7 @@ class _Unit:
     needs: dict[str, Cycles] = field(default_factory=dict)
     together: dict[str, str] = field(default_factory=dict)
     room: dict[str, Cycles] = field(default_factory=dict)
-    turns: dict[str, dict[str, Cycles]] = field(default_factory=dict)
+    interleaved: dict[str, dict[str, Cycles]] = field(default_factory=dict)
     beside: dict[str, dict[str, Cycles]] = field(default_factory=dict)
 
     @property
@@ -147,10 +147,10 @@ class _Unit:
             places = units[producer].places
             self.needs[name] = _ordered(places, self._needed(name))
             self.room[name] = _ordered(self.places, self._freed(name, places))
-            self.turns[name], self.beside[name] = {}, {}
-            for other, (before, beside) in self._turns_of(name).items():
+            self.interleaved[name], self.beside[name] = {}, {}
+            for other, (before, beside) in self._interleaving_of(name).items():
                 known = units[self.producers[other]].places
-                self.turns[name][other] = _ordered(known, before[places])
+                self.interleaved[name][other] = _ordered(known, before[places])
                 self.beside[name][other] = _ordered(known, beside[places])
             self.together[name] = next(
                 other
@@ -179,11 +179,11 @@ class _Unit:
         room = order.room(self.netlist, name, own)
         return np.where(room < 0, (layers - 1) * each - 1, room + layers * each)
 
-    def _turns_of(self, name: str) -> dict[str, tuple[Cycles, Cycles]]:
+    def _interleaving_of(self, name: str) -> dict[str, tuple[Cycles, Cycles]]:
         """Return what is consumed before each beat of an operand, and what with it."""
         assert self.netlist is not None
         found = {}
-        for other, (before, beside) in order.turns(self.netlist, name).items():
+        for other, (before, beside) in order.interleaving(self.netlist, name).items():
             if other in self.producers:
                 layers = np.arange(self.rounds)[:, None] * self.netlist.inputs[other].beats
                 with_it = np.where(beside < 0, -1, layers + beside)
@@ -199,7 +199,7 @@ def _ordered(places: Cycles, beats: Cycles) -> Cycles:
 def _units(mg: MaseGraph) -> dict[Node, _Unit]:
     """Return every unit by its node, in graph order."""
     units = {node: _Unit(node) for node in mg.inputs}
-    returns = mg.turns.returns if isinstance(mg, PhysicalGraph) else {}
+    returns = mg.sharing.returns if isinstance(mg, PhysicalGraph) else {}
     driver = {node: node for node in mg.inputs}
     for node in mg.nodes:
         if node.op == "output":
@@ -275,8 +275,8 @@ def _waits(units: Mapping[Node, _Unit]) -> Waits:
                 awaited[use].append((consumed[unit.returns], _ordered(units[back].places, before)))
         for name, room in unit.room.items():
             waits.order(consumed[unit.node, name], departed[unit.node], room)
-            for other, turn in unit.turns.get(name, {}).items():
-                waits.order(consumed[unit.node, name], consumed[unit.node, other], turn)
+            for other, last in unit.interleaved.get(name, {}).items():
+                waits.order(consumed[unit.node, name], consumed[unit.node, other], last)
     for use, found in awaited.items():
         for first, places in found:
             waits.order(consumed[use], first, places)

@@ -13,7 +13,7 @@ import numpy as np
 from torch.fx import Node
 
 from mase_hw.geometry.beats import Cycles
-from mase_hw.graph.laps import Laps, is_take
+from mase_hw.graph.loops import Loop, is_take
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import FEEDBACK, PhysicalGraph
 from mase_hw.graph.reference import spec
@@ -26,14 +26,14 @@ class LoopSchedule:
     """One loop of a schedule.
 
     Attributes:
-        laps: its nodes.
+        loop: its nodes.
         count: iterations of an inference.
         busy: cycles between iterations, at least.
         times: of the design.
         starts: when each iteration of each inference begins.
     """
 
-    laps: Laps
+    loop: Loop
     count: int
     busy: int
     times: Times
@@ -43,24 +43,24 @@ class LoopSchedule:
     def all_of(cls, mg: MaseGraph, times: Times) -> list[LoopSchedule]:
         """Return the loops of a graph."""
         found = []
-        for laps in mg.turns.loops if isinstance(mg, PhysicalGraph) else ():
-            inside = [node for node in laps.layers[0] if not is_take(node)]
+        for loop in mg.sharing.loops if isinstance(mg, PhysicalGraph) else ():
+            inside = [node for node in loop.layers[0] if not is_take(node)]
             work = [times.netlists[node].busy_cycles for node in inside]
-            work += [spec(node).beats for node in (*laps.entries, *laps.takes)]
-            count = max(mg.rounds(node) for node in laps.layers[0])
-            found.append(cls(laps, count, max(work), times, np.zeros(0, dtype=np.int64)))
+            work += [spec(node).beats for node in (*loop.entries, *loop.takes)]
+            count = max(mg.rounds(node) for node in loop.layers[0])
+            found.append(cls(loop, count, max(work), times, np.zeros(0, dtype=np.int64)))
         return found
 
     @property
     def sources(self) -> tuple[Node, ...]:
         """The nodes from which beats enter an iteration, evenly."""
-        return (*self.laps.entries, *self.laps.takes)
+        return (*self.loop.entries, *self.loop.takes)
 
     @property
     def inside(self) -> set[Node]:
         """The nodes that consume beats and offer beats in an iteration."""
-        ends = {end for end in self.laps.ends if self.laps.goes_on(end)}
-        return {*self.laps.layers[0], *ends} - set(self.laps.takes)
+        ends = {end for end in self.loop.ends if self.loop.goes_on(end)}
+        return {*self.loop.layers[0], *ends} - set(self.loop.takes)
 
     @property
     def leaving(self) -> set[Node]:
@@ -70,12 +70,12 @@ class LoopSchedule:
     @property
     def sinks(self) -> set[Node]:
         """The nodes that consume beats at once."""
-        return {*self.laps.ends, *self.laps.collects}
+        return {*self.loop.ends, *self.loop.collects}
 
     def pace(self, offered: Mapping[Node, Cycles]) -> int:
         """Return the cycles between iterations: beats that come back enter the next one."""
         paces = [self.busy]
-        for begin, end in zip(self.laps.entries, self.laps.ends, strict=True):
+        for begin, end in zip(self.loop.entries, self.loop.ends, strict=True):
             came = self._first(offered[end.all_input_nodes[0]], spec(end).beats)
             entered = self._first(offered[begin], spec(begin).beats)
             paces.append(int((came - entered).max()) + self._lag(begin, FEEDBACK))
@@ -107,7 +107,7 @@ class LoopSchedule:
     def leaves(self, node: Node, offered: Mapping[Node, Cycles]) -> Cycles:
         """Return when beats leave the loop, at an end or in rows."""
         ((name, given),) = stream_operands(node)
-        rows = node in self.laps.collects
+        rows = node in self.loop.collects
         iterations, own = self._own(node, offered[given], rows)
         if not rows:
             iterations, own = iterations + self.count - 1, own + self._lag(node, name)

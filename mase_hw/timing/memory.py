@@ -21,7 +21,7 @@ from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import PAGE_BYTES, MemoryPort
 from mase_hw.graph.metadata import metadata
-from mase_hw.ops import Call
+from mase_hw.ops import Call, Weighted
 
 INTERFACE = "AXI"
 # Cycles from a place that falls free in a buffer to the first beat that takes it, latency aside.
@@ -171,7 +171,7 @@ def external_memory(mg: MaseGraph) -> ExternalMemory | None:
 def _region(call: Call, netlist: Netlist, operand: str, port: MemoryPort, offset: int) -> Region:
     source = netlist.source(operand)
     width_bits, words = source.port.width_bits, source.depth
-    uses = call.operator.repeats(call)[operand]
+    uses = Weighted.of(call.operator).repeats(call)[operand]
     fits = uses > 1 and 2 * words * width_bits <= 8 * port.buffer_bytes
     beats = -(-words * width_bits // port.data_width)
     burst = min(port.burst_beats, 1 << (beats - 1).bit_length())

@@ -28,18 +28,18 @@ def room(netlist: Netlist, operand: str, places: Cycles) -> Cycles:
     return found
 
 
-def turns(netlist: Netlist, operand: str) -> dict[str, tuple[Cycles, Cycles]]:
-    """Return what is consumed before and with the beats of an operand that takes turns with others.
+def interleaving(netlist: Netlist, operand: str) -> dict[str, tuple[Cycles, Cycles]]:
+    """Return what is consumed before and with the beats of an operand that alternates with others.
 
     Those are the last beat of the other one that is consumed before, and the one in the same cycle,
-    negative for none. Where a cell stands before the one that takes turns, beats wait in it, and
-    the operands do not take turns themselves.
+    negative for none. Where a cell stands before the one that alternates, beats wait in it, and
+    the operands themselves do not alternate.
     """
     cell, port = netlist.path(operand)[0]
     found = {}
     for other in netlist.inputs.keys() - {operand}:
         second, entrance = netlist.path(other)[0]
-        consumed = cell.motion.turns(port, entrance, netlist.inputs[operand].beats)
+        consumed = cell.motion.interleaving(port, entrance, netlist.inputs[operand].beats)
         if second is cell and consumed is not None:
             found[other] = consumed
     return found

@@ -75,7 +75,7 @@ def _of_loops(mg: PhysicalGraph, netlists: Mapping[Node, Netlist]) -> tuple[int,
     An inference enters a loop when the one before has entered its last iteration, so that the
     interval follows from how long activations go round.
     """
-    iterations = max(mg.turns.counts.values()) * LOOP_INFERENCES
+    iterations = max(mg.sharing.counts.values()) * LOOP_INFERENCES
     beats = sum(netlist.beats * mg.rounds(node) for node, netlist in netlists.items())
     if beats * LOOP_INFERENCES * iterations // 2 <= MOST_LOOP_TIMES:
         network = Network(mg, netlists, (), LOOP_INFERENCES)

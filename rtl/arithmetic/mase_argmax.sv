@@ -88,7 +88,7 @@ module mase_argmax
   logic [INDEX_WIDTH-1:0] first_index;
   logic unused_last_part;
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(INNER),
       .WIDTH(InnerBits)
   ) u_inner (
@@ -99,7 +99,7 @@ module mase_argmax
       .last(last_inner)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(TERMS),
       .STEP (Elements),
       .WIDTH(INDEX_WIDTH)

@@ -90,7 +90,7 @@ module mase_multiply_accumulate
     logic [TermWidth-1:0] unused_term;
     logic last;
 
-    mase_turn #(
+    mase_counter #(
         .COUNT(TERMS),
         .WIDTH(TermWidth)
     ) u_term (

@@ -58,7 +58,7 @@ module mase_reduce
     logic [TileWidth-1:0] unused_tile;
     logic last;
 
-    mase_turn #(
+    mase_counter #(
         .COUNT(Tiles),
         .WIDTH(TileWidth)
     ) u_tile (

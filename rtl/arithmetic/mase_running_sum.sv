@@ -33,7 +33,7 @@ module mase_running_sum
   assign take = data_in_0_valid && data_in_0_ready;
   assign element = $signed({DATA_IN_0.is_signed && data_in_0[0][Width-1], data_in_0[0]});
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(ROW),
       .WIDTH(index_width(ROW))
   ) u_turn (

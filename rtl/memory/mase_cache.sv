@@ -56,7 +56,7 @@ module mase_cache
   logic [PlaceWidth-1:0] place;
   logic unused_last_place;
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(Depth),
       .WIDTH(AddressWidth)
   ) u_address (
@@ -67,7 +67,7 @@ module mase_cache
       .last(unused_last_address)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(BLOCK),
       .WIDTH(BeatWidth)
   ) u_beat (
@@ -78,7 +78,7 @@ module mase_cache
       .last(last_beat)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(PLACES),
       .WIDTH(PlaceWidth)
   ) u_place (

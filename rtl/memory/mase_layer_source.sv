@@ -34,7 +34,7 @@ module mase_layer_source
 
   assign advance = !data_out_valid || data_out_ready;
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(HOLD),
       .WIDTH(HoldWidth)
   ) u_hold (

@@ -30,7 +30,7 @@ module mase_layer_walk
 
   assign following = (address == ADDRESS_WIDTH'(Words - 1)) ? '0 : address + 1'b1;
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(DEPTH),
       .WIDTH(PlaceWidth)
   ) u_place (
@@ -41,7 +41,7 @@ module mase_layer_walk
       .last(last_place)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(WALKS),
       .WIDTH(WalkWidth)
   ) u_walk (

@@ -41,7 +41,7 @@ module mase_lookup
   logic [Width-1:0] word_q;
   logic [Width-1:0] result;
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(BEATS),
       .WIDTH(BeatWidth)
   ) u_beat (

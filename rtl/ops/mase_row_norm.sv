@@ -233,7 +233,7 @@ module mase_row_norm
       );
     end else begin : gen_layer
       logic unused_last;
-      mase_turn #(
+      mase_counter #(
           .COUNT(Beats),
           .WIDTH(BeatWidth)
       ) u_beat (

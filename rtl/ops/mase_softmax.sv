@@ -355,10 +355,10 @@ module mase_softmax
 
   assign leave = data_out_0_valid && data_out_0_ready;
 
-  mase_growing_turn #(
+  mase_growing_counter #(
       .COUNT(Beats),
       .EVERY(EVERY),
-      .TURNS(ROWS),
+      .RUNS(ROWS),
       .WIDTH(index_width(Beats))
   ) u_leaving (
       .clk,

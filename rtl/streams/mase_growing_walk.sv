@@ -30,11 +30,11 @@ module mase_growing_walk
 
   assign last = turn_last && segment_last;
 
-  mase_growing_turn #(
+  mase_growing_counter #(
       .COUNT(STRIDE),
       .UNIT (UNIT),
       .EVERY(EVERY * SEGMENTS),
-      .TURNS(PASSES * SEGMENTS),
+      .RUNS(PASSES * SEGMENTS),
       .WIDTH(TurnWidth)
   ) u_turn (
       .clk,
@@ -45,7 +45,7 @@ module mase_growing_walk
       .next_last(unused_next_last)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(SEGMENTS),
       .STEP (STRIDE),
       .WIDTH(WIDTH)

@@ -89,7 +89,7 @@ module mase_reorder
   assign write = data_in_0_valid && data_in_0_ready;
   assign full  = full_q + 2'(write && write_last) - 2'(read && read_last);
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(BEATS_IN),
       .WIDTH(InBits)
   ) u_write (
@@ -116,7 +116,7 @@ module mase_reorder
         .last(read_last_beat)
     );
   end else begin : gen_read
-    mase_turn #(
+    mase_counter #(
         .COUNT(BEATS_OUT),
         .WIDTH(OutBits)
     ) u_read (
@@ -128,7 +128,7 @@ module mase_reorder
     );
   end
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(REPEATS),
       .WIDTH(RepeatBits)
   ) u_repeat (
@@ -178,7 +178,7 @@ module mase_reorder
   if (Grows) begin : gen_growing_step
     logic unused_step_last;
 
-    mase_turn #(
+    mase_counter #(
         .COUNT(REPEATS),
         .WIDTH(StepBits)
     ) u_step (
@@ -194,7 +194,7 @@ module mase_reorder
     logic step_last_repeat;
     logic [RepeatBits-1:0] unused_step_repeat;
 
-    mase_turn #(
+    mase_counter #(
         .COUNT(BEATS_OUT),
         .WIDTH(OutBits)
     ) u_step (
@@ -205,7 +205,7 @@ module mase_reorder
         .last(step_last)
     );
 
-    mase_turn #(
+    mase_counter #(
         .COUNT(REPEATS),
         .WIDTH(RepeatBits)
     ) u_step_repeat (

@@ -70,7 +70,7 @@ module mase_round_pipeline
   assign data_in_ready = may_q;
   assign take = data_in_valid && may_q;
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(INNER),
       .WIDTH(InnerWidth)
   ) u_inner (
@@ -81,10 +81,10 @@ module mase_round_pipeline
       .last(last_inner)
   );
 
-  mase_growing_turn #(
+  mase_growing_counter #(
       .COUNT(TERMS),
       .EVERY(EVERY),
-      .TURNS(RESULTS),
+      .RUNS(RESULTS),
       .WIDTH(TermWidth)
   ) u_term (
       .clk,

@@ -39,7 +39,7 @@ module mase_round_store
     logic [WIDTH-1:0] memory[INNER];
     logic [WIDTH-1:0] read_q;
 
-    mase_turn #(
+    mase_counter #(
         .COUNT(INNER),
         .WIDTH(Width)
     ) u_read (
@@ -50,7 +50,7 @@ module mase_round_store
         .last(unused_last_read)
     );
 
-    mase_turn #(
+    mase_counter #(
         .COUNT(INNER),
         .WIDTH(Width)
     ) u_write (

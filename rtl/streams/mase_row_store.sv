@@ -87,10 +87,10 @@ module mase_row_store
       .single(unused_single_row)
   );
 
-  mase_growing_turn #(
+  mase_growing_counter #(
       .COUNT(ROW),
       .EVERY(EVERY),
-      .TURNS(ROWS),
+      .RUNS(ROWS),
       .WIDTH(BeatWidth)
   ) u_write_beat (
       .clk,
@@ -101,10 +101,10 @@ module mase_row_store
       .next_last(unused_next_write_last)
   );
 
-  mase_growing_turn #(
+  mase_growing_counter #(
       .COUNT(ROW),
       .EVERY(EVERY),
-      .TURNS(ROWS),
+      .RUNS(ROWS),
       .WIDTH(BeatWidth)
   ) u_read_beat (
       .clk,
@@ -115,7 +115,7 @@ module mase_row_store
       .next_last(unused_next_read_last)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(Depth),
       .WIDTH(PointerWidth)
   ) u_write_place (
@@ -126,7 +126,7 @@ module mase_row_store
       .last(unused_write_wrap)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(Depth),
       .WIDTH(PointerWidth)
   ) u_read_place (
@@ -137,7 +137,7 @@ module mase_row_store
       .last(unused_read_wrap)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(Rows),
       .WIDTH(RowWidth)
   ) u_write_row (
@@ -148,7 +148,7 @@ module mase_row_store
       .last(unused_write_row_wrap)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(Rows),
       .WIDTH(RowWidth)
   ) u_read_row (
@@ -174,21 +174,21 @@ module mase_row_store
 `ifdef MASE_CHECKS
   // Rows that are written and not read, those whose value is on its way, too; and how often the first
   // one was written more often than read.
-  localparam int unsigned Turns = (EVERY > 0) ? ROWS : 1;
-  localparam int unsigned CheckWidth = $clog2(8 * (Depth + ROW * (Rows + 1) * Turns));
+  localparam int unsigned Runs = (EVERY > 0) ? ROWS : 1;
+  localparam int unsigned CheckWidth = $clog2(8 * (Depth + ROW * (Rows + 1) * Runs));
   typedef logic [CheckWidth-1:0] check_t;
-  check_t write_turn;
-  check_t read_turn;
+  check_t write_run;
+  check_t read_run;
   check_t rounds_q;
   logic [DELAY-2:0] ends_q;
   check_t ended;
 
   if (EVERY > 0) begin : gen_turns
-    assign write_turn = check_t'(u_write_beat.gen_growing.unused_turns);
-    assign read_turn  = check_t'(u_read_beat.gen_growing.unused_turns);
+    assign write_run = check_t'(u_write_beat.gen_growing.unused_runs);
+    assign read_run  = check_t'(u_read_beat.gen_growing.unused_runs);
   end else begin : gen_no_turns
-    assign write_turn = '0;
-    assign read_turn  = '0;
+    assign write_run = '0;
+    assign read_run  = '0;
   end
 
   always_ff @(posedge clk) begin
@@ -207,7 +207,7 @@ module mase_row_store
     for (int i = 0; i < int'(DELAY) - 1; i++) ended += check_t'(ends_q[i]);
     if (!rst) begin
       value_in_time : assert (value_valid == ends_q[DELAY-2]);
-      rows_match : assert (ended == write_turn - read_turn + check_t'(Turns) * rounds_q);
+      rows_match : assert (ended == write_run - read_run + check_t'(Runs) * rounds_q);
       beats_match :
       assert (check_t'(Depth) - check_t'(u_places.u_left.level_q)
           == check_t'(u_write_beat.unused_place) - check_t'(u_read_beat.unused_place)

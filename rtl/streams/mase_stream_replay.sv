@@ -99,10 +99,10 @@ module mase_stream_replay
         .single(waiting_single)
     );
 
-    mase_growing_turn #(
+    mase_growing_counter #(
         .COUNT(BLOCK),
         .EVERY(BLOCK_EVERY),
-        .TURNS(BLOCKS),
+        .RUNS(BLOCKS),
         .WIDTH(BeatWidth)
     ) u_write (
         .clk,
@@ -113,10 +113,10 @@ module mase_stream_replay
         .next_last(unused_next_write_last)
     );
 
-    mase_growing_turn #(
+    mase_growing_counter #(
         .COUNT(BLOCK),
         .EVERY(BLOCK_EVERY * REPEATS),
-        .TURNS(BLOCKS * REPEATS),
+        .RUNS(BLOCKS * REPEATS),
         .WIDTH(BeatWidth)
     ) u_read (
         .clk,
@@ -127,10 +127,10 @@ module mase_stream_replay
         .next_last(unused_next_read_last)
     );
 
-    mase_growing_turn #(
+    mase_growing_counter #(
         .COUNT(REPEATS),
         .EVERY(REPEATS_EVERY),
-        .TURNS(BLOCKS),
+        .RUNS(BLOCKS),
         .WIDTH(RepeatWidth)
     ) u_repeat (
         .clk,
@@ -191,12 +191,12 @@ module mase_stream_replay
 `ifdef MASE_CHECKS
     // The block that is read, as blocks grow, and how many beats it and the next one have; blocks that
     // are full and not wholly sent.
-    localparam int unsigned Turns = (BLOCK_EVERY > 0) ? BLOCKS : 1;
+    localparam int unsigned Runs = (BLOCK_EVERY > 0) ? BLOCKS : 1;
     localparam int unsigned Step = (BLOCK_EVERY > 0) ? BLOCK_EVERY : 1;
-    localparam int unsigned CheckWidth = $clog2(8 * (Depth + Turns * REPEATS));
+    localparam int unsigned CheckWidth = $clog2(8 * (Depth + Runs * REPEATS));
     typedef logic [CheckWidth-1:0] check_t;
     check_t full;
-    check_t turn;
+    check_t run;
     check_t this_block;
     check_t next_block;
     check_t unread;
@@ -207,20 +207,20 @@ module mase_stream_replay
     endfunction
 
     if (BLOCK_EVERY > 0) begin : gen_turns
-      assign turn = check_t'(u_read.gen_growing.unused_turns) / check_t'(REPEATS);
-      assign in_turn = check_t'(u_write.gen_growing.unused_turns)
-          == (turn + full) % check_t'(Turns)
+      assign run = check_t'(u_read.gen_growing.unused_runs) / check_t'(REPEATS);
+      assign in_turn = check_t'(u_write.gen_growing.unused_runs)
+          == (run + full) % check_t'(Runs)
           && check_t'(unused_repeat)
-          == check_t'(u_read.gen_growing.unused_turns) % check_t'(REPEATS);
+          == check_t'(u_read.gen_growing.unused_runs) % check_t'(REPEATS);
     end else begin : gen_no_turns
-      assign turn = '0;
+      assign run = '0;
       assign in_turn = 1'b1;
     end
 
     always_comb begin
       full = check_t'(2) - check_t'(u_blocks.u_left.level_q);
-      this_block = size(turn);
-      next_block = size((turn == check_t'(Turns - 1)) ? '0 : turn + 1'b1);
+      this_block = size(run);
+      next_block = size((run == check_t'(Runs - 1)) ? '0 : run + 1'b1);
       unread = check_t'(write_beat) - (first_q ? check_t'(read_beat) : this_block);
       if (full != '0) unread += this_block;
       if (full == check_t'(2)) unread += next_block;

@@ -19,7 +19,7 @@ from mase_hw.hardware import clock
 from mase_hw.hardware._delay_rules import Path as Route
 from mase_hw.hardware.clock import Delays
 from mase_hw.hardware.estimate import of_cell, placed_cells
-from tests.bench.clock_units import CHAINS, UNITS, Unit
+from tests.bench.clock_units import CHAINS, DEVICE, SEEDS, SPEED, TARGET, UNITS, Unit, checked
 from tests.bench.fit import key_of, source_of
 
 DATA = Path(__file__).with_name("clock_fit.json")
@@ -62,7 +62,7 @@ class Observation:
     """A design that was placed and routed.
 
     Attributes:
-        paths: through the parts of its cells.
+        paths: through the components of its cells.
         size: look-up tables and flip-flops.
         cells: number of cells.
         mhz: highest clock.
@@ -164,7 +164,6 @@ def fitted(observations: Sequence[Observation]) -> Delays:
 def _rates(name: str, unit: Unit) -> list[float]:
     """Place and route a design."""
     from mase_hw.hardware.route import route
-    from tests.bench.groups.clock import DEVICE, SEEDS, SPEED, TARGET, checked
 
     with tempfile.TemporaryDirectory(prefix="mase-hw-clock-") as folder:
         project = checked(unit.emit(Path(folder) / name))

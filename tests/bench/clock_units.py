@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from mase_hw.emit.project import Project
     from mase_hw.graph.mase_graph import MaseGraph
 
+TARGET, DEVICE, SPEED = "ecp5", "LFE5U-85F", "6"
+SEEDS = 3
+STALL, SAMPLES = 0.3, 20
 FAST_MHZ, OTHER_MHZ = 180.0, 150.0
 VECTOR, IMAGE = (64,), (8, 8, 8)
 EXAMPLES = 64
@@ -168,3 +171,18 @@ CHAINS: Mapping[str, Mapping[int, Unit]] = {
         for count in (1, 2)
     },
 }
+
+
+def checked(project: Project) -> Project:
+    """Return the project after a simulation under stalls.
+
+    Raises:
+        MaseError: when a bit is wrong.
+    """
+    from mase_hw.errors import MaseError
+    from mase_hw.sim.simulate import simulate
+
+    report = simulate(project.folder, samples=SAMPLES, stall=STALL, seed=1)
+    if not report.bit_exact:
+        raise MaseError(f"no figure of a design that is not bit-exact: {report.first_mismatch}")
+    return project

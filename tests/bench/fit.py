@@ -51,7 +51,7 @@ def refit(progress: Progress | None = None) -> dict[str, float]:
             known[key] = {"cell": named[key][0], "source": sources[key], **resources}
         _write(DATA, {key: known[key] for key in named if key in known})
     observations = [
-        Observation(estimate.terms_of(cell.parts), float(known[key]["lut"]))
+        Observation(estimate.terms_of(cell.components), float(known[key]["lut"]))
         for key, (_, cell) in named.items()
     ]
     found = fitted(observations)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mase_hw.hardware._part_rules import EXACT
+from mase_hw.hardware._component_rules import EXACT
 
 # Errors of cells below this many tables weigh as those of one with so many.
 LEAST_LUT = 20

@@ -11,6 +11,7 @@ from cocotb.triggers import RisingEdge, Timer, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 
 from tests.deploy.axis_cocotb import PROJECT, _pauses, vectors
+from tests.deploy.faults import ANSWERS, answer_with
 from tests.deploy.protocol import ChannelChecker
 
 import sys  # isort: skip
@@ -121,3 +122,24 @@ async def _equal_everywhere(dut: Any, stall: float) -> Bench:
     assert await bench.read(ERROR) == 0
     assert [item for checker in bench.checkers for item in checker.violations] == []
     return bench
+
+
+@cocotb.test()
+async def errors_of_the_memory(dut: Any) -> None:
+    """An answer with an error is told by its bit, all ends, and what comes behind it is right."""
+    bench = Bench(dut)
+    await bench.start(0.2)
+    await bench.write(INTERRUPT, 1)
+    (inputs,), (expected,) = vectors()
+    read, write = bench.ram.read_if.r_channel, bench.ram.write_if.b_channel
+    for channel, name in ((read, "rresp"), (write, "bresp")):
+        for code in ANSWERS:
+            for place in (0, 2):
+                answer_with(channel, name, code, place)
+                await with_timeout(bench.run(inputs, 0, 0x8000), 1, "ms")
+                assert await bench.read(ERROR) == 1 << 25, (name, code, place)
+                await bench.write(ERROR, 1 << 25)
+                found = await with_timeout(bench.run(inputs, 0, 0x8000), 1, "ms")
+                np.testing.assert_array_equal(found, expected)
+                assert await bench.read(ERROR) == 0, (name, code, place)
+    assert [item for checker in bench.checkers for item in checker.violations] == []

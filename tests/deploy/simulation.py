@@ -19,6 +19,8 @@ from mase_hw.sim.runtime import headers_ahead, runtime_includes, runtime_objects
 from mase_hw.sim.tools import find_cocotb, find_compiler, find_verilator
 
 ROOT = Path(__file__).resolve().parents[2]
+# Of a thousand inferences on a machine with other load; tests end by themselves in simulated time.
+TIMEOUT_SECONDS = 3600
 
 
 def build(project: Path, module: str, files: Path, folder: Path, *options: str) -> Path:
@@ -125,7 +127,7 @@ def run_cocotb(
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=TIMEOUT_SECONDS,
     )
     assert results.is_file(), f"{found.stdout[-3000:]}{found.stderr[-3000:]}"
     count, failed = get_results(results)

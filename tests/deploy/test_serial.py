@@ -1,5 +1,6 @@
 """A design at its serial pins: host driver, line, design, line, host driver."""
 
+import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from mase_hw.deploy.driver import Model, WrongDesignError, frames
 from mase_hw.deploy.driver.serial_device import SerialDevice
 from mase_hw.deploy.driver.simulated import CLOCKS_PER_BIT, TIMEOUT_BITS, SimulatedLine
 from tests.deploy.designs import emit, vectors
-from tests.deploy.simulation import build_pins
+from tests.deploy.simulation import build, build_pins, run_cocotb, save_vectors
 
 Line = tuple[SimulatedLine, Path]
 
@@ -168,3 +169,19 @@ def test_several_streams_share_a_frame(tmp_path: Path) -> None:
         found = Model(SerialDevice(line, timeout_s=0.1), folder)(*inputs)
     for one, wanted in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, wanted)
+
+
+@pytest.mark.slow
+def test_the_pins_speak_with_another_serial_line(project: Path, tmp_path: Path) -> None:
+    pytest.importorskip("cocotbext.uart")
+    (tmp_path / "build").mkdir()
+    sources = project / "bus" / "files.f"
+    options = ("-GCLOCKS_PER_BIT=16", "-GTIMEOUT_BITS=64")
+    executable = build(project, "top_uart", sources, tmp_path / "build", *options)
+    design = json.loads((project / "design.json").read_text())["bus"]["hash"]
+    environment = {
+        "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", *vectors(project, 20))),
+        "BUS_CLOCKS_PER_BIT": "16",
+        "BUS_HASH": design,
+    }
+    assert run_cocotb(executable, project, "tests.deploy.uart_cocotb", environment) == 1

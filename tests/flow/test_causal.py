@@ -255,7 +255,7 @@ def test_rows_stay_whole_where_something_needs_them(name):
 @pytest.mark.parametrize(
     ("module", "old", "new"),
     [
-        ("mase_growing_turn", "stop = wraps ? First : grows", "stop = grows"),
+        ("mase_growing_counter", "stop = wraps ? First : grows", "stop = grows"),
         pytest.param("mase_growing_walk", "segment + WIDTH'(STRIDE)", "segment", marks=SLOW),
         pytest.param(
             "mase_row_store", "(Depth - 1) / ((EVERY > 0) ? 1 : ROW) + 1", "2", marks=SLOW

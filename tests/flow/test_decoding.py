@@ -11,6 +11,7 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, ConfigError, DataError, SimulationError, UnsupportedError
 from mase_hw.nn import DecoderStep, KeyValueCache
+from mase_hw.ops import Stateful
 from mase_hw.passes.formats.calibrate import observe
 from tests.bench.architectures import spread_weights
 from tests.engines import each
@@ -131,7 +132,7 @@ def test_ranges_are_those_of_the_whole_sequence(graph):
 def test_calibration_sees_the_cache_fill(graph):
     mg = canonicalize(graph)
     calls = [node for node in mg.nodes if node.op == "call_function"]
-    caches = [node for node in calls if mg.call(node).operator.keeps_state]
+    caches = [node for node in calls if isinstance(mg.call(node).operator, Stateful)]
     seen = observe(mg, list(zip(*steps(), strict=True)))
     empty = sum(TOKENS - step for step in range(1, TOKENS + 1)) / TOKENS**2
     assert len(caches) == 2

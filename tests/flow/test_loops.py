@@ -9,7 +9,7 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.flow import to_hardware
 from mase_hw.errors import EmissionError, SimulationError
-from mase_hw.graph.laps import laps_of
+from mase_hw.graph.loops import loops_of
 from mase_hw.graph.physical import physical
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.hardware.estimate import estimate_nodes
@@ -132,7 +132,7 @@ QUICK = ("rnn", "loop")
 def test_steps_that_are_alike_are_found(name):
     make, loops = CASES[name]
     graph = mase_hw.quantize(traced(make()), reuse=True)
-    assert [laps.count for laps in laps_of(graph)] == [STEPS - (name not in GIVEN)] * loops
+    assert [loop.count for loop in loops_of(graph)] == [STEPS - (name not in GIVEN)] * loops
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_the_hardware_of_a_step_and_its_weights_are_there_once():
         to_hardware(mase_hw.quantize(traced(sequence(nn.LSTM)), reuse=reuse), parallelism=1)
         for reuse in (False, True)
     )
-    (laps,), part = laps_of(shared), physical(shared)
-    products = [nodes for nodes in laps.places if "weight" in shared.call(nodes[0]).operands]
+    (loop,), part = loops_of(shared), physical(shared)
+    products = [nodes for nodes in loop.places if "weight" in shared.call(nodes[0]).operands]
     assert products
     for nodes in products:
         source = part.netlist(part.node(nodes[0].name)).source("weight")
@@ -223,8 +223,8 @@ def test_the_hardware_of_a_step_and_its_weights_are_there_once():
 
 def test_formats_are_the_same_in_all_steps():
     graph = mase_hw.quantize(traced(Loop()), reuse=True)
-    (laps,) = laps_of(graph)
-    for nodes in (*laps.places, *laps.states):
+    (loop,) = loops_of(graph)
+    for nodes in (*loop.places, *loop.states):
         formats = [graph.call(node).result.format for node in nodes]
         assert formats == formats[:1] * len(formats)
 
@@ -254,10 +254,10 @@ def looped(tmp_path_factory):
     return mase_hw.emit_verilog(graph, output=tmp_path_factory.mktemp("loop") / "p")
 
 
-# What `mase_lap_return` says, what it is made to say, and whether nothing comes any more.
+# What `mase_loop_exit` says, what it is made to say, and whether nothing comes any more.
 FAULTS = {
     "a round too few": (".COUNT(ROUNDS),", ".COUNT(ROUNDS - 1),", True),
-    "a dropped beat": ("&& ready && !last;", "&& ready && !last && unused_beat != 1;", True),
+    "a dropped beat": ("&& sent && !last;", "&& sent && !last && unused_beat != 1;", True),
     "a beat late": (
         "assign feedback = data_in;",
         "always_ff @(posedge clk) feedback <= data_in;",
@@ -269,7 +269,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_what_goes_back_is_found(fault, looped, tmp_path):
     copy, (old, new, hangs) = shutil.copytree(looped.folder, tmp_path / "p"), FAULTS[fault]
-    file = copy / "rtl" / "mase_lap_return.sv"
+    file = copy / "rtl" / "mase_loop_exit.sv"
     text = file.read_text()
     assert text.count(old) == 1
     file.write_text(text.replace(old, new))

@@ -8,7 +8,7 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.flow import to_hardware
 from mase_hw.errors import ConfigError, EmissionError, ParallelismError
-from mase_hw.graph.laps import laps_of
+from mase_hw.graph.loops import loops_of
 from mase_hw.graph.physical import physical
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.hardware.estimate import estimate_nodes
@@ -82,12 +82,12 @@ def test_the_hardware_of_the_layers_is_there_once(graph, parallelism):
         mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 5, 6))), parallelism=parallelism
     )
     shared = to_hardware(graph, parallelism=parallelism)
-    (laps,), part = laps_of(shared), physical(shared)
-    assert len(laps.layers) == LAYERS
+    (loop,), part = loops_of(shared), physical(shared)
+    assert len(loop.layers) == LAYERS
     left = {node.name for node in part.nodes if node.op == "call_function"}
     every = {node.name for node in shared.nodes if node.op == "call_function"}
-    assert left == every - {node.name for node in laps.others}
-    layer = sum(part.netlist(part.node(node.name)).multipliers for node in laps.first)
+    assert left == every - {node.name for node in loop.others}
+    layer = sum(part.netlist(part.node(node.name)).multipliers for node in loop.first)
     all_ = sum(part.netlist(node).multipliers for node in part.nodes if node.op == "call_function")
     assert 0 < layer < all_
     if parallelism == 1:
@@ -97,8 +97,8 @@ def test_the_hardware_of_the_layers_is_there_once(graph, parallelism):
 
 def test_memories_hold_the_weights_of_all_layers(graph):
     shared = to_hardware(graph, parallelism=2)
-    (laps,), part = laps_of(shared), physical(shared)
-    (nodes,) = (nodes for nodes in laps.places if nodes[0].name.endswith("_up"))
+    (loop,), part = loops_of(shared), physical(shared)
+    (nodes,) = (nodes for nodes in loop.places if nodes[0].name.endswith("_up"))
     source = part.netlist(part.node(nodes[0].name)).source("weight")
     words = [shared.netlist(node).source("weight").image.octets for node in nodes]
     assert np.array_equal(source.image.octets, np.concatenate(words))
@@ -116,19 +116,19 @@ def test_layers_go_round_no_faster_than_activations_return(graph):
 def test_layers_that_take_one_beat_wait_for_no_other_beat():
     graph = mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 6)), reuse=True)
     shared = to_hardware(graph, parallelism=8)
-    assert {shared.call(node).result.beats for node in laps_of(shared)[0].layers[0]} == {1, 2}
+    assert {shared.call(node).result.beats for node in loops_of(shared)[0].layers[0]} == {1, 2}
 
 
 def test_formats_are_the_same_in_all_layers(graph):
-    (laps,) = laps_of(graph)
+    (loop,) = loops_of(graph)
     weights = {
         place: {graph.call(node).operands["weight"].format for node in nodes}
-        for place, nodes in enumerate(laps.places)
+        for place, nodes in enumerate(loop.places)
         if "weight" in graph.call(nodes[0]).operands
     }
     assert weights
     assert all(len(formats) == 1 for formats in weights.values())
-    ranges = [node.meta["mase"].software.ranges["data_out_0"] for node in laps.states[0]]
+    ranges = [node.meta["mase"].software.ranges["data_out_0"] for node in loop.states[0]]
     assert len(set(ranges)) == 1
 
 
@@ -164,14 +164,14 @@ def test_blocks_with_a_scale_go_round(tmp_path):
 
 
 def test_lanes_that_are_asked_of_one_layer_are_those_of_all(graph):
-    name = laps_of(graph)[0].layers[1][0].name
+    name = loops_of(graph)[0].layers[1][0].name
     shared = to_hardware(graph, parallelism={"default": 1, name: {"data_out_0_dim_0": 4}})
-    nodes = laps_of(shared)[0].twins[shared.node(name)]
+    nodes = loops_of(shared)[0].twins[shared.node(name)]
     assert [shared.call(node).result.parallelism for node in nodes] == [(1, 4)] * LAYERS
 
 
 def test_lanes_that_differ_between_layers_are_refused(graph):
-    first, second = (layer[0].name for layer in laps_of(graph)[0].layers[:2])
+    first, second = (layer[0].name for layer in loops_of(graph)[0].layers[:2])
     table = {"default": 1, first: {"data_out_0_dim_0": 4}, second: {"data_out_0_dim_0": 2}}
     with pytest.raises(ParallelismError, match=rf"{first} and {second}, which run on the same"):
         to_hardware(graph, parallelism=table)

@@ -12,9 +12,8 @@ import mase_hw
 from mase_hw.emit.flow import quantize
 from mase_hw.emit.preflight import notes, preflight
 from mase_hw.errors import ConfigError
-from mase_hw.graph import trace
+from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.reference import IntegerReference
-from mase_hw.graph.serialize import load_graph, save_graph
 from mase_hw.ops.products._block_product import BlockProduct
 from mase_hw.ops.products._products import product_of
 
@@ -111,7 +110,7 @@ def test_guard_bits_that_are_asked_for(guard, tmp_path):
     assert instance.cell.guard_bits == guard
     report = mase_hw.simulate(project, samples=40, stall=0.2)
     assert report.bit_exact, report.first_mismatch
-    again = load_graph(save_graph(mg, tmp_path / "graph.mase"))
+    again = MaseGraph.load(mg.save(tmp_path / "graph.mase"))
     assert product(again).guard_bits == guard
 
 

@@ -120,3 +120,19 @@ def test_a_reference_that_is_not_kept_computes_the_same(kept, monkeypatch):
     monkeypatch.setattr("mase_hw.graph.reference.CHUNK_ELEMENTS", 60)
     (found,) = IntegerReference(mg, kept=kept)([codes]).values()
     assert torch.equal(found, whole)
+
+
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("numbers", torch.tensor([[3, 1, 0, -2]]))
+
+    def forward(self, x):
+        return x * 0 + self.numbers
+
+
+def test_whole_numbers_that_a_format_does_not_hold_are_its_nearest_ones():
+    fractions = {"name": "fixed", "data_in_width": 6, "data_in_frac_width": 9}
+    mg = quantize(trace(Whole(), torch.randn(2, 4)), {"default": {"config": fractions}})
+    step = 2.0**-9
+    assert torch.equal(mg(torch.randn(1, 4)), torch.tensor([[31, 31, 0, -32]]) * step)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import mase_hw
 from mase_hw.cells import Adder, Mux, Table
-from mase_hw.cells._parts import Part
+from mase_hw.cells._components import Component
 from mase_hw.cli import build_app
 from mase_hw.hardware import clock
 from mase_hw.hardware._delay_rules import RULES, Path, path
@@ -33,7 +33,7 @@ from tests.bench.clock_units import UNITS, Unit
 
 
 def test_every_kind_of_part_has_a_path() -> None:
-    assert set(RULES) == set(Part.__subclasses__())
+    assert set(RULES) == set(Component.__subclasses__())
 
 
 def test_a_longer_chain_and_more_choices_take_longer() -> None:

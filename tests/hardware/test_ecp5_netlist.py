@@ -16,7 +16,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.hardware.route import find_part, routable
-from mase_hw.hardware.synth import Netlist, _run_yosys, synthesize
+from mase_hw.hardware.synth import Netlist, run_yosys, synthesize
 
 MODELS = Path(__file__).with_name("rtl")
 PRIMITIVES = ("common_sim.vh", "ccu2c_sim.vh")
@@ -111,7 +111,7 @@ def simulated(project: Path, folder: Path, netlist: Json) -> bool:
         name: module for name, module in netlist["modules"].items() if not is_primitive(module)
     }
     (folder / "netlist.json").write_text(json.dumps(netlist))
-    _run_yosys(["read_json netlist.json", "write_verilog -noattr netlist.v"], folder, None)
+    run_yosys(["read_json netlist.json", "write_verilog -noattr netlist.v"], folder, None)
     sources = ["netlist.v"]
     for name in PRIMITIVES:
         text = (yosys_share() / "lattice" / name).read_text()

@@ -20,21 +20,21 @@ FEW = st.integers(1, 5)
 
 
 @given(FEW, FEW, st.integers(1, 13))
-def test_turns_grow_and_begin_anew(unit, every, turns):
-    growth = Growth(unit, every, turns)
-    lengths = np.array([unit * (1 + turn // every) for turn in range(turns)] * 2)
-    starts, numbers = np.concatenate([[0], np.cumsum(lengths)]), np.arange(2 * turns)
-    assert growth.beats == growth.start(np.array(turns)) == lengths.sum() // 2
+def test_turns_grow_and_begin_anew(unit, every, runs):
+    growth = Growth(unit, every, runs)
+    lengths = np.array([unit * (1 + run // every) for run in range(runs)] * 2)
+    starts, numbers = np.concatenate([[0], np.cumsum(lengths)]), np.arange(2 * runs)
+    assert growth.beats == growth.start(np.array(runs)) == lengths.sum() // 2
     assert growth.longest == lengths.max()
-    assert growth.count(3 * growth.beats) == 3 * turns
+    assert growth.count(3 * growth.beats) == 3 * runs
     assert growth.length(numbers).tolist() == lengths.tolist()
-    assert growth.start(np.arange(2 * turns + 1)).tolist() == starts.tolist()
-    assert growth.end(np.arange(-1, 2 * turns)).tolist() == (starts - 1).tolist()
+    assert growth.start(np.arange(2 * runs + 1)).tolist() == starts.tolist()
+    assert growth.end(np.arange(-1, 2 * runs)).tolist() == (starts - 1).tolist()
     beats = np.arange(2 * growth.beats)
-    assert growth.turn(beats).tolist() == np.repeat(numbers, lengths).tolist()
+    assert growth.run(beats).tolist() == np.repeat(numbers, lengths).tolist()
     more = growth.times(2, 3)
     assert more.beats == 6 * growth.beats
-    assert more.length(np.arange(3 * turns)).tolist() == np.repeat(2 * lengths[:turns], 3).tolist()
+    assert more.length(np.arange(3 * runs)).tolist() == np.repeat(2 * lengths[:runs], 3).tolist()
 
 
 @given(st.integers(1, 3), st.integers(2, 6), st.integers(1, 4), st.booleans())

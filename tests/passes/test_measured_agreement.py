@@ -95,7 +95,7 @@ def test_a_graph_keeps_what_was_measured(tmp_path):
     assert second.worst == first.worst is not None
 
 
-def test_laps_and_training_mode_change_nothing():
+def test_loop_boundaries_and_training_mode_change_nothing():
     torch.manual_seed(0)
     block = [nn.Linear(8, 8), nn.Dropout(0.5), nn.ReLU()]
     model = nn.Sequential(*block, nn.Linear(8, 8), nn.Dropout(0.5), nn.ReLU()).eval()
@@ -136,14 +136,14 @@ BAD_DATA = {
     "empty": ([], ConfigError, "holds no batches with an example"),
     "no example": ([torch.zeros(0, 8)], ConfigError, "holds no batches with an example"),
     "a generator at its end": (iter(()), ConfigError, "gives no more"),
-    "a tensor": (torch.zeros(2, 8), ConfigError, r"data is a Tensor; allowed: .* \[batch\]"),
-    "a number": (3, ConfigError, "data is a int; allowed: batches"),
+    "a tensor": (torch.zeros(2, 8), ConfigError, r"data is of type Tensor; allowed: .* \[batch\]"),
+    "a number": (3, ConfigError, "data is of type int; allowed: batches"),
     "another shape": ([torch.zeros(2, 9)], DataError, r"shape \(2, 9\); .* takes \(N, 8\)"),
     "another rank": ([torch.zeros(2, 8, 1)], DataError, r"shape \(2, 8, 1\)"),
     "another type": ([torch.zeros(2, 8).double()], DataError, "float64; .* takes torch.float32"),
     "NaN": ([torch.full((2, 8), math.nan)], DataError, r"holds NaN, first at \(0, 0\)"),
     "infinity": ([torch.full((2, 8), math.inf)], mase_hw.errors.MaseError, "not all finite|infin"),
-    "no tensor": ([{"input": 3}], DataError, "is a int; allowed: tensors"),
+    "no tensor": ([{"input": 3}], DataError, "is of type int; allowed: tensors"),
 }
 
 

@@ -35,7 +35,7 @@ def compared(project, folder, module, old, new, **options):
 
 
 def test_the_same_text_is_the_same_circuit(project, tmp_path):
-    verdict = compared(project, tmp_path, "mase_turn", "endmodule", "// Nothing.\nendmodule")
+    verdict = compared(project, tmp_path, "mase_counter", "endmodule", "// Nothing.\nendmodule")
     assert (verdict.status, verdict.depth) == ("proved", 0)
 
 

@@ -66,7 +66,7 @@ def test_a_sum_that_is_not_begun_anew_is_found():
 # Cells that are proved whole, for all times; of others the searches find no end in this time.
 PROVED = (
     "BinaryFixed", "CastFixed", "Cat", "Centre", "ClampFixed", "CopyLanes", "Crop",
-    "FloatOrder", "LapEntry", "Lookup", "PreluFixed", "StreamFifo", "StreamReplay", "Thresholds",
+    "FloatOrder", "LoopEntry", "Lookup", "PreluFixed", "StreamFifo", "StreamReplay", "Thresholds",
     "UnaryTable", "WhereFixed",
 )  # fmt: skip
 

@@ -8,8 +8,8 @@ import pytest
 from mase_hw.cells import Image, Port
 from mase_hw.cells.axi_read_port import AxiReadPort as AxiReadPortCell
 from mase_hw.cells.axi_source import AxiSource as AxiSourceCell
-from mase_hw.cells.lap_exit import LapExit as LapExitCell
 from mase_hw.cells.layer_source import LayerSource as LayerSourceCell
+from mase_hw.cells.loop_exit import LoopExit as ExitCell
 from mase_hw.cells.stream_fork import StreamFork
 from mase_hw.emit.library import library
 from mase_hw.formats import StreamField
@@ -20,9 +20,8 @@ from mase_hw.proof._parts import (
     Fork,
     Gearbox,
     Join,
-    LapExit,
-    LapReturn,
     LayerSource,
+    LoopExit,
     RomSource,
     part_of,
     parts,
@@ -79,23 +78,23 @@ BROKEN = {
         LayerSource(1, 2, layers=3, walks=3), "right data", ".WALKS(WALKS)", ".WALKS(WALKS - 1)",
     ),
     "a last round that goes back, too": (
-        LapExit(1, 2, 3), "feedback offered in time", "data_in_valid && !last", "data_in_valid",
+        LoopExit(1, 2, 3), "feedback offered in time", "sent && !last", "sent",
     ),
     "a beat that goes back to nobody": (
-        LapExit(1, 2, 3), "moves along", "last ? ready : feedback_ready", "last ? ready : 1'b1",
+        LoopExit(1, 2, 3), "moves along", "sent && returned;", "sent;",
     ),
     "a round that ends too early": (
-        LapExit(1, 3, 4), "taken in time", ".COUNT(BEATS)", ".COUNT(BEATS - 1)",
+        LoopExit(1, 3, 4), "taken in time", ".COUNT(BEATS)", ".COUNT(BEATS - 1)",
     ),
     "a beat that goes on twice": (
-        LapReturn(1, 2, 3), "not invented", "data_in_valid && returns)", "data_in_valid)",
+        LoopExit(1, 2, 3, True), "not invented", "data_in_valid && returned &&", "data_in_valid &&",
     ),
     "a beat that goes back twice": (
-        LapReturn(1, 2, 3), "moves along", "data_in_valid && ready && !last",
+        LoopExit(1, 2, 3, True), "moves along", "data_in_valid && sent && !last",
         "data_in_valid && !last",
     ),
     "a last round that waits for what goes back": (
-        LapReturn(1, 2, 3), "taken in time", "last || feedback_ready", "feedback_ready",
+        LoopExit(1, 2, 3, True), "taken in time", "feedback_ready || last", "feedback_ready",
     ),
     "a burst too many": (PORT, "not too many", "CountWidth'(OUTSTANDING - 1)", "'1"),
     "beats for another requester": (
@@ -146,11 +145,11 @@ SLOW_BROKEN = {
 }
 PROVED = [
     Fork(2), Join(3), Gearbox(4, 3, 3), Gearbox(2, 3, 2), *RomSource.proofs(),
-    *LayerSource.proofs()[2:4], LapExit(1, 2, 3), LapReturn(1, 2, 3), PORT, SOURCE,
+    *LayerSource.proofs()[2:4], LoopExit(1, 2, 3), LoopExit(1, 2, 3, True), PORT, SOURCE,
 ]  # fmt: skip
 SLOW_PROVED = [
     part
-    for cls in (LayerSource, LapExit, LapReturn, AxiReadPort, AxiSource)
+    for cls in (LayerSource, LoopExit, AxiReadPort, AxiSource)
     for part in cls.proofs()
     if part not in PROVED
 ]
@@ -190,7 +189,7 @@ def test_parts_are_found_by_name_and_by_module():
     assert {row.cell for row in report.rows} == {"Join"}
     assert not report.refuted
     assert {cls.__name__ for cls in parts()} == {
-        "Fork", "Join", "Gearbox", "RomSource", "LayerSource", "LapExit", "LapReturn",
+        "Fork", "Join", "Gearbox", "RomSource", "LayerSource", "LoopExit",
         "AxiReadPort", "AxiSource",
     }  # fmt: skip
 
@@ -201,7 +200,7 @@ def test_a_cell_of_a_design_is_the_part_with_its_parameters():
     source = LayerSourceCell(port, image, 3, 2, layers=2, walks=4)
     assert part_of(source) == LayerSource(3, 2, layers=2, walks=4)
     assert part_of(StreamFork(3)) == Fork(3)
-    assert part_of(LapExitCell(port, 12, 3)) == LapExit(4, 12, 3)
+    assert part_of(ExitCell(port, 12, 3)) == LoopExit(4, 12, 3)
     assert part_of(AxiReadPortCell(2, 32, 64, 1, 4)) == AxiReadPort(2, 32, 64, 1, 4)
     region = AxiSourceCell(port, 0, 12, 2, 64, 32, 4096, 2, 4)
     assert part_of(region) == AxiSource(4, 12, 2, 64, 32, 4096, 2, 4)

@@ -10,13 +10,13 @@ import torch
 from typer.testing import CliRunner
 
 from mase_hw.api import emit_verilog, synthesize
-from mase_hw.cells import Cell, _parts, cells, fact
-from mase_hw.cells._parts import (
+from mase_hw.cells import Cell, _components, cells, fact
+from mase_hw.cells._components import (
     NOTHING,
     Adder,
+    Component,
+    Components,
     Memory,
-    Part,
-    Parts,
     Product,
     Register,
     Table,
@@ -24,14 +24,14 @@ from mase_hw.cells._parts import (
 from mase_hw.cli import build_app
 from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.graph import trace
-from mase_hw.hardware import _part_rules as rules
+from mase_hw.hardware import _component_rules as rules
 from mase_hw.hardware.estimate import (
     Estimate,
     coefficients,
     estimate,
     estimate_nodes,
     of_cell,
-    of_parts,
+    of_components,
 )
 from mase_hw.models import perceptron
 from mase_hw.search.objective import hardware_metrics
@@ -74,7 +74,7 @@ def test_products_take_dsp_blocks_from_nine_bits(parallelism):
     ],
 )
 def test_products_take_blocks_of_their_shape(left, right, blocks):
-    assert of_parts(Parts.of(Product(left, right))).dsp == blocks
+    assert of_components(Components.of(Product(left, right))).dsp == blocks
 
 
 @pytest.mark.parametrize(
@@ -82,32 +82,36 @@ def test_products_take_blocks_of_their_shape(left, right, blocks):
     [(4096, 8, 1.0), (2048, 8, 0.5), (256, 128, 0.0), (320, 8, 0.0), (16384, 1, 0.5)],
 )
 def test_memories_go_where_the_mapper_puts_them(depth, width, blocks):
-    found = of_parts(Parts.of(Table(depth, width)))
+    found = of_components(Components.of(Table(depth, width)))
     assert found.bram == blocks
     assert (found.lut == 0) == (blocks > 0)
     assert found.memory_bits == depth * width
 
 
 def test_a_memory_that_is_written_lies_in_tables_or_in_a_block_whose_port_has_a_register():
-    assert of_parts(Parts.of(Memory(32, 14))) == Estimate(8.0, memory_bits=32 * 14)
-    assert of_parts(Parts.of(Memory(64, 14))).lut == 16
-    assert of_parts(Parts.of(Memory(1024, 16, stages=1))).bram == 0.5
-    assert of_parts(Parts.of(Memory(1024, 16))).bram == 0
+    assert of_components(Components.of(Memory(32, 14))) == Estimate(8.0, memory_bits=32 * 14)
+    assert of_components(Components.of(Memory(64, 14))).lut == 16
+    assert of_components(Components.of(Memory(1024, 16, stages=1))).bram == 0.5
+    assert of_components(Components.of(Memory(1024, 16))).bram == 0
 
 
 def test_rows_of_registers_become_shift_registers():
-    assert of_parts(Parts.of(Register(5, 2))) == Estimate(ff=10)
-    assert of_parts(Parts.of(Register(5, 3))) == Estimate(5.0)
-    assert of_parts(Parts.of(Register(5, 33))) == Estimate(10.0)
+    assert of_components(Components.of(Register(5, 2))) == Estimate(ff=10)
+    assert of_components(Components.of(Register(5, 3))) == Estimate(5.0)
+    assert of_components(Components.of(Register(5, 33))) == Estimate(10.0)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_cell_says_its_parts(name):
     cell = SAMPLES[name]
     found = of_cell(cell)
-    assert all(number > 0 for number in cell.parts.counts.values())
-    assert all(part in known for known in [rules.RULES] for part in map(type, cell.parts.counts))
-    assert found.lut > 0 or cell.parts == NOTHING
+    assert all(number > 0 for number in cell.components.counts.values())
+    assert all(
+        component in known
+        for known in [rules.RULES]
+        for component in map(type, cell.components.counts)
+    )
+    assert found.lut > 0 or cell.components == NOTHING
 
 
 def test_a_cell_without_parts_cannot_be_made():
@@ -116,32 +120,32 @@ def test_a_cell_without_parts_cannot_be_made():
         beats: int = fact(1)
         inputs = outputs = motion = None
 
-    with pytest.raises(TypeError, match="parts"):
+    with pytest.raises(TypeError, match="components"):
         Silent()
 
 
 def test_every_kind_of_part_has_a_rule_and_every_term_a_coefficient():
     kinds = {
         item
-        for _, item in inspect.getmembers(_parts, inspect.isclass)
-        if issubclass(item, Part) and item is not Part
+        for _, item in inspect.getmembers(_components, inspect.isclass)
+        if issubclass(item, Component) and item is not Component
     }
     assert set(rules.RULES) == kinds
     terms = {
         term
         for cell in SAMPLES.values()
-        for part in cell.parts.counts
-        for term in rules.taken(part).terms
+        for component in cell.components.counts
+        for term in rules.taken(component).terms
     }
     assert terms - {rules.EXACT} <= set(coefficients())
     assert all(value >= 0 for value in coefficients().values())
 
 
 def test_parts_add_up():
-    lane = Parts.of(Register(8), (Adder(4), 2))
-    both = lane * 3 + Parts.of(Adder(4))
+    lane = Components.of(Register(8), (Adder(4), 2))
+    both = lane * 3 + Components.of(Adder(4))
     assert both.counts == {Register(8): 3, Adder(4): 7}
-    assert of_parts(both).ff == 24
+    assert of_components(both).ff == 24
     assert lane * 0 == NOTHING
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
-from mase_hw._registry import modules, nearest
 from mase_hw.importers.onnx._values import Function, NodeCall
+from mase_hw.registry import modules, nearest
 
 OWN = ("", "ai.onnx")
 

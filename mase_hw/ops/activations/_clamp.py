@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Clamp(Unary):
@@ -16,6 +16,6 @@ class Clamp(Unary):
     def bounds(self, attributes: Attributes) -> tuple[float, float]:
         """Return (low, high), infinite where there is none."""
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         """Return the bounded value."""
         return math.clip(x, *self.bounds(attributes))

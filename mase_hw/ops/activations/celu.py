@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class CELU(Unary):
-    """Continuous ELU."""
+    """Continuous ELU: `x` if `x > 0`, else `alpha * (exp(x / alpha) - 1)`."""
 
     name = "celu"
     targets = ("aten.celu.default", "aten.celu_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         alpha = attributes.get("alpha", 1.0)
         return math.where(x > 0, x, alpha * math.expm1(x / alpha))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class ELU(Unary):
-    """Exponential linear unit."""
+    """Exponential linear unit: `x` if `x > 0`, else `alpha * (exp(x) - 1)`."""
 
     name = "elu"
     targets = ("aten.elu.default", "aten.elu_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
-        scale = attributes.get("scale", 1.0)
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
+        scale: float = attributes.get("scale", 1.0)
         left = attributes.get("alpha", 1.0) * math.expm1(x * attributes.get("input_scale", 1.0))
-        return scale * math.where(x > 0, x, left)
+        return math.where(x > 0, x, left) * scale

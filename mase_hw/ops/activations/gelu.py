@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from mase_hw.approximation import RealMath
-from mase_hw.ops._base import Spelling
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._rewriting import Spelling
+from mase_hw.ops._unary import Unary
 
 
 class GELU(Unary):
@@ -19,7 +19,7 @@ class GELU(Unary):
     name = "gelu"
     targets = ("aten.gelu.default", "aten.gelu_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         if attributes.get("approximate", "none") == "tanh":
             # (1 + tanh(z)) / 2 = sigmoid(2 z), which keeps its precision far left of zero.
             inner = math.sqrt(2.0) / math.sqrt(math.pi) * (x + 0.044715 * x * x * x)

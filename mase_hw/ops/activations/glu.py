@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -20,7 +20,7 @@ class GLU(Composite):
     name: ClassVar[str] = "glu"
     targets: ClassVar[tuple[str, ...]] = ("aten.glu.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         size = call.operands["data_in_0"].shape[dim] // 2
         first = _aten.slice.Tensor(data, dim, 0, size)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class LogSigmoid(Unary):
@@ -14,5 +13,5 @@ class LogSigmoid(Unary):
     name = "log_sigmoid"
     targets = ("aten.log_sigmoid.default",)
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return -math.softplus(-x)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mase_hw.approximation import RealMath
-from mase_hw.ops._base import Spelling
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._rewriting import Spelling
+from mase_hw.ops._unary import Unary
 
 
 class Mish(Unary):
-    """Mish."""
+    """Mish: `x * tanh(softplus(x))`."""
 
     name = "mish"
     targets = ("aten.mish.default", "aten.mish_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return x * math.tanh(math.softplus(x))
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +20,7 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import (
     Apply,
+    Attributes,
     Call,
     Example,
     Operator,
@@ -28,19 +28,19 @@ from mase_hw.ops._base import (
     example_values,
 )
 from mase_hw.ops._one_cell import fields, one_cell
+from mase_hw.ops._tiling import Elementwise
 
 
-class PReLU(Operator):
-    """Parametric rectifier."""
+class PReLU(Operator, Elementwise):
+    """Parametric rectifier: `x` if `x > 0`, else `weight * x`."""
 
     name = "prelu"
-    elementwise = True
     targets = ("aten.prelu.default",)
 
     def bind(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         operands: Mapping[str, TensorSpec],
         results: Mapping[str, TensorSpec],
         constants: Mapping[str, Tensor],

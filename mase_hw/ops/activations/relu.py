@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mase_hw.ops._unary import Attributes
+from mase_hw.ops._base import Attributes
 from mase_hw.ops.activations._clamp import Clamp as _Clamp
 
 
 class ReLU(_Clamp):
-    """Rectifier."""
+    """Rectifier: `max(x, 0)`."""
 
     name = "relu"
     targets = ("aten.relu.default", "aten.relu_.default")

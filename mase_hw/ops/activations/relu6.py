@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mase_hw.ops._unary import Attributes
+from mase_hw.ops._base import Attributes
 from mase_hw.ops.activations._clamp import Clamp as _Clamp
 
 

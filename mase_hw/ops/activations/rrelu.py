@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
 
 class RReLU(Composite):
-    """A leaky rectifier."""
+    """Randomized leaky rectifier at inference, its slope the mean of its bounds."""
 
     name: ClassVar[str] = "rrelu"
     targets: ClassVar[tuple[str, ...]] = ("aten.rrelu.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         slope = (float(call.attributes["lower"]) + float(call.attributes["upper"])) / 2
         return [torch.ops.aten.leaky_relu.default(operands["data_in_0"], slope)]
 

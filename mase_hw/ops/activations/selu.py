@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 # Klambauer et al. 2017, arXiv:1706.02515, as torch has them.
 ALPHA = 1.6732632423543772848170429916717
@@ -18,5 +17,5 @@ class SELU(Unary):
     name = "selu"
     targets = ("aten.selu.default", "aten.selu_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return SCALE * math.where(x > 0, x, ALPHA * math.expm1(x))

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from mase_hw.approximation import RealMath
-from mase_hw.ops._base import Spelling
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._rewriting import Spelling
+from mase_hw.ops._unary import Unary
 
 
 class SiLU(Unary):
-    """Sigmoid linear unit."""
+    """Sigmoid linear unit: `x * sigmoid(x)`."""
 
     name = "silu"
     targets = ("aten.silu.default", "aten.silu_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return x * math.sigmoid(x)
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:

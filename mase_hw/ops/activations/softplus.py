@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Softplus(Unary):
-    """Softplus."""
+    """Softplus: `log(1 + exp(beta * x)) / beta`, `x` beyond `threshold`."""
 
     name = "softplus"
     targets = ("aten.softplus.default",)
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         beta = attributes.get("beta", 1.0)
         linear = x * beta > attributes.get("threshold", 20.0)
         return math.where(linear, x, math.softplus(x * beta) / beta)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Softshrink(Unary):
-    """Soft shrink."""
+    """Soft shrink: `x` moved by `lambd` toward zero, zero within."""
 
     name = "softshrink"
     targets = ("aten.softshrink.default",)
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         lambd = attributes.get("lambd", 0.5)
         return x - math.clip(x, -lambd, lambd)
 

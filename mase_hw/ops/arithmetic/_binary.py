@@ -14,6 +14,7 @@ from mase_hw.formats import Families, Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import (
     Apply,
+    Attributes,
     Call,
     Example,
     Operator,
@@ -22,20 +23,19 @@ from mase_hw.ops._base import (
     torch_target,
 )
 from mase_hw.ops._elementwise import ELEMENTWISE, elements_of
+from mase_hw.ops._numbers import Exact, Numeric, WholeNumbers
 from mase_hw.ops._one_cell import one_cell
+from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
 from mase_hw.ops.movement._broadcast import broadcast_orders
 
 
-class Binary(Operator):
+class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, Ordered):
     """`y = cast(f(a, b))` with `f` exact, in the arithmetic that `elements_of` chooses.
 
     Attributes:
         operation: `f`: `add`, `subtract`, `multiply` or, in fixed point, another `Operation`.
     """
 
-    broadcasts: ClassVar[bool] = True
-    elementwise: ClassVar[bool] = True
-    whole: ClassVar[bool] = True
     families: ClassVar[Families] = ELEMENTWISE
     operation: ClassVar[str]
 
@@ -43,9 +43,7 @@ class Binary(Operator):
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return `f` of real values."""
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Return `f`; the scalar overloads take quantised constants, which are tensors, too."""
         return self.combine_values(operands["data_in_0"], operands["data_in_1"])
 

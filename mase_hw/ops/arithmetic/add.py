@@ -9,20 +9,21 @@ import torch
 from torch import Tensor
 
 from mase_hw.ops._base import Call
+from mase_hw.ops._numbers import Summing
+from mase_hw.ops._rewriting import Commutative, Rewritten
 from mase_hw.ops.arithmetic._binary import Binary
 
 
-class Add(Binary):
-    """Element-wise sum."""
+class Add(Binary, Commutative, Rewritten, Summing):
+    """Sum of two tensors, `y = a + b`, exact and rounded once."""
 
     name: ClassVar[str] = "add"
     targets: ClassVar[tuple[str, ...]] = ("aten.add.Tensor", "aten.add.Scalar")
     homogeneous: ClassVar[bool] = True
     operation: ClassVar[str] = "add"
-    commutes: ClassVar[bool] = True
     opposite: ClassVar[str] = "subtract"
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Write a factor of the second operand, `alpha`, as a product, and -1 as the other sign."""
         alpha = call.attributes.get("alpha", 1)
         if alpha == 1:
@@ -43,7 +44,7 @@ class Add(Binary):
         return first + second
 
 
-def _combined(operation: str, first: Any, second: Any) -> Any:
+def _combined(operation: str, first: Tensor, second: Tensor) -> Any:
     """Return a sum or a difference of two tensors, one of which may be a Python number."""
     if operation == "subtract" and isinstance(first, int | float):
         return torch.ops.aten.rsub.Scalar(second, first)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import pi
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -20,7 +21,7 @@ class Atan2(Composite):
     name: ClassVar[str] = "atan2"
     targets: ClassVar[tuple[str, ...]] = ("aten.atan2.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the sum of both."""
         y, x = operands.values()
         angle = _aten.atan.default(_aten.div.Tensor(y, x))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from mase_hw.ops._unary import Attributes
+from mase_hw.ops._base import Attributes
 from mase_hw.ops.activations._clamp import Clamp as _Clamp
 
 
 class Clamp(_Clamp):
-    """Clamp."""
+    """Clamp: `min(max(x, min), max)` with constant bounds."""
 
     name = "clamp"
     targets = tuple(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -23,7 +24,7 @@ class ClampTensor(Composite):
         "aten.clamp_max.Tensor",
     )
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return what is bounded."""
         made = operands["data_in_0"]
         for name, bound in (("min", _aten.maximum.default), ("max", _aten.minimum.default)):

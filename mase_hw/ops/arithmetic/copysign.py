@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -19,7 +20,7 @@ class CopySign(Composite):
     name: ClassVar[str] = "copysign"
     targets: ClassVar[tuple[str, ...]] = ("aten.copysign.Tensor", "aten.copysign.Scalar")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return what is chosen."""
         size, sign = _aten.abs.default(operands["data_in_0"]), operands["data_in_1"]
         return [_aten.where.self(_aten.lt.Scalar(sign, 0), _aten.neg.default(size), size)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,15 +19,16 @@ from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._one_cell import fields, one_cell
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._tiling import Elementwise
 
 
-class Div(Operator):
+class Div(Operator, Elementwise, Rewritten):
     """A negative divisor changes the sign."""
 
     name: ClassVar[str] = "div"
-    elementwise: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "aten.div.Tensor",
         "aten.div.Scalar",
@@ -39,7 +40,7 @@ class Div(Operator):
     def bind(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         operands: Mapping[str, TensorSpec],
         results: Mapping[str, TensorSpec],
         constants: Mapping[str, Tensor],
@@ -51,7 +52,7 @@ class Div(Operator):
         known = {**arguments, "divisor": float(divisor)}
         return Call(name, self, {"data_in_0": operands["data_in_0"]}, results, {}, known)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Multiply with what is not a power of two."""
         aten, divisor = torch.ops.aten, call.attributes.get("divisor")
         rounds = call.attributes.get("rounding_mode") is not None

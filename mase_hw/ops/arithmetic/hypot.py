@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -19,7 +20,7 @@ class Hypot(Composite):
     name: ClassVar[str] = "hypot"
     targets: ClassVar[tuple[str, ...]] = ("aten.hypot.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         squares = [_aten.square.default(value) for value in operands.values()]
         return [_aten.sqrt.default(_aten.add.Tensor(*squares))]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -19,7 +20,7 @@ class Lerp(Composite):
     name: ClassVar[str] = "lerp"
     targets: ClassVar[tuple[str, ...]] = ("aten.lerp.Scalar", "aten.lerp.Tensor")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         start, end = operands["data_in_0"], operands["end"]
         weight = operands["weight"] if "weight" in operands else call.attributes["weight"]
         return [_aten.add.Tensor(start, _aten.mul.Tensor(_aten.sub.Tensor(end, start), weight))]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -19,7 +20,7 @@ class LogAddExp(Composite):
     name: ClassVar[str] = "logaddexp"
     targets: ClassVar[tuple[str, ...]] = ("aten.logaddexp.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the larger one and what the other adds."""
         first, second = operands["data_in_0"], operands["data_in_1"]
         apart = _aten.abs.default(_aten.sub.Tensor(first, second))

@@ -9,22 +9,23 @@ from torch import Tensor
 
 from mase_hw.formats import FIXED_POINT, Families
 from mase_hw.ops._base import Example
+from mase_hw.ops._numbers import Selecting
+from mase_hw.ops._rewriting import Commutative
 from mase_hw.ops.arithmetic._binary import Binary
 
 
-class Maximum(Binary):
-    """Element-wise maximum."""
+class Maximum(Binary, Selecting, Commutative):
+    """The larger of two tensors, element by element, rounded once."""
 
     name: ClassVar[str] = "maximum"
-    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "aten.maximum.default",
+        "aten.fmax.default",
         "aten.max.other",
     )
     families: ClassVar[Families] = FIXED_POINT
     homogeneous: ClassVar[bool] = True
     operation: ClassVar[str] = "maximum"
-    commutes: ClassVar[bool] = True
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""

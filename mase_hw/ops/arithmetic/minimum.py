@@ -9,14 +9,15 @@ from torch import Tensor
 
 from mase_hw.formats import FIXED_POINT, Families
 from mase_hw.ops._base import Example
+from mase_hw.ops._numbers import Selecting
+from mase_hw.ops._rewriting import Commutative
 from mase_hw.ops.arithmetic._binary import Binary
 
 
-class Minimum(Binary):
-    """Element-wise minimum."""
+class Minimum(Binary, Selecting, Commutative):
+    """The smaller of two tensors, element by element, rounded once."""
 
     name: ClassVar[str] = "minimum"
-    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "aten.minimum.default",
         "aten.fmin.default",
@@ -25,7 +26,6 @@ class Minimum(Binary):
     families: ClassVar[Families] = FIXED_POINT
     homogeneous: ClassVar[bool] = True
     operation: ClassVar[str] = "minimum"
-    commutes: ClassVar[bool] = True
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""

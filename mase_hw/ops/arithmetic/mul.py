@@ -8,16 +8,17 @@ from typing import ClassVar
 from torch import Tensor
 
 from mase_hw.ops._base import Call
+from mase_hw.ops._rewriting import Borrowed, Commutative, Foldable
+from mase_hw.ops._weighting import Gained
 from mase_hw.ops.arithmetic._binary import Binary
 
 
-class Mul(Binary):
-    """Element-wise product."""
+class Mul(Binary, Commutative, Borrowed, Foldable):
+    """Product of two tensors, `y = a * b`, exact and rounded once."""
 
     name: ClassVar[str] = "mul"
     targets: ClassVar[tuple[str, ...]] = ("aten.mul.Tensor", "aten.mul.Scalar")
     operation: ClassVar[str] = "multiply"
-    commutes: ClassVar[bool] = True
     also_for: ClassVar[str] = "mask"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
@@ -26,7 +27,7 @@ class Mul(Binary):
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
         """Return the weights of a producer that takes a row of factors, and its biases."""
-        if len(call.constants) != 1 or not producer.operator.takes_gain:
+        if len(call.constants) != 1 or not isinstance(producer.operator, Gained):
             return None
         (factors,), size = call.constants.values(), call.result.shape[-1]
         if call.result.shape != producer.result.shape:

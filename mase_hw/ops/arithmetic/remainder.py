@@ -7,9 +7,10 @@ missed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -29,7 +30,7 @@ class Remainder(Composite):
             return ["it divides whole numbers; only real numbers are accepted"]
         return super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         if call.result.dtype.startswith("int"):
             return None
         data = operands["data_in_0"]

@@ -29,8 +29,11 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import STATE, Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._library import define_cache
+from mase_hw.ops._numbers import Numeric
+from mase_hw.ops._state import STATE, Stateful
+from mase_hw.ops._tiling import Ordered, Tiled
 
 
 def _empty(entry: Tensor, dim: int, places: int) -> Tensor:
@@ -52,15 +55,14 @@ def cache(entry: Tensor, position: Tensor, dim: int, places: int) -> Tensor:
 define_cache("cache", cache)
 
 
-class Cache(Operator):
+class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
     """A memory that an inference writes one entry of, and reads whole."""
 
     name: ClassVar[str] = "cache"
     targets: ClassVar[tuple[str, ...]] = ("mase.cache.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "position": "data_in_1"}
-    keeps_state: ClassVar[bool] = True
 
-    def empty(self, attributes: Mapping[str, Any], data_in_0: Tensor) -> Tensor:
+    def empty(self, attributes: Attributes, data_in_0: Tensor) -> Tensor:
         """Zeros in every place."""
         return _empty(data_in_0, attributes["dim"], attributes["places"])
 
@@ -79,9 +81,7 @@ class Cache(Operator):
         width = max(MIN_WIDTH_BITS, (call.attributes["places"] - 1).bit_length())
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Write the entry, and return all of them."""
         state = operands[STATE]
         entry, position = operands["data_in_0"], operands["data_in_1"]

@@ -7,9 +7,10 @@ difference; the difference is exact and rounded once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -26,7 +27,7 @@ class LogSoftmax(Composite):
         "aten.special_log_softmax.default",
     )
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         data = operands["data_in_0"]
         whole = log_of_exponentials(data, [int(call.attributes["dim"])])
         return [torch.ops.aten.sub.Tensor(data, whole)]

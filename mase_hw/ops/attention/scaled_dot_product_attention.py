@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops._library import define_attention
-from mase_hw.ops._masking import EXCLUDED, Mask, for_scores
+from mase_hw.ops._masking import EXCLUDED, Mask, Masked, for_scores
 
 _aten = torch.ops.aten
 
@@ -52,7 +52,7 @@ def padded_attention(
 define_attention("padded_attention", padded_attention)
 
 
-class ScaledDotProductAttention(Composite):
+class ScaledDotProductAttention(Composite, Masked):
     """Attention of queries to keys and values."""
 
     name: ClassVar[str] = "scaled_dot_product_attention"
@@ -70,7 +70,7 @@ class ScaledDotProductAttention(Composite):
         "kept": "kept",
     }
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the products and the softmax; None where `problems` says why not."""
         if self.refusals(call):
             return None
@@ -98,7 +98,7 @@ class ScaledDotProductAttention(Composite):
         result = _aten.matmul.default(weights, value)
         return [_aten.flatten.using_ints(result, -4, -3) if grouped else result]
 
-    def masked(self, call: Call, operands: Mapping[str, Any], mask: Mask, scale: float) -> Any:
+    def masked(self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float) -> Any:
         """Return it with a mask; None where it drops some weights."""
         if call.attributes.get("dropout_p"):
             return None

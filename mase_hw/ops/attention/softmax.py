@@ -30,18 +30,20 @@ from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
-    ANY_NUMBER,
     OPERAND_NAMES,
     Apply,
+    Attributes,
     Call,
     Example,
     Reference,
-    Spelling,
     example_values,
 )
 from mase_hw.ops._library import define_masked
-from mase_hw.ops._masking import Mask, for_scores
+from mase_hw.ops._masking import Mask, Masked, for_scores
+from mase_hw.ops._numbers import Exact
 from mase_hw.ops._one_cell import shortest_beats
+from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Spelling
+from mase_hw.ops._tiling import Broadcasting, Growing
 from mase_hw.ops.movement._broadcast import aligned_order
 from mase_hw.ops.reductions._rows import Rows
 
@@ -71,7 +73,7 @@ def _both(mask: Tensor | None, kept: Tensor | None) -> Tensor | None:
 define_masked("masked_softmax", masked_softmax)
 
 
-class Softmax(Rows):
+class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
     """`y[i] = exp(scale x[i]) / sum exp(scale x)`."""
 
     name: ClassVar[str] = "softmax"
@@ -81,7 +83,6 @@ class Softmax(Rows):
         "aten._softmax.default",
     )
     operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "kept": "data_in_1"}
-    broadcasts: ClassVar[bool] = True
     exact_everywhere: ClassVar[bool] = False
     masked_argument: ClassVar[str | None] = "self"
 
@@ -93,7 +94,7 @@ class Softmax(Rows):
     def bind(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         operands: Mapping[str, TensorSpec],
         results: Mapping[str, TensorSpec],
         constants: Mapping[str, Tensor],
@@ -128,7 +129,7 @@ class Softmax(Rows):
             )
         return found or self._arithmetic(call).problems
 
-    def masked(self, call: Call, operands: Mapping[str, Any], mask: Mask, scale: float) -> Any:
+    def masked(self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float) -> Any:
         """Return it with a mask and a scale; a bias is added before."""
         data, shape = operands["data_in_0"], call.result.shape
         if self.dim(call) != len(shape) - 1 or call.attributes.get("mask") is not None:

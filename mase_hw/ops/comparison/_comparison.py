@@ -15,6 +15,7 @@ from mase_hw.arithmetic.whole import bounds_of, is_whole, whole_format
 from mase_hw.formats import FIXED_POINT, Families, Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops._numbers import Selecting
 from mase_hw.ops.arithmetic._binary import Binary
 
 TRUTH: Format = make_format(
@@ -22,7 +23,7 @@ TRUTH: Format = make_format(
 )
 
 
-class Comparison(Binary):
+class Comparison(Binary, Selecting):
     """A relation; subclasses name it.
 
     Attributes:
@@ -30,7 +31,6 @@ class Comparison(Binary):
     """
 
     families: ClassVar[Families] = FIXED_POINT
-    selects: ClassVar[bool] = True
     homogeneous: ClassVar[bool] = True
     relation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
 

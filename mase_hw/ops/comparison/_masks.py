@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._composite import Composite
@@ -18,7 +19,7 @@ class MaskPair(Composite):
     """A function of two masks; subclasses say of what truths it is which."""
 
     @abstractmethod
-    def combined(self, first: Any, second: Any) -> Any:
+    def combined(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the truth that two truths give."""
 
     def problems(self, call: Call) -> list[str]:
@@ -27,7 +28,7 @@ class MaskPair(Composite):
             return ["it combines the bits of whole numbers; only masks have hardware"]
         return super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a truth; None for the bits of whole numbers."""
         return [self.combined(*_truths(call, operands))] if _is_mask(call) else None
 
@@ -51,10 +52,10 @@ class Quantifier(Composite):
     function: ClassVar[Callable[..., Any]]
 
     @abstractmethod
-    def reduced(self, data: Any, dims: list[int], keeps: bool) -> Any:
+    def reduced(self, data: Tensor, dims: list[int], keeps: bool) -> Tensor:
         """Return the truth of the truths along dimensions."""
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         (data,) = _truths(call, operands)
         given, keeps = call.attributes["dim"], bool(call.attributes["keepdim"])
         dims = [given] if isinstance(given, int) else given
@@ -78,7 +79,7 @@ def _is_mask(call: Call) -> bool:
     return call.result.dtype == "bool"
 
 
-def _truths(call: Call, operands: Mapping[str, Any]) -> list[Any]:
+def _truths(call: Call, operands: Mapping[str, Any]) -> list[Tensor]:
     """Return each operand as 0 and 1; numbers hold where they are not zero."""
     return [
         value if call.operands[name].dtype == "bool" else _aten.ne.Scalar(value, 0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -19,7 +20,7 @@ class Heaviside(Composite):
     name: ClassVar[str] = "heaviside"
     targets: ClassVar[tuple[str, ...]] = ("aten.heaviside.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return what is chosen."""
         data, middle = operands["data_in_0"], operands["values"]
         above = _aten.where.Scalar(_aten.gt.Scalar(data, 0), 1.0, 0.0)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
 
 class IsFinite(Composite):
-    """What equals itself."""
+    """Where something is a finite number: everywhere."""
 
     name: ClassVar[str] = "isfinite"
     targets: ClassVar[tuple[str, ...]] = ("aten.isfinite.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         return [torch.ops.aten.eq.Tensor(operands["data_in_0"], operands["data_in_0"])]
 
     def examples(self) -> list[Example]:

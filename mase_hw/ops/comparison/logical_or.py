@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops.comparison._masks import MaskPair
 
@@ -19,6 +20,6 @@ class LogicalOr(MaskPair):
         "aten.__or__.Tensor",
     )
 
-    def combined(self, first: Any, second: Any) -> Any:
+    def combined(self, first: Tensor, second: Tensor) -> Any:
         """Return the larger one."""
         return torch.ops.aten.maximum.default(first, second)

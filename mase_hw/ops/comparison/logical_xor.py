@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops.comparison._masks import MaskPair
 
 
 class LogicalXor(MaskPair):
-    """Truths that differ."""
+    """Where one but not both hold, 1, else 0."""
 
     name: ClassVar[str] = "logical_xor"
     targets: ClassVar[tuple[str, ...]] = (
@@ -19,6 +20,6 @@ class LogicalXor(MaskPair):
         "aten.__xor__.Tensor",
     )
 
-    def combined(self, first: Any, second: Any) -> Any:
+    def combined(self, first: Tensor, second: Tensor) -> Any:
         """Return where they differ."""
         return torch.ops.aten.ne.Tensor(first, second)

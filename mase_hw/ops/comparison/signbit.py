@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -17,7 +18,7 @@ class Signbit(Composite):
     name: ClassVar[str] = "signbit"
     targets: ClassVar[tuple[str, ...]] = ("aten.signbit.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         return [torch.ops.aten.lt.Scalar(operands["data_in_0"], 0.0)]
 
     def examples(self) -> list[Example]:

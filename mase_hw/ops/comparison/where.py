@@ -16,15 +16,17 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.where_fixed import WhereFixed
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._numbers import Exact, Numeric, WholeNumbers
 from mase_hw.ops._one_cell import fields, one_cell
+from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
 from mase_hw.ops.comparison._comparison import TRUTH
 from mase_hw.ops.movement._broadcast import broadcast_orders
 
 _CONDITION = "data_in_2"
 
 
-class Where(Operator):
+class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, Ordered):
     """The condition is any tensor, which holds where it is not zero."""
 
     name: ClassVar[str] = "where"
@@ -39,9 +41,6 @@ class Where(Operator):
         "self": "data_in_0",
         "other": "data_in_1",
     }
-    broadcasts: ClassVar[bool] = True
-    elementwise: ClassVar[bool] = True
-    whole: ClassVar[bool] = True
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         """Return that of 0 and 1 for the condition."""
@@ -67,9 +66,7 @@ class Where(Operator):
         """Return that of either operand."""
         return exact_combination("maximum", *self._formats(call))
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Choose; the scalar overloads take quantised constants, which are tensors, too."""
         return torch.where(operands[_CONDITION] != 0, operands["data_in_0"], operands["data_in_1"])
 

@@ -26,6 +26,9 @@ from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window
 from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops._numbers import Numeric
+from mase_hw.ops._tiling import Ordered, Tiled
+from mase_hw.ops._weighting import Configured, Weighted
 from mase_hw.ops.convolution._images import image_orders, no_batch
 from mase_hw.ops.products._fixed_product import FixedProduct
 from mase_hw.ops.products._product import OPTIONS, Feed, Product
@@ -36,7 +39,7 @@ from mase_hw.ops.products._scaled_product import ScaledProduct
 GROUPED = (FixedProduct, ScaledProduct)
 
 
-class Convolution(Operator):
+class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
     """A convolution with constant weights.
 
     Subclasses say which pixel each element of the window shows, and how torch lays the weights out.

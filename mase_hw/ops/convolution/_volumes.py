@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Call
 from mase_hw.ops.convolution._images import no_batch
@@ -44,7 +45,7 @@ def convolution_problems(call: Call) -> list[str]:
 
 
 def separately(
-    data: Any,
+    data: Tensor,
     shape: Sequence[int],
     frames: Callable[[Any], Any],
     frame_size: tuple[int, int],
@@ -71,7 +72,7 @@ def separately(
 
 
 def tall(
-    data: Any,
+    data: Tensor,
     shape: Sequence[int],
     kernel: int,
     stride: int,
@@ -98,7 +99,7 @@ def tall(
     return _aten.reshape.default(stacked, [-1, channels * kernel, depth * height, width])
 
 
-def untall(data: Any, size: Sequence[int], rows: int, first: int = 0) -> Any:
+def untall(data: Tensor, size: Sequence[int], rows: int, first: int = 0) -> Any:
     """Return the volume whose frames lie one below the other in a tall image.
 
     Args:
@@ -114,7 +115,7 @@ def untall(data: Any, size: Sequence[int], rows: int, first: int = 0) -> Any:
     return _aten.reshape.default(frames, [-1, channels, depth, height, width])
 
 
-def padded(data: Any, shape: Sequence[int], amounts: Sequence[tuple[int, int]]) -> Any:
+def padded(data: Tensor, shape: Sequence[int], amounts: Sequence[tuple[int, int]]) -> Any:
     """Return a volume with zeros around it, and its shape.
 
     Args:

@@ -7,10 +7,10 @@ the windows lie one below the other in one tall image, so that every sum is exac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -29,7 +29,7 @@ class Conv3d(Composite):
         """Refuse a missing batch dimension and weights that stream."""
         return convolution_problems(call) or super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the convolution of a tall image."""
         shape, result = call.operands["data_in_0"].shape, call.result.shape
         if convolution_problems(call) or min(result) < 1:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -30,7 +30,7 @@ class ConvTranspose3d(Composite):
         """Refuse a missing batch dimension and weights that stream."""
         return convolution_problems(call) or super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the transposed convolution of a tall image."""
         shape, result = call.operands["data_in_0"].shape, call.result.shape
         if convolution_problems(call) or min(result) < 1:
@@ -84,7 +84,7 @@ class ConvTranspose3d(Composite):
         ]
 
 
-def _stuffed(data: Any, shape: Sequence[int], stride: int) -> tuple[Any, int]:
+def _stuffed(data: Tensor, shape: Sequence[int], stride: int) -> tuple[Any, int]:
     """Return the frames as rows of an image, with zero rows between them, and the rows."""
     _, channels, depth, height, width = shape
     if stride == 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ class Fold(Composite):
             return [no_batch(3)]
         return super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the transposed convolution of the columns as an image."""
         shape, given = call.operands["data_in_0"].shape, call.attributes
         if len(shape) != 3:

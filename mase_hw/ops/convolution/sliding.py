@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -19,7 +20,7 @@ class Sliding(Composite):
     name: ClassVar[str] = "sliding"
     targets: ClassVar[tuple[str, ...]] = ("aten.unfold.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Cut what does not overlap; else put a slice for each element side by side."""
         shape, result = call.operands["data_in_0"].shape, call.result.shape
         dim = int(call.attributes["dimension"]) % len(shape)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mase_hw.geometry.window import pair
 from mase_hw.ops._base import Call, Example, example_values
@@ -28,7 +28,7 @@ class Unfold(Composite):
             return [no_batch(4)]
         return super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the slices, side by side."""
         shape, given = call.operands["data_in_0"].shape, call.attributes
         if len(shape) != 4:

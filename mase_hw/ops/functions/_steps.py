@@ -23,9 +23,10 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
+from mase_hw.ops._tiling import Elementwise
 
 
-class Step(Operator):
+class Step(Operator, Elementwise):
     """A rounding to whole numbers.
 
     Attributes:
@@ -34,7 +35,6 @@ class Step(Operator):
     """
 
     families: ClassVar[Families] = FIXED_POINT
-    elementwise: ClassVar[bool] = True
     rounding: ClassVar[str]
     negates: ClassVar[bool] = False
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Abs(Unary):
-    """Absolute value."""
+    """Absolute value: `|x|`."""
 
     name = "abs"
     targets = ("aten.abs.default", "aten.abs_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return abs(x)

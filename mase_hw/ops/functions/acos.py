@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Acos(Unary):
-    """Inverse cosine."""
+    """Inverse cosine: `acos(x)`, beyond -1 and 1 what these give."""
 
     name = "acos"
     targets = ("aten.acos.default", "aten.acos_.default", "aten.arccos.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.pi / 2 - math.asin(x)
 
     def domain(self, attributes: Attributes) -> Domain:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Acosh(Unary):
-    """Inverse hyperbolic cosine."""
+    """Inverse hyperbolic cosine: `acosh(x)`, below 1 what 1 gives."""
 
     name = "acosh"
     targets = ("aten.acosh.default", "aten.acosh_.default", "aten.arccosh.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.log(x + math.sqrt(x * x - 1))
 
     def domain(self, attributes: Attributes) -> Domain:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
-from mase_hw.approximation import RealMath
-from mase_hw.ops._base import Apply, Call, Example, example_values
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Apply, Attributes, Call, Example, example_values
+from mase_hw.ops._unary import Unary
 
 
 class BasePower(Unary):
@@ -27,7 +27,7 @@ class BasePower(Unary):
             return [f"{base:g} has no real powers of every exponent; a base is positive"]
         return super().problems(call)
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.power(float(attributes["self"]), x)
 
     def examples(self) -> list[Example]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Erf(Unary):
-    """Error function."""
+    """Error function: `2 / sqrt(pi)` times the integral of `exp(-t**2)` to `x`."""
 
     name = "erf"
     targets = ("aten.erf.default", "aten.erf_.default", "aten.special_erf.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.erf(x)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Exp2(Unary):
-    """Power of two."""
+    """Power of two: `2 ** x`."""
 
     name = "exp2"
     targets = ("aten.exp2.default", "aten.exp2_.default", "aten.special_exp2.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.power(2.0, x)

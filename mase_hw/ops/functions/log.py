@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Log(Unary):
-    """Natural logarithm."""
+    """Natural logarithm: `log(x)`, of 0 and below the smallest number."""
 
     name = "log"
     targets = ("aten.log.default", "aten.log_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.log(x)
 
     def domain(self, attributes: Attributes) -> Domain:

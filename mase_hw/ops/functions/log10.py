@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Log10(Unary):
@@ -15,7 +15,7 @@ class Log10(Unary):
     name = "log10"
     targets = ("aten.log10.default", "aten.log10_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.log10(x)
 
     def domain(self, attributes: Attributes) -> Domain:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Log1p(Unary):
@@ -15,7 +15,7 @@ class Log1p(Unary):
     name = "log1p"
     targets = ("aten.log1p.default", "aten.log1p_.default", "aten.special_log1p.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.log1p(x)
 
     def domain(self, attributes: Attributes) -> Domain:

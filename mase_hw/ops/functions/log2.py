@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Log2(Unary):
@@ -15,7 +15,7 @@ class Log2(Unary):
     name = "log2"
     targets = ("aten.log2.default", "aten.log2_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.log2(x)
 
     def domain(self, attributes: Attributes) -> Domain:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any
 
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Logit(Unary):
@@ -16,7 +16,7 @@ class Logit(Unary):
     name = "logit"
     targets = ("aten.logit.default", "aten.logit_.default", "aten.special_logit.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         eps = _bound(attributes)
         inside = math.clip(x, eps, 1.0 - eps) if eps else x
         return math.log(inside) - math.log1p(-inside)

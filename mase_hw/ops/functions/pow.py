@@ -6,26 +6,25 @@ Whole exponents and halves are products, roots and reciprocals; any other one is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._base import Apply, Call, Example, example_values
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Apply, Attributes, Call, Example, example_values
+from mase_hw.ops._unary import Unary
 
 # Powers beyond are 0, 1 and infinity.
 _MOST = 1 << 31
 
 
 class Pow(Unary):
-    """Power."""
+    """Power with a constant exponent: `x**exponent`."""
 
     name = "pow"
     targets = ("aten.pow.Tensor_Scalar", "aten.pow_.Scalar")
-    required_attributes: ClassVar[Mapping[str, Any]] = {"exponent": 3}
+    required_attributes: ClassVar[Attributes] = {"exponent": 3}
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse exponents that are no finite numbers."""
@@ -34,7 +33,7 @@ class Pow(Unary):
             return [f"its exponent is {exponent}; allowed are numbers from -{_MOST} to {_MOST}"]
         return super().problems(call)
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         exponent = attributes["exponent"]
         size = abs(exponent)
         if size == int(size):

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._base import Spelling
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._rewriting import Spelling
+from mase_hw.ops._unary import Unary
 
 
 class Reciprocal(Unary):
-    """Reciprocal."""
+    """Reciprocal: `1 / x`, of 0, whatever its sign, the largest number."""
 
     name = "reciprocal"
     targets = ("aten.reciprocal.default", "aten.reciprocal_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return 1 / x
 
     def domain(self, attributes: Attributes) -> Domain:

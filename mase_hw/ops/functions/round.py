@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops.functions._steps import Step
 
 _aten = torch.ops.aten
 
 
-class Round(Step):
+class Round(Step, Rewritten):
     """The nearest whole number, of two the even one."""
 
     name: ClassVar[str] = "round"
@@ -24,7 +26,7 @@ class Round(Step):
     )
     rounding: ClassVar[str] = "nearest_even"
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return whole numbers of tenths, hundredths, ..., where decimals are asked for."""
         scale = 10.0 ** int(call.attributes.get("decimals", 0))
         if scale == 1.0:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._base import Spelling
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._rewriting import Spelling
+from mase_hw.ops._unary import Unary
 
 
 class Rsqrt(Unary):
-    """Reciprocal square root."""
+    """Reciprocal square root: `1 / sqrt(x)`, of 0 and below the largest number."""
 
     name = "rsqrt"
     targets = ("aten.rsqrt.default", "aten.rsqrt_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return 1 / math.sqrt(x)
 
     def domain(self, attributes: Attributes) -> Domain:

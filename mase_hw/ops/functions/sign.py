@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -17,7 +18,7 @@ class Sign(Composite):
     name: ClassVar[str] = "sign"
     targets: ClassVar[tuple[str, ...]] = ("aten.sign.default", "aten.sgn.default")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         data, aten = operands["data_in_0"], torch.ops.aten
         negative = aten.where.Scalar(aten.lt.Scalar(data, 0), -1.0, 0.0)
         return [aten.where.ScalarSelf(aten.gt.Scalar(data, 0), 1.0, negative)]

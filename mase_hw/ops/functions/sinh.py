@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mase_hw.approximation import RealMath
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._unary import Unary
 
 
 class Sinh(Unary):
-    """Hyperbolic sine."""
+    """Hyperbolic sine: `sinh(x)`."""
 
     name = "sinh"
     targets = ("aten.sinh.default", "aten.sinh_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return (math.expm1(x) - math.expm1(-x)) / 2

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from torch import Tensor
 
-from mase_hw.approximation import Domain, RealMath
-from mase_hw.ops._base import Spelling
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Domain, Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._rewriting import Spelling
+from mase_hw.ops._unary import Unary
 
 
 class Sqrt(Unary):
-    """Square root."""
+    """Square root: `sqrt(x)`, of negative numbers zero."""
 
     name = "sqrt"
     targets = ("aten.sqrt.default", "aten.sqrt_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return math.sqrt(x)
 
     def domain(self, attributes: Attributes) -> Domain:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from torch import Tensor
 
-from mase_hw.approximation import RealMath
-from mase_hw.ops._base import Spelling
-from mase_hw.ops._unary import Attributes, Unary
+from mase_hw.approximation import Real, RealMath
+from mase_hw.ops._base import Attributes
+from mase_hw.ops._rewriting import Spelling
+from mase_hw.ops._unary import Unary
 
 
 class Square(Unary):
-    """Square."""
+    """Square: `x**2`; a product `x * x` stays one, exact in every format."""
 
     name = "square"
     targets = ("aten.square.default", "aten.square_.default")
 
-    def equation(self, x: Any, math: RealMath, attributes: Attributes) -> Any:
+    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
         return x * x
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -14,12 +15,12 @@ _aten = torch.ops.aten
 
 
 class Tan(Composite):
-    """Sine over cosine."""
+    """Tangent, a quotient of sine and cosine, each rounded: coarse near the poles."""
 
     name: ClassVar[str] = "tan"
     targets: ClassVar[tuple[str, ...]] = ("aten.tan.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         data = operands["data_in_0"]
         return [_aten.div.Tensor(_aten.sin.default(data), _aten.cos.default(data))]
 

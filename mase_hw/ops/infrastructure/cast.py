@@ -27,17 +27,17 @@ from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._library import define_identity
 from mase_hw.ops._one_cell import fields, one_cell, row_fields
+from mase_hw.ops._tiling import Elementwise, Ordered
 
 define_identity("cast")
 
 
-class Cast(Operator):
+class Cast(Operator, Elementwise, Ordered):
     """The identity on values, in two formats."""
 
     name: ClassVar[str] = "cast"
     targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
     role: ClassVar[str | None] = "cast"
-    elementwise: ClassVar[bool] = True
     families: ClassVar[Families] = frozenset(Family)
 
     def problems(self, call: Call) -> list[str]:

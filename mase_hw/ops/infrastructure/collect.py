@@ -11,8 +11,17 @@ from torch import Tensor
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cat import Cat as CatCell
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values, torch_target
+from mase_hw.ops._base import (
+    Apply,
+    Attributes,
+    Call,
+    Example,
+    Reference,
+    example_values,
+    torch_target,
+)
 from mase_hw.ops._library import define_numbered
+from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops.movement._moves import Moves
 
 
@@ -23,7 +32,7 @@ def _stacked(tensors: list[Tensor], loop: int = 0) -> Tensor:
 define_numbered("collect", "Tensor[] tensors, int loop=0", _stacked)
 
 
-class Collect(Moves):
+class Collect(Moves, Ordered, Tiled):
     """The steps of loop `loop` along dimension 1; all in one format.
 
     Where steps run on the same hardware it is a wire, because their results follow each other.
@@ -39,9 +48,7 @@ class Collect(Moves):
         """Return codes -> codes."""
         return lambda *codes: torch.stack(codes, 1)
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Stack the members of the list, in their order."""
         members = [operands[f"data_in_{number}"] for number in range(len(operands))]
         return torch.stack(members, 1)

@@ -11,10 +11,11 @@ from typing import ClassVar
 from torch import nn
 
 from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._rewriting import Removable
 from mase_hw.ops.movement._moves import Wire
 
 
-class Dropout(Wire):
+class Dropout(Wire, Removable):
     """Every kind of dropout; only its inference has hardware, which is a wire."""
 
     name: ClassVar[str] = "dropout"

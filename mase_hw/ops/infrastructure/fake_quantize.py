@@ -21,8 +21,9 @@ from mase_hw.arithmetic.requantize import scales
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops._base import Apply, Attributes, Call, Example, Reference, example_values
 from mase_hw.ops._library import define_numbered
+from mase_hw.ops._numbers import Numeric
 from mase_hw.ops.infrastructure.cast import Cast
 
 # Codes that are tried one by one.
@@ -90,7 +91,7 @@ def rounded(
     return result
 
 
-class FakeQuantize(Cast):
+class FakeQuantize(Cast, Numeric):
     """Rounding to integers with a scale."""
 
     name: ClassVar[str] = "fake_quantize"
@@ -112,9 +113,7 @@ class FakeQuantize(Cast):
             ]
         return super().problems(call) or _misses(call, self.reference(call))
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Leave the rounding to the result's format."""
         return operands["data_in_0"]
 
@@ -144,7 +143,7 @@ def _misses(call: Call, reference: Reference) -> list[str]:
     return [f"{missed} codes of {given} would become others than those of {result}"] * bool(missed)
 
 
-def format_of(given: Mapping[str, Any], axis: int | None = None) -> Format | None:
+def format_of(given: Attributes, axis: int | None = None) -> Format | None:
     """Return the format of a rounding with these arguments; None where there is none.
 
     Powers of two with a zero point of 0 are fixed point, anything else integers with a scale.

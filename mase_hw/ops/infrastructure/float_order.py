@@ -17,8 +17,9 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.float_order import FloatOrder as FloatOrderCell
 from mase_hw.formats import FloatElement, FloatFormat, Format, make_format
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._library import define_order
+from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import fields, one_cell
 
 
@@ -56,7 +57,7 @@ def floats_at(places: Tensor, width: int) -> Tensor:
     return torch.where(places < 0, sign | (-places & (sign - 1)), places)
 
 
-class FloatOrder(Operator):
+class FloatOrder(Operator, Numeric):
     """Reads a float as a whole number, or makes a float of one again (`back`)."""
 
     name: ClassVar[str] = "float_order"
@@ -80,9 +81,7 @@ class FloatOrder(Operator):
             return []
         return [f"it takes {wanted} to its places, not {given} to {result}"]
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Return places, or floats."""
         given = (arguments[key] for key in ("width", "exponent_width", "exponent_bias", "back"))
         return _placed(operands["data_in_0"], *given)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import (
     Apply,
@@ -13,12 +14,13 @@ from mase_hw.ops._base import (
     Example,
     example_values,
 )
+from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops.movement._moves import Wire
 
 _aten = torch.ops.aten
 
 
-class Identity(Wire):
+class Identity(Wire, Removable, Rewritten):
     """Copies and conversions that keep every value; in hardware, a wire."""
 
     name: ClassVar[str] = "identity"
@@ -42,7 +44,7 @@ class Identity(Wire):
         """Return true when the dtype stays."""
         return call.operands["data_in_0"].dtype == call.result.dtype
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return where a number is not zero, if that becomes a mask; nothing else is read."""
         kinds = call.operands["data_in_0"].dtype, call.result.dtype
         if len(call.operands) > 1:

@@ -22,8 +22,9 @@ from mase_hw.cells.cast_mixed import CastMixed
 from mase_hw.formats import SCALED, Families, Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
-from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._library import define_steps
+from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import one_cell, row_fields
 
 
@@ -34,7 +35,7 @@ def _in_steps(values: Tensor, scale: float, back: bool, bits: int = 0) -> Tensor
 define_steps("scaled_steps", _in_steps)
 
 
-class ScaledSteps(Operator):
+class ScaledSteps(Operator, Numeric):
     """Steps of a scale as fixed point, or codes of such steps again (`back`).
 
     The quotient of the scales has `bits` bits, as many as a layer's when they are 0.
@@ -70,9 +71,7 @@ class ScaledSteps(Operator):
         name = "data_out_0" if back else "data_in_0"
         return scaled.operand_problems(name, {**call.operands, **call.results}[name])
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Divide by the scale, or multiply with it."""
         return _in_steps(operands["data_in_0"], arguments["scale"], arguments["back"])
 

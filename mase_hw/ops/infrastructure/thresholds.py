@@ -18,9 +18,19 @@ from mase_hw.arithmetic.fixed_point import fixed, is_fixed
 from mase_hw.cells import Image, Netlist, NetlistBuilder, Port, RomSource
 from mase_hw.cells.thresholds import Thresholds as ThresholdsCell
 from mase_hw.formats import StreamField
-from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import (
+    Apply,
+    Attributes,
+    Call,
+    Example,
+    Operator,
+    Reference,
+    example_values,
+    unformatted,
+)
 from mase_hw.ops._library import define_thresholds
 from mase_hw.ops._one_cell import fields, shortest_beats
+from mase_hw.ops._tiling import Elementwise
 
 # Bounds of an element, at most: a result of four bits.
 MAX_BOUNDS = 15
@@ -36,7 +46,7 @@ def _counted(
 define_thresholds("thresholds", _counted)
 
 
-class Thresholds(Operator):
+class Thresholds(Operator, Elementwise):
     """How many bounds an element is above."""
 
     name: ClassVar[str] = "thresholds"
@@ -47,11 +57,10 @@ class Thresholds(Operator):
         "signs": "signs",
     }
     role: ClassVar[str | None] = "thresholds"
-    elementwise: ClassVar[bool] = True
 
     def problems(self, call: Call) -> list[str]:
         """Refuse what is not compared in fixed point, and results that are no steps of codes."""
-        if found := self.unformatted(call):
+        if found := unformatted(call):
             return found
         if not {"bounds", "signs"} <= set(call.constants):
             return ["bounds and signs must be constant"]
@@ -100,9 +109,7 @@ class Thresholds(Operator):
             data_out_0=net.add(cell, "", data_in_0=net.input("data_in_0"), bounds=memory)
         )
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         return _counted(
             operands["data_in_0"],
             operands["bounds"],

@@ -7,7 +7,7 @@ Dimensions follow each other from the last one, and each result is rounded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -37,7 +37,7 @@ class Interpolation(Composite):
             return [no_batch(self.dimensions + 2)]
         return super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a linear layer for each dimension that changes."""
         shape, result = call.operands["data_in_0"].shape, call.result.shape
         if len(shape) != self.dimensions + 2:

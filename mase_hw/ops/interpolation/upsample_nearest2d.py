@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
 from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.convolution._images import image_orders
 from mase_hw.ops.movement._gather import GatherRows
 
 
-class UpsampleNearest2d(GatherRows):
+class UpsampleNearest2d(GatherRows, Ordered):
     """Repeats rows and columns."""
 
     name: ClassVar[str] = "upsample_nearest2d"

@@ -14,10 +14,11 @@ from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import ONE_PIXEL, Axis
 from mase_hw.ops._base import Call
+from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.movement._gather import GatherRows
 
 
-class Crop(GatherRows):
+class Crop(GatherRows, Ordered):
     """Keeps chosen indices of a dimension; the others are dropped as they come."""
 
     keeps_dimension: ClassVar[bool] = True

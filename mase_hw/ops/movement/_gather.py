@@ -10,10 +10,11 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.sliding_window import SlidingWindow
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Window
 from mase_hw.ops._base import Call, Reference
+from mase_hw.ops._tiling import Tiled
 from mase_hw.ops.movement._moves import Moves
 
 
-class GatherRows(Moves):
+class GatherRows(Moves, Tiled):
     """Copies elements through a buffer of a few rows; subclasses say which.
 
     The function is torch's own, on codes.

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 _aten = torch.ops.aten
 
 
-def picked(data: Any, dim: int, indices: Sequence[int]) -> Any:
+def picked(data: Tensor, dim: int, indices: Sequence[int]) -> Any:
     """Return `data` at indices of one dimension: slices, turned where they fall, side by side.
 
     Args:

@@ -7,9 +7,10 @@ from typing import ClassVar
 from mase_hw.cells import Netlist
 from mase_hw.formats import SCALARS, SCALED, Families, Family
 from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops._numbers import Numeric
 
 
-class Moves(Operator):
+class Moves(Operator, Numeric):
     """Codes of any format whose elements stand by themselves, as they are."""
 
     keeps_format: ClassVar[bool] = True

@@ -20,8 +20,18 @@ from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cat import Cat as CatCell
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values, torch_target
+from mase_hw.ops._base import (
+    Apply,
+    Attributes,
+    Call,
+    Example,
+    Reference,
+    example_values,
+    torch_target,
+)
 from mase_hw.ops._library import define_joining
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops.movement._moves import Moves
 
 
@@ -36,7 +46,7 @@ def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 define_joining("cat", _joined)
 
 
-class Cat(Moves):
+class Cat(Moves, Rewritten, Ordered, Tiled):
     """`y = [x_0, x_1]`; all in one format."""
 
     name: ClassVar[str] = "cat"
@@ -53,7 +63,7 @@ class Cat(Moves):
         """Return the dimension, counted from the front."""
         return int(call.attributes["dim"]) % len(call.result.shape)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Join more than two tensors two by two; drop those without elements."""
         parts = [item for name, item in operands.items() if call.operands[name].elements]
         if len(parts) == len(operands) == 2:
@@ -88,9 +98,7 @@ class Cat(Moves):
 
         return compute
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Join the members of the list, in their order."""
         members = [operands[f"data_in_{number}"] for number in range(len(operands))]
         return _joined(members, int(arguments["dim"]))

@@ -22,11 +22,14 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import Call, Example, Operator, Reference
+from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference
+from mase_hw.ops._numbers import Exact, Numeric
+from mase_hw.ops._tiling import Ordered, Tiled
+from mase_hw.ops._weighting import Weighted
 
 
-class Embedding(Operator):
-    """`y[i] = weight[x[i]]`."""
+class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled):
+    """Rows of a table by their numbers."""
 
     name: ClassVar[str] = "embedding"
     result_axis: ClassVar[int] = 1
@@ -41,9 +44,7 @@ class Embedding(Operator):
         width = max(MIN_WIDTH_BITS, (call.operands["weight"].shape[0] - 1).bit_length())
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Look up, the last row for a number beyond it."""
         table = operands["weight"]
         return table[operands["data_in_0"].long().clamp(0, len(table) - 1)]

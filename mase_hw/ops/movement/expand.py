@@ -24,17 +24,19 @@ from mase_hw.geometry.reorder import Reordering
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops._rewriting import Removable, Rewritten
+from mase_hw.ops._tiling import Growing, Ordered, Tiled
 from mase_hw.ops.movement._broadcast import aligned_order
 from mase_hw.ops.movement._moves import Moves
 
 
-class Expand(Moves):
+class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
     """`y[i, j] = x[i, 0]`."""
 
     name: ClassVar[str] = "expand"
     targets: ClassVar[tuple[str, ...]] = ("aten.expand.default", "aten.expand_as.default")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Take the size of the other tensor as a number."""
         if len(operands) == 1:
             return None

@@ -6,9 +6,10 @@ Every index is compared with every place: short rows are meant. An index that is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -37,7 +38,7 @@ class Gather(Composite):
             return [f"its indices {list(index)} are fewer than its elements {list(data)}"]
         return []
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         if self._refusal(call):
             return None
         shape = call.operands["data_in_0"].shape

@@ -26,7 +26,7 @@ class Index(Composite):
         """Refuse indices that are computed but for rows, dimensions apart, and inferences."""
         return _refusal(call) or super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return what is selected."""
         if _refusal(call):
             return None
@@ -86,7 +86,7 @@ def _is_uniform(call: Call) -> bool:
     return bool((table == table[:1]).all())
 
 
-def _looked_up(call: Call, operands: Mapping[str, Any]) -> Any:
+def _looked_up(call: Call, operands: Mapping[str, Tensor]) -> Any:
     """Return rows of a constant at indices that are computed."""
     table, rows = call.constants["data_in_0"], call.operands["data_in_0"].shape
     (index,) = (name for name in call.operands if name != "data_in_0")

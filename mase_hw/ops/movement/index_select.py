@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -30,7 +31,7 @@ class IndexSelect(Composite):
     def _dim(call: Call) -> int:
         return int(call.attributes["dim"]) % max(1, len(call.operands["data_in_0"].shape))
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         index = call.constants.get("index")
         dim = self._dim(call)
         if index is None or dim == 0:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -17,7 +18,7 @@ class MatrixTranspose(Composite):
     name: ClassVar[str] = "matrix_transpose"
     targets: ClassVar[tuple[str, ...]] = ("aten.mT.default", "aten.t.default")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         data = operands["data_in_0"]
         if len(call.result.shape) < 2:
             return [torch.ops.aten.alias.default(data)]

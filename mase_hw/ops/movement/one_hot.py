@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 from torch.nn.functional import one_hot
 
 from mase_hw.ops._base import Apply, Call, Example
@@ -26,7 +27,7 @@ class OneHot(Composite):
             return ["its number of classes depends on the data: give it num_classes"]
         return super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         count = int(call.attributes.get("num_classes", -1))
         if count < 0:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,12 +11,14 @@ from torch import Tensor
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
 from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._rewriting import Removable, Rewritten
+from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.convolution._images import image_orders
 from mase_hw.ops.convolution._volumes import separately
 from mase_hw.ops.movement._gather import GatherRows
 
 
-class Pad(GatherRows):
+class Pad(GatherRows, Rewritten, Removable, Ordered):
     """Pads the space of images and signals; negative padding crops."""
 
     name: ClassVar[str] = "pad"
@@ -25,7 +27,7 @@ class Pad(GatherRows):
         "aten.constant_pad_nd.default",
     )
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Other dimensions than an image's space are joined with constants, or cut.
 
         A volume is padded frame by frame, and then over its depth.
@@ -55,12 +57,12 @@ class Pad(GatherRows):
         """Where nothing is padded, as beside channels that are normalised alone."""
         return not any(self._amounts(call))
 
-    def _volume(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def _volume(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Return the padding of a volume, in a mode that copies elements."""
         amounts = [*self._amounts(call), 0, 0, 0, 0][:6]
         mode, result = self._mode(call), call.result.shape
 
-        def pad(image: Any, before: Sequence[int]) -> Any:
+        def pad(image: Tensor, before: Sequence[int]) -> Tensor:
             return torch.ops.aten.pad.default(image, list(before), mode) if any(before) else image
 
         made = separately(

@@ -8,10 +8,11 @@ from torch import Tensor
 
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.movement._layout import Layout
 
 
-class Permute(Layout):
+class Permute(Layout, Ordered):
     """`y[i_d0, i_d1, ...] = x[i_0, i_1, ...]`."""
 
     name: ClassVar[str] = "permute"

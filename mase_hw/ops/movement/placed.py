@@ -45,7 +45,7 @@ class Placed(Composite):
         "places": "places",
     }
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Return the elements along the one dimension that they move in, else of whole rows."""
         places = call.constants["places"].long()
         shapes = [call.operands[name].shape for name in ("data_in_0", "data_in_1")]
@@ -119,7 +119,7 @@ def _along(places: Tensor, shapes: Sequence[Sequence[int]], dim: int) -> Tensor 
 
 def _summed(
     call: Call,
-    values: Sequence[Any],
+    values: Sequence[Tensor],
     shapes: Sequence[Sequence[int]],
     dim: int,
     indices: Tensor,
@@ -135,7 +135,7 @@ def _summed(
 
 def _parts(
     call: Call,
-    values: Sequence[Any],
+    values: Sequence[Tensor],
     shapes: Sequence[Sequence[int]],
     dim: int,
     indices: Sequence[int],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -17,7 +18,7 @@ class Repeat(Composite):
     name: ClassVar[str] = "repeat"
     targets: ClassVar[tuple[str, ...]] = ("aten.repeat.default", "aten.tile.default")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Expand one dimension after another, the innermost first."""
         data, shape = operands["data_in_0"], call.operands["data_in_0"].shape
         repeats = [int(n) for n in call.attributes.get("repeats", call.attributes.get("dims"))]

@@ -9,10 +9,11 @@ from torch import Tensor
 from mase_hw.geometry.runs import reshaped_axes
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.movement._layout import Layout
 
 
-class Reshape(Layout):
+class Reshape(Layout, Ordered):
     """Row-major order stays; only the shape, and so the tiling, changes."""
 
     name: ClassVar[str] = "reshape"

@@ -7,9 +7,10 @@ element of an inference, times zero, begins each copy: `y = 0 x_0 + c`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -30,7 +31,7 @@ class RowsLike(Composite):
             return ["what it repeats for every row is computed; only constants are repeated"]
         return super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a sum with zeros."""
         if list(call.constants) != ["data_in_0"]:
             return None

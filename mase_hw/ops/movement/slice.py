@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._rewriting import Removable
 from mase_hw.ops.movement._crop import Crop
 
 
-class Slice(Crop):
+class Slice(Crop, Removable):
     """Bounds are clamped as Python does."""
 
     name: ClassVar[str] = "slice"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ class Stack(Composite):
     name: ClassVar[str] = "stack"
     targets: ClassVar[tuple[str, ...]] = ("aten.stack.default", "mase.stack.default")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Give every tensor the dimension, then join them."""
         dim, rows = (
             int(call.attributes["dim"]),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -24,7 +25,7 @@ class TensorSplit(Composite):
         "aten.tensor_split.indices",
     )
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Slice at the pieces' ends."""
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         ends = list(accumulate(spec.shape[dim] for spec in call.results.values()))

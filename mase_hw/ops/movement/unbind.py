@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -17,7 +18,7 @@ class Unbind(Composite):
     name: ClassVar[str] = "unbind"
     targets: ClassVar[tuple[str, ...]] = ("aten.unbind.int",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         return [torch.ops.aten.select.int(data, dim, index) for index in range(len(call.results))]
 

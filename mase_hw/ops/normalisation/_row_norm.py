@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from math import inf, prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,17 +19,19 @@ from mase_hw.cells.row_norm import RowNorm as RowNormCell
 from mase_hw.formats import Encoding, Format
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Reference
+from mase_hw.ops._numbers import Exact
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._weighting import Gained
 from mase_hw.ops.reductions._rows import Rows
 
 
-class RowNorm(Rows):
+class RowNorm(Rows, Gained, Exact, Rewritten):
     """A normalisation over the last dimension, `normalized_shape`, with constant weights.
 
     Attributes:
         centred: whether the mean is subtracted.
     """
 
-    takes_gain: ClassVar[bool] = True
     exact_everywhere: ClassVar[bool] = False
     centred: ClassVar[bool]
 
@@ -50,7 +52,7 @@ class RowNorm(Rows):
             found.append(f"its eps is {self.epsilon(call)}; allowed is a finite number from 0")
         return found or self._arithmetic(call).problems
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Write rows of several dimensions as rows of one."""
         size = call.attributes.get("normalized_shape", ())
         if len(size) < 2:
@@ -66,7 +68,7 @@ class RowNorm(Rows):
         return [reshape(result, [-1, *shape[1:]])]
 
     @abstractmethod
-    def normalize(self, call: Call, operands: Mapping[str, Any], size: list[int]) -> Any:
+    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:
         """Return the call of torch's operator on other operands."""
 
     def reference(self, call: Call) -> Reference:

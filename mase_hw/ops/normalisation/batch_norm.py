@@ -20,15 +20,17 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Encoding
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._base import Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._one_cell import constant_memory, fields
+from mase_hw.ops._rewriting import Foldable
+from mase_hw.ops._tiling import Elementwise
+from mase_hw.ops._weighting import Prepared, Weighted
 
 
-class BatchNorm(Operator):
+class BatchNorm(Operator, Elementwise, Prepared, Foldable):
     """Affine map per channel, dimension 1 of the torch tensor."""
 
     name: ClassVar[str] = "batch_norm"
-    elementwise: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = ("aten.batch_norm.default",)
     operand_names: ClassVar[Mapping[str, str]] = {
         "input": "data_in_0",
@@ -41,7 +43,7 @@ class BatchNorm(Operator):
     def bind(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         operands: Mapping[str, TensorSpec],
         results: Mapping[str, TensorSpec],
         constants: Mapping[str, Tensor],
@@ -75,9 +77,7 @@ class BatchNorm(Operator):
         }
         return Call(name, self, {"data_in_0": data, **specs}, results, folded, arguments)
 
-    def prepare(
-        self, constants: Mapping[str, Tensor], arguments: Mapping[str, Any]
-    ) -> dict[str, Tensor]:
+    def prepare(self, constants: Mapping[str, Tensor], arguments: Attributes) -> dict[str, Tensor]:
         """Return the scale and the shift of every channel."""
         scale = torch.rsqrt(constants["variance"] + arguments["eps"])
         if "weight" in constants:
@@ -88,7 +88,7 @@ class BatchNorm(Operator):
     def prepare_training(
         self,
         constants: Mapping[str, Tensor],
-        arguments: Mapping[str, Any],
+        arguments: Attributes,
         streams: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:
         """Return the scale and the shift of the batch, and move the running statistics."""
@@ -103,9 +103,7 @@ class BatchNorm(Operator):
             constants["variance"].lerp_(unbiased, arguments["momentum"])
         return self.prepare({**constants, "mean": mean, "variance": variance}, arguments)
 
-    def compute(
-        self, target: Any, arguments: Mapping[str, Any], operands: Mapping[str, Tensor]
-    ) -> Tensor:
+    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
         """Scale and shift every channel."""
         data = operands["data_in_0"]
         shape = (1, -1, *[1] * (data.dim() - 2))
@@ -157,9 +155,10 @@ class BatchNorm(Operator):
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
         """Return scaled weights when `producer` has results along its weights' first dimension."""
-        weight = producer.constants.get("weight") if producer.operator.scales else None
+        weighted = Weighted.of(producer.operator)
+        weight = producer.constants.get("weight") if weighted.scales else None
         scale, shift = call.constants["weight"].flatten(), call.constants["bias"].flatten()
-        axis = producer.operator.result_axis
+        axis = weighted.result_axis
         if weight is None or weight.dim() < 2 or weight.shape[axis] != scale.numel():
             return None
         if call.result.shape[1] != scale.numel() or len(call.result.shape) == 3 != weight.dim():

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -24,7 +24,7 @@ class GroupNorm(Composite):
     name: ClassVar[str] = "group_norm"
     targets: ClassVar[tuple[str, ...]] = ("aten.group_norm.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a layer normalisation, products and sums."""
         groups = int(call.attributes["num_groups"])
         return [grouped(call, operands, groups, float(call.attributes["eps"]))]
@@ -41,7 +41,7 @@ class GroupNorm(Composite):
         ]
 
 
-def grouped(call: Call, operands: Mapping[str, Any], groups: int, epsilon: float) -> Any:
+def grouped(call: Call, operands: Mapping[str, Tensor], groups: int, epsilon: float) -> Any:
     """Return the normalisation of groups of channels, written with others.
 
     Args:

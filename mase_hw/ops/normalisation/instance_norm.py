@@ -7,10 +7,10 @@ of training it is a batch normalisation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -23,7 +23,7 @@ class InstanceNorm(Composite):
     name: ClassVar[str] = "instance_norm"
     targets: ClassVar[tuple[str, ...]] = ("aten.instance_norm.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a normalisation of rows, or a batch normalisation."""
         epsilon = float(call.attributes["eps"])
         if call.attributes["use_input_stats"]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops.normalisation._row_norm import RowNorm
@@ -28,7 +28,7 @@ class LayerNorm(RowNorm):
         """Return what is added to the variance."""
         return float(call.attributes.get("eps", 1e-5))
 
-    def normalize(self, call: Call, operands: Mapping[str, Any], size: list[int]) -> Any:
+    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Any:
         """Return the call on other operands."""
         return torch.ops.aten.layer_norm.default(
             operands["data_in_0"],

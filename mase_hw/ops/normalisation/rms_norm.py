@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from mase_hw.ops._base import ANY_NUMBER, Apply, Call, Example, Spelling, example_values
+from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._library import define_normalizing
+from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Spelling
 from mase_hw.ops.normalisation._row_norm import RowNorm
 
 
@@ -25,7 +26,7 @@ def _normalized(values: Tensor, weight: Tensor | None = None, *, eps: float) -> 
 define_normalizing("rms_norm", _normalized)
 
 
-class RMSNorm(RowNorm):
+class RMSNorm(RowNorm, Recognized):
     """Elements of the last dimensions over their root mean square."""
 
     name: ClassVar[str] = "rms_norm"
@@ -40,7 +41,7 @@ class RMSNorm(RowNorm):
         dtype: torch.dtype = getattr(torch, call.operands["data_in_0"].dtype)
         return torch.finfo(dtype).eps
 
-    def normalize(self, call: Call, operands: Mapping[str, Any], size: list[int]) -> Any:
+    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Any:
         """Return the call on other operands."""
         weight = operands.get("weight")
         return torch.ops.aten.rms_norm.default(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from torch import Tensor
 
 from mase_hw.ops._base import Call
 from mase_hw.ops._composite import Composite
@@ -22,7 +23,7 @@ class Pool3d(Composite):
         return volume_problems(call.operands["data_in_0"].shape) or super().problems(call)
 
     @abstractmethod
-    def pooled(self, call: Call, image: Any, dims: Sequence[int | None]) -> Any:
+    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
         """Return the pool of an image.
 
         Args:
@@ -32,7 +33,7 @@ class Pool3d(Composite):
                 for one that stays.
         """
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the pools of frames, and over them."""
         shape, result = call.operands["data_in_0"].shape, call.result.shape
         if volume_problems(shape):

@@ -56,7 +56,7 @@ def merged(outer: Axis, inner: Axis) -> Axis:
     return Axis.of(outer.size * inner.size, windows.tolist())
 
 
-def indices(data: Any, channels: int, positions: Sequence[int], axes: Sequence[Axis]) -> Any:
+def indices(data: Tensor, channels: int, positions: Sequence[int], axes: Sequence[Axis]) -> Any:
     """Return the places of the largest elements of windows over one to three dimensions.
 
     Args:
@@ -68,14 +68,14 @@ def indices(data: Any, channels: int, positions: Sequence[int], axes: Sequence[A
     return _reduced(torch.ops.mase.window_index.default, data, channels, positions, axes)
 
 
-def largest(data: Any, channels: int, positions: Sequence[int], axes: Sequence[Axis]) -> Any:
+def largest(data: Tensor, channels: int, positions: Sequence[int], axes: Sequence[Axis]) -> Any:
     """Return the largest elements themselves."""
     return _reduced(torch.ops.mase.window_max.default, data, channels, positions, axes)
 
 
 def _reduced(
     target: Callable[..., Any],
-    data: Any,
+    data: Tensor,
     channels: int,
     positions: Sequence[int],
     axes: Sequence[Axis],

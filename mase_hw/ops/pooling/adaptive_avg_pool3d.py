@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops.pooling._pool3d import Pool3d
@@ -18,7 +18,7 @@ class AdaptiveAvgPool3d(Pool3d):
     name: ClassVar[str] = "adaptive_avg_pool3d"
     targets: ClassVar[tuple[str, ...]] = ("aten.adaptive_avg_pool3d.default",)
 
-    def pooled(self, call: Call, image: Any, dims: Sequence[int | None]) -> Any:
+    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Any:
         """Share the image out."""
         result = call.result.shape
         frame = result[3] * result[4]

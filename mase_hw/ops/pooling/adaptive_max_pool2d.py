@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool2d
 
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._library import define_sized
+from mase_hw.ops._numbers import Numeric, Selecting
+from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops.pooling._adaptive import AdaptivePool, shared
 from mase_hw.ops.pooling._windows import indices
 
 define_sized("adaptive_max_pool2d", lambda values, size: adaptive_max_pool2d(values, size))
 
 
-class AdaptiveMaxPool2d(AdaptivePool):
+class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
     """Torch's own operator also returns indices."""
 
     name: ClassVar[str] = "adaptive_max_pool2d"
-    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = (
         "mase.adaptive_max_pool2d.default",
         "aten.adaptive_max_pool2d.default",
@@ -29,7 +30,7 @@ class AdaptiveMaxPool2d(AdaptivePool):
     maximum: ClassVar[bool] = True
     keeps_format: ClassVar[bool] = True
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the maxima, and where they are, each by itself."""
         rank = len(call.operands["data_in_0"].shape)
         if len(call.results) == 1 or rank != self.dimensions + 2:
@@ -48,7 +49,7 @@ class AdaptiveMaxPool2d(AdaptivePool):
         ]
 
 
-def with_places(target: Callable[..., Any], call: Call, data: Any) -> list[Any]:
+def with_places(target: Callable[..., Any], call: Call, data: Tensor) -> list[Tensor]:
     """Return the largest elements of windows that share a tensor out, and where they are."""
     sizes, positions = call.operands["data_in_0"].shape[2:], list(call.result.shape[2:])
     axes = [shared(*item) for item in zip(sizes, positions, strict=True)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values, torch_target
 from mase_hw.ops.pooling._pool3d import Pool3d
@@ -18,7 +18,7 @@ class AdaptiveMaxPool3d(Pool3d):
     name: ClassVar[str] = "adaptive_max_pool3d"
     targets: ClassVar[tuple[str, ...]] = ("aten.adaptive_max_pool3d.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the maxima, and where they are."""
         found = super().expression(call, operands)
         if found is None or len(call.results) == 1:
@@ -26,7 +26,7 @@ class AdaptiveMaxPool3d(Pool3d):
         data = operands["data_in_0"]
         return with_places(lambda *_: found[0], call, data)
 
-    def pooled(self, call: Call, image: Any, dims: Sequence[int | None]) -> Any:
+    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
         """Share the image out."""
         result = call.result.shape
         frame = result[3] * result[4]

@@ -63,7 +63,7 @@ class FractionalMaxPool(Composite):
             return ["its windows differ from inference to inference; give samples for one"]
         return []
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the maxima and their places, channels that share windows side by side."""
         if self._refusal(call):
             return None
@@ -97,7 +97,7 @@ class FractionalMaxPool(Composite):
                 x, 2, output_size=(2, 3), _random_samples=rows, return_indices=True
             )
 
-        def volumes(x: Tensor, samples: Tensor) -> Any:
+        def volumes(x: Tensor, samples: Tensor) -> Tensor:
             rows = samples.expand(x.shape[0], -1, -1)
             return fractional_max_pool3d(x, 2, output_size=(2, 1, 3), _random_samples=rows)
 

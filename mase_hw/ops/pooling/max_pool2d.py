@@ -7,14 +7,14 @@ from typing import ClassVar
 from torch import nn
 
 from mase_hw.ops._base import Example, example_values
+from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops.pooling._pool import SlidingPool
 
 
-class MaxPool2d(SlidingPool):
+class MaxPool2d(SlidingPool, Selecting, Numeric):
     """Pixels outside the image never win."""
 
     name: ClassVar[str] = "max_pool2d"
-    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = ("aten.max_pool2d.default",)
     dimensions: ClassVar[int] = 2
     maximum: ClassVar[bool] = True

@@ -37,7 +37,7 @@ class MaxPoolWithIndices(Composite):
     def _dimensions(call: Call) -> int:
         return len(call.attributes["kernel_size"])
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the pool, and the places."""
         count, data = self._dimensions(call), operands["data_in_0"]
         shapes = call.operands["data_in_0"].shape[2:], call.result.shape[2:]

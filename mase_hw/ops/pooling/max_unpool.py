@@ -42,7 +42,7 @@ class MaxUnpool(Composite):
             return [f"{list(given[2:])} elements do not fit into {list(made[2:])}"]
         return []
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a choice for each place."""
         if self._refusal(call):
             return None
@@ -75,7 +75,7 @@ class MaxUnpool(Composite):
         ]
 
 
-def _spread(data: Any, shape: Sequence[int], steps: Sequence[int]) -> Any:
+def _spread(data: Tensor, shape: Sequence[int], steps: Sequence[int]) -> Any:
     """Return elements repeated over their windows."""
     channels, *sizes = shape[1:]
     apart = [item for size in sizes for item in (size, 1)]

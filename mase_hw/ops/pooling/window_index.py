@@ -23,6 +23,7 @@ from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.geometry.window import Axis, Gather, Window
 from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
 from mase_hw.ops._library import define_listed
+from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops.pooling._windows import ListedWindows, windows_of
 
 
@@ -41,12 +42,11 @@ def _places(sizes: torch.Size) -> Tensor:
 define_listed("window_index", window_index, torch.int64)
 
 
-class WindowIndex(ListedWindows):
+class WindowIndex(ListedWindows, Selecting, Numeric):
     """The place in the window, of which a table makes one in the image, and its position's."""
 
     name: ClassVar[str] = "window_index"
     targets: ClassVar[tuple[str, ...]] = ("mase.window_index.default",)
-    selects: ClassVar[bool] = True
     casts: ClassVar[bool] = False
 
     def result_format(self, call: Call) -> Format | None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mase_hw.ops._base import Apply, Example, example_values
 from mase_hw.ops._library import define_listed
+from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops.pooling._windows import ListedWindows, windows_of
 
 
@@ -21,12 +22,11 @@ def window_max(values: Tensor, rows: list[int], columns: list[int], kernel: list
 define_listed("window_max", window_max, None)
 
 
-class WindowMax(ListedWindows):
+class WindowMax(ListedWindows, Selecting, Numeric):
     """Pixels outside the image never win."""
 
     name: ClassVar[str] = "window_max"
     targets: ClassVar[tuple[str, ...]] = ("mase.window_max.default",)
-    selects: ClassVar[bool] = True
     keeps_format: ClassVar[bool] = True
 
     def examples(self) -> list[Example]:

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Call
 from mase_hw.ops._composite import Composite
@@ -20,7 +21,7 @@ class ConstantProduct(Composite):
 
     weighs: ClassVar[bool] = True
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the linear layer; None where there is none."""
         return None if self.refusals(call) else [self.layer(call, operands)]
 
@@ -29,7 +30,7 @@ class ConstantProduct(Composite):
         return self.refusals(call) or super().problems(call)
 
     @abstractmethod
-    def layer(self, call: Call, operands: Mapping[str, Any]) -> Any:
+    def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Tensor:
         """Return the product written with a linear layer."""
 
     @abstractmethod
@@ -57,7 +58,7 @@ def matrix_refusals(call: Call) -> list[str]:
     return []
 
 
-def matrix_product(call: Call, operands: Mapping[str, Any], bias: Any = None) -> Any:
+def matrix_product(call: Call, operands: Mapping[str, Tensor], bias: Any = None) -> Any:
     """Return `data_in_0 @ data_in_1 (+ bias)` as a linear layer.
 
     A constant on the left meets the columns of the stream: `W x = (x^T W^T)^T`. A bias is legal
@@ -112,7 +113,9 @@ def _heads(call: Call) -> Heads | None:
     return [(place, place + behind, data[place + behind]) for place in found]
 
 
-def stacked(constant: Any, data: Any, shape: Sequence[int], heads: Heads, *, left: bool) -> Any:
+def stacked(
+    constant: Tensor, data: Tensor, shape: Sequence[int], heads: Heads, *, left: bool
+) -> Any:
     """Return a linear layer for each matrix of a constant, and their results side by side.
 
     Args:

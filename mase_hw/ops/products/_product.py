@@ -17,6 +17,7 @@ from mase_hw.cells import Cell, NetlistBuilder, Wire
 from mase_hw.geometry import TensorSpec
 from mase_hw.geometry.blocks import block_axis, is_block
 from mase_hw.ops._base import Call
+from mase_hw.ops._numbers import Numeric
 
 GUARD = "sum_guard_bits"
 # Whether integers with a scale get the codes of the exact scales, or are refused.
@@ -156,7 +157,7 @@ class Product(ABC):
         found = []
         for name, spec in {**self.call.operands, **self.call.results}.items():
             if is_block(spec):
-                wanted = self.call.operator.block_axis(name)
+                wanted = Numeric.of(self.call.operator).block_axis(name)
                 assert wanted is not None
                 legal = len(spec.shape) + wanted
                 if (axis := block_axis(spec)) != legal:

@@ -39,6 +39,7 @@ from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.geometry import TensorSpec
 from mase_hw.ops._base import Call
+from mase_hw.ops._weighting import Weighted
 from mase_hw.ops.products._fixed_product import FixedProduct
 from mase_hw.ops.products._product import EXACT, Feed, Product
 
@@ -60,7 +61,7 @@ class ScaledProduct(Product):
                 found.append(f"{name} is {spec.format}; beside {scaled} it must be that, or fixed")
             elif name not in ("weight", "bias"):
                 found += operand_problems(name, spec)
-        weight, legal = call.operands["weight"], call.operator.result_axis
+        weight, legal = call.operands["weight"], Weighted.of(call.operator).result_axis
         if isinstance(weight.format, ScaledInteger) and isinstance(weight.format.scale, tuple):
             given, count = weight.format.channel_axis or 0, len(weight.format.scale)
             if given % len(weight.shape) != legal or count != call.result.shape[self.axis]:

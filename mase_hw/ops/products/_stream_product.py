@@ -152,7 +152,7 @@ class StreamProduct:
         (rows, in_lanes), out_lanes = data.parallelism, result.parallelism[1]
         in_tiles, out_tiles = data.tiles[1], result.tiles[1]
         beats = result.beats * in_tiles if result.grows else data.beats * out_tiles
-        sums = data.growth.times(turns=out_tiles) if data.growth else None
+        sums = data.growth.times(runs=out_tiles) if data.growth else None
         net = NetlistBuilder(self.call.ports)
         elements = net.input("data_in_0")
         if out_tiles > 1:
@@ -193,7 +193,7 @@ class StreamProduct:
         if rows is not None:
             # Of each part of what rows meet between two others, they take as much as they need.
             growth = rows.times(data.tiles[1]) if result.grows else rows.times(1, result.tiles[1])
-            repeats = data.rows // blocks * data.shape[-2] // rows.turns
+            repeats = data.rows // blocks * data.shape[-2] // rows.runs
             segments = sent // growth.longest
             buffer = Reorder(width, moves, repeats, blocks, growth, segments)
             return net.add(buffer, "columns", data_in_0=columns)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.products._constant_product import (
@@ -45,7 +46,7 @@ class Addmm(ConstantProduct):
         """Return why there is no linear layer."""
         return matrix_refusals(call) if _factors(call) else []
 
-    def layer(self, call: Call, operands: Mapping[str, Any]) -> Any:
+    def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Any:
         """Return the linear layer; what is added is its bias where it is one row."""
         alpha, beta = call.attributes["alpha"], call.attributes["beta"]
         if not _factors(call):

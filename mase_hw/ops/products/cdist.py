@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -25,7 +26,7 @@ class CDist(Composite):
             return [f"p is {call.attributes['p']:g}; allowed: 1, 2"]
         return super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         if float(call.attributes["p"]) not in (1.0, 2.0):
             return None
         first = _aten.unsqueeze.default(operands["data_in_0"], -2)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -22,7 +23,7 @@ class CosineSimilarity(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.cosine_similarity.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         dims, eps = [int(call.attributes["dim"])], float(call.attributes["eps"])
         values = list(operands.values())
         shapes = [spec.shape for spec in call.operands.values()]

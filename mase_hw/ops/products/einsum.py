@@ -20,6 +20,7 @@ from string import ascii_letters
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.products._constant_product import ConstantProduct, stacked
@@ -85,7 +86,7 @@ class Einsum(ConstantProduct):
             ]
         return []
 
-    def layer(self, call: Call, operands: Mapping[str, Any]) -> Any:
+    def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Any:
         """Return the product of two operands at a time, its indices in order."""
         *given, result = _terms(call)
         sizes: dict[str, int] = {}

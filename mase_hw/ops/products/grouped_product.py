@@ -45,7 +45,7 @@ class GroupedProduct(ConstantProduct):
             return ["its matrices are computed by the model; make them constant"]
         return []
 
-    def layer(self, call: Call, operands: Mapping[str, Any]) -> Any:
+    def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Any:
         """Return the linear layer of groups, or of one."""
         weight = _aten.transpose.int(operands["data_in_1"], -2, -1)
         if call.operands["data_in_1"].shape[0] == 1:

@@ -8,7 +8,7 @@ arithmetic. The result is of any format.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,12 +19,15 @@ from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._tiling import Ordered, Tiled
+from mase_hw.ops._weighting import Configured, Weighted
 from mase_hw.ops.products._grouped import TARGET
 from mase_hw.ops.products._product import OPTIONS, Feed, Product
 from mase_hw.ops.products._products import product_of
 
 
-class Linear(Operator):
+class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
     """Matrix product with constant weights."""
 
     name: ClassVar[str] = "linear"
@@ -50,7 +53,7 @@ class Linear(Operator):
         """Return what its arithmetic says."""
         return [] if "ends" in call.operands else self._product(call).notes()
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Write a layer with a vector of weights, which has no dimension of results, as one row."""
         shape = call.operands["weight"].shape
         if len(shape) != 1:

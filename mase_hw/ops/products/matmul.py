@@ -8,19 +8,23 @@ one between transpositions. A constant that has a matrix for each head is a laye
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.cells import Netlist
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._numbers import Exact
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._tiling import Growing, Ordered, Tiled
 from mase_hw.ops.products._constant_product import matrix_product, matrix_refusals
 from mase_hw.ops.products._stream_product import StreamProduct
 
 
-class Matmul(Operator):
+class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
     """`y = a b`."""
 
     name: ClassVar[str] = "matmul"
@@ -38,7 +42,7 @@ class Matmul(Operator):
         "vec": "data_in_1",
     }
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the linear layer; None for two streams, and where there is none."""
         if not call.constants or matrix_refusals(call):
             return None

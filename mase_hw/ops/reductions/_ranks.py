@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Call
 from mase_hw.ops._composite import Composite
@@ -34,8 +35,8 @@ def dimension(call: Call) -> int:
 
 
 def at_places(
-    call: Call, data: Any, places: Sequence[int], *, descending: bool = False, kept: bool = True
-) -> list[Any] | None:
+    call: Call, data: Tensor, places: Sequence[int], *, descending: bool = False, kept: bool = True
+) -> list[Tensor] | None:
     """Return the elements at places of the order along a dimension, and their indices.
 
     Args:
@@ -70,7 +71,7 @@ def at_places(
     return found
 
 
-def reduced_shape(call: Call, found: list[Any] | None) -> list[Any] | None:
+def reduced_shape(call: Call, found: list[Any] | None) -> list[Tensor] | None:
     """Return results in the shape of the call's."""
     if found is None:
         return None

@@ -21,9 +21,11 @@ from mase_hw.formats import Format
 from mase_hw.geometry.runs import Run, candidate_orders, stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops._numbers import Exact, Summing, WholeNumbers
+from mase_hw.ops._tiling import Ordered, Tiled
 
 
-class Reduction(Operator):
+class Reduction(Operator, Ordered, Tiled):
     """A reduction; subclasses give it on tensors, and its module."""
 
     def dims(self, call: Call) -> tuple[int, ...]:
@@ -76,11 +78,10 @@ class Reduction(Operator):
         return call.operands["data_in_0"].elements
 
 
-class Accumulation(Reduction):
+class Accumulation(Reduction, Exact, WholeNumbers, Summing):
     """A sum, a mean or a maximum."""
 
     homogeneous: ClassVar[bool] = True
-    whole: ClassVar[bool] = True
     maximum: ClassVar[bool] = False
 
     @abstractmethod

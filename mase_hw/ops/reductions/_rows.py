@@ -8,9 +8,11 @@ from typing import ClassVar
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Operator
+from mase_hw.ops._numbers import Numeric
+from mase_hw.ops._tiling import Ordered, Tiled
 
 
-class Rows(Operator):
+class Rows(Operator, Numeric, Ordered, Tiled):
     """An operator along one dimension, which streams innermost: a row after the other."""
 
     approximates: ClassVar[bool] = True

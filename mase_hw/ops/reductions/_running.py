@@ -6,9 +6,9 @@ Elements are joined with those one, two, four, ... places before (Hillis and Ste
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Call
 from mase_hw.ops._composite import Composite
@@ -31,7 +31,9 @@ class Running(Composite):
     def _dim(call: Call) -> int:
         return int(call.attributes["dim"]) % max(1, len(call.result.shape))
 
-    def running(self, call: Call, data: Any, join: Callable[[Any, Any], Any]) -> list[Any] | None:
+    def running(
+        self, call: Call, data: Tensor, join: Callable[[Tensor, Tensor], Tensor]
+    ) -> list[Tensor] | None:
         """Return every element joined with all before it."""
         dim = self._dim(call)
         if dim == 0:

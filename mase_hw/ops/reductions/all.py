@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops.comparison._masks import Quantifier
 
@@ -19,7 +20,7 @@ class AllTrue(Quantifier):
     targets: ClassVar[tuple[str, ...]] = ("aten.all.dim", "aten.all.dims")
     function: ClassVar[Callable[..., Any]] = torch.all
 
-    def reduced(self, data: Any, dims: list[int], keeps: bool) -> Any:
+    def reduced(self, data: Tensor, dims: list[int], keeps: bool) -> Any:
         """Return whether none is 0."""
         missing = _aten.amax.default(_aten.eq.Scalar(data, 0), dims, keeps)
         return _aten.eq.Scalar(missing, 0)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops.reductions._reduce import Accumulation
 
 
-class Amax(Accumulation):
+class Amax(Accumulation, Selecting, Numeric):
     """`y = cast(max x)`."""
 
     name: ClassVar[str] = "amax"
-    selects: ClassVar[bool] = True
-    targets: ClassVar[tuple[str, ...]] = ("aten.amax.default",)
+    targets: ClassVar[tuple[str, ...]] = ("aten.amax.default", "aten.max.default")
     maximum: ClassVar[bool] = True
     keeps_format: ClassVar[bool] = True
 

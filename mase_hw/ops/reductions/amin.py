@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -17,9 +18,9 @@ class Amin(Composite):
     """Of a format whose least code has no negative, that code is one step less."""
 
     name: ClassVar[str] = "amin"
-    targets: ClassVar[tuple[str, ...]] = ("aten.amin.default",)
+    targets: ClassVar[tuple[str, ...]] = ("aten.amin.default", "aten.min.default")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Negate before and behind."""
         dims, keeps = list(call.attributes["dim"] or ()), bool(call.attributes["keepdim"])
         return [

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops.comparison._masks import Quantifier
 
@@ -13,11 +14,11 @@ _aten = torch.ops.aten
 
 
 class AnyTrue(Quantifier):
-    """The largest truth."""
+    """Whether one element along dimensions holds."""
 
     name: ClassVar[str] = "any"
     targets: ClassVar[tuple[str, ...]] = ("aten.any.dim", "aten.any.dims")
     function: ClassVar[Callable[..., Any]] = torch.any
 
-    def reduced(self, data: Any, dims: list[int], keeps: bool) -> Any:
+    def reduced(self, data: Tensor, dims: list[int], keeps: bool) -> Any:
         return _aten.amax.default(data, dims, keeps)

@@ -15,14 +15,14 @@ from mase_hw.cells.argmax import Argmax as ArgmaxCell
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops.reductions._reduce import Reduction
 
 
-class Argmax(Reduction):
+class Argmax(Reduction, Selecting, Numeric):
     """`y = min { i : x[i] = max x }`."""
 
     name: ClassVar[str] = "argmax"
-    selects: ClassVar[bool] = True
     targets: ClassVar[tuple[str, ...]] = ("aten.argmax.default",)
     casts: ClassVar[bool] = False
 

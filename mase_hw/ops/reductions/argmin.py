@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -19,7 +20,7 @@ class Argmin(Composite):
     name: ClassVar[str] = "argmin"
     targets: ClassVar[tuple[str, ...]] = ("aten.argmin.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         negative = _aten.neg.default(operands["data_in_0"])
         given = call.attributes
         return [_aten.argmax.default(negative, given["dim"], given["keepdim"])]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.reductions._ranks import Ranked, at_places, dimension
@@ -17,7 +18,7 @@ class Argsort(Ranked):
     name: ClassVar[str] = "argsort"
     targets: ClassVar[tuple[str, ...]] = ("aten.argsort.default", "aten.argsort.stable")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the indices of all places of the order."""
         size = call.result.shape[dimension(call)]
         descending = bool(call.attributes.get("descending", False))

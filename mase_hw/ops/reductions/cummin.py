@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.reductions._running import Running
@@ -17,7 +18,7 @@ class Cummin(Running):
     name: ClassVar[str] = "cummin"
     targets: ClassVar[tuple[str, ...]] = ("aten.cummin.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         return self.running(call, operands["data_in_0"], torch.ops.aten.minimum.default)
 
     def examples(self) -> list[Example]:

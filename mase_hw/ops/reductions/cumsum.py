@@ -6,9 +6,10 @@ Those of whole numbers are not rounded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -32,7 +33,7 @@ class Cumsum(Composite):
     def _dim(call: Call) -> int:
         return int(call.attributes["dim"]) % max(1, len(call.result.shape))
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the sums, between transpositions where the dimension is not the last."""
         dim, last = self._dim(call), len(call.result.shape) - 1
         if dim == 0:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.reductions._ranks import Ranked, at_places, reduced_shape
@@ -17,7 +18,7 @@ class KthValue(Ranked):
     name: ClassVar[str] = "kthvalue"
     targets: ClassVar[tuple[str, ...]] = ("aten.kthvalue.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the element and its index."""
         place = int(call.attributes["k"]) - 1
         return reduced_shape(call, at_places(call, operands["data_in_0"], [place]))

@@ -24,6 +24,7 @@ from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
 from mase_hw.ops._elementwise import elements_of
 from mase_hw.ops._library import define_reducing
+from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._unary import Unary
 from mase_hw.ops.functions.exp import Exp
 from mase_hw.ops.functions.log import Log
@@ -40,7 +41,7 @@ def log_sum(values: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
 define_reducing("log_sum", log_sum)
 
 
-class LogSum(Reduction):
+class LogSum(Reduction, Numeric):
     """`y = log(sum exp(d))`, `d <= 0`."""
 
     name: ClassVar[str] = "log_sum"

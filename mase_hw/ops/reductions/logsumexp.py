@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -23,7 +24,7 @@ class LogSumExp(Composite):
     name: ClassVar[str] = "logsumexp"
     targets: ClassVar[tuple[str, ...]] = ("aten.logsumexp.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a sum, in the result's shape."""
         found = log_of_exponentials(operands["data_in_0"], list(call.attributes["dim"]))
         kept = call.attributes.get("keepdim", False)
@@ -37,7 +38,7 @@ class LogSumExp(Composite):
         ]
 
 
-def log_of_exponentials(data: Any, dims: list[int]) -> Any:
+def log_of_exponentials(data: Tensor, dims: list[int]) -> Any:
     """Return what stands for `log(sum exp(x))`, the dimensions kept with one element."""
     largest = _aten.amax.default(data, dims, True)
     rest = _aten.sub.Tensor(data, largest)

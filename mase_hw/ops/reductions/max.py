@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -17,7 +18,7 @@ class Max(Composite):
     name: ClassVar[str] = "max"
     targets: ClassVar[tuple[str, ...]] = ("aten.max.dim",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """The maximum, and where it is."""
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         keepdim = bool(call.attributes["keepdim"])

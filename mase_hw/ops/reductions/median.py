@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.reductions._ranks import Ranked, at_places, dimension, reduced_shape
@@ -17,7 +18,7 @@ class Median(Ranked):
     name: ClassVar[str] = "median"
     targets: ClassVar[tuple[str, ...]] = ("aten.median.dim", "aten.nanmedian.dim")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the element and its index."""
         size = call.operands["data_in_0"].shape[dimension(call)]
         found = at_places(call, operands["data_in_0"], [(size - 1) // 2])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -19,7 +20,7 @@ class Min(Composite):
     name: ClassVar[str] = "min"
     targets: ClassVar[tuple[str, ...]] = ("aten.min.dim",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any]:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """The minimum, and where it is."""
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         keeps = bool(call.attributes["keepdim"])

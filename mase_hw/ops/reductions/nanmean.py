@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
 
 class Nanmean(Composite):
-    """The mean."""
+    """Means of what is a number: here everything is one."""
 
     name: ClassVar[str] = "nanmean"
     targets: ClassVar[tuple[str, ...]] = ("aten.nanmean.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         dims, keeps = call.attributes.get("dim"), bool(call.attributes.get("keepdim", False))
         dims = list(range(len(call.operands["data_in_0"].shape))) if dims is None else dims
         return [torch.ops.aten.mean.dim(operands["data_in_0"], dims, keeps)]

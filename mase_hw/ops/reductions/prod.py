@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -25,7 +26,7 @@ class Prod(Composite):
             return ["it reduces dimension 0, the batch; name another dimension"]
         return super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         rank, size = len(call.operands["data_in_0"].shape), call.operands["data_in_0"].shape[dim]
         if dim % rank == 0:

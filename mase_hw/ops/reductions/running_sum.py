@@ -18,19 +18,19 @@ from mase_hw.formats import Format
 from mase_hw.formats.fixed import MAX_EXACT_BITS
 from mase_hw.ops._base import Apply, Call, Example, Reference
 from mase_hw.ops._library import define
+from mase_hw.ops._numbers import Exact, WholeNumbers
 from mase_hw.ops.reductions._rows import Rows
 
 define("running_sum", lambda values: values.cumsum(-1))
 
 
-class RunningSum(Rows):
+class RunningSum(Rows, Exact, WholeNumbers):
     """`y[i] = x[0] + ... + x[i]`."""
 
     name: ClassVar[str] = "running_sum"
     targets: ClassVar[tuple[str, ...]] = ("mase.running_sum.default",)
     approximates: ClassVar[bool] = False
     exact_everywhere: ClassVar[bool] = False
-    whole: ClassVar[bool] = True
 
     def dim(self, call: Call) -> int:
         """Return the last dimension."""

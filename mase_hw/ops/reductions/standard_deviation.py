@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -20,7 +21,7 @@ class StandardDeviation(Composite):
     name: ClassVar[str] = "standard_deviation"
     targets: ClassVar[tuple[str, ...]] = ("aten.std.correction", "aten.std.dim")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         found = variance(call, operands["data_in_0"])
         return None if found is None else [_aten.sqrt.default(found[0])]
 

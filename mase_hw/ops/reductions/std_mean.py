@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -24,7 +25,7 @@ class StdMean(Composite):
         """Refuse what a variance refuses."""
         return variance_problems(call) or super().problems(call)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the standard deviation and the mean."""
         found = variance_and_mean(call, operands["data_in_0"])
         return None if found is None else [_aten.sqrt.default(found[0]), found[1]]

@@ -8,10 +8,11 @@ from typing import ClassVar
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._numbers import Numeric
 from mase_hw.ops.reductions._reduce import Accumulation
 
 
-class Sum(Accumulation):
+class Sum(Accumulation, Numeric):
     """`y = cast(sum x)`."""
 
     name: ClassVar[str] = "sum"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.reductions._ranks import Ranked, at_places
@@ -17,7 +18,7 @@ class TopK(Ranked):
     name: ClassVar[str] = "topk"
     targets: ClassVar[tuple[str, ...]] = ("aten.topk.default",)
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the first places of the order."""
         places = range(int(call.attributes["k"]))
         descending = bool(call.attributes.get("largest", True))
@@ -26,7 +27,7 @@ class TopK(Ranked):
     def examples(self) -> list[Example]:
         """Both results; the smallest along another dimension."""
 
-        def both(x: Any) -> Any:
+        def both(x: Tensor) -> Any:
             return torch.topk(x, 2)
 
         return [

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
@@ -19,7 +20,7 @@ class Variance(Composite):
     name: ClassVar[str] = "variance"
     targets: ClassVar[tuple[str, ...]] = ("aten.var.correction", "aten.var.dim")
 
-    def expression(self, call: Call, operands: Mapping[str, Any]) -> Sequence[Any] | None:
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a mean of squares, scaled where the divisor is another one than its size."""
         return variance(call, operands["data_in_0"])
 
@@ -63,7 +64,7 @@ def variance_problems(call: Call) -> list[str]:
     return []
 
 
-def variance(call: Call, data: Any) -> list[Any] | None:
+def variance(call: Call, data: Tensor) -> list[Tensor] | None:
     """Return a variance written with other operators."""
     if variance_problems(call):
         return None
@@ -74,7 +75,7 @@ def variance(call: Call, data: Any) -> list[Any] | None:
     return [made if divisor == count else _aten.mul.Tensor(made, count / divisor)]
 
 
-def variance_and_mean(call: Call, data: Any) -> tuple[Any, Any] | None:
+def variance_and_mean(call: Call, data: Tensor) -> tuple[Any, Any] | None:
     """Return a variance and the mean beside it, None where a variance cannot be written."""
     found = variance(call, data)
     if found is None:

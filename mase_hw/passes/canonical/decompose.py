@@ -12,7 +12,7 @@ from torch.fx import Node
 from mase_hw.formats import family_of, format_class
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.ops import Operator, operator_for
+from mase_hw.ops import Rewritten, operator_for
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical._torch_decompositions import expand_node
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
@@ -53,11 +53,7 @@ def decompose_fused_transform_pass(
     Returns:
         The graph, with common metadata, and `{"decomposed": names of the replaced nodes}`.
     """
-    fused = [
-        node
-        for node in mg.nodes
-        if node.op == "call_function" and (kind := operator_for(node.target)) and kind.fused
-    ]
+    fused = [node for node in mg.nodes if (kind := _rewritten(node)) and kind.fused]
     if not fused:
         return mg, {"decomposed": []}
     apart, info = _decomposed(mg, fused=True)
@@ -98,7 +94,7 @@ def with_layers(mg: MaseGraph) -> MaseGraph:
 
 
 def _weighs(mg: MaseGraph, node: Node) -> bool:
-    found = operator_for(node.target) if node.op == "call_function" else None
+    found = _rewritten(node)
     if found is None or not found.weighs:
         return False
     constants = [mg.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
@@ -106,14 +102,16 @@ def _weighs(mg: MaseGraph, node: Node) -> bool:
 
 
 def _decompose(mg: MaseGraph, node: Node, fused: bool) -> bool:
-    found = operator_for(node.target) if node.op == "call_function" else None
-    if found is None:
+    if node.op != "call_function" or operator_for(node.target) is None:
         return not fused and expand_node(mg, node)
-    if found.fused and not fused:
-        return False
-    if type(found).expression is Operator.expression:
-        return False
-    if common(node).operator is None:
+    found = _rewritten(node)
+    if found is None or (found.fused and not fused) or common(node).operator is None:
         return False
     call = mg.call(node)
     return rewrite(mg, node, call, partial(found.expression, call))
+
+
+def _rewritten(node: Node) -> Rewritten | None:
+    """Return the operator of a node that may be written with others."""
+    found = operator_for(node.target) if node.op == "call_function" else None
+    return found if isinstance(found, Rewritten) else None

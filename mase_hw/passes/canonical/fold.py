@@ -17,7 +17,7 @@ from mase_hw.graph.calls import spec_of, tensor_arguments
 from mase_hw.graph.metadata import CommonMetadata
 from mase_hw.graph.rebuild import own_copy, set_tensor
 from mase_hw.graph.rounded import exact_format, with_factors
-from mase_hw.ops import Call, Operator
+from mase_hw.ops import Call, Foldable, Operator, Weighted
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.configuration import Configuration
 
@@ -157,7 +157,7 @@ def fold_into_producer_transform_pass(
         call, before = mg.call(node), mg.call(producer)
         if config is not None and not _takes_factors(config, producer, before):
             continue
-        constants = call.operator.fold(call, before)
+        constants = Foldable.of(call.operator).fold(call, before)
         if constants is None:
             continue
         kept = _kept_formats(call, producer, before, constants)
@@ -235,8 +235,8 @@ def _kept_formats(
     if not metadata(node).exact:
         return declared
     ones = {name: torch.ones_like(value) for name, value in before.constants.items()}
-    factors = call.operator.fold(call, replace(before, constants=ones, _known={}))
-    axis = before.operator.result_axis
+    factors = Foldable.of(call.operator).fold(call, replace(before, constants=ones, _known={}))
+    axis = Weighted.of(before.operator).result_axis
     weight = None if factors is None else factors.get("weight")
     if weight is not None and "weight" in declared:
         rows = weight.movedim(axis, 0).flatten(1)

@@ -13,7 +13,7 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.metadata import common, location
-from mase_hw.ops import looked_up, operator_for
+from mase_hw.ops import Stateful, looked_up, operator_for
 from mase_hw.passes.canonical._rewrite import rewrite_from
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
@@ -82,7 +82,7 @@ class _Values:
                 item in constants or item in self.nodes for item in inputs
             ):
                 operator = operator_for(node.target)
-                if operator is None or not operator.keeps_state:
+                if not isinstance(operator, Stateful):
                     self.nodes[node] = None
                     self._order.append(node)
 
@@ -148,7 +148,7 @@ def _positions(mg: MaseGraph) -> dict[Node, int]:
 def _places(mg: MaseGraph, node: Node) -> list[tuple[Node, int]]:
     """Return what says a place of a node's state, and how many places there are."""
     operator = operator_for(node.target) if node.op == "call_function" else None
-    if operator is None or not operator.keeps_state:
+    if not isinstance(operator, Stateful):
         return []
     given = dict(tensor_arguments(node, operator.operand_names))
     found = [(given[name], number) for name, number in operator.places(mg.call(node)).items()]

@@ -12,7 +12,7 @@ from torch.fx import Interpreter, Node
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.metadata import common
-from mase_hw.ops import EXCLUDED, Mask, Masking, Operator, maskings, operator_for, scaling
+from mase_hw.ops import EXCLUDED, Mask, Masked, Masking, maskings, operator_for, scaling
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
@@ -29,7 +29,7 @@ def raise_masks_transform_pass(
 
     A mask that is computed for all queries and keys of an input `[batch, keys]`, however it is
     spelled, is tried on inputs: where it is a constant one in which the keys are left out that are
-    zero in the input, or those that are not, `Operator.masked` writes the node with both. So it
+    zero in the input, or those that are not, `Masked.masked` writes the node with both. So it
     does for scores to which such a mask, or a constant one, is added, or that are filled where it
     is not. A query that sees no key at all has zeros for a result.
 
@@ -46,7 +46,7 @@ def raise_masks_transform_pass(
         node.name
         for node in list(mg.nodes)
         if node.op == "call_function"
-        and (operator := operator_for(node.target)) is not None
+        and isinstance(operator := operator_for(node.target), Masked)
         and _raise(mg, node, operator, masks)
     ]
     if not raised:
@@ -56,7 +56,7 @@ def raise_masks_transform_pass(
     return add_common_metadata_analysis_pass(mg, {})[0], {"raised": raised}
 
 
-def _raise(mg: MaseGraph, node: Node, operator: Operator, masks: _Masks) -> bool:
+def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
     """Write a node with its mask, if it has one; return whether it has."""
     found, scale = None, 1.0
     inputs: dict[str, Node] = {}
@@ -71,7 +71,7 @@ def _raise(mg: MaseGraph, node: Node, operator: Operator, masks: _Masks) -> bool
             scaled = scaling(scores.target, list(aten_arguments(scores).values()))
             scores, scale = scaled or (scores, 1.0)
             name = operator.masked_argument
-            inputs[operator.operand_names.get(name, name)] = scores
+            inputs[mg.call(node).operator.operand_names.get(name, name)] = scores
     if found is None:
         return False
     mask, call = found, mg.call(node)

@@ -18,7 +18,7 @@ from mase_hw.graph import MaseGraph, metadata, update
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.source import location_of_error
-from mase_hw.ops import ANY_NUMBER, Operator, operator_for, operators
+from mase_hw.ops import ANY_NUMBER, Commutative, Operator, Recognized, operator_for, operators
 from mase_hw.passes._insert import unique_name
 
 PROBE_SHAPE = (2, 3)
@@ -115,7 +115,7 @@ def _captured(chosen: Sequence[Operator]) -> list[_Composition]:
     def compute(x: Tensor) -> list[Tensor]:
         results = []
         for operator in chosen:
-            for spelling in operator.patterns(x):
+            for spelling in operator.patterns(x) if isinstance(operator, Recognized) else ():
                 result, arguments = spelling if isinstance(spelling, tuple) else (spelling, {})
                 results.append(result)
                 owners.append((operator, arguments))
@@ -184,7 +184,7 @@ def _matches(pattern: Any, value: Any, known: _Match) -> Iterator[_Match]:
 
 def _commutes(target: Any) -> bool:
     operator = operator_for(target)
-    return operator is not None and operator.commutes
+    return isinstance(operator, Commutative)
 
 
 def _matches_all(patterns: Sequence[Any], values: Sequence[Any], known: _Match) -> Iterator[_Match]:

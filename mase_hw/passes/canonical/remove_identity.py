@@ -9,6 +9,7 @@ from torch.fx import Node
 
 from mase_hw.errors import MaseError
 from mase_hw.graph import MaseGraph, common, metadata
+from mase_hw.ops import Removable
 
 
 def erase_node(mg: MaseGraph, node: Node) -> None:
@@ -45,9 +46,8 @@ def remove_identity_transform_pass(
         if node.op != "call_function" or common(node).operator is None:
             continue
         call = mg.call(node)
-        if keeps_training and call.operator.trains(call):
-            continue
-        if call.operator.is_identity(call):
+        removable = Removable.of(call.operator)
+        if removable.is_identity(call) and not (keeps_training and removable.trains(call)):
             node.replace_all_uses_with(node.all_input_nodes[0])
             erase_node(mg, node)
             removed.append(node.name)

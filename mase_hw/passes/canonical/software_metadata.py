@@ -107,8 +107,8 @@ def batches_of(data: Any) -> Iterable[Any]:
     """
     if isinstance(data, Tensor | Mapping) or not isinstance(data, Iterable):
         raise ConfigError(
-            f"data is a {type(data).__name__}; allowed: batches, one after the other, as the list "
-            "[batch] or a loader"
+            f"data is of type {type(data).__name__}; allowed: batches, one after the other, as the "
+            "list [batch] or a loader"
         )
     return data
 
@@ -127,7 +127,8 @@ def batch_inputs(mg: MaseGraph, batch: Any) -> list[Tensor]:
         tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)]
         if len(tensors) < len(names) or isinstance(batch, Mapping):
             raise ConfigError(
-                f"a batch of data does not hold the inputs of {mg.name}: {', '.join(names)}"
+                f"a batch of data does not hold the inputs of {mg.name} as tensors: "
+                f"{', '.join(names)}; it is of type {type(batch).__name__}"
             )
     for number, given in enumerate(tensors[: len(names)]):
         _check_input(mg, number, given)
@@ -138,7 +139,7 @@ def _check_input(mg: MaseGraph, number: int, given: Any) -> None:
     """Refuse an input of a batch that the graph was not captured for."""
     name, captured = str(mg.inputs[number].target), mg.example_inputs[number]
     if not isinstance(given, Tensor):
-        raise DataError(f"data for {name} is a {type(given).__name__}; allowed: tensors")
+        raise DataError(f"data for {name} is of type {type(given).__name__}; allowed: tensors")
     sizes: list[Any] = list(captured.shape)
     if mg.batched and sizes:
         dim = mg.batch_dims.of_input(number)

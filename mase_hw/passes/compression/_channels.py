@@ -23,7 +23,7 @@ from torch.fx import Node
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.shapes import run_with
-from mase_hw.ops import operator_for
+from mase_hw.ops import Weighted, operator_for
 
 FREE = -1
 WEIGHT = "weight"
@@ -182,12 +182,12 @@ class _Tracer:
         operator = operator_for(node.target)
         assert operator is not None
         tensor = self._mg.constant(weight)
-        indices = _along(tensor, operator.result_axis)
+        indices = _along(tensor, Weighted.of(operator).result_axis)
         carried, mixed = self._probe(node, weight, indices)
         if mixed.any() or not bool((carried >= 0).all()):
             return result
         block = self._given.get(node, 1)
-        first = self._found.begin(node, tensor.shape[operator.result_axis] // block)
+        first = self._found.begin(node, tensor.shape[Weighted.of(operator).result_axis] // block)
         return first + carried // block
 
     def _end(self, node: Node, weight: Node, labels: Tensor) -> bool:
@@ -195,7 +195,7 @@ class _Tracer:
         operator = operator_for(node.target)
         assert operator is not None
         axes = _varying(labels)
-        axis = 1 - operator.result_axis
+        axis = 1 - Weighted.of(operator).result_axis
         size = self._mg.constant(weight).shape[axis]
         if len(axes) != 1 or labels.shape[axes[0]] != size:
             return False

@@ -30,13 +30,13 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.formats import BlockFormat, Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.passes.compression._rows import Rows, rows_of
 from mase_hw.passes.compression.walk import Layer, layers, walk
+from mase_hw.registry import nearest
 
 _logger = logging.getLogger(__name__)
 

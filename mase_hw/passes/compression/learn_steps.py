@@ -27,7 +27,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import operators
+from mase_hw.ops import Numeric, operators
 from mase_hw.passes.formats import quantize
 
 # Octaves of a step per unit of its parameter: a rate that suits weights, which are small, would
@@ -84,9 +84,11 @@ class LearnedStepModel(nn.Module):
             tensor: number[group] for tensor, group in groups.items() if group in number
         }
 
-    def forward(self, *inputs: Tensor) -> Any:
+    def forward(self, *args: Tensor, **kwargs: Tensor) -> Any:
         """Return what the graph does, at the steps as they are now."""
-        return _MovedRun(self.graph_model, self._numbers, self.moves)(inputs)
+        dims = self.graph_model.batch_dims
+        given = dims.inside(self.graph_model.bind(*args, **kwargs))
+        return dims.returned(_MovedRun(self.graph_model, self._numbers, self.moves)(given))
 
     def config(self) -> dict[str, Any]:
         """Return the configuration with the steps as they are now."""
@@ -180,7 +182,7 @@ def _groups(mg: MaseGraph, configured: set[str]) -> dict[tuple[str, str], tuple[
         for name, producer in stream_operands(node):
             join((node.name, name), (producer.name, RESULT))
             operator = operators().get(str(common(node).operator))
-            if operator and operator.keeps_format and node.name not in configured:
+            if operator and Numeric.of(operator).keeps_format and node.name not in configured:
                 join((node.name, name), (node.name, RESULT))
     return found
 
@@ -190,6 +192,8 @@ def _own(mg: MaseGraph, groups: Mapping[tuple[str, str], tuple[str, str]]) -> se
     found = set()
     for node in mg.nodes:
         operator = operators().get(str(common(node).operator))
-        if node.op == "call_function" and operator and operator.result_format(mg.call(node)):
+        if node.op != "call_function" or operator is None:
+            continue
+        if Numeric.of(operator).result_format(mg.call(node)):
             found.add(groups.get((node.name, RESULT), (node.name, RESULT)))
     return found

@@ -15,15 +15,15 @@ import torch
 from torch import nn
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
-from mase_hw.ops import operator_for
+from mase_hw.ops import Weighted, operator_for
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.decompose import with_layers
+from mase_hw.registry import nearest
 
 ARGUMENTS = ("rank", "alpha", "drop_rate", "nodes", "whole", "seed")
 FOLDER = "adapted"
@@ -164,7 +164,7 @@ def _modules(mg: MaseGraph) -> dict[str, nn.Module]:
     found = {}
     for node in mg.nodes:
         operator = operator_for(node.target) if node.op == "call_function" else None
-        module = operator.as_module(mg.call(node)) if operator is not None else None
+        module = Weighted.of(operator).as_module(mg.call(node)) if operator is not None else None
         if module is not None:
             found[node.name] = module
     return found

@@ -15,16 +15,16 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import update
 from mase_hw.graph.shapes import run_with
-from mase_hw.ops import operator_for
+from mase_hw.ops import Weighted, operator_for
 from mase_hw.passes.canonical.decompose import with_layers
 from mase_hw.passes.canonical.software_metadata import batch_inputs
+from mase_hw.registry import nearest
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "n", "m", "seed", "nodes")
 CRITERIA = ("l1", "random")
@@ -172,7 +172,7 @@ def prunable_weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
     found = {}
     for node in mg.nodes:
         operator = operator_for(node.target) if node.op == "call_function" else None
-        if operator is None or not operator.prunable:
+        if operator is None or not Weighted.of(operator).prunable:
             continue
         for name, value in tensor_arguments(node, operator.operand_names):
             if name == OPERAND and isinstance(value, Node) and value.op == "get_attr":

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.exported import outputs_agree
@@ -25,6 +24,7 @@ from mase_hw.graph.rebuild import set_tensor
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.compression._channels import Channels, find_channels
 from mase_hw.passes.compression.prune import CRITERIA, SCOPES, own_words
+from mase_hw.registry import nearest
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "seed", "nodes")
 # Arguments of a node that repeat the sizes of its result, or count groups of channels.

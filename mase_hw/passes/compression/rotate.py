@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata, metadata
@@ -26,6 +25,7 @@ from mase_hw.graph.rebuild import set_tensor
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.compression.walk import Layer, layers
+from mase_hw.registry import nearest
 
 ARGUMENTS = ("block", "nodes", "seed")
 

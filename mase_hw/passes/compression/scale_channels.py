@@ -25,7 +25,6 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.formats import format_class
 from mase_hw.graph.mase_graph import MaseGraph
@@ -33,6 +32,7 @@ from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes.compression._rows import rows_of
 from mase_hw.passes.compression.gptq import squared_error
 from mase_hw.passes.compression.walk import Layer, Values, layers, walk
+from mase_hw.registry import nearest
 
 ARGUMENTS = ("data", "weight", "strength", "nodes")
 # Exponents that are tried.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 
 SCHEDULES: Mapping[str, Callable[[float], float]] = {
     "cubic": lambda share: 1.0 - (1.0 - share) ** 3,

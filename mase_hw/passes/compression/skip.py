@@ -10,12 +10,12 @@ from typing import Any
 
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location
 from mase_hw.graph.streams import stream_operands
 from mase_hw.passes.canonical.remove_identity import erase_node
+from mase_hw.registry import nearest
 
 
 def skippable(mg: MaseGraph) -> list[str]:

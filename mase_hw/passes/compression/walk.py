@@ -14,7 +14,7 @@ from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.quantized import GraphRun
-from mase_hw.ops import operator_for
+from mase_hw.ops import Weighted, operator_for
 from mase_hw.passes.canonical.software_metadata import batch_inputs
 
 Values = dict[Node, Tensor]
@@ -59,7 +59,7 @@ def layers(mg: MaseGraph, names: Iterable[str] | None = None) -> dict[Node, Laye
         if len(streams) != 1 or not parameters or mg.constant(parameters[0]).dim() != 2:
             continue
         with torch.device("meta"):
-            module = operator.as_module(mg.call(node))
+            module = Weighted.of(operator).as_module(mg.call(node))
         if isinstance(module, nn.Linear) and readers[str(parameters[0].target)] == 1:
             found[node] = Layer(node, streams[0], parameters[0])
     mg.release()

@@ -36,7 +36,18 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import AddsUp, Call, Operator, TensorSpec, operator_for_role, operators
+from mase_hw.ops import (
+    Call,
+    Exact,
+    Numeric,
+    Operator,
+    Prepared,
+    Selecting,
+    Summing,
+    TensorSpec,
+    operator_for_role,
+    operators,
+)
 from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes.formats.cast import ROLE, insert_casts_transform_pass
 from mase_hw.passes.formats.quantize import observed_range
@@ -232,13 +243,13 @@ def _ordered(operator: Operator, call: Call) -> _Plan | None:
     """Return how an operator compares places of floats."""
     floats = {exact_float(spec.quantized) for spec in call.streams.values()}
     number = floats.pop()
-    if not operator.selects or number is None or floats or call.constants:
+    if not isinstance(operator, Selecting) or number is None or floats or call.constants:
         return None
     layout = number.layout
     places = fixed_of(layout.width, 0)
     assert places is not None
     shape = layout.width, layout.exponent_width, layout.bias
-    own = operator.result_format(call)
+    own = Numeric.of(operator).result_format(call)
     return _Plan(
         dict.fromkeys(call.streams, places),
         own or places,
@@ -254,7 +265,7 @@ def _as_floats(operator: Operator, call: Call) -> _Plan | None:
     """Return how an operator joins elements as floats that hold each with its scale."""
     floats = {exact_float(spec.quantized) for spec in call.operands.values()}
     number = floats.pop()
-    if not operator.keeps_format or number is None or floats:
+    if not Numeric.of(operator).keeps_format or number is None or floats:
         return None
     if any(not _fits(call.operands[name].quantized, item) for name, item in call.constants.items()):
         return None
@@ -270,10 +281,10 @@ def _in_steps(operator: Operator, call: Call, exact: bool) -> _Plan | None:
         call: its call.
         exact: whether results must be the codes of the exact numbers.
     """
-    own, steps = operator.result_format(call), operator_for_role(STEPS)
+    own, steps = Numeric.of(operator).result_format(call), operator_for_role(STEPS)
     tensors = [*call.streams.values(), *(() if own else (call.result,))]
     numbers = [spec.quantized for spec in tensors]
-    if not operator.homogeneous or call.constants or not all(map(_has_scale, numbers)):
+    if not Exact.of(operator).homogeneous or call.constants or not all(map(_has_scale, numbers)):
         return None
     scale = float(numbers[-1].real_scale)
     bits = _proved_bits(operator, call) if exact else 0
@@ -283,12 +294,12 @@ def _in_steps(operator: Operator, call: Call, exact: bool) -> _Plan | None:
     for name, spec in call.streams.items():
         said = {"scale": scale, "back": False, "bits": bits}
         given = Call("", steps, {"data_in_0": spec}, {}, {}, said)
-        found = steps.result_format(given)
+        found = Numeric.of(steps).result_format(given)
         if found is None:
             return None
         operands[name] = found
     # Halves of a step have one fraction bit.
-    result = own or operator.exact_result(_taking(call, operands), 1)
+    result = own or Exact.of(operator).exact_result(_taking(call, operands), 1)
     if result is None:
         return None
     taken = {name: spec.quantized for name, spec in call.streams.items()}
@@ -307,7 +318,7 @@ def _proved_bits(operator: Operator, call: Call) -> int | None:
     }
     if set(ratios.values()) == {1}:
         return 0
-    if not isinstance(operator, AddsUp):
+    if not isinstance(operator, Summing):
         return None
     found = FEWEST_BITS
     for counts, divisor in operator.added(call):
@@ -346,18 +357,18 @@ def _exact(operator: Operator, call: Call) -> _Plan | None:
         number = call.operands[name].quantized
         if family_of(type(number)) in FIXED_POINT:
             continue
-        if type(operator).prepare is not Operator.prepare or not _fits(number, values):
+        if isinstance(operator, Prepared) or not _fits(number, values):
             return None
         operands[name], rounded[name] = exact_fixed_of(number, values), number
     if None in operands.values():
         return None
     found: dict[str, Format] = {name: item for name, item in operands.items() if item is not None}
-    own, result = operator.result_format(call), call.result.quantized
+    own, result = Numeric.of(operator).result_format(call), call.result.quantized
     if own is None:
         bits = exact_bits(result)
         if bits is None:
             return None
-        own = operator.exact_result(_taking(call, found), bits[1] + 1)
+        own = Exact.of(operator).exact_result(_taking(call, found), bits[1] + 1)
     return None if own is None else _Plan(found, own, rounded=rounded)
 
 
@@ -382,7 +393,7 @@ def _taking(call: Call, formats: Mapping[str, Format]) -> Call:
 
 
 def _is_move(operator: Operator) -> bool:
-    return operator.keeps_format and not operator.casts
+    return Numeric.of(operator).keeps_format and not operator.casts
 
 
 def _takes(node: Node) -> bool:

@@ -10,7 +10,6 @@ from typing import Any
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, DataError, FormatError
 from mase_hw.formats import Format
 from mase_hw.graph.calls import constant_value, tensor_arguments
@@ -25,6 +24,7 @@ from mase_hw.passes.formats import quantize
 from mase_hw.passes.formats._observers import OBSERVERS, Fit, Observer, Sample, check_percentile
 from mase_hw.passes.formats._signs import with_sign
 from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
+from mase_hw.registry import nearest
 
 Observations = Mapping[str, Mapping[str, Sample]]
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch.fx import Node
 
 from mase_hw.formats import Format
-from mase_hw.graph.laps import is_lap
+from mase_hw.graph.loops import is_boundary
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import refresh_output, stream_operands
@@ -35,8 +35,8 @@ def insert_casts_transform_pass(
             given = common(producer).results["data_out_0"]
             if wanted is None or given.format is None or wanted == given.format:
                 continue
-            # A lap is read by the layers on both of its sides, each with a cast of its own.
-            own = node if is_lap(producer) else None
+            # The layers on both sides of a loop boundary read it, each through its own cast.
+            own = node if is_boundary(producer) else None
             key = producer, wanted, own
             if key not in casts:
                 result = given.with_format(wanted)

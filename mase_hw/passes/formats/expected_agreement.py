@@ -17,7 +17,7 @@ from mase_hw.graph.agreement import ModelAgreement
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.streams import consumers
-from mase_hw.ops import Operator, operators
+from mase_hw.ops import Numeric, Operator, operators
 
 # Decibels that a model may lose beyond the sum of its roundings. See `mase_hw/formats/README.md`.
 MARGIN_DB = 15.0
@@ -272,7 +272,7 @@ def _rounds(node: Node) -> bool:
         operator is not None
         and operator.casts
         and operator.role is None
-        and not operator.keeps_format
+        and not Numeric.of(operator).keeps_format
     )
 
 

@@ -16,9 +16,10 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
 from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Operator, operators
+from mase_hw.ops import Elementwise, Numeric, Operator, carried, operators
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes.canonical.remove_identity import erase_node
+from mase_hw.passes.formats.shared_formats import shares_format
 
 # Codes that are tried one by one.
 MAX_WIDTH_BITS = 16
@@ -110,7 +111,9 @@ def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
 def _does_nothing(mg: MaseGraph, node: Node, number: Format) -> bool:
     """Return whether a function gives every code of a format back, as a bound beyond them does."""
     operator, streams = _operator(node), stream_operands(node)
-    if not operator.elementwise or len(streams) != 1 or number.bits_per_element > MAX_WIDTH_BITS:
+    if not isinstance(operator, Elementwise) or len(streams) != 1:
+        return False
+    if number.bits_per_element > MAX_WIDTH_BITS:
         return False
     call = mg.call(node)
     if call.constants or number.name not in operator.formats:
@@ -124,7 +127,7 @@ def _does_nothing(mg: MaseGraph, node: Node, number: Format) -> bool:
 
 def _commutes(node: Node) -> bool:
     """Return whether rounding the operands of a node rounds its result alike."""
-    return common(node).operator is not None and _operator(node).keeps_format
+    return common(node).operator is not None and Numeric.of(_operator(node)).keeps_format
 
 
 def _absorbs(node: Node) -> bool:
@@ -164,15 +167,15 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
         given = {name: known[item] for name, item in streams if item in known}
         if is_rounding(node):
             known[node] = _format(node)
-        elif operator.keeps_format and len(given) == len(streams) and given:
+        elif Numeric.of(operator).keeps_format and len(given) == len(streams) and given:
             if len({*given.values()}) == 1:
                 known[node] = next(iter(given.values()))
-            if not operator.casts or operator.shares_format:
+            if not operator.casts or shares_format(node):
                 continue
         result = {"data_out_0": known[node]} if node in known else {}
-        has = {*operator.formats, *operator.carried}
+        has = {*operator.formats, *carried(operator)}
         fits = given and all(number.name in has for number in given.values())
-        if given and not fits and not operator.approximates:
+        if given and not fits and not Numeric.of(operator).approximates:
             wanted = next(iter(given.values()))
             raise UnsupportedError(
                 f"{node.name} ({location(node)}) takes {wanted}, in which {operator.name} has no "

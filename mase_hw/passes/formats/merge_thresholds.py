@@ -14,12 +14,12 @@ from torch.fx import Node
 from mase_hw.arithmetic.fixed_point import fixed, is_fixed
 from mase_hw.formats import DEFAULT_FORMAT, FIXED_POINT, SCALARS, family_of, make_format
 from mase_hw.graph.calls import spec_of
-from mase_hw.graph.laps import laps_of
+from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call, TensorSpec, operator_for, operator_for_role, operators
+from mase_hw.ops import Call, Elementwise, TensorSpec, operator_for, operator_for_role, operators
 from mase_hw.ops.infrastructure.thresholds import MAX_BOUNDS
 from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes.canonical.remove_identity import erase_node
@@ -53,7 +53,7 @@ def merge_thresholds_transform_pass(
     """
     found: list[tuple[list[str], _Steps]] = []
     taken: set[Node] = set()
-    for node in mg.nodes if not laps_of(mg) else ():
+    for node in mg.nodes if not loops_of(mg) else ():
         if node in taken or not _is_link(node):
             continue
         nodes = _chain(node)
@@ -103,7 +103,7 @@ def _is_link(node: Node) -> bool:
         return False
     operator = operators()[str(common(node).operator)]
     streams = stream_operands(node)
-    if not operator.elementwise or len(streams) != 1 or len(common(node).results) != 1:
+    if not isinstance(operator, Elementwise) or len(streams) != 1 or len(common(node).results) != 1:
         return False
     result, given = common(node).results["data_out_0"], common(streams[0][1]).results["data_out_0"]
     scalars = FIXED_POINT | SCALARS

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class, make_format
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
-from mase_hw.ops import Operator, TensorSpec, operators
+from mase_hw.ops import Configured, Numeric, Operator, TensorSpec, operators
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats._signs import with_sign
@@ -27,6 +26,7 @@ from mase_hw.passes.formats.cast import insert_casts_transform_pass
 from mase_hw.passes.formats.losses import part_inputs
 from mase_hw.passes.formats.shared_formats import SharedFormats, casts, keeps_format, shares_format
 from mase_hw.passes.formats.whole_numbers import input_format, whole_formats
+from mase_hw.registry import nearest
 
 RESULT = "data_out"
 # The option of operators that can give every result the code of the exact number.
@@ -270,7 +270,7 @@ def check_keys(node: Node, entry: Mapping[str, Any]) -> None:
         legal |= {f"{word}_{field}" for field in (*fields, "name")}
     options = _options(node)
     # An entry by default also serves nodes without the option.
-    legal |= {key for operator in operators().values() for key in operator.options}
+    legal |= {key for operator in operators().values() for key in Configured.of(operator).options}
     for key, value in entry.items():
         if key in options and (type(value) is not int or value not in options[key]):
             raise ConfigError(
@@ -313,7 +313,7 @@ def open_format(
 def _block_axis(node: Node, name: str, cls: type[Format]) -> int:
     """Return the dimension of blocks that an operator asks for, or those before and after it."""
     operator = _operator(node)
-    axis = operator.block_axis(name) if cls.name in operator.formats else None
+    axis = Numeric.of(operator).block_axis(name) if cls.name in operator.formats else None
     if axis is None:
         around = (_axis_around(node, cls, step, {node}) for step in (_before, _after))
         axis = next((found for found in around if found is not None), -1)
@@ -334,7 +334,7 @@ def _axis_around(
         seen.add(other)
         if operator is None or cls.name not in operators()[operator].formats:
             continue
-        axis = operators()[operator].block_axis(name)
+        axis = Numeric.of(operators()[operator]).block_axis(name)
         found = _axis_around(other, cls, step, seen) if axis is None else axis
         if found is not None:
             return found
@@ -419,8 +419,8 @@ def observed_range(node: Node, name: str) -> tuple[float, float]:
     found = software.ranges[name]
     if not (math.isfinite(found.minimum) and math.isfinite(found.maximum)):
         raise FormatError(
-            "its values on the example inputs are not all finite numbers, so no format can be "
-            "fitted to them; give other inputs, or a configuration with every frac_width"
+            "its values on the examples are not all finite numbers, so no format can be fitted "
+            "to them; give other inputs, or a configuration with every frac_width"
         )
     return found.minimum, found.maximum
 
@@ -440,7 +440,7 @@ def _set_operands(
         call = mg.call(node)
         operands = {
             name: spec.with_format(
-                call.operator.operand_format(call, name)
+                Numeric.of(call.operator).operand_format(call, name)
                 or fitted_format(mg, node, name, words_for(name), entry)
             )
             if _is_value(name, spec)
@@ -458,7 +458,7 @@ def _is_value(name: str, spec: TensorSpec) -> bool:
 
 def _options(node: Node) -> Mapping[str, range]:
     operator = common(node).operator
-    return operators()[operator].options if operator is not None else {}
+    return Configured.of(operators().get(str(operator))).options
 
 
 def _operator(node: Node) -> Operator:
@@ -468,7 +468,9 @@ def _operator(node: Node) -> Operator:
 def _own_format(mg: MaseGraph, node: Node) -> Format | None:
     """Return the format of a result that no configuration chooses."""
     operator = common(node).operator
-    return operators()[operator].result_format(mg.call(node)) if operator is not None else None
+    if operator is None:
+        return None
+    return Numeric.of(operators()[operator]).result_format(mg.call(node))
 
 
 def _for_rank(given: Format | None, rank: int) -> Format | None:

@@ -15,7 +15,6 @@ import torch
 from torch import nn
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Format, format_class
 from mase_hw.graph.calls import aten_arguments
@@ -26,6 +25,7 @@ from mase_hw.passes._insert import insert_after
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.cast import ROLE
 from mase_hw.passes.formats.quantize import observed_range
+from mase_hw.registry import nearest
 
 ARGUMENTS = ("key", "value", "rotary", "nodes", "data")
 QUERY, KEY, VALUE = "query", "key", "value"

@@ -9,11 +9,11 @@ from functools import cached_property
 from torch.fx import Node
 
 from mase_hw.formats import Format, serving_formats
-from mase_hw.graph.laps import laps_of
+from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.streams import consumers
-from mase_hw.ops import operators
+from mase_hw.ops import Numeric, operators
 
 
 class SharedFormats:
@@ -66,7 +66,7 @@ class SharedFormats:
     def _groups(self, free: Iterable[Node]) -> list[Sequence[Node]]:
         """Return nodes of one format: of a state of a loop all, of others each by itself."""
         nodes = set(free)
-        states = [row for loop in laps_of(self._mg) for row in loop.states if row[0] in nodes]
+        states = [row for loop in loops_of(self._mg) for row in loop.states if row[0] in nodes]
         apart = nodes.difference(*states)
         return [*([node] for node in self._mg.nodes if node in apart), *states]
 
@@ -133,10 +133,10 @@ def casts(node: Node) -> bool:
 def keeps_format(node: Node) -> bool:
     """Return true for a node whose result takes its operand's format unless configured."""
     operator = common(node).operator
-    return operator is not None and operators()[operator].keeps_format
+    return operator is not None and Numeric.of(operators()[operator]).keeps_format
 
 
 def shares_format(node: Node) -> bool:
     """Return true for a node whose operands and results are all in one format."""
     operator = common(node).operator
-    return operator is not None and operators()[operator].shares_format
+    return operator is not None and Numeric.of(operators()[operator]).shares_format

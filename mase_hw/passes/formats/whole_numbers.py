@@ -12,7 +12,7 @@ from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call, TensorSpec
+from mase_hw.ops import Call, Exact, Numeric, TensorSpec, WholeNumbers
 
 # Bits of an input that is no mask: examples do not show how large it may be.
 INPUT_BITS = 16
@@ -75,7 +75,7 @@ def input_format(node: Node, wanted: Sequence[Format]) -> Format | None:
 def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str, Format]:
     """Return the formats of operands and result; of the result alone where others choose them."""
     operator = call.operator
-    chosen = operator.result_format(call)
+    chosen = Numeric.of(operator).result_format(call)
     operands: dict[str, Format] = {
         name: whole_format(*bounds_of(value))
         for name, value in call.constants.items()
@@ -83,17 +83,19 @@ def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str,
     }
     operands |= {name: given[item] for name, item in stream_operands(node) if item in given}
     operands |= {
-        name: own for name in call.operands if (own := operator.operand_format(call, name))
+        name: own
+        for name in call.operands
+        if (own := Numeric.of(operator).operand_format(call, name))
     }
     if operands.keys() == call.operands.keys():
-        if operator.whole:
+        if isinstance(operator, WholeNumbers):
             specs = {name: call.operands[name].with_format(operands[name]) for name in operands}
-            result = chosen or operator.exact_result(replace(call, operands=specs), 0)
+            result = chosen or Exact.of(operator).exact_result(replace(call, operands=specs), 0)
             return {} if result is None else {**operands, "data_out_0": result}
-        if operator.shares_format:
+        if Numeric.of(operator).shares_format:
             one = joined([*operands.values()], signed=True)
             return {} if one is None else dict.fromkeys((*operands, "data_out_0"), one)
-        if operator.keeps_format:
+        if Numeric.of(operator).keeps_format:
             return {"data_out_0": operands["data_in_0"]}
     return {} if chosen is None else {"data_out_0": chosen}
 

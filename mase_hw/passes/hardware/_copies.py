@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch.fx import Node
 
-from mase_hw.graph.laps import laps_of
+from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 
 
@@ -20,16 +20,16 @@ class Copies:
         self._given: dict[str, tuple[Node, ...]] = {}
         self._takers: dict[str, tuple[Node, ...]] = {}
         self._rows: set[str] = set()
-        for laps in laps_of(mg):
-            layers = {nodes[0].name: nodes for nodes in laps.places}
+        for loop in loops_of(mg):
+            layers = {nodes[0].name: nodes for nodes in loop.places}
             self._given |= layers
             self._takers |= layers
-            for row in laps.states:
+            for row in loop.states:
                 self._given[row[0].name] = row[:-1]
                 self._takers[row[-1].name] = row[1:]
-                if laps.goes_on(row[-1]):
+                if loop.goes_on(row[-1]):
                     self._given[row[-1].name] = row[1:]
-            self._rows |= {node.name for node in laps.collects}
+            self._rows |= {node.name for node in loop.collects}
 
     def producers(self, node: Node) -> tuple[Node, ...]:
         """Return what gives the result of a node of the hardware, layer by layer."""

@@ -11,7 +11,7 @@ from torch.fx import Node
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import refresh_output, stream_operands
-from mase_hw.ops import operators
+from mase_hw.ops import Broadcasting, operators
 from mase_hw.passes._insert import insert_after
 
 ROLE = "broadcast"
@@ -32,8 +32,8 @@ def insert_broadcasts_transform_pass(
     mg = mg.copy()
     inserted: list[Node] = []
     for node in list(mg.nodes):
-        operator = common(node).operator
-        if node.op != "call_function" or operator is None or not operators()[operator].broadcasts:
+        operator = operators().get(str(common(node).operator))
+        if node.op != "call_function" or not isinstance(operator, Broadcasting):
             continue
         result = common(node).results["data_out_0"]
         for name, producer in stream_operands(node):

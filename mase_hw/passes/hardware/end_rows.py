@@ -10,11 +10,11 @@ from torch.fx import Node
 
 from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.geometry.runs import stream_axes
-from mase_hw.graph.laps import twins_of
+from mase_hw.graph.loops import twins_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call, operator_for
+from mase_hw.ops import Call, Growing, Masked, operator_for
 
 # What keeps zeros zero.
 ROLE = "cast"
@@ -28,9 +28,9 @@ def end_rows_analysis_pass(
 ) -> tuple[MaseGraph, dict[str, Any]]:
     """Mark the operands and results whose rows grow (`TensorSpec.grows`).
 
-    Of what an operator leaves out above the diagonal (`Operator.is_triangular`) nothing is computed
+    Of what an operator leaves out above the diagonal (`Masked.is_triangular`) nothing is computed
     and nothing streams, from the products that make its operand to the sums that take its result,
-    where all that lies between can do with it (`Operator.growing`), nobody else takes it, and rows
+    where all that lies between can do with it (`Growing.growing`), nobody else takes it, and rows
     stream one at a time. Everything else stays whole. Results are the same, bit for bit.
 
     Args:
@@ -67,7 +67,7 @@ def _mark(mg: MaseGraph, slots: set[Slot]) -> None:
 
 def _is_triangular(mg: MaseGraph, node: Node) -> bool:
     operator = operator_for(node.target) if node.op == "call_function" else None
-    if operator is None or operator.masked_argument is None:
+    if not isinstance(operator, Masked) or operator.masked_argument is None:
         return False
     return operator.is_triangular(mg.call(node))
 
@@ -86,7 +86,7 @@ def _chain(mg: MaseGraph, node: Node) -> set[Slot] | None:
 
 def _with(call: Call, name: str) -> frozenset[str] | None:
     """Return what ends together with an operand or a result, alone where that is possible."""
-    ways = [way for way in call.operator.growing(call) if name in way]
+    ways = [way for way in Growing.of(call.operator).growing(call) if name in way]
     return min(ways, key=len, default=None)
 
 

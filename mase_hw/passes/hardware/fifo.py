@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import physical
@@ -16,6 +15,7 @@ from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes.hardware._copies import Copies
+from mase_hw.registry import nearest
 from mase_hw.timing.depths import queue_depths
 
 ROLE = "fifo"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, EXTERNAL, ON_CHIP, STYLES, MemoryPort
+from mase_hw.ops import Weighted
+from mase_hw.registry import nearest
 
 PLACES = (ON_CHIP, EXTERNAL)
 STYLE = "style"
@@ -113,7 +114,7 @@ def _movable(mg: MaseGraph) -> dict[str, tuple[str, ...]]:
     for node in mg.nodes:
         if node.op == "call_function":
             call = mg.call(node)
-            repeats = call.operator.repeats(call)
+            repeats = Weighted.of(call.operator).repeats(call)
             if repeats:
                 found[node.name] = tuple(repeats)
     return found

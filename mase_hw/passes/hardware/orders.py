@@ -10,11 +10,11 @@ import torch
 from torch.fx import Node
 
 from mase_hw.errors import EmissionError
-from mase_hw.graph.laps import is_lap, laps_of
+from mase_hw.graph.loops import is_boundary, loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import consumers, refresh_output, stream_operands
-from mase_hw.ops import Call, Order, TensorSpec, operator_for_role
+from mase_hw.ops import Call, Order, Ordered, TensorSpec, operator_for_role
 from mase_hw.passes._insert import insert_after
 
 ROLE = "retile"
@@ -23,7 +23,7 @@ ROLE = "retile"
 def assign_orders_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Set the order of every stream, producers first, as `Operator.orders` states it.
+    """Set the order of every stream, producers first, as `Ordered.orders` states it.
 
     A graph input takes the order that the first consumer asks for which insists on one, seen
     through operators that take any. Where an operand must have another order than its producer
@@ -39,7 +39,7 @@ def assign_orders_transform_pass(
     """
     found, info = _assigned(mg, plain=False)
     try:
-        laps_of(found)
+        loops_of(found)
     except EmissionError:
         return _assigned(mg, plain=True)
     return found, info
@@ -54,8 +54,8 @@ def _assigned(mg: MaseGraph, *, plain: bool) -> tuple[MaseGraph, dict[str, Any]]
             _set_result(node, {"data_out_0": _asked(mg, node)})
         elif node.op == "call_function":
             call = _with_orders(mg.call(node), _offered(node))
-            orders = call.operator.orders(call)
-            if plain and is_lap(node):
+            orders = Ordered.of(call.operator).orders(call)
+            if plain and is_boundary(node):
                 orders = dict.fromkeys(orders)
             for name, producer in stream_operands(node):
                 inserted += _connect(mg, node, name, producer, orders[name])
@@ -97,10 +97,10 @@ def _asked(mg: MaseGraph, node: Node) -> Order | None:
     for user, name in consumers(node):
         call = mg.call(user)
         plain = _with_orders(call, dict.fromkeys(call.streams))
-        required = call.operator.orders(plain)
+        required = Ordered.of(call.operator).orders(plain)
         if required[name] is not None:
             return required[name]
-        probed = call.operator.orders(_with_orders(plain, {name: probe}))
+        probed = Ordered.of(call.operator).orders(_with_orders(plain, {name: probe}))
         passed = Order.channels_last(call.result.shape)
         kept = probed[name] == probe and probed.get("data_out_0") == passed
         if probe is not None and passed is not None and kept and _asked(mg, user) == passed:

@@ -10,17 +10,17 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.cells import Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
-from mase_hw.graph.laps import laps_of, twins_of
+from mase_hw.graph.loops import loops_of, twins_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
-from mase_hw.ops import Call, TensorSpec, operator_for_role
+from mase_hw.ops import Call, TensorSpec, Tiled, operator_for_role
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes.hardware._balance import Balance, Lanes, Option, Unit, tile_sizes
+from mase_hw.registry import nearest
 
 ROLE = "retile"
 # An element more per cycle takes a port of a buffer and its address; a lane more takes a register.
@@ -184,7 +184,7 @@ def _limits(mg: MaseGraph, node: Node) -> dict[tuple[str, int], int]:
     if node.op == "placeholder":
         return {}
     call = mg.call(node)
-    return call.operator.limits(call)
+    return Tiled.of(call.operator).limits(call)
 
 
 def _check_number(what: str, value: Any) -> None:
@@ -260,7 +260,7 @@ def _unrolling(mg: MaseGraph, node: Node) -> Iterable[str]:
     if node.op == "placeholder":
         return ()
     call = mg.call(node)
-    return call.operator.unrolling(call)
+    return Tiled.of(call.operator).unrolling(call)
 
 
 def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
@@ -269,7 +269,7 @@ def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
         if node.op != "call_function":
             continue
         call = mg.call(node)
-        for tie in call.operator.ties(call):
+        for tie in Tiled.of(call.operator).ties(call):
             slots: list[Slot] = [(node, name, dim) for name, dim in tie]
             for slot in slots[1:]:
                 if not groups.compatible(slots[0], slot):
@@ -287,9 +287,9 @@ def _tie(mg: MaseGraph, groups: Groups, nodes: list[Node]) -> None:
 
 def _tie_layers(mg: MaseGraph, groups: Groups, unrolls: dict[Slot, int]) -> None:
     """Give the same lanes to layers that run on the same hardware; they may be asked of any."""
-    loops = laps_of(mg)
+    loops = loops_of(mg)
     problems = []
-    places = [nodes for laps in loops for nodes in (*laps.places, *laps.states)]
+    places = [nodes for loop in loops for nodes in (*loop.places, *loop.states)]
     for first, *others in places:
         for node, (name, dim) in product(others, product(_streams(mg, first), (0, 1))):
             one, two = (first, name, dim), (node, name, dim)
@@ -410,7 +410,7 @@ def _netlists(
     """
     values = dict(zip(seen, lanes, strict=True))
     sized = _sized(call, {s: values[p] for s, p in zip(slots, places, strict=True)})
-    legal = sized.operator.unrolling(sized)
+    legal = Tiled.of(sized.operator).unrolling(sized)
     tried = [
         [asked[name]]
         if name in asked
@@ -556,7 +556,7 @@ def _unrolled(call: Call, elements: Mapping[str, int]) -> Call:
 
 def _check_unroll(call: Call, node: Node, name: str, value: int) -> None:
     """Raise unless a cycle may take `value` elements of a constant."""
-    allowed = call.operator.unrolling(call)[name]
+    allowed = Tiled.of(call.operator).unrolling(call)[name]
     if type(value) is not int or value not in allowed:
         count = len(allowed)
         whole = [allowed[n - 1] for n in range(1, count + 1) if count % n == 0]
@@ -591,7 +591,7 @@ def _apply(mg: MaseGraph, groups: Groups, nodes: list[Node], unrolls: Mapping[Sl
 def _unroll(mg: MaseGraph, node: Node, unrolls: Mapping[Slot, int]) -> None:
     call = mg.call(node)
     elements = {}
-    for name, allowed in call.operator.unrolling(call).items():
+    for name, allowed in Tiled.of(call.operator).unrolling(call).items():
         elements[name] = unrolls.get((node, name, 0), allowed[0])
         _check_unroll(call, node, name, elements[name])
     operands = {**common(node).operands, **_unrolled(call, elements).operands}

@@ -12,8 +12,7 @@ from torch.fx import Node
 
 from mase_hw.errors import EmissionError
 from mase_hw.graph.closed_loops import close_loop
-from mase_hw.graph.laps import ROLE, is_lap, laps_of
-from mase_hw.graph.loops import Loop, find_loops, unlike_steps
+from mase_hw.graph.loops import ROLE, is_boundary, loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import (
     SoftwareMetadata,
@@ -24,17 +23,18 @@ from mase_hw.graph.metadata import (
     update,
 )
 from mase_hw.graph.streams import consumers, refresh_output, stream_operands
-from mase_hw.ops import operator_for
+from mase_hw.graph.unrolled_loops import UnrolledLoop, find_loops, unlike_steps
+from mase_hw.ops import Stateful, operator_for
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
 Slot = tuple[Node, str]
 
 
-def insert_laps_transform_pass(
+def insert_loops_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
 ) -> tuple[MaseGraph, dict[str, Any]]:
-    """Insert laps, the boundaries of equal layers or of steps of loops over time.
+    """Insert the boundaries of equal layers or of steps of loops over time.
 
     Steps consume successive parts of sequences, and pass states on. Without such loops, layers are
     equal when they compute the same with other constants, chained by a single stream. Of several
@@ -45,7 +45,7 @@ def insert_laps_transform_pass(
         pass_args: none are known.
 
     Returns:
-        The graph, and `{"layers": the number of layers, "laps": names of the inserted nodes}`.
+        The graph, and `{"layers": how many, "boundaries": names of the inserted nodes}`.
 
     Raises:
         EmissionError: where no two layers are alike.
@@ -58,32 +58,34 @@ def insert_laps_transform_pass(
     best = _best(_segments(mg, cuts))
     if best is None:
         raise EmissionError(f"{mg.name} has no layers for reuse: {_why(mg)}; emit it without reuse")
-    laps = []
+    boundaries = []
     for number in range(best.count + 1):
         end = cuts[best.start + number * best.period]
         given = common(end).results["data_out_0"]
         users = [user for user in end.users if number or user.op != "output"]
-        lap = insert_after(mg, end, ROLE, given, given, (0, 0, number))
+        boundary = insert_after(mg, end, ROLE, given, given, (0, 0, number))
         for user in users:
-            user.replace_input_with(end, lap)
-        laps.append(lap)
+            user.replace_input_with(end, boundary)
+        boundaries.append(boundary)
     refresh_output(mg)
     mg.recompile()
-    return mg, {"layers": best.count, "laps": [lap.name for lap in laps]}
+    return mg, {"layers": best.count, "boundaries": [node.name for node in boundaries]}
 
 
-def _with_loops(mg: MaseGraph, loops: Sequence[Loop]) -> tuple[MaseGraph, dict[str, Any]]:
-    """Return the graph with the steps of loops between laps."""
+def _with_loops(mg: MaseGraph, loops: Sequence[UnrolledLoop]) -> tuple[MaseGraph, dict[str, Any]]:
+    """Return the graph with the steps of loops between boundaries."""
     if mg.has_formats:
         raise EmissionError(
             f"{mg.name} has loops over time, whose steps get the same formats before they can run "
             "on the same hardware: give the captured model"
         )
-    laps = [lap for number, loop in enumerate(loops) for lap in close_loop(mg, loop, number)]
+    boundaries = [
+        boundary for number, loop in enumerate(loops) for boundary in close_loop(mg, loop, number)
+    ]
     mg.recompile()
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     count = max(len(loop.steps) for loop in loops)
-    return mg, {"layers": count, "laps": [lap.name for lap in laps]}
+    return mg, {"layers": count, "boundaries": [node.name for node in boundaries]}
 
 
 def _why(mg: MaseGraph) -> str:
@@ -128,24 +130,24 @@ def share_ranges_analysis_pass(
     Formats that are fitted to them are then the same in all layers.
 
     Args:
-        mg: a graph with laps and software metadata.
+        mg: a graph with loop boundaries and software metadata.
         pass_args: none are known.
 
     Returns:
         The graph, and `{"layers": the number of layers}`.
     """
     mg = mg.copy()
-    loops = laps_of(mg)
+    loops = loops_of(mg)
     groups: list[list[Slot]] = []
-    for nodes in (nodes for laps in loops for nodes in laps.places):
+    for nodes in (nodes for loop in loops for nodes in loop.places):
         names = [*common(nodes[0]).operands, *common(nodes[0]).results]
         groups += [[(node, name) for node in nodes] for name in names]
         for node in nodes:
             update(node, alike=tuple(item.name for item in nodes))
-    for laps in loops:
-        groups += [list(_at_laps(row)) for row in laps.states]
-        groups += [list(_at_collect(node)) for node in laps.collects]
-        groups += [[(node, "data_in_0"), (node, "data_out_0")] for node in laps.takes]
+    for loop in loops:
+        groups += [list(_at_boundaries(row)) for row in loop.states]
+        groups += [list(_at_collect(node)) for node in loop.collects]
+        groups += [[(node, "data_in_0"), (node, "data_out_0")] for node in loop.takes]
     for group in _joined(groups):
         found = [known for slot in group if (known := _range(slot)) is not None]
         if found:
@@ -156,15 +158,15 @@ def share_ranges_analysis_pass(
             )
             for node, name in group:
                 _note(node, name, whole)
-    return mg, {"layers": max((laps.count for laps in loops), default=1)}
+    return mg, {"layers": max((loop.count for loop in loops), default=1)}
 
 
-def _at_laps(laps: Sequence[Node]) -> Iterator[Slot]:
-    """Yield what carries the values at laps: results before them, and operands behind."""
-    for lap in laps:
-        yield from ((lap, "data_in_0"), (lap, "data_out_0"))
-        yield stream_operands(lap)[0][1], "data_out_0"
-        yield from consumers(lap)
+def _at_boundaries(boundaries: Sequence[Node]) -> Iterator[Slot]:
+    """Yield what carries the values at boundaries: results before them, and operands behind."""
+    for boundary in boundaries:
+        yield from ((boundary, "data_in_0"), (boundary, "data_out_0"))
+        yield stream_operands(boundary)[0][1], "data_out_0"
+        yield from consumers(boundary)
 
 
 def _at_collect(node: Node) -> Iterator[Slot]:
@@ -305,7 +307,7 @@ def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Node | None = None) -
 
 def _may_repeat(node: Node) -> bool:
     operator = operator_for(node.target) if node.op == "call_function" else None
-    return operator is not None and not operator.keeps_state and not is_lap(node)
+    return operator is not None and not isinstance(operator, Stateful) and not is_boundary(node)
 
 
 def _elements(mg: MaseGraph, node: Node) -> int:

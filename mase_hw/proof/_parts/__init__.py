@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from mase_hw.cells import Cell
 from mase_hw.proof._parts._base import Part
 from mase_hw.proof._parts._external import AxiReadPort, AxiSource
-from mase_hw.proof._parts._laps import LapExit, LapReturn
+from mase_hw.proof._parts._loops import LoopExit
 from mase_hw.proof._parts._sources import LayerSource, RomSource
 from mase_hw.proof._parts._streams import Fork, Gearbox, Join
 
@@ -20,9 +20,8 @@ __all__ = [
     "Fork",
     "Gearbox",
     "Join",
-    "LapExit",
-    "LapReturn",
     "LayerSource",
+    "LoopExit",
     "Part",
     "RomSource",
     "part_of",
@@ -33,7 +32,7 @@ __all__ = [
 def parts() -> Iterator[type[Part]]:
     """Yield every part that has proofs."""
     yield from (Fork, Join, Gearbox, RomSource, LayerSource)
-    yield from (LapExit, LapReturn, AxiReadPort, AxiSource)
+    yield from (LoopExit, AxiReadPort, AxiSource)
 
 
 def part_of(cell: Cell) -> Part | None:

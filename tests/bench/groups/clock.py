@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.bench.base import Benchmark, Row, timed
+from tests.bench.clock_units import DEVICE, SEEDS, SPEED, TARGET, checked
 
 if TYPE_CHECKING:
     from mase_hw.emit.project import Project
     from mase_hw.hardware.route import RouteReport
     from tests.bench.clock_units import Unit
 
-TARGET, DEVICE, SPEED = "ecp5", "LFE5U-85F", "6"
-SEEDS = 3
-STALL, SAMPLES = 0.3, 20
 DEPTH_BAR = 0.85
 # Clock and the budget of multipliers of whole networks.
 NETWORKS: Mapping[str, tuple[float, int]] = {"digits-mlp": (150.0, 64), "mnist-lenet": (120.0, 128)}
@@ -57,8 +55,8 @@ class Clock(Benchmark):
 
     def only(self, names: Sequence[str]) -> Clock:
         """Return the benchmark with some figures alone."""
-        from mase_hw._registry import nearest
         from mase_hw.errors import ConfigError
+        from mase_hw.registry import nearest
 
         known = figures()
         for name in names:
@@ -327,21 +325,6 @@ def predicted_mhz(project: Project) -> float:
     clock = estimate_nodes(project.mg).clock
     assert clock is not None
     return clock.mhz
-
-
-def checked(project: Project) -> Project:
-    """Return the project after a simulation under stalls.
-
-    Raises:
-        MaseError: when a bit is wrong.
-    """
-    from mase_hw.errors import MaseError
-    from mase_hw.sim.simulate import simulate
-
-    report = simulate(project.folder, samples=SAMPLES, stall=STALL, seed=1)
-    if not report.bit_exact:
-        raise MaseError(f"no figure of a design that is not bit-exact: {report.first_mismatch}")
-    return project
 
 
 def emit_network(name: str, folder: Path) -> Project:

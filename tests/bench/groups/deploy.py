@@ -10,19 +10,25 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row, timed
 
 BOARDS = ("ulx3s", "icebreaker", "tang-nano-20k")
 MODEL, INFERENCES = "digits-mlp", 360
 BUILD_MINUTES, WRAPPER_LUT = 10, 400
+PAGES, PAGE_BYTES, PAGE_SECONDS = ("fashion-resnet8", "bert-tiny"), 3_000_000, 20
+# Debian's qflow-tech-osu035.
+LIBERTY = Path("/usr/share/qflow/tech/osu035/osu035_stdcells.lib")
+ENERGY_SPREAD = 0.01
 # What is measured by running tests, by figure: files and what is chosen of them.
 TESTS: Mapping[str, tuple[str, str]] = {
-    "buses": ("test_axi_stream.py", "equal"),
-    "framing": ("test_serial.py", "fault or second"),
-    "weights": ("test_weights.py", "loaded"),
-    "fusesoc": ("test_projects.py", "fusesoc"),
+    "buses": ("deploy/test_axi_stream.py", "equal"),
+    "memory": ("deploy/test_axi_memory.py", "memory or outside"),
+    "framing": ("deploy/test_serial.py", "fault or second or another"),
+    "weights": ("deploy/test_weights.py", "loaded"),
+    "fusesoc": ("deploy/test_projects.py", "fusesoc"),
+    "compare": ("sim/test_compare.py", "fault"),
 }
 
 
@@ -65,21 +71,25 @@ def figures() -> dict[str, Measure]:
         "wrapper": wrapper_rows,
         "serial": serial_rows,
         **{board: partial(board_rows, board) for board in BOARDS},
+        **{f"page-{model}": partial(page_rows, model) for model in PAGES},
+        "energy": energy_rows,
     }
 
 
 def test_rows(name: str, folder: Path, quick: bool) -> Iterator[Row]:
-    """Run tests of `tests/deploy`, a thousand inferences of each design behind a bus."""
+    """Run tests, a thousand inferences of each design behind a bus."""
     file, chosen = TESTS[name]
     count = "40" if quick else "1000"
-    command = [sys.executable, "-m", "pytest", "-q", "-k", chosen, f"tests/deploy/{file}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-k", chosen, f"tests/{file}"]
+    command += ["-m", "slow or not slow"]
     result = subprocess.run(
         ["env", f"MASE_HW_BUS_INFERENCES={count}", *command],
         capture_output=True,
         text=True,
         check=False,
     )
-    said = result.stdout.strip().splitlines()[-1] if result.stdout.strip() else "nothing"
+    lines = result.stdout.strip().splitlines() or ["nothing"]
+    said = " ".join([*(line for line in lines if line.startswith("FAILED")), lines[-1]])
     what = {"buses": f"{count} inferences of each design under random pauses: tests"}
     yield Row(what.get(name, f"{name}: tests"), said, "no failure", result.returncode == 0)
 
@@ -169,4 +179,56 @@ def board_rows(board: str, folder: Path, quick: bool) -> Iterator[Row]:
         f"{elapsed.cpu:.0f} s; {report.fmax_mhz:.0f} MHz; {used}",
         f"<= {BUILD_MINUTES} minutes",
         elapsed.cpu <= 60 * BUILD_MINUTES and report.is_met,
+    )
+
+
+def page_rows(model: str, folder: Path, quick: bool) -> Iterator[Row]:
+    """Make the page of a network: its size, and the time with and without the simulator at hand."""
+    from mase_hw import emit_verilog
+    from mase_hw.cli._model import load_subject
+    from mase_hw.cli._progress import Display
+    from mase_hw.report import write_report
+
+    subject = load_subject(model, Display(quiet=True))
+    # That of the transformer is of its linear layers alone.
+    config = None if model == "bert-tiny" else subject.config
+    project = emit_verilog(
+        subject.mg, output=folder / "net", config=config, parallelism="auto"
+    ).folder
+    with timed() as first:
+        path = write_report(project, folder / "page.html")
+    with timed() as again:
+        write_report(project, folder / "again.html")
+    size = path.stat().st_size
+    yield Row(
+        f"page of {model}: size; time to make, simulator built / at hand",
+        f"{size / 1e6:.2f} MB; {first.cpu:.0f} / {again.cpu:.0f} CPU s",
+        f"<= {PAGE_BYTES / 1e6:.0f} MB; {PAGE_SECONDS} s",
+        size <= PAGE_BYTES and again.cpu <= PAGE_SECONDS,
+    )
+
+
+def energy_rows(folder: Path, quick: bool) -> Iterator[Row]:
+    """Count the area and the energy of a network as standard cells."""
+    from mase_hw import emit_verilog
+    from mase_hw.cli._model import load_subject
+    from mase_hw.cli._progress import Display
+    from mase_hw.hardware.gates import synthesize_gates
+    from mase_hw.sim.energy import count_energy
+
+    if not LIBERTY.is_file():
+        raise ConfigError(f"{LIBERTY} is missing: apt install qflow-tech-osu035")
+    subject = load_subject(MODEL, Display(quiet=True))
+    project = emit_verilog(
+        subject.mg, output=folder / "net", config=subject.config, parallelism=1
+    ).folder
+    gates = synthesize_gates(project, LIBERTY)
+    one, other, seeded = (count_energy(project, gates, seed=seed) for seed in (0, 0, 1))
+    spread = abs(one.joules - other.joules) / one.joules
+    yield Row(
+        f"{MODEL} in {one.library}, estimated: area; energy an inference, two runs of one seed",
+        f"{gates.total.area:,.0f}; {1e6 * one.joules:.3g} uJ, {spread:.2%} apart (another seed: "
+        f"{abs(one.joules - seeded.joules) / one.joules:.2%})",
+        f"<= {ENERGY_SPREAD:.0%} apart",
+        spread <= ENERGY_SPREAD,
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row, timed
 
 if TYPE_CHECKING:

@@ -67,8 +67,8 @@ class Search(Benchmark):
 def overhead(folder: Path) -> Row:
     """Time whole trials of a small model, and what they measure, one after the other."""
     from mase_hw.search.storage import Store, storage_url
-    from mase_hw.search.study import Task
-    from mase_hw.search.worker import FileTurn, run_trials
+    from mase_hw.search.task import Task
+    from mase_hw.search.worker import FileLock, run_trials
 
     inside: list[tuple[float, float]] = []
     moments: list[tuple[float, float]] = []
@@ -91,7 +91,7 @@ def overhead(folder: Path) -> Row:
     run_trials(
         task,
         study,
-        FileTurn(folder / "overhead.lock"),
+        FileLock(folder / "overhead.lock"),
         lambda done, total: moments.append((time.perf_counter(), time.process_time())),
     )
     wall, cpu = (

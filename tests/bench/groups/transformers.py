@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, MaseError
+from mase_hw.registry import nearest
 from tests.bench.architectures import ARCHITECTURES, model_and_inputs
 from tests.bench.base import Benchmark, Row, timed
 from tests.bench.transformer_errors import errors
@@ -195,10 +195,10 @@ def _import_all() -> None:
 
 def _busy(mg: MaseGraph, design: Design, slowest: int) -> Iterator[float]:
     """Yield, of each node that bounds the interval, how many of its multipliers work."""
-    from mase_hw.graph.laps import laps_of
+    from mase_hw.graph.loops import loops_of
 
     found = _operations(mg)
-    shared = {node.name: laps.count for laps in laps_of(mg) for node in laps.first}
+    shared = {node.name: loop.count for loop in loops_of(mg) for node in loop.first}
     for node in design.nodes:
         if node.work_cycles == slowest and node.multipliers and node.node in found:
             products = found[node.node] / 2 * shared.get(node.node, 1)
@@ -226,7 +226,7 @@ def _buffers(name: str, subject: Subject, design: Design) -> Row:
         if isinstance(cell, StreamFifo):
             codes += cell.depth * _lanes(cell.port)
         elif instance.name.endswith("_columns_inst") and isinstance(cell, Reorder):
-            codes += 2 * cell.moves.beats_in.numel()
+            codes += 2 * cell.reordering.beats_in.numel()
         elif instance.name.endswith("_columns_inst") and isinstance(cell, StreamReplay):
             codes += 2 * cell.block * _lanes(cell.port)
     kept = subject.layers * 5 * subject.tokens * subject.width

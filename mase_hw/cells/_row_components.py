@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mase_hw.cells._encoder import radix_bits
-from mase_hw.cells._fixed_parts import tree
-from mase_hw.cells._parts import (
+from mase_hw.cells._components import (
     Adder,
     Compare,
+    Components,
     Gates,
     Memory,
     Mux,
     Negation,
     Offset,
-    Parts,
     Product,
     Register,
     Shifter,
@@ -22,7 +20,9 @@ from mase_hw.cells._parts import (
     Words,
     Zeros,
 )
-from mase_hw.cells._pipeline import credits, growing_turn, index_bits, level, turn
+from mase_hw.cells._encoder import radix_bits
+from mase_hw.cells._fixed_components import tree
+from mase_hw.cells._pipeline import counter, credits, growing_counter, index_bits, level
 from mase_hw.geometry.growth import Growth
 
 # Words of fewer bits are multiplied in logic, in so many groups of their bits.
@@ -37,8 +37,8 @@ def row_store(
     *,
     beyond: int = 0,
     growth: Growth | None = None,
-) -> Parts:
-    """Return the parts of `mase_row_store`.
+) -> Components:
+    """Return the components of `mase_row_store`.
 
     Args:
         width: bits of a beat.
@@ -50,19 +50,19 @@ def row_store(
     """
     depth = row + delay
     rows = (depth - 1) // (1 if growth else row) + 1
-    words = Parts.of(
+    words = Components.of(
         Memory(depth, width, stages=2 + beyond),
         *(Memory(rows, bits, stages=2 + more) for bits, more in values),
         Gates(2),
     )
-    counters = growing_turn(row, growth) + turn(depth) + turn(rows)
+    counters = growing_counter(row, growth) + counter(depth) + counter(rows)
     return words + credits(depth) + level(rows) + counters * 2
 
 
-def row_flags(lanes: int) -> Parts:
+def row_flags(lanes: int) -> Components:
     """Return what runs beside the folds of a row of so many lanes a beat."""
     stages = 2 + (lanes - 1).bit_length()
-    return Parts.of(Register(1), (Register(1), 2 * stages + 1), Register(1, stages), Gates(2))
+    return Components.of(Register(1), (Register(1), 2 * stages + 1), Register(1, stages), Gates(2))
 
 
 def row_fold(
@@ -74,8 +74,8 @@ def row_fold(
     signed: bool = True,
     maximum: bool = False,
     before: int = 0,
-) -> Parts:
-    """Return the parts of `mase_row_fold` without its flags.
+) -> Components:
+    """Return the components of `mase_row_fold` without its flags.
 
     Args:
         lanes: elements of a beat.
@@ -88,28 +88,30 @@ def row_fold(
     """
     outside = -row % lanes
     # A sum's lane outside of the row is reset, a maximum's is another one.
-    beyond = Parts.of(Register(width, before + 1), Register(width), Mux(2 if maximum else 1, width))
-    lane = Parts.of((Register(width, before + 2), lanes - outside), Register(int(outside > 0)))
+    beyond = Components.of(
+        Register(width, before + 1), Register(width), Mux(2 if maximum else 1, width)
+    )
+    lane = Components.of((Register(width, before + 2), lanes - outside), Register(int(outside > 0)))
     lane += beyond * outside
     if not maximum:
         sums = tree(lanes, width + (not signed))
-        return lane + sums + Parts.of(Adder(out, gated=True), Register(out))
-    inputs, parts = lanes, Parts.of(Compare(out), Mux(2, out), Register(out))
+        return lane + sums + Components.of(Adder(out, gated=True), Register(out))
+    inputs, components = lanes, Components.of(Compare(out), Mux(2, out), Register(out))
     while inputs > 1:
         pairs = inputs // 2
-        parts += Parts.of((Compare(width), pairs), (Mux(2, width), pairs))
+        components += Components.of((Compare(width), pairs), (Mux(2, width), pairs))
         inputs -= pairs
-        parts += Parts.of(Register(width * inputs))
-    return lane + parts
+        components += Components.of(Register(width * inputs))
+    return lane + components
 
 
 def reciprocal(
     point: int, growth: int, fraction: int, index: int, words: Words, *, step: bool
-) -> Parts:
-    """Return the parts of `mase_reciprocal`; the arguments are its parameters."""
+) -> Components:
+    """Return the components of `mase_reciprocal`; the arguments are its parameters."""
     width, place = point + growth + 1, index_bits(growth + 1)
     mantissa, word = (fraction + 1, index + 2) if step else (index, fraction)
-    parts = Parts.of(
+    components = Components.of(
         Zeros(growth, growth + 1),
         Register(width),
         Register(place, 7 if step else 4),
@@ -118,12 +120,12 @@ def reciprocal(
         Table(1 << index, word + 1, words, stages=2),
     )
     if not step:
-        return parts + Parts.of(Shifter(word + 1, growth + 1), Register(fraction + 1))
+        return components + Components.of(Shifter(word + 1, growth + 1), Register(fraction + 1))
     logic = word < LEAST_MULTIPLIED_BITS
     groups = LOGIC_GROUPS if logic else 1
     error, scaled = mantissa - index + 1, word + 1 + growth * logic
     kept, product = word + error, mantissa + 1 + scaled
-    parts += Parts.of(
+    components += Components.of(
         Negation(kept, chosen=False),
         Register(kept, 2),
         Register(word + 1),
@@ -135,33 +137,35 @@ def reciprocal(
         Register(fraction + 1),
     )
     if logic:
-        return parts + _rows(word + 1, kept) + _rows(error + 1, product)
-    return parts + Parts.of(
+        return components + _rows(word + 1, kept) + _rows(error + 1, product)
+    return components + Components.of(
         Product(mantissa + 2, word + 2), Product(word + 2, error), Adder(product, full=True)
     )
 
 
-def _rows(count: int, width: int) -> Parts:
+def _rows(count: int, width: int) -> Components:
     """Return the sum of so many shifted numbers, each or zero, in groups and then of these."""
     gates = (count - LOGIC_GROUPS + 1) * width
-    return Parts.of(Gates(gates), (Adder(width, full=True), LOGIC_GROUPS + 1))
+    return Components.of(Gates(gates), (Adder(width, full=True), LOGIC_GROUPS + 1))
 
 
-def reciprocal_root(width: int, fraction: int, index: int, words: Words, *, step: bool) -> Parts:
-    """Return the parts of `mase_reciprocal_root` and of the register in front of it.
+def reciprocal_root(
+    width: int, fraction: int, index: int, words: Words, *, step: bool
+) -> Components:
+    """Return the components of `mase_reciprocal_root` and of the register in front of it.
 
     The other arguments are its parameters.
     """
     half = index_bits((width + 1) // 2)
     mantissa, word = (fraction + 1, index + 2) if step else (index, fraction)
-    parts = normalize_natural(width + 1, mantissa + 1) + Parts.of(
+    components = normalize_natural(width + 1, mantissa + 1) + Components.of(
         Register(1),
         Register(half, 7 if step else 3),
     )
     if not step:
-        return parts + Parts.of(Table(2 << index, word + 1, words, stages=2))
+        return components + Components.of(Table(2 << index, word + 1, words, stages=2))
     square = 2 * word + 2
-    return parts + Parts.of(
+    return components + Components.of(
         Table(2 << index, word + 1, words, stages=2),
         Mux(2, mantissa + 2),
         Register(mantissa + 1, 3),
@@ -177,7 +181,7 @@ def reciprocal_root(width: int, fraction: int, index: int, words: Words, *, step
     )
 
 
-def normalize_natural(width: int, kept: int) -> Parts:
+def normalize_natural(width: int, kept: int) -> Components:
     """Return `mase_normalize` of a number without sign, and the register in front of it.
 
     Args:
@@ -188,7 +192,7 @@ def normalize_natural(width: int, kept: int) -> Parts:
     # What is shifted into the bits that are kept, from step to step.
     needed = [min(width - 1, kept + most) for most in (radix**3 - 1, radix**2 - 1, radix - 1, 0)]
     looked = min(width - 1, radix**2)
-    parts = Parts.of(
+    components = Components.of(
         # The number, its magnitude, and the first place, up to which nothing looks at its end.
         Register(looked, 2),
         Register(looked),
@@ -199,5 +203,5 @@ def normalize_natural(width: int, kept: int) -> Parts:
         Register(3 * digit),
     )
     if radix in (2, 4):
-        return parts + Parts.of(Register(digit, 3), Register(digit * 3))
-    return parts + Parts.of((Adder(shift), 2), Register(3 * shift))
+        return components + Components.of(Register(digit, 3), Register(digit * 3))
+    return components + Components.of((Adder(shift), 2), Register(3 * shift))

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts 0, 1, ... for COUNT cycles in which `enable` is high, and again from 0; `last` says that the
-// count is the last one, `next_last` that the one after it is. With EVERY, turns grow: the first EVERY
-// turns have UNIT counts, the next EVERY ones 2 * UNIT and so on, and after TURNS turns, of which the
+// count is the last one, `next_last` that the one after it is. With EVERY, runs grow: the first EVERY
+// runs have UNIT counts, the next EVERY ones 2 * UNIT and so on, and after RUNS runs, of which the
 // last ones have COUNT, those of UNIT come again. Count and last come from registers.
-module mase_growing_turn #(
+module mase_growing_counter #(
     parameter int unsigned COUNT = 4,
     parameter int unsigned UNIT  = 1,
     parameter int unsigned EVERY = 0,
-    parameter int unsigned TURNS = 4,
+    parameter int unsigned RUNS = 4,
     parameter int unsigned WIDTH = 2
 ) (
     input  logic             clk,
@@ -19,7 +19,7 @@ module mase_growing_turn #(
 );
 
 `ifdef MASE_CHECKS
-  // How many counts come before this one from the first turn on, how many in all until that comes
+  // How many counts come before this one from the first run on, how many in all until that comes
   // again, and whether it comes next.
   int unsigned unused_place;
   int unsigned unused_round;
@@ -27,7 +27,7 @@ module mase_growing_turn #(
 `endif  // MASE_CHECKS
 
   if (EVERY == 0) begin : gen_even
-    mase_turn #(
+    mase_counter #(
         .COUNT(COUNT),
         .WIDTH(WIDTH)
     ) u_turn (
@@ -50,8 +50,8 @@ module mase_growing_turn #(
 `endif  // MASE_CHECKS
   end else begin : gen_growing
     localparam int unsigned EveryWidth = (EVERY > 1) ? $clog2(EVERY) : 1;
-    localparam int unsigned TurnsWidth = (TURNS > 1) ? $clog2(TURNS) : 1;
-    // The count before the last one of a turn; all ones where a turn has a single one.
+    localparam int unsigned RunsWidth = (RUNS > 1) ? $clog2(RUNS) : 1;
+    // The count before the last one of a run; all ones where a run has a single one.
     localparam logic [WIDTH-1:0] First = WIDTH'(UNIT) - WIDTH'(2);
 
     logic [WIDTH-1:0] stop_q;
@@ -60,13 +60,13 @@ module mase_growing_turn #(
     logic grows;
     logic wraps;
     logic [EveryWidth-1:0] unused_every;
-    logic [TurnsWidth-1:0] unused_turns;
+    logic [RunsWidth-1:0] unused_runs;
 
     assign ends = enable && last;
     assign stop = wraps ? First : grows ? stop_q + WIDTH'(UNIT) : stop_q;
     assign next_last = last ? stop == '1 : count == stop_q;
 
-    mase_turn #(
+    mase_counter #(
         .COUNT(EVERY),
         .WIDTH(EveryWidth)
     ) u_every (
@@ -77,14 +77,14 @@ module mase_growing_turn #(
         .last(grows)
     );
 
-    mase_turn #(
-        .COUNT(TURNS),
-        .WIDTH(TurnsWidth)
+    mase_counter #(
+        .COUNT(RUNS),
+        .WIDTH(RunsWidth)
     ) u_turns (
         .clk,
         .rst,
         .enable(ends),
-        .count(unused_turns),
+        .count(unused_runs),
         .last(wraps)
     );
 
@@ -101,24 +101,24 @@ module mase_growing_turn #(
     end
 
 `ifdef MASE_CHECKS
-    // How many units the counts of this turn are, less one.
-    localparam int unsigned CheckWidth = TurnsWidth + EveryWidth + WIDTH + 1;
+    // How many units the counts of this run are, less one.
+    localparam int unsigned CheckWidth = RunsWidth + EveryWidth + WIDTH + 1;
     typedef logic [CheckWidth-1:0] check_t;
     check_t grown;
     check_t final_count;
     always_comb begin
-      grown = check_t'(unused_turns) / check_t'(EVERY);
+      grown = check_t'(unused_runs) / check_t'(EVERY);
       final_count = check_t'(UNIT) * (grown + 1'b1) - 1'b1;
       unused_place = 32'(count);
       unused_round = '0;
-      for (int unsigned i = 0; i < TURNS; i++) begin
-        if (i < 32'(unused_turns)) unused_place += UNIT * (i / EVERY + 1);
+      for (int unsigned i = 0; i < RUNS; i++) begin
+        if (i < 32'(unused_runs)) unused_place += UNIT * (i / EVERY + 1);
         unused_round += UNIT * (i / EVERY + 1);
       end
       unused_returns = last && wraps;
       if (!rst) begin
-        in_growing_turn :
-        assert (check_t'(unused_every) == check_t'(unused_turns) % check_t'(EVERY)
+        in_range :
+        assert (check_t'(unused_every) == check_t'(unused_runs) % check_t'(EVERY)
             && stop_q == WIDTH'(final_count - 1'b1) && check_t'(count) <= final_count
             && last == (check_t'(count) == final_count));
       end

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from mase_hw.cells._components import Adder, Components, Gates, Product, Register, Shifter
 from mase_hw.cells._encoder import (
     scalar_decode,
     shift_bits,
     significand_bits,
     varying_bits,
 )
-from mase_hw.cells._fixed_parts import tree
-from mase_hw.cells._parts import Adder, Gates, Parts, Product, Register, Shifter
+from mase_hw.cells._fixed_components import tree
 from mase_hw.formats import Encoding, Kind
 
 
 def scalar_dot_product(
     data: Encoding, weight: Encoding, lanes: int, width: int, stages: int
-) -> Parts:
-    """Return the parts of `mase_scalar_dot_product`.
+) -> Components:
+    """Return the components of `mase_scalar_dot_product`.
 
     Args:
         data: encoding of the data.
@@ -30,7 +30,7 @@ def scalar_dot_product(
     left, right = significand_bits(data), significand_bits(weight)
     product = left + right
     lane = scalar_decode(data) + scalar_decode(weight)
-    lane += Parts.of(
+    lane += Components.of(
         Register(varying_bits(data) + varying_bits(weight)),
         Gates(varying_bits(data)),
         Product(left, right),
@@ -43,7 +43,7 @@ def scalar_dot_product(
         most = sum((1 << number) - 2 for number in bits if number)
         ways = most // 4 + 1
         width = min(width, product + most)
-        lane += Parts.of(
+        lane += Components.of(
             Register(shift_bits(data) + shift_bits(weight)),
             Adder(shift),
             Register(shift + max(shift - 2, 0)),
@@ -56,12 +56,12 @@ def scalar_dot_product(
     return lane * lanes + tree(lanes, product)
 
 
-def _signs(lanes: int, width: int, stages: int) -> Parts:
+def _signs(lanes: int, width: int, stages: int) -> Components:
     """Return a count of equal signs."""
     bits = lanes.bit_length() + 1
     delay = stages - 2 + (lanes - 1).bit_length()
-    lane = Parts.of(Register(1, stages - 1), Gates(1))
-    ends = Parts.of(
+    lane = Components.of(Register(1, stages - 1), Gates(1))
+    ends = Components.of(
         Register(bits - 1, delay + 1), Gates(lanes), Adder(bits + 1), Register(bits + 1)
     )
     return lane * lanes + tree(lanes, 1) + ends

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mase_hw.cells._parts import (
+from mase_hw.cells._components import (
     NOTHING,
     Adder,
     Compare,
+    Components,
     Gates,
     Mux,
-    Parts,
     Product,
     Register,
     Rounding,
@@ -25,14 +25,14 @@ class Rounded:
     """A rounded number that is not yet bounded.
 
     Attributes:
-        parts: what rounds it.
+        components: what rounds it.
         bits: that differ from its sign, and the sign; the others are copies of it.
         width: all bits.
         nonnegative: whether its sign is known to be zero.
         zeros: bits at its end that are known to be zero.
     """
 
-    parts: Parts
+    components: Components
     bits: int
     width: int
     nonnegative: bool = False
@@ -65,30 +65,30 @@ def rounded(width: int, fraction: int, result: Encoding, *, unsigned: bool = Fal
     kept = max(width - shift, 1)
     if result.rounding is Mode.FLOOR:
         return Rounded(NOTHING, kept, whole, unsigned and width > shift)
-    parts = Parts.of(Rounding(kept + 1, shift))
-    return Rounded(parts, kept + 1, whole, unsigned)
+    components = Components.of(Rounding(kept + 1, shift))
+    return Rounded(components, kept + 1, whole, unsigned)
 
 
-def bounded(number: Rounded, result: Encoding) -> Parts:
+def bounded(number: Rounded, result: Encoding) -> Components:
     """Return `mase_fixed_bound` of a rounded number, and the register of the result."""
     stored = min(number.stored, result.width)
     if result.overflow is Overflow.WRAP:
-        return Parts.of(Register(stored))
+        return Components.of(Register(stored))
     above = number.bits - number.nonnegative - (result.width - result.signed)
     above -= result.signed and not number.nonnegative
     if result.signed and above <= 0:
-        return Parts.of(Register(stored))
+        return Components.of(Register(stored))
     if not result.signed and above <= 0:
-        return Parts.of(Register(stored))
+        return Components.of(Register(stored))
     # What was shifted in is all ones or all zeros, and the sign of what has none stays zero.
     alike = max(min(number.zeros, result.width) - 1 - result.symmetric, 0)
     bits = result.width - alike - (result.signed and number.nonnegative)
-    return Parts.of(Saturation(bits, above), Register(bits))
+    return Components.of(Saturation(bits, above), Register(bits))
 
 
 def cast(
     width: int, fraction: int, result: Encoding, *, unsigned: bool = False, before: int = 0
-) -> Parts:
+) -> Components:
     """Return a rounding, a bound, and a register behind each.
 
     Args:
@@ -100,12 +100,12 @@ def cast(
     """
     number = rounded(width, fraction, result, unsigned=unsigned)
     ends = bounded(number, result)
-    plain = not number.parts.items and len(ends.items) == 1
+    plain = not number.components.items and len(ends.items) == 1
     if plain:
         # Nothing happens from register to register.
         lost = max(number.stored - result.width, 0)
-        return Parts.of(Register(number.stored - lost, 2 + before), Register(lost, before))
-    return Parts.of(number.parts, Register(width, before), Register(number.stored), ends)
+        return Components.of(Register(number.stored - lost, 2 + before), Register(lost, before))
+    return Components.of(number.components, Register(width, before), Register(number.stored), ends)
 
 
 def comparisons(result: Encoding, low: int, high: int) -> int:
@@ -124,7 +124,7 @@ def _bounds(result: Encoding, low: int, high: int) -> tuple[int, int, int]:
     return (low & mask) ^ flip, (high & mask) ^ flip, mask
 
 
-def clip(result: Encoding, low: int, high: int, *, shared: bool = False) -> Parts:
+def clip(result: Encoding, low: int, high: int, *, shared: bool = False) -> Components:
     """Return `mase_fixed_clip`, with a register behind comparisons.
 
     Args:
@@ -135,15 +135,15 @@ def clip(result: Encoding, low: int, high: int, *, shared: bool = False) -> Part
     """
     width, compared = result.width, comparisons(result, low, high)
     bottom, top, mask = _bounds(result, low, high)
-    parts = Parts.of(
+    components = Components.of(
         (Compare(width, constant=True), compared), Register((width + compared) * (compared > 0))
     )
     # A zero is chosen by the reset of a register.
     chosen = top != mask or (bottom and low & mask)
-    return parts + (Parts.of(Mux(2, width)) if chosen and not shared else NOTHING)
+    return components + (Components.of(Mux(2, width)) if chosen and not shared else NOTHING)
 
 
-def tree(lanes: int, width: int, *, grows: bool = True) -> Parts:
+def tree(lanes: int, width: int, *, grows: bool = True) -> Components:
     """Return a tree of adders with a register behind each.
 
     Args:
@@ -151,24 +151,24 @@ def tree(lanes: int, width: int, *, grows: bool = True) -> Parts:
         width: their bits.
         grows: whether sums have a bit more at each level.
     """
-    parts, inputs = NOTHING, lanes
+    components, inputs = NOTHING, lanes
     while inputs > 1:
         out = width + grows
         pairs, single = divmod(inputs, 2)
-        parts += Parts.of((Adder(out, full=True), pairs), (Register(out), pairs))
+        components += Components.of((Adder(out, full=True), pairs), (Register(out), pairs))
         # A number without a partner has a copy of its sign on top.
-        parts += Parts.of((Register(width), single))
+        components += Components.of((Register(width), single))
         inputs, width = pairs + single, out
-    return parts
+    return components
 
 
-def dot_product(lanes: int, data: int, weight: int) -> Parts:
+def dot_product(lanes: int, data: int, weight: int) -> Components:
     """Return `mase_dot_product` of signed operands of so many bits."""
     width = data + weight
-    products = Parts.of((Product(data, weight), lanes), (Register(width), lanes))
+    products = Components.of((Product(data, weight), lanes), (Register(width), lanes))
     return products + tree(lanes, width)
 
 
-def choice(bits: int) -> Parts:
+def choice(bits: int) -> Components:
     """Return gates that a bit opens for a word of `bits`."""
-    return Parts.of(Gates(bits))
+    return Components.of(Gates(bits))

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes what leaves a step through which activations go ROUNDS times: all of it goes on, with a
-// latency of 2 cycles, and that of all rounds of BEATS beats but the last one also goes back, in the
-// same cycle. Throughput 1 beat per cycle.
-module mase_lap_return
+// The end of a loop of ROUNDS rounds of BEATS beats. All rounds but the last go back, in the same
+// cycle. The last one goes on, with EVERY_ROUND all of them, with a latency of 2 cycles.
+// Throughput 1 beat per cycle.
+module mase_loop_exit
   import mase_pkg::*;
 #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned BEATS = 4,
-    parameter int unsigned ROUNDS = 3
+    parameter int unsigned ROUNDS = 3,
+    parameter bit EVERY_ROUND = 0
 ) (
     input logic clk,
     input logic rst,
@@ -32,13 +33,16 @@ module mase_lap_return
   logic [RoundBits-1:0] unused_round;
   logic round_ends;
   logic last;
+  logic goes_on;
   logic ready;
-  logic returns;
+  logic sent;
+  logic returned;
   logic take;
 
+  assign goes_on = EVERY_ROUND || last;
   assign take = data_in_valid && data_in_ready;
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(BEATS),
       .WIDTH(BeatBits)
   ) u_beat (
@@ -49,7 +53,7 @@ module mase_lap_return
       .last(round_ends)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(ROUNDS),
       .WIDTH(RoundBits)
   ) u_round (
@@ -60,10 +64,12 @@ module mase_lap_return
       .last
   );
 
-  assign returns = last || feedback_ready;
-  assign data_in_ready = ready && returns;
+  // Whether what goes on, and what goes back, finds room.
+  assign sent = ready || !goes_on;
+  assign returned = feedback_ready || last;
+  assign data_in_ready = sent && returned;
   assign feedback = data_in;
-  assign feedback_valid = data_in_valid && ready && !last;
+  assign feedback_valid = data_in_valid && sent && !last;
 
   mase_stream_register #(
       .WIDTH(WIDTH)
@@ -71,7 +77,7 @@ module mase_lap_return
       .clk,
       .rst,
       .data_in,
-      .data_in_valid(data_in_valid && returns),
+      .data_in_valid(data_in_valid && returned && goes_on),
       .data_in_ready(ready),
       .data_out,
       .data_out_valid,

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell, Origin, Origins, Port
-from mase_hw.cells._lap import Lap
+from mase_hw.cells._components import Components, Mux
+from mase_hw.cells._loop import LoopEnd
 from mase_hw.cells._motion import Motion
-from mase_hw.cells._parts import Mux, Parts
 from mase_hw.cells.cat import Merge
 from mase_hw.formats import StreamField
 
 
 @dataclass(frozen=True)
-class LapEntry(Lap):
+class LoopEntry(LoopEnd):
     """A choice of two streams, round by round."""
 
     @property
@@ -35,9 +35,9 @@ class LapEntry(Lap):
         return Merge(places, whole)
 
     @property
-    def parts(self) -> Parts:
+    def components(self) -> Components:
         """A choice, what counts, and a register of a stream."""
-        return self._counted(4) + Parts.of(Mux(2, self.port.width_bits))
+        return self._counted(4) + Components.of(Mux(2, self.port.width_bits))
 
     @property
     def origins(self) -> Origins:

@@ -15,21 +15,22 @@ def _copied(values: Tensor, loop: int = 0, state: int = 0, number: int = 0) -> T
     return values.clone()
 
 
-define_numbered("lap", "Tensor self, int loop=0, int state=0, int number=0", _copied)
+define_numbered("loop_boundary", "Tensor self, int loop=0, int state=0, int number=0", _copied)
 
 
-class Lap(Wire):
+class LoopBoundary(Wire):
     """The identity at a boundary of equal layers, which run in rounds on the hardware of one.
 
-    `lap(x, loop, state, number)`: boundary `number` of a state, a tensor that goes from layer to
-    layer of a loop, or from step to step. All laps of a state have one number format, so that a
-    result enters the next layer unchanged. In hardware the first lap is the entry, from outside or
-    from the end of the layer, and the last one the exit, or the way back.
+    `loop_boundary(x, loop, state, number)` is boundary `number` of a state, which is a tensor that
+    a loop carries from layer to layer, or from step to step. All boundaries of a state have one
+    number format, so a result enters the next layer unchanged. In hardware the first boundary is
+    the entry, from outside or from the end of the layer, and the last one the exit, or the way
+    back.
     """
 
-    name: ClassVar[str] = "lap"
-    targets: ClassVar[tuple[str, ...]] = ("mase.lap.default",)
-    role: ClassVar[str | None] = "lap"
+    name: ClassVar[str] = "loop_boundary"
+    targets: ClassVar[tuple[str, ...]] = ("mase.loop_boundary.default",)
+    role: ClassVar[str | None] = "loop_boundary"
     casts: ClassVar[bool] = True
     shares_format: ClassVar[bool] = True
 

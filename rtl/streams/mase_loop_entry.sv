@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends activations through one layer ROUNDS times: BEATS beats that come from before, and those that
 // come back, in rounds of BEATS, ROUNDS - 1 times. Latency 2 cycles, throughput 1 beat per cycle.
-module mase_lap_entry
+module mase_loop_entry
   import mase_pkg::*;
 #(
     parameter int unsigned WIDTH = 8,
@@ -35,7 +35,7 @@ module mase_lap_entry
   logic valid;
   logic ready;
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(BEATS),
       .WIDTH(BeatBits)
   ) u_beat (
@@ -46,7 +46,7 @@ module mase_lap_entry
       .last(round_ends)
   );
 
-  mase_turn #(
+  mase_counter #(
       .COUNT(ROUNDS),
       .WIDTH(RoundBits)
   ) u_round (

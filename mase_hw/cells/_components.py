@@ -1,7 +1,7 @@
-"""Resources of cells: a small vocabulary of parts, which an estimator turns into LUT, FF and DSP.
+"""Components of cells: registers, adders, counters, multiplexers and the like, with their widths.
 
-A cell counts parts, and nothing of a device: what a part takes of one is said once for all cells,
-in `mase_hw.hardware.estimate`.
+A cell counts components and knows no device. `mase_hw.hardware.estimate` maps them to LUT, FF, DSP
+and block RAM, in one place for all cells.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Words(Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class Component:
     """Something of which cells are made; a subclass is one kind."""
 
 
 @dataclass(frozen=True)
-class Register(Part):
+class Register(Component):
     """Flip-flops in `stages` rows of `bits`.
 
     Attributes:
@@ -40,7 +40,7 @@ class Register(Part):
 
 
 @dataclass(frozen=True)
-class Gates(Part):
+class Gates(Component):
     """Logic of a handshake or a flag.
 
     Attributes:
@@ -53,7 +53,7 @@ class Gates(Part):
 
 
 @dataclass(frozen=True)
-class Turn(Part):
+class Counter(Component):
     """A counter that begins again after its last number, and says when it is there.
 
     Attributes:
@@ -66,7 +66,7 @@ class Turn(Part):
 
 
 @dataclass(frozen=True)
-class Level(Part):
+class Level(Component):
     """A count of what is there, up and down by one, and whether there is any.
 
     Attributes:
@@ -77,7 +77,7 @@ class Level(Part):
 
 
 @dataclass(frozen=True)
-class Pointer(Part):
+class Pointer(Component):
     """A counter that wraps by itself.
 
     Attributes:
@@ -88,7 +88,7 @@ class Pointer(Part):
 
 
 @dataclass(frozen=True)
-class Adder(Part):
+class Adder(Component):
     """A sum or a difference of two numbers.
 
     Attributes:
@@ -103,7 +103,7 @@ class Adder(Part):
 
 
 @dataclass(frozen=True)
-class Offset(Part):
+class Offset(Component):
     """A number plus a constant or a carry.
 
     Attributes:
@@ -116,7 +116,7 @@ class Offset(Part):
 
 
 @dataclass(frozen=True)
-class Negation(Part):
+class Negation(Component):
     """A number or its negative, as a bit says.
 
     Attributes:
@@ -129,7 +129,7 @@ class Negation(Part):
 
 
 @dataclass(frozen=True)
-class Compare(Part):
+class Compare(Component):
     """Whether one number is larger than another.
 
     Attributes:
@@ -142,7 +142,7 @@ class Compare(Part):
 
 
 @dataclass(frozen=True)
-class Mux(Part):
+class Mux(Component):
     """One of some words.
 
     Attributes:
@@ -155,7 +155,7 @@ class Mux(Part):
 
 
 @dataclass(frozen=True)
-class Fold(Part):
+class Fold(Component):
     """One bit from many: whether any, or all, of them are set.
 
     Attributes:
@@ -166,7 +166,7 @@ class Fold(Part):
 
 
 @dataclass(frozen=True)
-class Rounding(Part):
+class Rounding(Component):
     """What is shifted out of a number, as a carry for the rest.
 
     Attributes:
@@ -179,7 +179,7 @@ class Rounding(Part):
 
 
 @dataclass(frozen=True)
-class Saturation(Part):
+class Saturation(Component):
     """A number between the ends of a range of powers of two.
 
     Attributes:
@@ -192,7 +192,7 @@ class Saturation(Part):
 
 
 @dataclass(frozen=True)
-class Zeros(Part):
+class Zeros(Component):
     """How many groups of bits on top of a number are zero.
 
     Attributes:
@@ -205,7 +205,7 @@ class Zeros(Part):
 
 
 @dataclass(frozen=True)
-class Shifter(Part):
+class Shifter(Component):
     """A shift by multiples of a distance.
 
     Attributes:
@@ -228,7 +228,7 @@ class Shifter(Part):
 
 
 @dataclass(frozen=True)
-class Sticky(Part):
+class Sticky(Component):
     """Whether a shift by one of many distances loses a one.
 
     Attributes:
@@ -239,7 +239,7 @@ class Sticky(Part):
 
 
 @dataclass(frozen=True)
-class Product(Part):
+class Product(Component):
     """A product of two signed numbers.
 
     Attributes:
@@ -254,7 +254,7 @@ class Product(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Part):
+class Table(Component):
     """Constant words behind an address; no table equals another, so that no words are compared.
 
     Attributes:
@@ -279,7 +279,7 @@ class Table(Part):
 
 
 @dataclass(frozen=True)
-class Memory(Part):
+class Memory(Component):
     """A memory with a port that writes.
 
     Attributes:
@@ -298,23 +298,23 @@ class Memory(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """Parts with their numbers, in the order in which they were said.
+class Components:
+    """Components with their numbers, in the order in which they were said.
 
     Examples:
-        >>> lane = Parts.of(Register(8), (Register(1, 3), 2))
+        >>> lane = Components.of(Register(8), (Register(1, 3), 2))
         >>> (lane * 4).counts[Register(1, 3)]
         8
     """
 
-    items: tuple[tuple[Part, int], ...]
+    items: tuple[tuple[Component, int], ...]
 
     @classmethod
-    def of(cls, *items: Part | tuple[Part, int] | Parts) -> Parts:
-        """Return the sum of parts, of parts with a number, and of sums."""
-        found: list[tuple[Part, int]] = []
+    def of(cls, *items: Component | tuple[Component, int] | Components) -> Components:
+        """Return the sum of components, of components with a number, and of sums."""
+        found: list[tuple[Component, int]] = []
         for item in items:
-            if isinstance(item, Parts):
+            if isinstance(item, Components):
                 found += item.items
             elif isinstance(item, tuple):
                 if item[1]:
@@ -324,29 +324,29 @@ class Parts:
         return cls(tuple(found))
 
     @property
-    def counts(self) -> dict[Part, int]:
-        """The number of each part."""
-        found: dict[Part, int] = {}
-        for part, number in self.items:
-            found[part] = found.get(part, 0) + number
+    def counts(self) -> dict[Component, int]:
+        """The number of each component."""
+        found: dict[Component, int] = {}
+        for component, number in self.items:
+            found[component] = found.get(component, 0) + number
         return found
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are made of the same parts."""
-        return isinstance(other, Parts) and self.counts == other.counts
+        """Return whether both are made of the same components."""
+        return isinstance(other, Components) and self.counts == other.counts
 
     def __hash__(self) -> int:
         """Return a hash of what is counted."""
         return hash(frozenset(self.counts.items()))
 
-    def __add__(self, other: Parts) -> Parts:
-        return Parts(self.items + other.items)
+    def __add__(self, other: Components) -> Components:
+        return Components(self.items + other.items)
 
-    def __mul__(self, number: int) -> Parts:
-        """Return `number` times these parts."""
+    def __mul__(self, number: int) -> Components:
+        """Return `number` times these components."""
         if not number:
             return NOTHING
-        return Parts(tuple([(part, count * number) for part, count in self.items]))
+        return Components(tuple([(component, count * number) for component, count in self.items]))
 
 
-NOTHING = Parts(())
+NOTHING = Components(())

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from mase_hw.cells._base import PARAMETER, Cell, Port
-from mase_hw.cells._parts import Gates, Parts
-from mase_hw.cells._pipeline import stream_register, turn
+from mase_hw.cells._components import Components, Gates
+from mase_hw.cells._pipeline import counter, stream_register
 
 
 @dataclass(frozen=True)
-class Lap(Cell):
+class LoopEnd(Cell):
     """A cell that counts the beats of a round, and rounds.
 
     Attributes:
@@ -32,7 +32,7 @@ class Lap(Cell):
     def _port(self, rounds: int) -> Port:
         return replace(self.port, beats=self.beats * rounds, packed=True)
 
-    def _counted(self, gates: int) -> Parts:
+    def _counted(self, gates: int) -> Components:
         """Return what counts, some gates, and a register of a stream."""
-        counters = turn(self.beats) + turn(self.rounds) + Parts.of(Gates(gates))
+        counters = counter(self.beats) + counter(self.rounds) + Components.of(Gates(gates))
         return counters + stream_register(self.port.width_bits)

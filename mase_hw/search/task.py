@@ -1,0 +1,356 @@
+"""A search that is checked: what every worker needs to run its trials."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mase_hw.emit.flow import canonicalize
+from mase_hw.errors import ConfigError, SearchError
+from mase_hw.graph import MaseGraph, trace
+from mase_hw.models.builder import build, check_arguments
+from mase_hw.passes.compression.skip import skip_transform_pass
+from mase_hw.registry import nearest
+from mase_hw.search._values import Proposer
+from mase_hw.search.objective import (
+    METRICS,
+    Candidate,
+    Evaluator,
+    Measurement,
+    Recipe,
+    Report,
+    Samples,
+)
+from mase_hw.search.pruners import make_pruner
+from mase_hw.search.samplers import sampler_factory
+from mase_hw.search.space import Space, propose_architecture
+from mase_hw.search.storage import ERROR, used
+from mase_hw.training import TASKS, Trainer, task_of
+from mase_hw.training import Task as TrainingTask
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+Progress = Callable[[int, int], None]
+Objective = Callable[[MaseGraph, Any], float | Sequence[float]]
+# Name of what an objective of one's own returns.
+OWN = "objective"
+TABLES = (
+    "sampler",
+    "sampler_options",
+    "pruner",
+    "pruner_options",
+    "trials",
+    "seed",
+    "objectives",
+    "constraints",
+    "observer",
+    "task",
+    "space",
+    "training",
+    "finetuning",
+)
+# What a trial's attribute of this name holds is handed to emission.
+RESULT = "result"
+# Graphs of other architectures that a process keeps.
+KEPT_GRAPHS = 16
+
+
+@dataclass(frozen=True)
+class Task:
+    """One search, checked: everything that a worker needs.
+
+    Attributes:
+        mg: the captured model.
+        samples: data.
+        config: the search's configuration.
+        builder: name of the model whose architecture is searched, see `load_builder`.
+        own: an objective of one's own, in place of those of the configuration.
+        own_directions: `maximize` or `minimize` for each number that it returns.
+        callbacks: called by Optuna with the study and every finished trial.
+    """
+
+    mg: MaseGraph
+    samples: Samples
+    config: Mapping[str, Any]
+    builder: str | Callable[..., Any] | None = None
+    own: Objective | None = None
+    own_directions: tuple[str, ...] = ("maximize",)
+    callbacks: tuple[Callable[..., None], ...] = ()
+    evaluator: Evaluator = field(init=False)
+    space: Space = field(init=False)
+    _graphs: dict[str, MaseGraph] = field(init=False, default_factory=dict)
+    _candidate: Candidate | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.config) - set(TABLES))
+        if unknown:
+            raise ConfigError(f"search has no {unknown[0]!r}; {nearest(unknown[0], TABLES)}")
+        if self.own is not None and "objectives" in self.config:
+            raise ConfigError("search: give objectives in the configuration, or one of your own")
+        for direction in self.own_directions if self.own is not None else ():
+            if direction not in ("maximize", "minimize"):
+                raise ConfigError(
+                    f"search: a direction is {direction!r}; allowed: maximize, minimize"
+                )
+        named = () if self.own is not None else self.objectives
+        of_tasks = {task.metric.name for task in TASKS.values()}
+        for name in (*named, *self.constraints):
+            if name not in METRICS:
+                raise ConfigError(f"search: no metric is called {name!r}; {nearest(name, METRICS)}")
+            if name in of_tasks - {self._task.metric.name}:
+                raise ConfigError(
+                    f"search: the task {self._task.name} is measured by {self._task.metric.name}, "
+                    f"not {name}; give the task whose metric it is"
+                )
+        if not self.objectives or len(set(self.objectives)) < len(self.objectives):
+            raise ConfigError(f"search: objectives are {list(self.objectives)}; give each once")
+        if not isinstance(self.trials, int) or self.trials < 1:
+            raise ConfigError(f"search: trials is {self.trials!r}; allowed: a number from 1")
+        metrics = tuple(dict.fromkeys((*named, *self.constraints, *self.recorded)))
+        training, _ = self._trainer("training")
+        recipe = Recipe(training, *self._trainer("finetuning"))
+        observer = str(self.config.get("observer", "minmax"))
+        evaluator = Evaluator(metrics, self.samples, observer, recipe, self._task)
+        graph = canonicalize(self.mg, Space.formats(self.config.get("space", {})))
+        evaluator.check(graph)
+        object.__setattr__(self, "evaluator", evaluator)
+        object.__setattr__(self, "space", Space.parse(graph, self.config.get("space", {})))
+        self._graphs["{}"] = graph
+        if not self.space.dimensions:
+            raise ConfigError(
+                "search: the space has no dimension: no list and no range, or none for a node of "
+                f"{self.mg.name}"
+            )
+        if self.space.architecture:
+            if self.builder is None:
+                raise ConfigError(
+                    "search: the space has an architecture, and the model is a graph of one; give "
+                    "a registered name or file.py:factory"
+                )
+            check_arguments(self.builder, self.space.architecture)
+        self.sampler()
+        self.pruner()
+        if not self.changes_weights:
+            object.__setattr__(self, "_candidate", evaluator.prepare(graph))
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Names of the metrics that are optimised."""
+        if self.own is not None:
+            count = len(self.own_directions)
+            return (OWN,) if count == 1 else tuple(f"{OWN}_{number}" for number in range(count))
+        return tuple(self.config.get("objectives", (self._task.metric.name,)))
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """`maximize` or `minimize` for each objective."""
+        if self.own is not None:
+            return self.own_directions
+        return tuple(METRICS[name] for name in self.objectives)
+
+    @property
+    def constraints(self) -> dict[str, float]:
+        """The bound of every metric that has one: the least of what is maximized, else the most."""
+        return {key: float(value) for key, value in self.config.get("constraints", {}).items()}
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Metrics that cost nothing and are always recorded."""
+        labelled = self.samples.labels is not None
+        return (*((self._task.metric.name,) if labelled else ()), "average_bits", "memory_bits")
+
+    @property
+    def _task(self) -> TrainingTask:
+        """What the scores are trained towards and measured by."""
+        return task_of(self.config.get("task", "classification"))
+
+    @property
+    def changes_weights(self) -> bool:
+        """True when a trial's weights are not those of the model that was given."""
+        tables = self.config.get("space", {})
+        trains = "training" in self.config or "finetuning" in self.config
+        changes = any(bool(tables.get(name)) for name in ("architecture", "skip", "prune"))
+        return trains or changes
+
+    @property
+    def trials(self) -> int:
+        """Trials of the whole study; a grid has no more than its points."""
+        asked: int = self.config.get("trials", 50)
+        if self.config.get("sampler") == "grid" and hasattr(self, "space"):
+            points = 1
+            for values in self.space.grid().values():
+                points *= len(values)
+            return min(asked, points)
+        return asked
+
+    def sampler(self) -> Callable[[int], Any]:
+        """Return the function from the number of trials to the sampler of the next."""
+        return sampler_factory(
+            str(self.config.get("sampler", "tpe")),
+            self.space,
+            int(self.config.get("seed", 0)),
+            self.config.get("sampler_options", {}),
+        )
+
+    def pruner(self) -> Any:
+        """Return what ends trials early."""
+        figure = self._task.metric.name
+        if self._prunes and self.own is None and self.objectives != (figure,):
+            raise ConfigError(
+                f"search: a pruner compares {figure} while a trial runs, and the objectives are "
+                f"{', '.join(self.objectives)}; allowed: {figure} alone"
+            )
+        name = str(self.config.get("pruner", "nop"))
+        return make_pruner(name, self.config.get("pruner_options", {}))
+
+    @property
+    def _prunes(self) -> bool:
+        return bool(self.config.get("pruner", "nop") != "nop")
+
+    def identity(self) -> dict[str, Any]:
+        """Return what makes this search the same as another, number of trials and sampler aside."""
+        digest = hashlib.sha256()
+        for name, value in sorted(self.mg.model.state_dict().items()):
+            digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
+        digest.update(self.samples.digest().encode())
+        space = json.dumps(self.config.get("space", {}), sort_keys=True, default=list)
+        known = {
+            "model": self.mg.name,
+            "weights and samples": digest.hexdigest()[:16],
+            "objectives": list(self.objectives),
+            "constraints": self.constraints,
+            "observer": self.config.get("observer", "minmax"),
+            "space": space,
+        }
+        trained = {key: self.config.get(key) for key in ("training", "finetuning")}
+        known |= {key: dict(value) for key, value in trained.items() if value is not None}
+        return known | ({"task": self._task.name} if "task" in self.config else {})
+
+    def run_trial(self, trial: Any) -> tuple[float, ...]:
+        """Measure what a trial proposes; an error is recorded and fails the trial."""
+        import optuna
+
+        def report(step: int, value: float) -> None:
+            trial.report(value, step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+        try:
+            reports = self._prunes and self.own is None
+            found, parallelism = self.measure(trial, report if reports else None)
+            values = dict(found.values) | self._own_values(found.quantized, trial)
+        except optuna.TrialPruned:
+            raise
+        except Exception as error:
+            trial.set_user_attr(ERROR, f"{type(error).__name__}: {error}")
+            raise
+        trial.set_user_attr("metrics", values)
+        # One attribute: each is a transaction of the storage.
+        result = {
+            "config": found.config,
+            "parallelism": parallelism,
+            "predictions": found.digest,
+            "without_hardware": list(found.without_hardware),
+        }
+        trial.set_user_attr(RESULT, result)
+        for name, bound in self.constraints.items():
+            sign = -1.0 if METRICS[name] == "maximize" else 1.0
+            trial.set_constraint(name, sign * (found.values[name] - bound))
+        return tuple(values[name] for name in self.objectives)
+
+    def _own_values(self, mg: MaseGraph, trial: Any) -> dict[str, float]:
+        """Return what an objective of one's own says of a quantised graph.
+
+        Raises:
+            SearchError: when it returns something else than its numbers.
+        """
+        if self.own is None:
+            return {}
+        found = self.own(mg, trial)
+        numbers = found if isinstance(found, tuple | list) else (found,)
+        try:
+            values = [float(number) for number in numbers]
+        except (TypeError, ValueError):
+            values = []
+        if len(values) != len(self.own_directions) or any(map(math.isnan, values)):
+            raise SearchError(
+                f"the objective returned {found!r}; expected are {len(self.own_directions)} "
+                "number(s), one a direction"
+            )
+        return dict(zip(self.objectives, values, strict=True))
+
+    def measure(
+        self, trial: Proposer, report: Report | None = None
+    ) -> tuple[Measurement, dict[str, Any]]:
+        """Return what a trial's proposals give, and their parallelism."""
+        if self._candidate is not None:
+            config, parallelism = self.space.propose(trial)
+            return self.evaluator.measure(self._candidate, config, parallelism, report), parallelism
+        mg, space = self._architecture(trial)
+        skipped = space.propose_skips(trial)
+        mg = skip_transform_pass(mg, {"nodes": skipped})[0]
+        candidate = self.evaluator.prepare(mg, space.propose_prunings(trial, skipped), report)
+        config, parallelism = space.propose(trial, skipped)
+        return self.evaluator.measure(candidate, config, parallelism, report), parallelism
+
+    def _architecture(self, trial: Proposer) -> tuple[MaseGraph, Space]:
+        """Return the canonical graph of a trial's architecture, and its space."""
+        if not self.space.architecture:
+            return self._graphs["{}"], self.space
+        assert self.builder is not None
+        arguments = propose_architecture(self.space.architecture, trial)
+        key = json.dumps(arguments, sort_keys=True)
+        if key not in self._graphs:
+            module = build(self.builder, arguments)
+            if len(self._graphs) > KEPT_GRAPHS:
+                self._graphs.pop(list(self._graphs)[1])
+            self._graphs[key] = canonicalize(
+                trace(module, self.mg.example_inputs, name=self.mg.name),
+                Space.formats(self.config["space"]),
+            )
+        known = [node.name for node in self._graphs["{}"].nodes]
+        return self._graphs[key], Space.parse(self._graphs[key], self.config["space"], known)
+
+    def _trainer(self, name: str) -> tuple[Trainer | None, bool]:
+        """Return how a table trains, and whether it learns steps."""
+        table = self.config.get(name)
+        if table is None:
+            return None, False
+        legal = ["epochs", "learning_rate", "batch_size", "seed"]
+        if name == "finetuning":
+            legal.append("learn_steps")
+        if not isinstance(table, Mapping):
+            raise ConfigError(
+                f"search: {name} is {table!r}; allowed: a table of {', '.join(legal)}"
+            )
+        for key in table:
+            if key not in legal:
+                raise ConfigError(f"search: {name} has no {key!r}; {nearest(key, legal)}")
+        options = dict(table)
+        learns = options.pop("learn_steps", False)
+        if not isinstance(learns, bool):
+            raise ConfigError(f"search: learn_steps is {learns!r}; allowed: true, false")
+        return Trainer(**options), learns
+
+
+def finished(trials: Sequence[FrozenTrial]) -> int:
+    """Return how many trials have ended, those of dead workers aside."""
+    return used([trial for trial in trials if trial.state.is_finished()])
+
+
+def save_samples(samples: Samples, path: Path) -> None:
+    """Write what a worker process reads."""
+    torch.save({key: value for key, value in vars(samples).items() if value is not None}, path)
+
+
+def load_samples(path: Path) -> Samples:
+    """Read what `save_samples` wrote."""
+    return Samples(**torch.load(path, weights_only=True))
