@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -107,7 +107,9 @@ class FakeQuantize(Cast, Numeric):
             ]
         return super().problems(call) or _misses(call, self.reference(call))
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Leave the rounding to the result's format."""
         return operands["data_in_0"]
 
