@@ -115,8 +115,14 @@ def _read(given: object, where: str) -> Split:
         if missing:
             raise DataError(f"{where} has no {missing[0]!r}; allowed: {FORMS}")
         given = tuple(given[name] for name in PARTS)
-    if isinstance(given, tuple | list) and len(given) == len(PARTS):
+    if (
+        isinstance(given, tuple | list)
+        and len(given) == len(PARTS)
+        and all(map(_labels, given[1::2]))
+    ):
         return _joined([given[:2], given[2:]], where)
+    if isinstance(given, tuple | list) and len(given) != 2 and all(map(is_array, given)):
+        raise DataError(f"{where} gives a {type(given).__name__} of {len(given)}; allowed: {FORMS}")
     if isinstance(given, tuple | list) and len(given) == 2 and not _labels(given[1]):
         return _joined(given, where)
     # What is held out here is tested on; validation samples are held out of the rest.

@@ -7,7 +7,8 @@ the layers of a graph into the form that it takes, and back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,9 +59,10 @@ def insert_lora_adapter_transform_pass(
     Args:
         mg: a graph without number formats.
         pass_args: `rank`, 8 when not given; `alpha`, its scale, the rank when not given;
-            `drop_rate`, the share of adapter inputs that training drops; `nodes`, the names of the
-            layers, all that can have adapters when not given; `whole`, names of nodes whose own
-            parameters are trained too, such as a new classifier; `seed` of the first adapters.
+            `drop_rate`, the share of adapter inputs that training drops; `nodes`, names of
+            layers or expressions that match a whole name, all that can have adapters when not
+            given; `whole`, names of nodes whose own parameters are trained too, such as a new
+            classifier; `seed` of the first adapters.
 
     Returns:
         A new graph, and `trainable`, the elements of trained parameters before and after,
@@ -81,7 +83,9 @@ def insert_lora_adapter_transform_pass(
     before = trainable(mg)
     modules = _modules(mg)
     whole = _parameters_of(mg, given.get("whole", ()))
-    names = _chosen(mg, modules, given)
+    names = _chosen(given.get("nodes"), modules, given.get("whole", ()))
+    if not names:
+        raise ConfigError(f"adapters: {mg.name} has no layer that can have them")
     for node in mg.nodes:
         if node.op == "get_attr" and not mg.constant(node).requires_grad:
             node.meta[FROZEN] = True
@@ -108,19 +112,20 @@ def insert_lora_adapter_transform_pass(
     return mg, info
 
 
-def _chosen(
-    mg: MaseGraph, modules: Mapping[str, nn.Module], given: Mapping[str, Any]
-) -> Sequence[str]:
-    """Return the names of the layers that get adapters."""
-    names: Sequence[str] | None = given.get("nodes")
-    if names is None:
-        names = [name for name in modules if name not in given.get("whole", ())]
-    for name in names:
-        if name not in modules:
-            raise ConfigError(f"adapters: {name!r} cannot have any; {nearest(name, modules)}")
-    if not names:
-        raise ConfigError(f"adapters: {mg.name} has no layer that can have them")
-    return names
+def _chosen(given: Any, known: Collection[str], whole: Collection[str]) -> list[str]:
+    """Return the layers that names and expressions select, in the order of the graph."""
+    if given is None:
+        return [name for name in known if name not in whole]
+    selected: set[str] = set()
+    for pattern in [given] if isinstance(given, str) else given:
+        try:
+            found = [name for name in known if name == pattern or re.fullmatch(pattern, name)]
+        except (re.error, TypeError) as error:
+            raise ConfigError(f"adapters: {pattern!r} is no name or expression: {error}") from error
+        if not found:
+            raise ConfigError(f"adapters: {pattern!r} cannot have any; {nearest(pattern, known)}")
+        selected |= set(found)
+    return [name for name in known if name in selected]
 
 
 @graph_pass

@@ -605,7 +605,7 @@ def _retile(mg: MaseGraph, node: Node, name: str, producer: Node) -> Node:
         raise ParallelismError(
             f"parallelism of {node.name} at {location(node)}: {name} takes tiles of "
             f"{list(wanted.parallelism)} and {producer.name} gives {list(given.parallelism)}; a "
-            f"stream in {given.format} cannot be cut anew: ask for the same on both sides"
+            f"stream in {given.format} cannot be re-tiled: ask for the same on both sides"
         )
     retile = insert_after(mg, producer, ROLE, given, wanted)
     node.replace_input_with(producer, retile)
