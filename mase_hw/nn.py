@@ -71,8 +71,8 @@ class KeyValueCache(nn.Module):
         super().__init__()
         if tokens < 2 or heads < 1 or size < 1:
             raise ConfigError(
-                f"KeyValueCache of {tokens} tokens, {heads} heads of {size}; allowed are 2 tokens, "
-                "1 head of 1 at least"
+                f"KeyValueCache of {tokens} tokens and {heads} heads of size {size}; allowed: at "
+                "least 2 tokens, 1 head and size 1"
             )
         self.tokens = tokens
         self.register_buffer("keys", torch.zeros(1, heads, tokens, size), persistent=False)
@@ -135,7 +135,7 @@ class DecoderStep(nn.Module):
         known = getattr(config, "max_position_embeddings", None) or tokens
         if not 2 <= tokens <= known:
             raise ConfigError(
-                f"DecoderStep of {tokens} tokens; {type(model).__name__} takes 2 to {known}"
+                f"DecoderStep of {tokens} tokens; allowed for {type(model).__name__}: 2 to {known}"
             )
         cache: Any = StaticCache(config=config, max_cache_len=tokens)
         other = [type(layer).__name__ for layer in cache.layers if not _is_plain(layer)]

@@ -211,7 +211,7 @@ def to_hardware(
     shared = bool(loops_of(mg))
     if targets is not None and shared:
         raise ParallelismError(
-            "parallelism: a target is not sought for layers that run on the same hardware; give a "
+            "parallelism: with reuse no target such as target_interval can be sought; give a "
             "number, auto with a budget of multipliers, or a table"
         )
     if targets is not None:
@@ -226,8 +226,7 @@ def to_hardware(
     stage("that it cannot stop for good")
     if shared and external_memory(mg) is not None:
         raise ConfigError(
-            "memory: constants of layers that run on the same hardware lie on the chip, and then "
-            "all do; give on-chip, or emit it without reuse"
+            "memory: with reuse all constants lie on the chip; give on-chip, or emit without reuse"
         )
     mg, _ = verify_analysis_pass(mg, {})
     mg, _ = verify_progress_analysis_pass(mg, {})

@@ -28,7 +28,7 @@ def open_onnx(
         CaptureError: for another kind of file, and for what is not known in it.
     """
     if Path(path).suffix != SUFFIX:
-        raise CaptureError(f"{path} is no ONNX file: its name ends in {SUFFIX}")
+        raise CaptureError(f"{path} is no ONNX file: its name must end in {SUFFIX}")
     from mase_hw.importers.onnx import load_onnx
 
     if example_inputs is None:

@@ -132,8 +132,10 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     copies: Any = tree_map(torch.clone, (args, kwargs))
     try:
-        with as_written():
+        with as_written(), naming_units():
             outputs = plain(torch.func.functional_call(model, buffers, *copies))
+    except UnitError:
+        raise
     except (Exception, SystemExit) as error:
         given = ", ".join(
             f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"

@@ -81,7 +81,7 @@ class GateCount:
         )
 
     def to_dict(self) -> dict[str, int | float]:
-        """Return the fields."""
+        """Return the fields by name, as JSON takes them."""
         return dict(vars(self))
 
 

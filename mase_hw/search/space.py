@@ -256,7 +256,7 @@ def _check_references(entries: Mapping[str, Mapping[str, Item]], absent: Collect
                 place = _place(node, reference, entries)
                 if other and other not in entries and other not in absent:
                     raise ConfigError(
-                        f"space: {node}.{key} refers to {other!r}, no node that is searched; "
+                        f"space: {node}.{key} refers to {other!r}, which is no searched node; "
                         f"{nearest(other, entries)}"
                     )
                 if other not in absent and place[1] not in entries[place[0]]:
@@ -356,7 +356,7 @@ def _parallelism(tiles: Any, names: list[str], absent: list[str]) -> dict[str, A
         if name == "default":
             found[name] = _parsed(where, value)
         elif name not in names and name not in absent:
-            raise ConfigError(f"space: parallelism of {name!r}, no node; {nearest(name, names)}")
+            raise ConfigError(f"space: parallelism names no node {name!r}; {nearest(name, names)}")
         elif not isinstance(value, Mapping):
             raise ConfigError(
                 f"space: {where} is {value!r}; allowed: a table such as data_in_0_dim_0"

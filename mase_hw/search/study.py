@@ -150,7 +150,7 @@ def search(
     mg = model if isinstance(model, MaseGraph) else trace(model, example_inputs)
     own = objective is not None or callbacks or callable(builder)
     if own and (workers > 1 or dask is not None):
-        raise ConfigError("functions of one's own run in this process; search with one worker")
+        raise ConfigError("objective, callbacks and builder run in this process; use one worker")
     ways = (directions,) if isinstance(directions, str) else tuple(directions)
     task = Task(mg, _samples(samples), config, builder, objective, ways, tuple(callbacks))
     folder = Path(output)

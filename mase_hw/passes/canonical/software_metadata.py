@@ -17,6 +17,7 @@ from mase_hw.graph import MaseGraph, SoftwareMetadata, ValueRange, update
 from mase_hw.graph.calls import constant_value, tensor_arguments
 from mase_hw.graph.shapes import run_with
 from mase_hw.ops import OPERAND_NAMES, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 
 
 @dataclass
@@ -51,9 +52,10 @@ class _Observed:
         return ValueRange(self.minimum, self.maximum, self.zeros / self.elements)
 
 
+@graph_pass
 def add_software_metadata_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+    mg: MaseGraph, *, data: Iterable[Any] | None = None
+) -> Result:
     """Run the float model and note minimum, maximum and sparsity of every operand and result.
 
     Complex and empty tensors have no range. What a node computes may hold infinities and NaN, as
@@ -63,8 +65,8 @@ def add_software_metadata_analysis_pass(
 
     Args:
         mg: the graph.
-        pass_args: `data` is an iterable of batches, each a tensor, a tuple whose first members
-            are the inputs, or a dict by input name; the example inputs when not given.
+        data: batches, each a tensor, a tuple whose first members are the inputs, or a dict by input
+            name; the example inputs when not given.
 
     Returns:
         The graph, and `{"batches": number of batches seen}`, without empty ones.
@@ -73,7 +75,6 @@ def add_software_metadata_analysis_pass(
         ConfigError: when there is no batch, or one that does not hold the inputs.
         DataError: for inputs of another shape or kind, without elements, or with NaN.
     """
-    data = (pass_args or {}).get("data")
     data = batches_of([mg.example_inputs] if data is None else data)
     observed: dict[Node, dict[str, _Observed]] = defaultdict(lambda: defaultdict(_Observed))
     batches = 0

@@ -22,6 +22,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Weighted, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.decompose import with_layers
 from mase_hw.registry import nearest
@@ -52,7 +53,7 @@ class _Adapted:
 
 def insert_lora_adapter_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Put adapters beside the weights; from now on they alone are trained.
 
     Args:
@@ -127,14 +128,12 @@ def _chosen(given: Any, known: Collection[str], whole: Collection[str]) -> list[
     return [name for name in known if name in selected]
 
 
-def fuse_lora_weights_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def fuse_lora_weights_transform_pass(mg: MaseGraph) -> Result:
     """Add the adapters to the weights: the graph has its operators back, and trains as before.
 
     Args:
         mg: a graph with adapters.
-        pass_args: none are known.
 
     Returns:
         A new graph, and `{"fused": [names of the layers]}`.

@@ -29,6 +29,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats import format_class
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
+from mase_hw.passes._pass import Result
 from mase_hw.passes.compression._rows import rows_of
 from mase_hw.passes.compression.gptq import squared_error
 from mase_hw.passes.compression.walk import Layer, Values, layers, walk
@@ -46,7 +47,7 @@ TOLERANCE = 1e-3
 
 def scale_channels_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Scale the input channels of layers, and fold the inverse into what computes their input.
 
     Args:

@@ -18,6 +18,7 @@ from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.shapes import run_with
 from mase_hw.graph.streams import consumers
 from mase_hw.ops import operator_for
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.software_metadata import batch_inputs, batches_of
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats import quantize
@@ -76,9 +77,7 @@ def _tensors(mg: MaseGraph, node: Node, results: Mapping[Node, Sample]) -> dict[
     return found
 
 
-def calibrate_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+def calibrate_analysis_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = None) -> Result:
     """Resolve a configuration: every field of every operand is given, by node name.
 
     Args:

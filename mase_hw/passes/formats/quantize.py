@@ -19,6 +19,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Configured, Numeric, Operator, TensorSpec, operators
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats._signs import with_sign
@@ -35,9 +36,7 @@ EXACT = "exact"
 SHARED = ("data_in", RESULT, "data_out_0")
 
 
-def quantize_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+def quantize_transform_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = None) -> Result:
     """Annotate formats from a configuration.
 
     Every key of an entry is `<operand>_<field>`: `data_in_width`, `weight_frac_width`, ...; the

@@ -22,6 +22,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import refresh_output
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.cast import ROLE
 from mase_hw.passes.formats.quantize import observed_range
@@ -37,7 +38,7 @@ TABLE_DIMENSIONS = (3, 4)
 
 def quantize_attention_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Give keys, values and rotary tables of fused attention number formats.
 
     Args:

@@ -16,6 +16,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.ops import operators
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.software_metadata import batch_inputs
 from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass, sqnr_db
 from mase_hw.passes.formats.expected_agreement import model_agreement
@@ -52,7 +53,7 @@ class LayerReport:
 
 def report_quantization_analysis_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Compare a quantised graph with itself in floating point, on at most 512 examples.
 
     Args:

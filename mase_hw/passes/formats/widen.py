@@ -19,6 +19,7 @@ from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
+from mase_hw.passes._pass import Result
 from mase_hw.passes.configuration import DEFAULT_ENTRY, Configuration
 from mase_hw.passes.formats.expected_agreement import losses, ratio
 from mase_hw.passes.formats.quantize import configurable, quantize_transform_pass
@@ -132,11 +133,11 @@ def _has_weights(mg: MaseGraph, node: Node) -> bool:
 def _with(
     mg: MaseGraph,
     config: Mapping[str, Any],
-    before: tuple[MaseGraph, dict[str, Any]],
+    before: Result,
     inner: Mapping[Node, list[str]],
     measure: Measure,
     outputs: Sequence[str],
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Return the graph, and all entries, with the narrowest intermediates that keep nearly most."""
     graph, known = before
     default = config["default"]["config"] if "default" in config else DEFAULT_ENTRY

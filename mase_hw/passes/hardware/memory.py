@@ -50,7 +50,7 @@ def place_constants(
                 continue
         if STYLE in entry:
             raise ConfigError(
-                f"memory: {name!r} is no node with constants, whose memories a style could be of; "
+                f"memory: {name!r} is no node with constants, to whose memories a style applies; "
                 f"{nearest(name, styles) if styles else 'this model has none'}"
             )
         if name not in movable:

@@ -19,6 +19,7 @@ from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import Call, TensorSpec, Tiled, operator_for_role
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result
 from mase_hw.passes.hardware._balance import Balance, Lanes, Option, Unit, tile_sizes
 from mase_hw.registry import nearest
 
@@ -114,7 +115,7 @@ class Groups:
 
 def assign_parallelism_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Set the parallelism of every stream.
 
     Args:
@@ -604,7 +605,7 @@ def _retile(mg: MaseGraph, node: Node, name: str, producer: Node) -> Node:
         raise ParallelismError(
             f"parallelism of {node.name} at {location(node)}: {name} takes tiles of "
             f"{list(wanted.parallelism)} and {producer.name} gives {list(given.parallelism)}; a "
-            f"stream in {given.format} cannot be cut anew: ask for the same on both sides"
+            f"stream in {given.format} cannot be re-tiled: ask for the same on both sides"
         )
     retile = insert_after(mg, producer, ROLE, given, wanted)
     node.replace_input_with(producer, retile)
