@@ -121,8 +121,8 @@ def _read(given: object, where: str) -> Split:
         and all(map(_labels, given[1::2]))
     ):
         return _joined([given[:2], given[2:]], where)
-    if isinstance(given, tuple | list) and len(given) != 2 and all(map(is_array, given)):
-        raise DataError(f"{where} gives a {type(given).__name__} of {len(given)}; allowed: {FORMS}")
+    if isinstance(given, tuple) and len(given) != 2:
+        raise DataError(f"{where} gives a tuple of {len(given)}; allowed: {FORMS}")
     if isinstance(given, tuple | list) and len(given) == 2 and not _labels(given[1]):
         return _joined(given, where)
     # What is held out here is tested on; validation samples are held out of the rest.
