@@ -212,7 +212,7 @@ def build(
     return project, report
 
 
-def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGraph:
+def prune(mg: MaseGraph, *, structured: bool = False, **options: object) -> MaseGraph:
     """Return the graph with a share of its weights at zero, where training leaves them.
 
     Args:

@@ -174,7 +174,7 @@ class SimulationReport:
 
 def simulate(
     project: Path | str,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     samples: int | None = None,
     engine: str = "native",
@@ -185,7 +185,7 @@ def simulate(
     probes: Sequence[str] = (),
     queues: bool = False,
     outputs: Path | str | None = None,
-    memory: Mapping[str, Any] | None = None,
+    memory: Mapping[str, object] | None = None,
     resets: int = 0,
     reset_memory: bool = True,
     repeats: int = 1,
@@ -421,7 +421,7 @@ def choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream,
     )
 
 
-def _given(summary: DesignSummary, inputs: Any, samples: int | None) -> list[Tensor]:
+def _given(summary: DesignSummary, inputs: object, samples: int | None) -> list[Tensor]:
     """Return real inputs, the first `samples` of them."""
     values = read_inputs(summary.inputs, inputs)
     if samples is not None and not 1 <= samples <= len(values[0]):

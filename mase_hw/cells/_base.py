@@ -134,7 +134,7 @@ SCALE = "_exponent"
 PARAMETER = "parameter"
 
 
-def fact(default: Any = MISSING) -> Any:
+def fact(default: object = MISSING) -> Any:
     """Return a field of a cell that is no parameter of its module, such as beats."""
     return field(default=default, metadata={PARAMETER: False})
 

@@ -52,7 +52,7 @@ from mase_hw.timing.memory import external_memory
 _LOG = logging.getLogger(__name__)
 
 
-def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> MaseGraph:
+def canonicalize(mg: MaseGraph, config: Mapping[str, object] | None = None) -> MaseGraph:
     """Return the graph without nodes that never do anything, constants folded.
 
     Args:
@@ -80,9 +80,9 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
 @naming_units()
 def quantize(
     mg: MaseGraph,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     *,
-    data: Iterable[Any] | None = None,
+    data: Iterable[object] | None = None,
     reuse: bool = False,
 ) -> MaseGraph:
     """Return the canonical graph with number formats, compared with the float model.
@@ -120,7 +120,7 @@ def quantize(
     return widened(mg, config, quantized, lambda wider: measured(wider, seen.batches))
 
 
-def measured(mg: MaseGraph, data: Iterable[Any] | None = None) -> MaseGraph:
+def measured(mg: MaseGraph, data: Iterable[object] | None = None) -> MaseGraph:
     """Return a quantised graph with its agreement with the float model.
 
     Args:
@@ -217,7 +217,7 @@ def to_hardware(
     if targets is not None:
         nodes = mg
 
-        def whole(table: Mapping[str, Any]) -> Estimate:
+        def whole(table: Mapping[str, object]) -> Estimate:
             given = {"parallelism": table, **arguments}
             return estimate(add_hardware_metadata_analysis_pass(nodes, given)[0])
 

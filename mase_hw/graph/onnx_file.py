@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
@@ -20,7 +20,7 @@ SUFFIX = ".onnx"
 
 
 def open_onnx(
-    path: str | os.PathLike[str], example_inputs: Any = None
+    path: str | os.PathLike[str], example_inputs: object = None
 ) -> tuple[OnnxModule, tuple[Tensor, ...]]:
     """Return the module of an ONNX file and its example inputs.
 

@@ -81,7 +81,7 @@ class GateCount:
         )
 
     def to_dict(self) -> dict[str, int | float]:
-        """Return the fields by name, as JSON takes them."""
+        """Return `cells`, `flip_flops`, `area` and `macro_bits`."""
         return dict(vars(self))
 
 

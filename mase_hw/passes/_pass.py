@@ -21,7 +21,7 @@ class Pass(Protocol[P]):
     """A pass: `name(graph, keyword=value)`, or `name(graph, {"keyword": value})`."""
 
     @overload
-    def __call__(self, mg: MaseGraph, pass_args: Mapping[str, Any] | None, /) -> Result: ...
+    def __call__(self, mg: MaseGraph, pass_args: Mapping[str, object] | None, /) -> Result: ...
     @overload
     def __call__(self, mg: MaseGraph, /, *args: P.args, **keywords: P.kwargs) -> Result: ...
 
@@ -43,7 +43,7 @@ def graph_pass(function: Callable[Concatenate[MaseGraph, P], Result]) -> Pass[P]
 
     @wraps(function)
     def call(
-        mg: MaseGraph, pass_args: Mapping[str, Any] | None = None, /, **keywords: Any
+        mg: MaseGraph, pass_args: Mapping[str, object] | None = None, /, **keywords: object
     ) -> Result:
         given = {**(pass_args or {}), **keywords}
         for name in given:

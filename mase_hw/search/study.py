@@ -95,11 +95,11 @@ class SearchResult:
 
 def search(
     model: nn.Module | MaseGraph,
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     *,
     output: str | Path,
-    example_inputs: Any = None,
-    samples: Any = None,
+    example_inputs: object = None,
+    samples: object = None,
     storage: str | Path | None = None,
     workers: int = 1,
     dask: str | None = None,
@@ -171,7 +171,7 @@ def search(
         return _results(task, study, folder, url)
 
 
-def _samples(given: Any) -> Samples:
+def _samples(given: object) -> Samples:
     if given is None or isinstance(given, Samples):
         return given or Samples()
     return Samples.of(Split.read(given))

@@ -275,7 +275,7 @@ class Task:
             trial.set_constraint(name, sign * (found.values[name] - bound))
         return tuple(values[name] for name in self.objectives)
 
-    def _own_values(self, mg: MaseGraph, trial: Any) -> dict[str, float]:
+    def _own_values(self, mg: MaseGraph, trial: object) -> dict[str, float]:
         """Return what an objective of one's own says of a quantised graph.
 
         Raises:

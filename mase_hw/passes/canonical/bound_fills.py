@@ -110,7 +110,9 @@ def _may_mean_never(value: Tensor) -> bool:
     return bool(large.numel()) and bool(large.min() == large.max())
 
 
-def _real_constant(mg: MaseGraph, node: Node, place: int, argument: Any) -> float | Tensor | None:
+def _real_constant(
+    mg: MaseGraph, node: Node, place: int, argument: object
+) -> float | Tensor | None:
     """Return a constant real argument; None for any other, and for what training moves."""
     if isinstance(argument, Node):
         if argument.op != "get_attr":
@@ -190,7 +192,7 @@ class _Search:
         run_with(self._mg, self._mg.example_inputs, note)
         return [values[node] for node in self._mg.outputs if node in values]
 
-    def _note(self, node: Node, value: Any) -> None:
+    def _note(self, node: Node, value: object) -> None:
         """Note a node in whose result a fill occurs."""
         for fill in self._candidates:
             if fill.node is node and isinstance(value, Tensor) and value.is_floating_point():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from torch import nn
 from torch.fx import Node
@@ -41,7 +40,7 @@ def decompose_transform_pass(mg: MaseGraph) -> Result:
 
 
 def decompose_fused_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
 ) -> Result:
     """Replace fused operators by their `expression`, where a part of one would have a format.
 

@@ -72,7 +72,7 @@ def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Any]:
     return values
 
 
-def _is_constant(node: Node, values: Mapping[Node, Any]) -> bool:
+def _is_constant(node: Node, values: Mapping[Node, object]) -> bool:
     return (
         node.op == "call_function"
         and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
@@ -81,7 +81,7 @@ def _is_constant(node: Node, values: Mapping[Node, Any]) -> bool:
 
 
 def _seen_parameter(
-    node: Node, value: Tensor, values: Mapping[Node, Any], read: Mapping[Node, Tensor]
+    node: Node, value: Tensor, values: Mapping[Node, object], read: Mapping[Node, Tensor]
 ) -> Node | None:
     """Return the node of the parameter whose elements `value` shows, all of them and alone."""
     memory = value.untyped_storage().data_ptr()
@@ -127,7 +127,7 @@ def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: No
 
 @graph_pass
 def fold_into_producer_transform_pass(
-    mg: MaseGraph, *, config: Mapping[str, Any] | None = None
+    mg: MaseGraph, *, config: Mapping[str, object] | None = None
 ) -> Result:
     """Merge nodes into the constants of the node before them, where their operator knows how.
 
@@ -183,7 +183,7 @@ def _takes_factors(config: Configuration, node: Node, call: Call) -> bool:
     return weight is None or not any(_holds(cls, entry, weight) for cls in classes)
 
 
-def _holds(cls: type[Format], entry: Mapping[str, Any], weight: Tensor) -> bool:
+def _holds(cls: type[Format], entry: Mapping[str, object], weight: Tensor) -> bool:
     """Return whether weights are values of a format already, so that rounding leaves them."""
     keys = {key: f"weight_{key}" for key in cls.field_names()}
     fields = {key: entry[word] for key, word in keys.items() if word in entry}
@@ -197,7 +197,7 @@ def _holds(cls: type[Format], entry: Mapping[str, Any], weight: Tensor) -> bool:
     return bool(torch.equal(number.round_values(weight), weight))
 
 
-def _choices(value: Any, kind: type) -> list[Any]:
+def _choices(value: object, kind: type) -> list[Any]:
     """Return the values of a key: one, or those that a space names."""
     if isinstance(value, Mapping):
         return [item for inner in value.values() for item in _choices(inner, kind)]

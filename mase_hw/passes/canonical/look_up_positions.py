@@ -183,7 +183,7 @@ def _read_positions(mg: MaseGraph, known: _Values) -> None:
 def _replace(mg: MaseGraph, node: Node, position: Node, rows: Tensor) -> None:
     """Read a node's results from a table, whose rows they are."""
 
-    def write(given: Mapping[str, Any]) -> list[Any]:
+    def write(given: Mapping[str, object]) -> list[Any]:
         return [looked_up(given["position"], rows)]
 
     replaced = rewrite_from(mg, node, common(node).results, write, {"position": position})

@@ -92,7 +92,7 @@ class _Masks:
         self._mg = mg
         self._known: dict[tuple[Node, bool], Mask | None] = {}
 
-    def is_excluded(self, value: Any) -> bool:
+    def is_excluded(self, value: object) -> bool:
         """Return whether a score of this value is left out."""
         if isinstance(value, Node):
             if value.op != "get_attr" or self._mg.constant(value).numel() != 1:
@@ -100,7 +100,7 @@ class _Masks:
             value = float(self._mg.constant(value))
         return isinstance(value, int | float) and value <= EXCLUDED
 
-    def on(self, data: Any) -> tuple[Node, Mask] | None:
+    def on(self, data: object) -> tuple[Node, Mask] | None:
         """Return scores and their mask, where scores are masked, once or again."""
         if not isinstance(data, Node) or data.op != "call_function":
             return None

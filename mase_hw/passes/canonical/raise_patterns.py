@@ -181,12 +181,14 @@ def _matches(pattern: Any, value: Any, known: _Match) -> Iterator[_Match]:
         yield known
 
 
-def _commutes(target: Any) -> bool:
+def _commutes(target: object) -> bool:
     operator = operator_for(target)
     return isinstance(operator, Commutative)
 
 
-def _matches_all(patterns: Sequence[Any], values: Sequence[Any], known: _Match) -> Iterator[_Match]:
+def _matches_all(
+    patterns: Sequence[object], values: Sequence[object], known: _Match
+) -> Iterator[_Match]:
     if not patterns:
         yield known
         return

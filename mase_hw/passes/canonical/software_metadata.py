@@ -54,7 +54,7 @@ class _Observed:
 
 @graph_pass
 def add_software_metadata_analysis_pass(
-    mg: MaseGraph, *, data: Iterable[Any] | None = None
+    mg: MaseGraph, *, data: Iterable[object] | None = None
 ) -> Result:
     """Run the float model and note minimum, maximum and sparsity of every operand and result.
 
@@ -80,7 +80,7 @@ def add_software_metadata_analysis_pass(
     batches = 0
     states: dict[str, Tensor] = {}
 
-    def observe(node: Node, value: Any) -> None:
+    def observe(node: Node, value: object) -> None:
         _observe(observed, node, value)
 
     for batch in data:
@@ -100,7 +100,7 @@ def add_software_metadata_analysis_pass(
     return mg, {"batches": batches}
 
 
-def batches_of(data: Any) -> Iterable[Any]:
+def batches_of(data: object) -> Iterable[Any]:
     """Return batches of data.
 
     Raises:
@@ -114,7 +114,7 @@ def batches_of(data: Any) -> Iterable[Any]:
     return data
 
 
-def batch_inputs(mg: MaseGraph, batch: Any) -> list[Tensor]:
+def batch_inputs(mg: MaseGraph, batch: object) -> list[Tensor]:
     """Return the graph's inputs out of one batch of data, in order, with the batch first.
 
     Raises:
@@ -136,7 +136,7 @@ def batch_inputs(mg: MaseGraph, batch: Any) -> list[Tensor]:
     return mg.batch_dims.inside(tensors[: len(names)])
 
 
-def _check_input(mg: MaseGraph, number: int, given: Any) -> None:
+def _check_input(mg: MaseGraph, number: int, given: object) -> None:
     """Refuse an input of a batch that the graph was not captured for."""
     name, captured = str(mg.inputs[number].target), mg.example_inputs[number]
     if not isinstance(given, Tensor):
@@ -160,7 +160,7 @@ def _check_input(mg: MaseGraph, number: int, given: Any) -> None:
         raise DataError(f"data for {name} holds NaN, first at {where}; give finite numbers")
 
 
-def _observe(observed: dict[Node, dict[str, _Observed]], node: Node, value: Any) -> None:
+def _observe(observed: dict[Node, dict[str, _Observed]], node: Node, value: object) -> None:
     if node.op == "output":
         return
     for index, item in enumerate(value if isinstance(value, list | tuple) else [value]):

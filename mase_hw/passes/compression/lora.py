@@ -159,7 +159,7 @@ def trainable(mg: MaseGraph) -> int:
     return sum(item.numel() for item in mg.model.parameters() if item.requires_grad)
 
 
-def _check(given: Mapping[str, Any]) -> None:
+def _check(given: Mapping[str, object]) -> None:
     for key in given:
         if key not in ARGUMENTS:
             raise ConfigError(f"adapters have no {key!r}; {nearest(key, ARGUMENTS)}")
@@ -224,7 +224,7 @@ def _to_module(mg: MaseGraph, node: Node, module: nn.Module) -> None:
             mg.fx_graph.erase_node(item)
 
 
-def _argument(item: Any, stream: Node) -> tuple[str, Any]:
+def _argument(item: object, stream: Node) -> tuple[str, Any]:
     if item is stream:
         return "stream", None
     return ("constant", str(item.target)) if isinstance(item, Node) else ("value", item)

@@ -33,7 +33,7 @@ SCOPES = ("local", "global")
 OPERAND = "weight"
 
 
-def prune_transform_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = None) -> Result:
+def prune_transform_pass(mg: MaseGraph, pass_args: Mapping[str, object] | None = None) -> Result:
     """Set a share of the weights to zero.
 
     Args:
@@ -82,7 +82,7 @@ def prune_transform_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = No
 
 
 @graph_pass
-def report_sparsity_analysis_pass(mg: MaseGraph, *, data: Iterable[Any] | None = None) -> Result:
+def report_sparsity_analysis_pass(mg: MaseGraph, *, data: Iterable[object] | None = None) -> Result:
     """Count the zeros of weights, and on request those of activations.
 
     Args:
@@ -108,7 +108,7 @@ def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
     """Return the share of zeros in the result of every node on batches of data."""
     counts: dict[str, list[int]] = {}
 
-    def count(node: Node, value: Any) -> None:
+    def count(node: Node, value: object) -> None:
         if node.op in ("placeholder", "call_function") and isinstance(value, Tensor):
             found = counts.setdefault(node.name, [0, 0])
             found[0] += int((value == 0).sum())
@@ -122,7 +122,7 @@ def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
     return {name: zeros / elements for name, (zeros, elements) in counts.items() if elements}
 
 
-def own_words(given: Mapping[str, Any]) -> dict[str, Any]:
+def own_words(given: Mapping[str, object]) -> dict[str, Any]:
     """Return arguments with `criterion` for `method`, and `l1` for `l1-norm`.
 
     Raises:

@@ -36,7 +36,7 @@ SHRINK, MASK = "shrink", "mask"
 
 
 def prune_activations_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
 ) -> Result:
     """Insert an operator that sets a share of the results of layers to zero.
 

@@ -34,7 +34,7 @@ GROUPS = "groups"
 
 
 def prune_structure_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
 ) -> Result:
     """Remove a share of the channels of every layer whose channels may leave.
 
@@ -85,7 +85,7 @@ def prune_structure_transform_pass(
     return mg, info
 
 
-def _computes(mg: MaseGraph, expected: Any) -> bool:
+def _computes(mg: MaseGraph, expected: object) -> bool:
     """Return whether a graph runs, and gives these outputs up to rounding."""
     try:
         with torch.no_grad():

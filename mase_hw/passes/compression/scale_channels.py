@@ -99,7 +99,7 @@ def scale_channels_transform_pass(
     return mg, report
 
 
-def _check(mg: MaseGraph, given: Mapping[str, Any]) -> None:
+def _check(mg: MaseGraph, given: Mapping[str, object]) -> None:
     for key in given:
         if key not in ARGUMENTS:
             raise ConfigError(f"scaling has no {key!r}; {nearest(key, ARGUMENTS)}")
@@ -143,7 +143,7 @@ def _centered(scale: Tensor) -> Tensor:
     return scale / scale.log().mean().exp()
 
 
-def _error(weight: Tensor, scale: Tensor, hessian: Tensor, entry: Mapping[str, Any]) -> float:
+def _error(weight: Tensor, scale: Tensor, hessian: Tensor, entry: Mapping[str, object]) -> float:
     """Return the squared error of the results with scaled weights that are rounded."""
     factor = scale.to(weight.dtype)
     fields = dict(entry)

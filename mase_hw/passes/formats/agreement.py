@@ -29,7 +29,9 @@ CHUNK_EXAMPLES = 128
 
 
 @graph_pass
-def measure_agreement_analysis_pass(mg: MaseGraph, *, data: Iterable[Any] | None = None) -> Result:
+def measure_agreement_analysis_pass(
+    mg: MaseGraph, *, data: Iterable[object] | None = None
+) -> Result:
     """Run a graph with its formats and without, side by side, and note how far they are apart.
 
     The float model is this graph with nothing rounded but what the model rounds itself, and fills
@@ -68,7 +70,7 @@ class FirstExamples:
         batches: those with the first `MAX_EXAMPLES` examples, once they have been run over.
     """
 
-    def __init__(self, mg: MaseGraph, data: Any) -> None:
+    def __init__(self, mg: MaseGraph, data: object) -> None:
         self._mg, self._data = mg, batches_of(data)
         self.batches: list[Any] = []
 
@@ -81,7 +83,7 @@ class FirstExamples:
             yield batch
 
 
-def parts_of(mg: MaseGraph, data: Iterable[Any]) -> Iterator[list[Tensor]]:
+def parts_of(mg: MaseGraph, data: Iterable[object]) -> Iterator[list[Tensor]]:
     """Yield the inputs of the first examples of batches, a few at a time."""
     left = MAX_EXAMPLES
     for batch in batches_of(data):

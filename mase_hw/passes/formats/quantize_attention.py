@@ -104,7 +104,7 @@ def _fitted(entry: Mapping[str, Any], node: Node, result: str) -> Format:
     return cls.fit(*observed_range(node, result), **fields)
 
 
-def _round_operand(mg: MaseGraph, node: Node, operand: str, entry: Mapping[str, Any]) -> Format:
+def _round_operand(mg: MaseGraph, node: Node, operand: str, entry: Mapping[str, object]) -> Format:
     """Insert a cast behind what an operand of attention is computed by."""
     producer = aten_arguments(node)[operand]
     spec = common(producer).results["data_out_0"]
@@ -133,7 +133,7 @@ def _tables(mg: MaseGraph, attention: list[Node]) -> Iterator[Node]:
             waiting += [(item, distance + 1) for item in node.all_input_nodes]
 
 
-def _round_table(mg: MaseGraph, table: Node, entry: Mapping[str, Any]) -> Format:
+def _round_table(mg: MaseGraph, table: Node, entry: Mapping[str, object]) -> Format:
     fields = dict(entry)
     value = mg.constant(table)
     number_format = format_class(str(fields.pop("name", ""))).fit_values(value, **fields)

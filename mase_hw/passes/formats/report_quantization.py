@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -52,7 +51,7 @@ class LayerReport:
 
 
 def report_quantization_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
 ) -> Result:
     """Compare a quantised graph with itself in floating point, on at most 512 examples.
 

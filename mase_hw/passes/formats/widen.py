@@ -36,7 +36,7 @@ Measure = Callable[[MaseGraph], MaseGraph]
 
 
 def widened(
-    mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph, measure: Measure
+    mg: MaseGraph, config: Mapping[str, object], quantized: MaseGraph, measure: Measure
 ) -> MaseGraph:
     """Return a quantised graph whose intermediates keep its results, where wider ones do.
 
@@ -190,7 +190,9 @@ def _entries(
     return found
 
 
-def _quantized(mg: MaseGraph, config: Mapping[str, Any], entries: Mapping[str, Any]) -> MaseGraph:
+def _quantized(
+    mg: MaseGraph, config: Mapping[str, object], entries: Mapping[str, object]
+) -> MaseGraph:
     by = config.get("by", "type")
     selectors = list(by) if isinstance(by, list | tuple) else [by]
     default = {} if "default" in config else {"default": {"config": DEFAULT_ENTRY}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -73,7 +72,7 @@ def insert_fifos_transform_pass(
     return mg, {"fifos": fifos}
 
 
-def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
+def _check_depths(asked: Mapping[str, object], fifos: Mapping[str, int]) -> None:
     """Refuse depths of no queue, and those that are none."""
     for name, depth in asked.items():
         if name not in fifos:

@@ -154,7 +154,7 @@ def assign_parallelism_transform_pass(
 
 
 def _grouped(
-    mg: MaseGraph, table: Mapping[str, Any]
+    mg: MaseGraph, table: Mapping[str, object]
 ) -> tuple[Groups, list[Node], dict[Slot, int], list[tuple[Node, str, Node]]]:
     """Return the groups of lanes, the nodes, unrolled constants, and edges to be cut anew."""
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
@@ -188,13 +188,13 @@ def _limits(mg: MaseGraph, node: Node) -> dict[tuple[str, int], int]:
     return Tiled.of(call.operator).limits(call)
 
 
-def _check_number(what: str, value: Any) -> None:
+def _check_number(what: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ParallelismError(f"{what} is {value!r}; allowed: a number from 1, or auto")
 
 
 def _fix(
-    mg: MaseGraph, groups: Groups, nodes: list[Node], table: Mapping[str, Any]
+    mg: MaseGraph, groups: Groups, nodes: list[Node], table: Mapping[str, object]
 ) -> dict[Slot, int]:
     """Note what the table asks for; return the unrolled constants."""
     unrolls: dict[Slot, int] = {}
@@ -477,7 +477,7 @@ class Space:
         return found
 
 
-def parallelism_space(mg: MaseGraph, table: Mapping[str, Any] | None = None) -> Space:
+def parallelism_space(mg: MaseGraph, table: Mapping[str, object] | None = None) -> Space:
     """Return the parallelisms that `assign_parallelism_transform_pass` may be asked for.
 
     Args:
@@ -525,7 +525,7 @@ def _likeness(call: Call) -> Hashable:
     return call.operator.name, operands, results, tuple(call.constants), repr(attributes)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Return whether a value is equal to another one if both are written alike."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 import mase_hw
-from mase_hw._registry import nearest
 from mase_hw.emit.flow import lowered, quantize
 from mase_hw.emit.project import Project
 from mase_hw.errors import ConfigError, MaseError
@@ -23,6 +22,7 @@ from mase_hw.graph import MaseGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.hardware.estimate import estimate
+from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row
 
 # Beside the checkout where there is one; figures of networks that are missing are left out.
