@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from mase_hw._results import result_file
 from mase_hw.errors import ConfigError
@@ -15,7 +14,7 @@ from mase_hw.errors import ConfigError
 ALL = "all"
 
 
-def write_config(path: Path, tables: Mapping[str, Any]) -> Path:
+def write_config(path: Path, tables: Mapping[str, object]) -> Path:
     """Write nested tables of scalars and lists as TOML; the same tables give the same bytes.
 
     Raises:
@@ -28,7 +27,7 @@ def write_config(path: Path, tables: Mapping[str, Any]) -> Path:
     return path
 
 
-def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
+def _lines(table: Mapping[str, object], path: tuple[str, ...]) -> list[str]:
     scalars = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     lines = [f"{_key(key)} = {_value(value)}" for key, value in scalars.items()]
     # A table needs its header where it has values of its own, or nothing at all.
@@ -44,7 +43,7 @@ def _key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -11,7 +11,6 @@ from typing import Any
 
 from torch import nn
 
-from mase_hw.data import Split
 from mase_hw.deploy.board import Board, fitting, load_board, make_bitstream
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.deployment import Deployment
@@ -55,14 +54,14 @@ __all__ = [
 
 
 def compress(
-    mg: MaseGraph, config: Mapping[str, Any], split: Split, **options: Any
+    mg: MaseGraph, config: Mapping[str, Any], split: Any, **options: Any
 ) -> CompressionResult:
     """Quantize, prune and fine-tune a graph in the order that `config` declares.
 
     Args:
         mg: a captured graph.
-        config: `steps`, `seed`, `parallelism`, see `CompressionPipeline`.
-        split: samples.
+        config: `steps`, `seed`, `task`, `parallelism`, see `CompressionPipeline`.
+        split: a `Split`, arrays, data sets or loaders, see `mase_hw.data.Split.read`.
         options: `output`, the folder of the results, and `progress`.
     """
     return CompressionPipeline.from_config(config)(mg, split, **options)
@@ -219,7 +218,7 @@ def build(
     return project, report
 
 
-def prune(mg: MaseGraph, *, structured: bool = False, **options: Any) -> MaseGraph:
+def prune(mg: MaseGraph, *, structured: bool = False, **options: object) -> MaseGraph:
     """Return the graph with a share of its weights at zero, where training leaves them.
 
     Args:

@@ -12,10 +12,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MINIMUM_PYTHON = (3, 11)
+TESTED = Path(__file__).with_name("tested_versions.txt")
 _TIMEOUT_SECONDS = 20
 
 
@@ -133,6 +135,26 @@ def install_command(checks: Iterable[Check]) -> str:
     return " && ".join(commands)
 
 
+def outside_tested(versions: Callable[[str], str] = metadata.version) -> list[str]:
+    """Return what is installed in another version than the tests were run with, with the range.
+
+    A newer patch of the newest minor version counts as tested.
+    """
+    found = []
+    for line in TESTED.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        name, oldest, newest = line.split()
+        try:
+            version = versions(name)
+        except metadata.PackageNotFoundError:
+            continue
+        here = _numbers(version)
+        if here < _numbers(oldest) or here[:2] > _numbers(newest)[:2]:
+            found.append(f"{name} {version} (tested: {oldest} to {newest})")
+    return found
+
+
 def table(checks: Sequence[Check]) -> Table:
     """Return a table with a row per tool, for rich."""
     from rich.table import Table
@@ -162,6 +184,8 @@ def run(console: Console) -> int:
     if command:
         console.print("install what was not found with:")
         console.print(command, soft_wrap=True, markup=False, highlight=False)
+    for item in outside_tested():
+        console.print(f"outside what was tested: {item}", markup=False, highlight=False)
     return 1 if absent else 0
 
 

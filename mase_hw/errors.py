@@ -40,7 +40,7 @@ class SimulationError(MaseError):
 
 
 class SynthesisError(MaseError):
-    """Synthesis failed."""
+    """Synthesis, or place and route, failed."""
 
 
 class RoutingError(MaseError):

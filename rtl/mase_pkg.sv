@@ -4,7 +4,8 @@ package mase_pkg;
 
   // Integer: fixed point. Float: sign, exponent, mantissa, with denormals. Levels: the odd integers
   // from -(2**width - 1). Symmetric: fixed point without its most negative code. Offset: integers
-  // around zero_point.
+  // around zero_point. Further kinds stand behind it, with a constructor each, and say what their
+  // codes mean in decoded() and encoded().
   typedef enum logic [2:0] {
     Integer,
     Float,
@@ -138,6 +139,24 @@ package mase_pkg;
     made.zero_point = zero_point;
     made.symmetric = is_symmetric;
     return made;
+  endfunction
+
+  // The integer that the code of a further kind means, in units of its lowest step.
+  function automatic int decoded(input format_t format, input int unsigned code);
+    bit unused_fields;
+    unused_fields = ^format;
+    case (format.encoding)
+      default: return int'(code);
+    endcase
+  endfunction
+
+  // The code of an integer that is not the most negative one of its width.
+  function automatic int unsigned encoded(input format_t format, input int number);
+    bit unused_fields;
+    unused_fields = ^format;
+    case (format.encoding)
+      default: return unsigned'(number);
+    endcase
   endfunction
 
   // Elements as `element` says, in blocks; integers have one bit before the point.

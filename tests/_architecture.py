@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_cache",
         "_results",
         "_processes",
-        "_registry",
+        "registry",
         "_stages",
         "_resources",
         "_native",

@@ -4,6 +4,7 @@
 shows the floors of `tests/_architecture.py`.
 """
 
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,12 +58,18 @@ def flow() -> str:
 
 def architecture() -> str:
     """Draw the floors, the ground at the bottom; each imports from itself and those below."""
-    floors = [", ".join(sorted(layer, key=lambda name: name.strip("_"))) for layer in LAYERS]
-    width, height = 16 + CHARACTER * max(map(len, floors)), LINE + 6
-    parts = [
-        box(1, 1 + (height + 4) * (len(floors) - 1 - rank), width, height, floor)
-        for rank, floor in enumerate(floors)
+    page = (ROOT / "mase_hw" / "README.md").read_text().split("| floor | packages |")[1]
+    names = re.findall(r"^\| (\w[^|]*) \|", page.split("\n\n")[0], re.MULTILINE)
+    floors = [
+        ", ".join(sorted(name for name in layer if not name.startswith("_"))) for layer in LAYERS
     ]
+    column = 24 + CHARACTER * max(map(len, names))
+    width, height = column + 16 + CHARACTER * max(map(len, floors)), LINE + 6
+    parts = []
+    for rank, (name, floor) in enumerate(zip(names, floors, strict=True)):
+        top = 1 + (height + 4) * (len(floors) - 1 - rank)
+        parts.append(box(1, top, width, height, name, [""]))
+        parts.append(f'<text x="{column:g}" y="{top + LINE - 2:g}">{escape(floor)}</text>')
     return picture(width + 2, (height + 4) * len(floors), parts)
 
 

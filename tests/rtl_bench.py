@@ -202,7 +202,7 @@ def cell_case(name: str, cell: Cell, inputs: Mapping[str, Sequence[int]]) -> Cas
     return Case(
         name,
         cell.module,
-        {key: expression(value) for key, value in cell.parameters.items()},
+        {key: expression(value) for key, value in cell.arguments.items()},
         {port: (cell.inputs[port].width_bits, beats) for port, beats in inputs.items()},
         result.width_bits,
         inferences * result.beats,

@@ -110,7 +110,7 @@ def test_packages_import_what_others_show() -> None:
         ("passes/x.py", "from ..ops.deep._base import Call\n", 1),
         ("passes/x.py", "import mase_hw.ops._base as base\n", 1),
         ("ops/x.py", "from mase_hw.ops._base import Call\n", 0),
-        ("passes/x.py", "from mase_hw._registry import discover\n", 0),
+        ("passes/x.py", "from mase_hw.registry import discover\n", 0),
         ("passes/x.py", "from mase_hw.ops import Call\nfrom mase_hw import __version__\n", 0),
     ],
 )
@@ -190,13 +190,13 @@ def test_ordinary_words_are_not_taken_for_units(tmp_path: Path, path: str, text:
         ("mase_hw/passes/__init__.py", "from .. import emit\n", "passes"),
         ("mase_hw/emit/x.py", "import importlib\nimportlib.import_module('mase_hw.sim')\n", "emit"),
         ("mase_hw/graph/x.py", "from mase_hw import trace\n", "graph"),
-        ("mase_hw/errors.py", "from mase_hw._registry import x\nimport mase_hw.cli\n", "errors"),
+        ("mase_hw/errors.py", "from mase_hw.registry import x\nimport mase_hw.cli\n", "errors"),
         ("sim/x.py", "from mase_hw.search import tune\n", "sim"),
         ("mase_hw/shiny/x.py", "X = 1\n", "shiny"),
     ],
 )
 def test_an_upward_import_is_found(tmp_path: Path, path: str, text: str, importer: str) -> None:
-    present = {"sim/__init__.py": "", "mase_hw/__init__.py": "", "mase_hw/_registry.py": ""} | {
+    present = {"sim/__init__.py": "", "mase_hw/__init__.py": "", "mase_hw/registry.py": ""} | {
         f"mase_hw/{name}/__init__.py": ""
         for name in ("cli", "emit", "formats", "graph", "ops", "passes", "search")
     }

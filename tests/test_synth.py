@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -10,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from rich.console import Console
 
+import mase_hw
 from mase_hw import _resources
+from mase_hw.cli.synth import other_device
 from mase_hw.errors import SynthesisError
 from mase_hw.hardware._primitives import Resources
 from mase_hw.hardware.synth import Entry, SynthesisReport, _explain, _report, synthesize
@@ -229,3 +233,19 @@ def test_an_instance_that_is_no_identifier_is_refused(tmp_path: Path) -> None:
     (folder / "design.json").write_text(json.dumps({"instances": instances}))
     with pytest.raises(SynthesisError, match="'a; shell true'"):
         synthesize(folder, "ecp5")
+
+
+def test_blocks_of_the_target_that_a_design_leaves_unused_are_said(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+    folders = {}
+    for device in ("generic", "xcup"):
+        project = mase_hw.emit_verilog(
+            layers, torch.randn(8, 8), output=tmp_path / device, parallelism=4, device=device
+        )
+        folders[device] = project.folder
+    told = other_device(folders["generic"], "xcup")
+    pairs = re.findall(r"about ([\d,]+) LUT for ([\d,]+), (\d+) DSP for (\d+)", told)
+    lut, before, dsp, blocks = (int(item.replace(",", "")) for item in pairs[0])
+    assert lut < before and (dsp, blocks) == (16, 32)
+    assert other_device(folders["generic"], "ecp5") == other_device(folders["xcup"], "xcup") == ""

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 
 logger = logging.getLogger(__name__)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from mase_hw.errors import ConfigError
 from mase_hw.models import models
+from mase_hw.models.builder import load_factory
 from mase_hw.models.hub import load_pretrained
+from mase_hw.training import each, tensors
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,11 @@ def load_subject(model: str, device: torch.device, length: int = 64) -> Subject:
         length: tokens per sequence for language models.
 
     Raises:
-        ConfigError: when the factory cannot be used.
+        CaptureError: when the factory cannot be used.
         DataError: when pretrained weights cannot be had.
     """
-    path, _, factory = model.partition(":")
-    if path.endswith(".py"):
-        return _from_factory(model, Path(path), factory, device)
+    if model.partition(":")[0].endswith(".py"):
+        return _from_factory(model, device)
     if model in models():
         trained = models()[model].load()
         return _of_examples(model, trained.module, trained.example_inputs, device)
@@ -84,29 +84,26 @@ def first_tensor(result: Any) -> Tensor:
     return next(value for value in values if isinstance(value, Tensor))
 
 
-def _from_factory(model: str, path: Path, factory: str, device: torch.device) -> Subject:
-    if not path.is_file() or not factory:
-        raise ConfigError(f"model is {model!r}; allowed: file.py:factory with an existing file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"model {model!r}: {path} is not a Python file")
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    if not hasattr(loaded, factory):
-        raise ConfigError(f"model {model!r}: {path} defines no {factory!r}")
-    module, examples = getattr(loaded, factory)()
-    return _of_examples(model, module, examples, device)
+def _from_factory(model: str, device: torch.device) -> Subject:
+    made = load_factory(model)()
+    if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], nn.Module):
+        raise ConfigError(f"{model} must return (module, example_inputs)")
+    return _of_examples(model, *made, device)
 
 
-def _of_examples(
-    model: str, module: nn.Module, examples: Sequence[Tensor], device: torch.device
-) -> Subject:
-    def inputs(batch: int, tokens: int) -> tuple[Tensor, ...]:
-        return tuple(_with_batch(example, batch).to(device) for example in examples)
+def _of_examples(model: str, module: nn.Module, examples: object, device: torch.device) -> Subject:
+    given = examples if isinstance(examples, Mapping) else tuple(tree_leaves(examples))
+    rows = next((len(item) for item in tensors(given) if item.dim()), 1)
+
+    def inputs(batch: int, tokens: int) -> Mapping[str, Tensor] | tuple[Tensor, ...]:
+        made = each(given, lambda item: _with_batch(item, rows, batch).to(device))
+        return made if isinstance(made, Mapping | tuple) else (made,)
 
     return Subject(model, module.eval().to(device), inputs, 0)
 
 
-def _with_batch(example: Tensor, batch: int) -> Tensor:
-    repeats = -(-batch // example.shape[0])
-    return torch.cat([example] * repeats)[:batch]
+def _with_batch(example: Tensor, rows: int, batch: int) -> Tensor:
+    """Return an example input with another batch; what has no batch is left as it is."""
+    if not example.dim() or len(example) != rows:
+        return example
+    return torch.cat([example] * -(-batch // rows))[:batch]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from mase_hw.formats import Format
@@ -24,7 +25,11 @@ SHIFTS = range(1 << 7)
 # Bits of a multiplier, of a sum with its fraction, and of the fraction.
 MOST_BITS = 40
 MOST_FRACTION, MOST_SUM_BITS = 12, 40
+# Codes of a result that are tried one by one.
+MOST_RESULT_BITS = 20
 LARGEST_BIAS = 1 << (MOST_SUM_BITS - 3)
+# Beyond all sums; up to which doubles hold an eighth; and what they may be off a whole number.
+FARTHEST, FARTHEST_DOUBLE, DOUBTFUL = 1 << 61, 1 << 41, 2.0**-8
 LOW_BITS = 20
 FEWEST_BITS, BITS_AT_A_TIME = 18, 2
 # Multipliers beside the nearest one that are tried.
@@ -65,26 +70,54 @@ class Requantization:
     biases: tuple[int, ...]
 
 
-def steps_of(result: Format) -> list[tuple[int, bool]]:
-    """Return where each step of a result lies, from the least code on.
+@dataclass(frozen=True)
+class Steps:
+    """Where a result goes from one code to the next, for every code but the largest.
 
-    Returns:
-        For every code but the largest, twice the last number that is rounded to it or less, and
-        whether that number itself is; in steps from zero.
+    Attributes:
+        places: int64 `[steps]`, twice the last number of the lower code, in steps from zero.
+        inside: bool `[steps]`, whether that number itself has the lower code.
     """
+
+    places: npt.NDArray[np.int64]
+    inside: npt.NDArray[np.bool_]
+
+    def last_wholes(self, factor: Fraction, offset: Fraction) -> npt.NDArray[np.int64]:
+        """Return the last whole number before each step, at `place * factor - offset`.
+
+        What exceeds `FARTHEST` is set to it. Doubles decide; exact numbers where they are too close
+        to a whole number.
+        """
+        farthest = int(max(abs(int(self.places[0])), abs(int(self.places[-1])), 1) * factor)
+        if farthest + abs(offset) > FARTHEST_DOUBLE:
+            found, doubtful = np.zeros(len(self.places), np.int64), range(len(self.places))
+        else:
+            near = self.places * float(factor) - float(offset)
+            found = np.floor(near).astype(np.int64)
+            doubtful = np.flatnonzero(np.abs(near - np.rint(near)) < DOUBTFUL)  # type: ignore[assignment]
+        for index in doubtful:
+            exact = int(self.places[index]) * factor - offset
+            last = exact.numerator // exact.denominator
+            last -= exact.denominator == 1 and not self.inside[index]
+            found[index] = min(max(last, -FARTHEST), FARTHEST)
+        return found
+
+
+def steps_of(result: Format) -> Steps:
+    """Return where each step of a result lies, from the least code on."""
     assert isinstance(result, Fixed | ScaledInteger)
     if isinstance(result, ScaledInteger):
         (point,), (low, high), mode = result.zero_points, result.code_range, "nearest_even"
     else:
         point, low, high, mode = 0, result.minimum_code, result.maximum_code, result.rounding
-    codes = range(low - point, high - point)
+    codes = np.arange(low - point, high - point, dtype=np.int64)
     if mode == "nearest_even":
-        return [(2 * code + 1, code % 2 == 0) for code in codes]
+        return Steps(2 * codes + 1, codes % 2 == 0)
     if mode == "nearest_up":
-        return [(2 * code + 1, False) for code in codes]
+        return Steps(2 * codes + 1, np.zeros(len(codes), np.bool_))
     if mode == "floor":
-        return [(2 * code + 2, False) for code in codes]
-    return [(2 * code, True) if code < 0 else (2 * code + 2, False) for code in codes]
+        return Steps(2 * codes + 2, np.zeros(len(codes), np.bool_))
+    return Steps(np.where(codes < 0, 2 * codes, 2 * codes + 2), codes < 0)
 
 
 def exact_requantization(
@@ -98,8 +131,11 @@ def exact_requantization(
         bits: of the narrowest multiplier.
 
     Returns:
-        None where it takes more than `MOST_BITS`, or sums of more than `MOST_SUM_BITS`.
+        None where it takes more than `MOST_BITS`, or sums of more than `MOST_SUM_BITS`, or results
+        of more than `MOST_RESULT_BITS`.
     """
+    if result.bits_per_element > MOST_RESULT_BITS:
+        return None
     steps = steps_of(result)
     lasts = [_last_sums(item, steps) for item in sums]
     width = max(max(-item.low, item.high).bit_length() + 1 for item in sums)
@@ -116,8 +152,8 @@ def exact_requantization(
 
 def _with_fraction(
     sums: Sequence[Sums],
-    steps: Sequence[tuple[int, bool]],
-    lasts: Sequence[list[int]],
+    steps: Steps,
+    lasts: Sequence[npt.NDArray[np.int64]],
     fraction: int,
     fewest: int,
     most: int,
@@ -137,22 +173,13 @@ def _with_fraction(
     return Requantization(largest, fraction, tuple(multipliers), tuple(biases))
 
 
-def _last_sums(item: Sums, steps: Sequence[tuple[int, bool]]) -> list[int]:
+def _last_sums(item: Sums, steps: Steps) -> npt.NDArray[np.int64]:
     """Return the last sum before each step."""
-    ratio, offset = item.ratio, item.offset
-    # `n * ratio + offset` against half of a step's place, over common denominators.
-    divisor = 2 * offset.denominator * ratio.numerator
-    factor, shift = offset.denominator * ratio.denominator, 2 * offset.numerator * ratio.denominator
-    return [
-        (place * factor - shift) // divisor
-        if inside
-        else -((shift - place * factor) // divisor) - 1
-        for place, inside in steps
-    ]
+    return steps.last_wholes(1 / (2 * item.ratio), item.offset / item.ratio)
 
 
 def _fitting(
-    item: Sums, steps: Sequence[tuple[int, bool]], lasts: Sequence[int], fraction: int, bits: int
+    item: Sums, steps: Steps, lasts: npt.NDArray[np.int64], fraction: int, bits: int
 ) -> tuple[int, int, int] | None:
     """Return multiplier, shift and bias of so many bits; None where there are none."""
     ratio, far = item.ratio, abs(item.offset / item.ratio) * (1 << fraction)
@@ -177,24 +204,20 @@ def _fitting(
 
 def _bias(
     item: Sums,
-    steps: Sequence[tuple[int, bool]],
-    lasts: Sequence[int],
+    steps: Steps,
+    lasts: npt.NDArray[np.int64],
     fraction: int,
     multiplier: int,
     shift: int,
     wanted: int,
 ) -> int | None:
     """Return the bias nearest to a wanted one with which all steps come behind their sums."""
-    least, most = [], []
-    for (place, inside), last in zip(steps, lasts, strict=True):
-        # The largest shifted sum, bias and all, that stays below the step.
-        scaled = (place << shift) // 2 if shift else place / 2
-        border = int(scaled // multiplier) if inside else int(-(-scaled // multiplier)) - 1
-        if last >= item.low:
-            most.append(border - (min(last, item.high) << fraction))
-        if last < item.high:
-            least.append(border + 1 - (max(last + 1, item.low) << fraction))
-    low, high = max(least, default=wanted), min(most, default=wanted)
+    # The largest shifted sum, bias and all, that stays below each step.
+    borders = steps.last_wholes(Fraction(1 << shift, 2 * multiplier), Fraction(0))
+    below, above = lasts >= item.low, lasts < item.high
+    most = borders[below] - (np.minimum(lasts[below], item.high) << fraction)
+    least = borders[above] + 1 - (np.maximum(lasts[above] + 1, item.low) << fraction)
+    low, high = max(least.tolist(), default=wanted), min(most.tolist(), default=wanted)
     if low > high:
         return None
     return min(max(wanted, low), high)
@@ -247,7 +270,7 @@ def exact_step_bits(
         fewest: bits to begin with.
         most: bits to end with.
     """
-    if not 1 <= len(parts) <= 2:
+    if not 1 <= len(parts) <= 2 or result.bits_per_element > MOST_RESULT_BITS:
         return None
     steps = steps_of(result)
     first, last = parts[0], parts[-1]
@@ -271,15 +294,10 @@ def dyadic_near(ratio: Fraction, bits: int) -> Fraction:
 
 
 def _lasts(
-    part: Part, offsets: Sequence[Fraction], divisor: int, steps: Sequence[tuple[int, bool]]
-) -> np.ndarray:
+    part: Part, offsets: Sequence[Fraction], divisor: int, steps: Steps
+) -> npt.NDArray[np.int64]:
     """Return the last sum before each step, for each offset, within the reachable ones."""
     found = [
-        np.clip(
-            np.array(_last_sums(Sums(part.ratio / divisor, offset / divisor, 0, 0), steps), object),
-            part.low - 1,
-            part.high,
-        ).astype(np.int64)
-        for offset in offsets
+        _last_sums(Sums(part.ratio / divisor, offset / divisor, 0, 0), steps) for offset in offsets
     ]
-    return np.stack(found)
+    return np.clip(np.stack(found), part.low - 1, part.high)

@@ -2,7 +2,6 @@
 
 from functools import cache
 
-from mase_hw._registry import discover
 from mase_hw.cells._base import PARAMETER, Cell, Image, Origin, Origins, Port, Value, fact
 from mase_hw.cells._components import (
     Adder,
@@ -33,6 +32,7 @@ from mase_hw.cells._netlist import Netlist, NetlistBuilder, Wire, multiplexed
 from mase_hw.cells._operation import Operation
 from mase_hw.cells.composite import Composite
 from mase_hw.cells.rom_source import RomSource
+from mase_hw.registry import discover
 
 __all__ = [
     "PARAMETER",

@@ -134,7 +134,7 @@ SCALE = "_exponent"
 PARAMETER = "parameter"
 
 
-def fact(default: Any = MISSING) -> Any:
+def fact(default: object = MISSING) -> Any:
     """Return a field of a cell that is no parameter of its module, such as beats."""
     return field(default=default, metadata={PARAMETER: False})
 
@@ -247,6 +247,16 @@ class Cell(ABC):
             if isinstance(value, bool | int | str | Enum | Encoding)
         }
 
+    @property
+    def latencies(self) -> Mapping[str, int]:
+        """Cycles that `motion` counts on, as parameters: the module refuses others than its own."""
+        return {}
+
+    @property
+    def arguments(self) -> Mapping[str, Value]:
+        """The parameters of an instance: what it is, and its latencies."""
+        return {**self.parameters, **self.latencies}
+
     def on(self, device: Device, steady: Collection[str] = ()) -> Cell:
         """Return the same as its module makes best use of where it is.
 
@@ -271,8 +281,8 @@ class Cell(ABC):
             )
             if not alike or self.images != other.images:
                 raise EmissionError(
-                    f"a {type(self).__name__} of one layer is no other's: its parameters or tables "
-                    "follow from weights; run these layers on hardware of their own"
+                    f"layers with different weights cannot share a {type(self).__name__}, whose "
+                    "parameters or tables follow from weights; emit these layers without reuse"
                 )
         return self
 

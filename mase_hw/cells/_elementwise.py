@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from mase_hw.cells._base import Cell, Port, fact
-from mase_hw.cells._encoder import encoder
+from mase_hw.cells._encoder import cast_stages, encoder
 from mase_hw.cells._motion import Motion, Steps
 from mase_hw.formats import Encoding
 
@@ -68,6 +68,10 @@ class Encoded(Elementwise):
 
     def _port(self, encoding: Encoding) -> Port:
         return Port.elements(encoding, self.lanes, self.beats, rows=self.rows, scales=True)
+
+    @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"CAST_STAGES": cast_stages(self.data_out_0)}
 
     @property
     @abstractmethod

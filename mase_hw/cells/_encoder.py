@@ -31,7 +31,7 @@ from mase_hw.cells._pipeline import (
     result_queue,
     stream_pipeline,
 )
-from mase_hw.formats import Encoding, Kind, Rounding
+from mase_hw.formats import Encoding, Kind
 
 # Cycles of `mase_normalize`, and from there to a scalar float.
 NORMALIZE = 6
@@ -292,19 +292,18 @@ def scalar_cast(
     if result.kind is Kind.LEVELS and result.width == 1:
         return Components.of(Gates(1), Register(1, stages))
     if result.kind is Kind.OFFSET:
-        inner = Encoding(result.width + 2)
-        components = scaled_cast(width, inner, exponent, fixed=fixed, stages=stages)
+        components = scaled_cast(
+            width, result.kind.rounded(result), exponent, fixed=fixed, stages=stages
+        )
         ends = Components.of(
             (Compare(result.width + 3, constant=True), 2), Saturation(result.width, 1)
         )
         moved = Components.of(Offset(result.width + 3, result.zero_point.bit_count()))
         return components + moved + ends + Components.of(Register(2 * result.width + 3))
-    if result.kind is Kind.LEVELS:
-        inner = Encoding(result.width, fraction=result.fraction - 1, rounding=Rounding.FLOOR)
-        cast_ = scaled_cast(width, inner, exponent, fixed=fixed, stages=stages)
-        return cast_ + Components.of(Gates(1))
-    components = scaled_cast(width, result, exponent, fixed=fixed, stages=stages)
-    return components + (Components.of(Gates(result.width)) if result.symmetric else NOTHING)
+    components = scaled_cast(
+        width, result.kind.rounded(result), exponent, fixed=fixed, stages=stages
+    )
+    return components + Components.of(Gates(result.kind.gates(result)))
 
 
 def scaled_arithmetic(
@@ -362,11 +361,7 @@ def scaled_arithmetic(
 
 def significand_bits(code: Encoding) -> int:
     """Return `significand_width` of a `format_t`."""
-    if code.kind is Kind.FLOAT:
-        return code.width - code.exponent_width + 1
-    if code.kind in (Kind.LEVELS, Kind.OFFSET):
-        return code.width + 1
-    return code.width + (not code.signed)
+    return code.kind.significand_bits(code)
 
 
 def shift_bits(code: Encoding) -> int:
@@ -388,7 +383,7 @@ def scalar_decode(code: Encoding) -> Components:
 
 def varying_bits(code: Encoding) -> int:
     """Return the bits of a significand that are not known: the last one of levels is."""
-    return significand_bits(code) - (code.kind is Kind.LEVELS)
+    return significand_bits(code) - code.kind.known_bits
 
 
 def block_encode(

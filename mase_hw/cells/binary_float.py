@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mase_hw.cells._base import Cell
@@ -49,6 +49,10 @@ class BinaryFloat(Elementwise):
     def multipliers(self) -> int:
         """One for each lane of products."""
         return self.lanes if self.operation is Operation.MULTIPLY else 0
+
+    @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"CAST_STAGES": cast_stages(self.data_out_0)}
 
     @property
     def motion(self) -> Motion:

@@ -21,6 +21,7 @@ from mase_hw.cells._components import (
 from mase_hw.cells._encoder import (
     EXPONENT,
     accumulate_encode,
+    cast_stages,
     scalar_decode,
     shift_right,
     significand_bits,
@@ -56,6 +57,10 @@ class BlockAccumulate(Accumulator):
         """Each with its scales, a bias that is not there too."""
         found = super().inputs
         return {**found, "bias": found["bias"] if self.bias else with_scale(found["bias"])}
+
+    @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"CAST_STAGES": cast_stages(self.data_out_0)}
 
     @property
     def motion(self) -> Motion:

@@ -49,6 +49,10 @@ class Requantize(Cell):
         return {"data_out_0": port}
 
     @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"CAST_STAGES": cast_stages(self.data_out_0)}
+
+    @property
     def motion(self) -> Motion:
         """A product, and a cast."""
         return Steps(2 + cast_stages(self.data_out_0) + QUEUE)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mase_hw.cells._accumulator import Accumulator, marked
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._components import Adder, Components, Counter, Register, Shifter
-from mase_hw.cells._encoder import accumulate_encode, scalar_decode, sums_encoder, varying_bits
+from mase_hw.cells._encoder import (
+    accumulate_encode,
+    cast_stages,
+    scalar_decode,
+    sums_encoder,
+    varying_bits,
+)
 from mase_hw.cells._motion import Motion
 from mase_hw.cells._pipeline import index_bits
 from mase_hw.cells._scalar_components import scalar_dot_product
@@ -42,6 +48,10 @@ class ScalarAccumulate(Accumulator):
     def _data_port(self) -> Port:
         port = super()._data_port()
         return marked(port) if self.marked else port
+
+    @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"CAST_STAGES": cast_stages(self.data_out_0)}
 
     @property
     def motion(self) -> Motion:

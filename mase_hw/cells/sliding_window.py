@@ -37,6 +37,11 @@ from mase_hw.geometry.window import OUTSIDE, Axis, Window, shared
 READ = Steps(5)
 
 
+def walk_stages(elements: int) -> int:
+    """Return the cycles until `mase_window_walk` knows where the elements of a beat lie."""
+    return max(7, 5 + (elements - 1).bit_length())
+
+
 @dataclass(frozen=True)
 class Sliding(Motion):
     """Beats enter while there is room in the buffer, and leave as the window needs them."""
@@ -46,7 +51,7 @@ class Sliding(Motion):
     @property
     def start(self) -> int:
         """The first cycle after reset in which a beat is read: its place takes so long to find."""
-        return max(7, 5 + (self.window.elements - 1).bit_length()) + 4
+        return walk_stages(self.window.elements) + 4
 
     def offered(self, arrivals: Arrivals) -> Cycles:
         """A beat is read the cycle after the last that it needs entered."""
@@ -148,6 +153,10 @@ class SlidingWindow(Cell):
         return {"data_out": Port(fields, beats, self.port.optional, True)}
 
     @property
+    def latencies(self) -> Mapping[str, int]:
+        return {"WALK_STAGES": walk_stages(self._shown.elements)}
+
+    @property
     def parameters(self) -> Mapping[str, int]:
         """The sizes of image, window and buffer."""
         window, fields = self._shown, self.port.fields
@@ -219,7 +228,7 @@ class SlidingWindow(Cell):
         offset, address = given["INPUTS"].bit_length(), index_bits(depth)
         tile, step = index_bits(tiles) * (tiles > 1), given["INPUTS"].bit_length() + 2
         levels = (elements - 1).bit_length()
-        stages = max(7, 5 + levels)
+        stages = walk_stages(elements)
         beats = -(-rows * columns * block // elements)
         counters = (
             counter(beats)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mase_hw._registry import nearest
 from mase_hw.errors import CaptureError, ConfigError
+from mase_hw.registry import nearest
 
 if TYPE_CHECKING:
     from mase_hw.cli._progress import Display

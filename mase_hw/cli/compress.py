@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,7 +26,15 @@ WeightsOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of a table.")
 ]
-COLUMNS = ("accuracy", "standard_error", "parameters", "sparsity", "average_weight_bits")
+COLUMNS = (
+    "accuracy",
+    "mean_squared_error",
+    "perplexity",
+    "standard_error",
+    "parameters",
+    "sparsity",
+    "average_weight_bits",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -100,7 +108,7 @@ def sweep(
 
 
 def _show(
-    title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], display: Display
+    title: str, rows: Sequence[Mapping[str, object]], columns: Sequence[str], display: Display
 ) -> None:
     from rich.table import Table
 
@@ -113,15 +121,19 @@ def _show(
     display.console.print(table)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _show_test(result: CompressionResult, display: Display) -> None:
     test = result.test
-    text = (
-        f"accuracy on {test['samples']} test samples: "
-        f"{test['before']:.4f} (standard error {test['before_error']:.4f}) before, "
-        f"{test['after']:.4f} ({test['after_error']:.4f}) after"
-    )
+    before, after = (_with_error(test, when) for when in ("before", "after"))
+    name = str(test["metric"]).replace("_", " ")
+    text = f"{name} on {test['samples']} test samples: {before} before, {after} after"
     display.console.print(text, markup=False, soft_wrap=True)
+
+
+def _with_error(test: Mapping[str, object], when: str) -> str:
+    error = test.get(f"{when}_error")
+    word = "standard error " if when == "before" else ""
+    return f"{test[when]:.4f}" + ("" if error is None else f" ({word}{error:.4f})")

@@ -122,8 +122,8 @@ def automatic(
     subject: Subject,
     display: Display,
     word: str,
-    config: Any,
-    parallelism: Any,
+    config: object,
+    parallelism: object,
     min_sqnr: float | None,
 ) -> Fitted:
     """Return the formats that keep a model, for `--formats auto`.

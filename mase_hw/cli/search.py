@@ -66,14 +66,7 @@ def search(
     subject = load_subject(model, display, weights)
     given = Samples()
     if subject.split is not None or data is not None:
-        split = load_data(subject, data)
-        given = Samples(
-            split.validation_inputs[:samples],
-            split.validation_labels[:samples],
-            split.train_inputs,
-            split.train_inputs,
-            split.train_labels,
-        )
+        given = Samples.of(load_data(subject, data), samples)
     folder = output or Path("build") / f"{subject.mg.name}-search"
     with display.progress(f"searching {subject.mg.name}") as advance:
         result = study.search(

@@ -131,6 +131,8 @@ def synth(
             typer.echo(report.to_json())
         else:
             display.console.print(report.table())
+            if told := other_device(project, target):
+                display.console.print(told, highlight=False, soft_wrap=True)
         return
     from mase_hw.hardware.route import route as place_and_route
 
@@ -151,6 +153,35 @@ def synth(
             progress=say,
         )
     _print(routed, display, json_output)
+
+
+def other_device(project: Path, target: str) -> str:
+    """Return what a design that uses no device's blocks would take with those of its target.
+
+    Empty where there is nothing to say: the target's blocks are used, or nothing is saved.
+    """
+    from mase_hw.cells import Device
+    from mase_hw.emit.project import load_graph
+    from mase_hw.errors import MaseError
+    from mase_hw.graph.metadata import metadata
+    from mase_hw.hardware.estimate import estimate, on_device
+
+    if target not in Device.names():
+        return ""
+    try:
+        mg, _ = load_graph(project)
+    except MaseError:
+        return ""
+    used = {known.device for node in mg.nodes if (known := metadata(node).hardware)}
+    if target in used:
+        return ""
+    now, then = estimate(mg), estimate(on_device(mg, target))
+    if then.lut >= now.lut and then.dsp >= now.dsp:
+        return ""
+    return (
+        f"emit-verilog --device {target} uses that family's blocks: about {then.lut:,.0f} LUT "
+        f"for {now.lut:,.0f}, {then.dsp:,.0f} DSP for {now.dsp:,.0f} (estimated)"
+    )
 
 
 def _check_none(options: Mapping[str, object], told: str) -> None:

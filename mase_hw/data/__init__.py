@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from mase_hw._registry import discover, nearest
 from mase_hw.data._base import Dataset, Split
 from mase_hw.errors import DataError
+from mase_hw.registry import discover, nearest
 
 __all__ = ["Dataset", "Split", "dataset", "datasets"]
 

@@ -6,11 +6,15 @@ Repository (1998), the test half, as `sklearn.datasets.load_digits` ships it.
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import ClassVar
 
 import torch
 
+from mase_hw._cache import cache_folder
+from mase_hw._results import whole_file
 from mase_hw.data._base import Dataset, Split
+from mase_hw.data._split import PARTS
 
 MAXIMUM_PIXEL = 16.0
 TEST_FRACTION = 0.2
@@ -23,17 +27,35 @@ class Digits(Dataset):
     classes: ClassVar[int] = 10
 
     def load(self) -> Split:
-        """Return 1,437 samples to train on and 360 to test on."""
-        from sklearn.datasets import load_digits
-        from sklearn.model_selection import train_test_split
+        """Return 1,437 samples to train on and 360 to test on.
 
-        pixels, labels = load_digits(return_X_y=True)
-        train_x, test_x, train_y, test_y = train_test_split(
-            pixels / MAXIMUM_PIXEL, labels, test_size=TEST_FRACTION, stratify=labels, random_state=0
-        )
-        return Split(
-            torch.tensor(train_x, dtype=torch.float32),
-            torch.tensor(train_y, dtype=torch.int64),
-            torch.tensor(test_x, dtype=torch.float32),
-            torch.tensor(test_y, dtype=torch.int64),
-        )
+        They are kept in the cache: scikit-learn takes a second to import.
+        """
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file, save_file
+
+        kept = cache_folder("data") / f"{self.name}-{metadata.version('scikit-learn')}.safetensors"
+        try:
+            return Split(**load_file(kept))
+        except (OSError, SafetensorError, TypeError):
+            split = _made()
+        tensors = {name: getattr(split, name) for name in PARTS}
+        with whole_file(kept) as made:
+            save_file(tensors, made)
+        return split
+
+
+def _made() -> Split:
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    pixels, labels = load_digits(return_X_y=True)
+    train_x, test_x, train_y, test_y = train_test_split(
+        pixels / MAXIMUM_PIXEL, labels, test_size=TEST_FRACTION, stratify=labels, random_state=0
+    )
+    return Split(
+        torch.tensor(train_x, dtype=torch.float32),
+        torch.tensor(train_y, dtype=torch.int64),
+        torch.tensor(test_x, dtype=torch.float32),
+        torch.tensor(test_y, dtype=torch.int64),
+    )

@@ -10,7 +10,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from mase_hw._registry import nearest
 from mase_hw._resources import template_environment
 from mase_hw.deploy.driver.frames import HEADER
 from mase_hw.deploy.packets import Packet
@@ -18,6 +17,7 @@ from mase_hw.emit.design import Design, DesignSummary
 from mase_hw.errors import ConfigError
 from mase_hw.hardware.route import RouteReport, find_part, routable, route
 from mase_hw.hardware.synth import Entry
+from mase_hw.registry import nearest
 
 BOARD_FOLDER = "board"
 PINS = ("clk", "rx", "tx")

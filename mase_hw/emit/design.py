@@ -126,7 +126,7 @@ def expressions(cell: Cell, formats: Mapping[Encoding, str]) -> dict[str, str]:
             return formats[value]
         return f"mase_pkg::{value.value}" if isinstance(value, Enum) else str(value)
 
-    return {name: expression(value) for name, value in cell.parameters.items()}
+    return {name: expression(value) for name, value in cell.arguments.items()}
 
 
 @dataclass(frozen=True)
@@ -472,7 +472,7 @@ class Design:
 def _plain(encoding: Encoding) -> dict[str, Any]:
     return {
         name: value.value if isinstance(value, Enum) else value
-        for name, value in asdict(encoding).items()
+        for name, value in (asdict(encoding) | {"kind": encoding.kind.word}).items()
     }
 
 
@@ -599,7 +599,7 @@ def _progress(cell: Cell) -> dict[str, Any]:
     return {} if cycles is None else {"beats": beats, "progress_cycles": cycles}
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     """Return a count, or raise what says that it is none."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is no count")

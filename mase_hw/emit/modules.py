@@ -107,7 +107,7 @@ def _check(instance: Instance, text: str) -> None:
     cell = type(instance.cell).__name__
     names = {
         "port": frozenset(instance.port_names) | {"clk", "rst"},
-        "parameter": frozenset(instance.cell.parameters) | frozenset(instance.cell.images),
+        "parameter": frozenset(instance.cell.arguments) | frozenset(instance.cell.images),
     }
     declared = declared_names(instance.module, text)
     for what, given in names.items():

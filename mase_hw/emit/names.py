@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from mase_hw.emit.design import Design, Section
 from mase_hw.errors import EmissionError
-from mase_hw.formats import Encoding, Kind, Overflow, Rounding
+from mase_hw.formats import Encoding, Overflow, Rounding
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS
 
 MAX_NAME = 200
@@ -39,15 +39,7 @@ def _numbered(stem: str) -> Iterator[str]:
 
 def format_name(encoding: Encoding) -> str:
     """Return a short name of an encoding, such as `Fixed8x4` or `Float8e4`."""
-    signed = "" if encoding.signed else "U"
-    width, fraction = encoding.width, str(encoding.fraction).replace("-", "m")
-    name = {
-        Kind.INTEGER: f"{signed}Fixed{width}x{fraction}",
-        Kind.FLOAT: f"Float{width}e{encoding.exponent_width}",
-        Kind.LEVELS: f"Levels{width}x{fraction}",
-        Kind.SYMMETRIC: f"Symmetric{width}x{fraction}",
-        Kind.OFFSET: f"{signed}Offset{width}z{str(encoding.zero_point).replace('-', 'm')}",
-    }[encoding.kind]
+    name = encoding.kind.label(encoding)
     if encoding.is_block:
         name = f"{name.removesuffix('x0')}Block{encoding.block_size}"
     if encoding.rounding is not Rounding.NEAREST_EVEN:

@@ -16,7 +16,6 @@ from pathlib import PurePath
 import torch
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.cells import RomSource
 from mase_hw.cells.ram_source import RamSource
 from mase_hw.emit.build import build_design
@@ -26,6 +25,7 @@ from mase_hw.formats import Format
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import PhysicalGraph, physical
+from mase_hw.registry import nearest
 
 # Stands for every layer that can be loaded.
 EVERY = "*"
@@ -47,7 +47,7 @@ def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:
     base = corners[0]
     sources = {item.name: item for item in real.constants}
     if [item.name for item in base.constants] != list(sources):
-        raise EmissionError("which constants the design has follows from its weights")
+        raise EmissionError("the constants of the design depend on its weights: none can be loaded")
     order = {item.name: number for number, item in enumerate(chosen)}
     words = {item.file: item for item in real.memories}
     sections = []
@@ -70,7 +70,9 @@ def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:
             base.interval_cycles,
             base.latency_cycles,
         ):
-            raise EmissionError("the cycles of the design follow from its weights")
+            raise EmissionError(
+                "the cycles of the design depend on its weights: none can be loaded"
+            )
     return replace(
         base,
         sections=tuple(sections),

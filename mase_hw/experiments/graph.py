@@ -97,6 +97,6 @@ def operators(mg: MaseGraph) -> Counter[str]:
     """Return the number of nodes by ATen operator, inputs and weights among them."""
     words = {"placeholder": "(input)", "get_attr": "(weight)", "output": "(output)"}
     return Counter(
-        words.get(node.op) or str(node.target).removeprefix("aten.").rpartition(".")[0]
+        words.get(node.op) or str(node.target).removeprefix("aten.").rpartition(".")[0].strip("_")
         for node in mg.nodes
     )

@@ -202,7 +202,7 @@ def _losses(mg: MaseGraph, ids: Tensor) -> list[float]:
     return found
 
 
-def _tensors(outputs: Any) -> list[Tensor]:
+def _tensors(outputs: object) -> list[Tensor]:
     from torch import Tensor
     from torch.utils._pytree import tree_leaves
 

@@ -78,12 +78,15 @@ def _draw(rows: Sequence[tuple[str, float, int, float]], count: int, model: str)
     names, percents, _, widths = zip(*rows, strict=True)
     errors = [100 * standard_error(percent / 100, count) for percent in percents]
     whole, closer, bits = panels
-    for axes in (whole, closer):
-        axes.errorbar(percents, lines, xerr=errors, fmt="o", capsize=3)
-    near = [item for item in zip(percents, errors, strict=True) if item[0] > percents[0] - CLOSE]
+    points = list(zip(percents, lines, errors, strict=True))
+    near = [point for point in points if point[0] > percents[0] - CLOSE]
+    # What lies outside would reach in with its error alone.
+    for axes, shown in ((whole, points), (closer, near)):
+        values, places, spreads = zip(*shown, strict=True)
+        axes.errorbar(values, places, xerr=spreads, fmt="o", capsize=3)
     closer.set_xlim(
-        min(percent - error for percent, error in near) - 0.5,
-        max(percent + error for percent, error in near) + 0.5,
+        min(percent - error for percent, _, error in near) - 0.5,
+        max(percent + error for percent, _, error in near) + 0.5,
     )
     bits.plot(widths, lines, "s", color="C1")
     bits.set_xscale("log", base=2)

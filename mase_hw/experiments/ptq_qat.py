@@ -47,11 +47,15 @@ class PtqQat(Experiment):
             rows.append((width, 100 * quantized[-1], 100 * trained[-1]))
         error = standard_error(exact, count)
         figure, (axes,) = new_figure()
-        for curve, name, marker in ((quantized, "PTQ", "o"), (trained, "QAT", "s")):
+        # Beside each other, so that both error bars show.
+        for curve, name, marker, shift in (
+            (quantized, "PTQ", "o", -0.15),
+            (trained, "QAT", "s", 0.15),
+        ):
             axes.errorbar(
-                widths,
+                [width + shift for width in widths],
                 [100 * value for value in curve],
-                100 * error,
+                [100 * standard_error(value, count) for value in curve],
                 marker=marker,
                 label=name,
                 capsize=3,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,6 +21,12 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.reference import IntegerReference
 
+# What rounds, and what then gives reals.
+_ROUNDING = (("QuantizeLinear", "Quant", "IntQuant", "Trunc"), ("DequantizeLinear",))
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 # What gives tensors by the name of the layer that makes them.
 Tensors = Mapping[str, Tensor]
 
@@ -34,6 +40,8 @@ class Agreed:
         source: where it comes from.
         elements: that were compared.
         differing: codes that differ.
+        first: those of them in inferences in which all layers before agree; the others may follow
+            from a difference before.
         largest: the largest difference, in steps of the layer's format.
     """
 
@@ -41,6 +49,7 @@ class Agreed:
     source: str
     elements: int
     differing: int
+    first: int
     largest: float
 
 
@@ -56,12 +65,10 @@ class Comparison:
         return max((item.differing / item.elements for item in self.layers), default=0.0)
 
     def __rich__(self) -> Table:
-        table = Table("layer", "source", "elements", "codes that differ", "largest difference")
+        table = Table("layer", "source", "elements", "codes that differ", "first here", "largest")
         for item in self.layers:
-            table.add_row(
-                item.layer, item.source, str(item.elements), str(item.differing),
-                f"{item.largest:g}",
-            )  # fmt: skip
+            counts = (str(count) for count in (item.elements, item.differing, item.first))
+            table.add_row(item.layer, item.source, *counts, f"{item.largest:g}")
         return table
 
 
@@ -110,6 +117,7 @@ def _graph(project: Project | MaseGraph | str | os.PathLike[str]) -> MaseGraph:
 
 
 def _layers(mg: MaseGraph, ours: Tensors, theirs: Tensors) -> Iterator[Agreed]:
+    agree: Tensor | None = None
     for node in mg.nodes:
         if node.name not in theirs or node.name not in ours:
             continue
@@ -118,11 +126,15 @@ def _layers(mg: MaseGraph, ours: Tensors, theirs: Tensors) -> Iterator[Agreed]:
         if codes.numel() != values.numel():
             continue
         wanted = number.encode(values.double()).reshape(codes.shape)
-        off = (codes != wanted).sum()
+        off = (codes != wanted).reshape(len(codes) if mg.batched else 1, -1)
+        agree = torch.ones(len(off), dtype=torch.bool) if agree is None else agree
+        first = int(off[agree].sum())
+        agree = agree & ~off.any(1)
         step = _step(number)
         largest = (number.decode(codes) - number.decode(wanted)).abs().max() / step
         source = str(metadata(node).source)
-        yield Agreed(node.name, source, codes.numel(), int(off), round(float(largest), 6))
+        counts = codes.numel(), int(off.sum()), first
+        yield Agreed(node.name, source, *counts, round(float(largest), 6))
 
 
 def _step(number: Format) -> float:
@@ -139,7 +151,7 @@ def _runtime(path: Path, mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, T
     except ImportError as error:
         raise ToolError("comparing needs onnx and onnxruntime: pip install onnxruntime") from error
     model = onnx.load(str(path))
-    wanted = _tensors(model, mg)
+    wanted = tensors_of(model, mg)
     del model.graph.output[:]
     for name in dict.fromkeys(wanted.values()):
         model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
@@ -161,8 +173,13 @@ def _runtime(path: Path, mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, T
     return {node: torch.from_numpy(np.concatenate(rows[name])) for node, name in wanted.items()}
 
 
-def _tensors(model: Any, mg: MaseGraph) -> dict[str, str]:
-    """Return the tensor of the file that each node's result is, rounded."""
+def tensors_of(model: ModelProto, mg: MaseGraph) -> dict[str, str]:
+    """Return the tensor of a file that each node's result is, rounded.
+
+    Args:
+        model: the file that the graph was traced from.
+        mg: a lowered graph.
+    """
     readers: dict[str, list[Any]] = {}
     for node in model.graph.node:
         for name in node.input:
@@ -178,16 +195,17 @@ def _tensors(model: Any, mg: MaseGraph) -> dict[str, str]:
             kept[place] = metadata(node).declared.get("data_out_0", number)
         if number == kept[place]:
             last[place] = node.name
+    own = {id(model.graph.node[place - 1]) for place in last}
     return {
-        name: _behind(model.graph.node[place - 1].output[0], readers)
+        name: _behind(model.graph.node[place - 1].output[0], readers, own)
         for place, name in last.items()
     }
 
 
-def _behind(name: str, readers: Mapping[str, Sequence[Any]]) -> str:
-    """Return the tensor behind the activation, quantiser and inverse that alone read a tensor."""
-    for kinds in (("Relu", "Clip"), ("QuantizeLinear", "Quant"), ("DequantizeLinear",)):
+def _behind(name: str, readers: Mapping[str, Sequence[Any]], own: Collection[int]) -> str:
+    """Return the tensor behind what a layer has taken in: scales, activation, and rounding."""
+    for kinds in (("BatchNormalization",), ("Relu", "Clip"), *_ROUNDING):
         users = readers.get(name, [])
-        if len(users) >= 1 and all(user.op_type in kinds for user in users):
+        if users and all(user.op_type in kinds and id(user) not in own for user in users):
             name = users[0].output[0]
     return name

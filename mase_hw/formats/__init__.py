@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
-from mase_hw._registry import discover, nearest
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
 from mase_hw.formats._block import BlockFormat, joined
@@ -25,6 +23,7 @@ from mase_hw.formats._encoding import (
 from mase_hw.formats._float import FloatElement
 from mase_hw.formats._minifloat import FloatFormat
 from mase_hw.formats._serving import serving_formats
+from mase_hw.registry import discover, nearest
 
 __all__ = [
     "BLOCKS",
@@ -91,7 +90,7 @@ def names_in(families: Families) -> tuple[str, ...]:
     return tuple(name for name, cls in sorted(formats().items()) if family_of(cls) in families)
 
 
-def make_format(description: Mapping[str, Any]) -> Format:
+def make_format(description: Mapping[str, object]) -> Format:
     """Return the format described by `{"name": ..., field: value, ...}`.
 
     Raises:

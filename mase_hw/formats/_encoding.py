@@ -6,18 +6,11 @@ cells ask for encodings, not for formats by name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
 from enum import Enum
-
-
-class Kind(Enum):
-    """What a code is; the values are the words of `mase_pkg::encoding_e`."""
-
-    INTEGER = "Integer"
-    FLOAT = "Float"
-    LEVELS = "Levels"
-    SYMMETRIC = "Symmetric"
-    OFFSET = "Offset"
+from typing import ClassVar, Self, cast
 
 
 class Rounding(Enum):
@@ -44,6 +37,7 @@ class Family(Enum):
     LEVELS = "signs of levels"
     SYMMETRIC = "fixed point between equal bounds"
     OFFSET = "integers with a real scale"
+    FURTHER = "scalars of further kinds"
     INTEGER_BLOCK = "integers with a shared scale"
     FLOAT_BLOCK = "floats with a shared scale"
     SCALED_BLOCK = "floats with a shared float"
@@ -51,9 +45,67 @@ class Family(Enum):
 
 Families = frozenset[Family]
 FIXED_POINT = frozenset({Family.FIXED})
-SCALARS = frozenset({Family.FIXED, Family.FLOAT, Family.LEVELS, Family.SYMMETRIC})
+SCALARS = frozenset({Family.FIXED, Family.FLOAT, Family.LEVELS, Family.SYMMETRIC, Family.FURTHER})
 SCALED = frozenset({Family.OFFSET})
 BLOCKS = frozenset({Family.INTEGER_BLOCK, Family.FLOAT_BLOCK})
+
+
+class Kind(ABC):
+    """What a code is: its name, its range, and how hardware reads and makes it.
+
+    Every kind is one object. A further one is a subclass beside its format; its word, constructor,
+    decoder and encoder are in `rtl/mase_pkg.sv`.
+
+    Attributes:
+        word: its word in `mase_pkg::encoding_e`.
+        family: what operators take it as.
+        block_family: likewise, of elements that share a scale.
+        known_bits: bits of a significand that are the same for all codes.
+    """
+
+    INTEGER: ClassVar[Kind]
+    FLOAT: ClassVar[Kind]
+    LEVELS: ClassVar[Kind]
+    SYMMETRIC: ClassVar[Kind]
+    OFFSET: ClassVar[Kind]
+    _made: ClassVar[dict[type[Kind], Kind]] = {}
+
+    word: ClassVar[str]
+    family: ClassVar[Family] = Family.FURTHER
+    block_family: ClassVar[Family] = Family.INTEGER_BLOCK
+    known_bits: ClassVar[int] = 0
+
+    def __new__(cls) -> Self:
+        return cast(Self, Kind._made.setdefault(cls, super().__new__(cls)))
+
+    def __repr__(self) -> str:
+        return self.word
+
+    @abstractmethod
+    def limits(self, encoding: Encoding) -> tuple[int, int]:
+        """Return the smallest and the largest element in units of its lowest step."""
+
+    def label(self, encoding: Encoding) -> str:
+        """Return a short name, for parameters of a design."""
+        signed = "" if encoding.signed else "U"
+        return f"{signed}{self.word}{encoding.width}x{_minus(encoding.fraction)}"
+
+    def constructor(self, encoding: Encoding) -> str:
+        """Return the call of its constructor in `mase_pkg`."""
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", self.word).lower()
+        return _call(name, encoding.width, encoding.fraction)
+
+    def significand_bits(self, encoding: Encoding) -> int:
+        """Return the bits of a decoded code, `significand_width` of `format_t`."""
+        return encoding.width + (not encoding.signed)
+
+    def rounded(self, encoding: Encoding) -> Encoding:
+        """Return the fixed point that a cast rounds to before it makes these codes."""
+        return replace(encoding, kind=Kind.INTEGER, symmetric=True)
+
+    def gates(self, encoding: Encoding) -> int:
+        """Return the gates that make codes of rounded numbers."""
+        return encoding.width
 
 
 @dataclass(frozen=True)
@@ -82,7 +134,7 @@ class Encoding:
     """
 
     width: int
-    kind: Kind = Kind.INTEGER
+    kind: Kind = field(default_factory=lambda: Kind.INTEGER)
     fraction: int = 0
     signed: bool = True
     symmetric: bool = False
@@ -108,64 +160,22 @@ class Encoding:
         """What hardware tells apart."""
         if self.scale_is_float:
             return Family.SCALED_BLOCK
-        if self.is_block:
-            floats = self.kind is Kind.FLOAT
-            return Family.FLOAT_BLOCK if floats else Family.INTEGER_BLOCK
-        return {
-            Kind.INTEGER: Family.FIXED,
-            Kind.FLOAT: Family.FLOAT,
-            Kind.LEVELS: Family.LEVELS,
-            Kind.SYMMETRIC: Family.SYMMETRIC,
-            Kind.OFFSET: Family.OFFSET,
-        }[self.kind]
+        return self.kind.block_family if self.is_block else self.kind.family
 
     @property
     def limits(self) -> tuple[int, int]:
         """The smallest and the largest element in units of its lowest step."""
-        top = 1 << (self.width - 1)
-        if self.kind is Kind.FLOAT:
-            bits = self.width - 1 - self.exponent_width
-            stored, mantissa = self.maximum_code >> bits, self.maximum_code & ((1 << bits) - 1)
-            largest = (mantissa | (1 << bits if stored else 0)) << max(stored - 1, 0)
-            return -largest, largest
-        if self.kind is Kind.LEVELS:
-            return 1 - 2 * top, 2 * top - 1
-        if not self.signed:
-            return 0, 2 * top - 1
-        return (1 - top if self.kind is Kind.SYMMETRIC else -top), top - 1
+        return self.kind.limits(self)
 
     @property
     def expression(self) -> str:
         """The call of a function of `mase_pkg` that makes this encoding."""
-        made = {
-            Kind.INTEGER: self._fixed,
-            Kind.FLOAT: self._floating,
-            Kind.LEVELS: lambda: _call("levels", self.width, self.fraction),
-            Kind.SYMMETRIC: lambda: _call("symmetric", self.width, self.fraction),
-            Kind.OFFSET: self._offset,
-        }[self.kind]()
+        made = self.kind.constructor(self)
         if not self.is_block:
             return made
         scale = (self.block_size, self.scale_width, self.scale_bias, self.scale_codes)
         last = (_bit(True),) if self.scale_is_float else ()
         return _call("blocks", made, _bit(self.symmetric), *scale, *last)
-
-    def _fixed(self) -> str:
-        given: list[object] = [self.width, self.fraction]
-        if not self.signed:
-            given.append(_bit(False))
-        if self.rounding is not Rounding.NEAREST_EVEN:
-            given.append(f".rounding(mase_pkg::{self.rounding.value})")
-        if self.overflow is not Overflow.SATURATE:
-            given.append(f".overflow(mase_pkg::{self.overflow.value})")
-        return _call("fixed", *given)
-
-    def _floating(self) -> str:
-        exponent = (self.exponent_width, self.exponent_bias)
-        return _call("floating", self.width, *exponent, self.maximum_code)
-
-    def _offset(self) -> str:
-        return _call("offset", self.width, self.zero_point, _bit(self.signed), _bit(self.symmetric))
 
 
 def _bit(value: bool) -> str:
@@ -174,3 +184,126 @@ def _bit(value: bool) -> str:
 
 def _call(function: str, *arguments: object) -> str:
     return f"mase_pkg::{function}({', '.join(map(str, arguments))})"
+
+
+def _minus(number: int) -> str:
+    return str(number).replace("-", "m")
+
+
+class _Integer(Kind):
+    """Fixed point."""
+
+    word = "Integer"
+    family = Family.FIXED
+
+    def limits(self, encoding: Encoding) -> tuple[int, int]:
+        top = 1 << (encoding.width - 1)
+        return (-top, top - 1) if encoding.signed else (0, 2 * top - 1)
+
+    def label(self, encoding: Encoding) -> str:
+        return super().label(encoding).replace(self.word, "Fixed")
+
+    def constructor(self, encoding: Encoding) -> str:
+        given: list[object] = [encoding.width, encoding.fraction]
+        if not encoding.signed:
+            given.append(_bit(False))
+        if encoding.rounding is not Rounding.NEAREST_EVEN:
+            given.append(f".rounding(mase_pkg::{encoding.rounding.value})")
+        if encoding.overflow is not Overflow.SATURATE:
+            given.append(f".overflow(mase_pkg::{encoding.overflow.value})")
+        return _call("fixed", *given)
+
+    def rounded(self, encoding: Encoding) -> Encoding:
+        return encoding
+
+    def gates(self, encoding: Encoding) -> int:
+        return encoding.width if encoding.symmetric else 0
+
+
+class _Float(Kind):
+    """Sign, exponent and mantissa, with denormals."""
+
+    word = "Float"
+    family = Family.FLOAT
+    block_family = Family.FLOAT_BLOCK
+
+    def limits(self, encoding: Encoding) -> tuple[int, int]:
+        bits = encoding.width - 1 - encoding.exponent_width
+        stored, mantissa = encoding.maximum_code >> bits, encoding.maximum_code & ((1 << bits) - 1)
+        largest = (mantissa | (1 << bits if stored else 0)) << max(stored - 1, 0)
+        return -largest, largest
+
+    def label(self, encoding: Encoding) -> str:
+        return f"Float{encoding.width}e{encoding.exponent_width}"
+
+    def constructor(self, encoding: Encoding) -> str:
+        exponent = (encoding.exponent_width, encoding.exponent_bias)
+        return _call("floating", encoding.width, *exponent, encoding.maximum_code)
+
+    def significand_bits(self, encoding: Encoding) -> int:
+        return encoding.width - encoding.exponent_width + 1
+
+
+class _Levels(Kind):
+    """The odd integers from `-(2**width - 1)`."""
+
+    word = "Levels"
+    family = Family.LEVELS
+    known_bits = 1
+
+    def limits(self, encoding: Encoding) -> tuple[int, int]:
+        return 1 - (1 << encoding.width), (1 << encoding.width) - 1
+
+    def label(self, encoding: Encoding) -> str:
+        return f"Levels{encoding.width}x{_minus(encoding.fraction)}"
+
+    def significand_bits(self, encoding: Encoding) -> int:
+        return encoding.width + 1
+
+    def rounded(self, encoding: Encoding) -> Encoding:
+        return Encoding(encoding.width, fraction=encoding.fraction - 1, rounding=Rounding.FLOOR)
+
+    def gates(self, encoding: Encoding) -> int:
+        return 1
+
+
+class _Symmetric(_Integer):
+    """Fixed point without its most negative code."""
+
+    word = "Symmetric"
+    family = Family.SYMMETRIC
+
+    def limits(self, encoding: Encoding) -> tuple[int, int]:
+        low, high = super().limits(encoding)
+        return (low + 1 if encoding.signed else low), high
+
+    def label(self, encoding: Encoding) -> str:
+        return f"Symmetric{encoding.width}x{_minus(encoding.fraction)}"
+
+    def constructor(self, encoding: Encoding) -> str:
+        return _call("symmetric", encoding.width, encoding.fraction)
+
+
+class _Offset(_Integer):
+    """Integers around `zero_point`."""
+
+    word = "Offset"
+    family = Family.OFFSET
+
+    def label(self, encoding: Encoding) -> str:
+        signed = "" if encoding.signed else "U"
+        return f"{signed}Offset{encoding.width}z{_minus(encoding.zero_point)}"
+
+    def constructor(self, encoding: Encoding) -> str:
+        bits = (_bit(encoding.signed), _bit(encoding.symmetric))
+        return _call("offset", encoding.width, encoding.zero_point, *bits)
+
+    def significand_bits(self, encoding: Encoding) -> int:
+        return encoding.width + 1
+
+    def rounded(self, encoding: Encoding) -> Encoding:
+        return Encoding(encoding.width + 2)
+
+
+Kind.INTEGER, Kind.FLOAT, Kind.LEVELS = _Integer(), _Float(), _Levels()
+Kind.SYMMETRIC, Kind.OFFSET = _Symmetric(), _Offset()

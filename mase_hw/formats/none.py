@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ BINARY32 = FloatElement(8, 23, 127, "ieee", saturate=False)
 
 @dataclass(frozen=True)
 class Unquantized(Format):
-    """Values pass through."""
+    """Values pass through as float32, without rounding."""
 
     name: ClassVar[str] = "none"
     abbreviation: ClassVar[str] = "none"
@@ -73,7 +73,7 @@ class Unquantized(Format):
         return fields[""]
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Unquantized:
+    def fit(cls, minimum: float, maximum: float, **fields: object) -> Unquantized:
         return cls(**fields)
 
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -58,7 +59,9 @@ class CapturedGraph(nn.Module):
         self.batch_dims = batch_dims
         self.example_inputs = tuple(example_inputs)
         self.frozen = frozenset(frozen)
-        self._calls: dict[Node, tuple[tuple[object, ...], Call]] = {}
+        self._calls: dict[Node, tuple[tuple[object, tuple[object, ...]], Call]] = {}
+        # Calls of the graph that this one is a copy of, without the constants.
+        self._before: dict[Node, tuple[tuple[object, ...], Call]] = {}
         self._netlists: dict[Node, tuple[Call, Making | None, Netlist]] = {}
 
     @property
@@ -164,17 +167,28 @@ class CapturedGraph(nn.Module):
             UnsupportedError: when no operator covers the node's target.
         """
         # Kept while neither the metadata nor the constants change.
-        constants = [self.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
-        stamp = (
-            metadata(node),
-            node.target,
-            node.args,
-            *((id(item), None if item.is_inference() else item._version) for item in constants),
-        )
+        stamp = metadata(node), self._stamp(node)
         known = self._calls.get(node)
         if known is None or known[0] != stamp:
-            known = self._calls[node] = stamp, calls.call_of(self.model, node)
+            call = calls.call_of(self.model, node)
+            before = self._before.get(node) if known is None else (known[0][1], known[1])
+            if before and before[0] == stamp[1]:
+                call = call.after(before[1])
+            known = self._calls[node] = stamp, call
         return known[1]
+
+    def _stamp(self, node: Node) -> tuple[object, ...]:
+        """Return what changes with what a node computes and with its constants."""
+        constants = [self.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
+        versions = [None if item.is_inference() else item._version for item in constants]
+        return node.target, node.args, *zip(map(id, constants), versions, strict=True)
+
+    def knows_of(self, other: CapturedGraph) -> None:
+        """Keep what is known of the constants of a graph that this one is a copy of."""
+        for node, own in zip(other.nodes, self.nodes, strict=True):
+            known = other._calls.get(node)
+            if known is not None and known[0][1] == other._stamp(node):
+                self._before[own] = self._stamp(own), replace(known[1], constants={})
 
     def netlist(
         self,
@@ -214,6 +228,7 @@ class CapturedGraph(nn.Module):
     def release(self) -> None:
         """Forget what is kept to be fast alone: calls with constants in float64, and cells."""
         self._calls.clear()
+        self._before.clear()
         self._netlists.clear()
 
     def recompile(self) -> None:
@@ -232,7 +247,7 @@ def returned(output: Node) -> list[tuple[str, Any]]:
     return [(".".join(map(_key, path)) or "output", leaf) for path, leaf in leaves]
 
 
-def _key(entry: Any) -> str:
+def _key(entry: object) -> str:
     if isinstance(entry, SequenceKey):
         return str(entry.idx)
     return str(entry.key) if isinstance(entry, MappingKey) else str(entry)

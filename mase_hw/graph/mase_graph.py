@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
-from mase_hw._registry import nearest
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
 from mase_hw.graph.captured import CapturedGraph
@@ -25,6 +24,7 @@ from mase_hw.graph.serialize import from_bytes, load_graph, save_graph, to_bytes
 from mase_hw.graph.state import KEY, state_of, take_state
 from mase_hw.graph.table import graph_table, render
 from mase_hw.ops import operator_for
+from mase_hw.registry import nearest
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class _Bound:
 
     graph: MaseGraph
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return _forward(self.graph, *args, **kwargs)
 
     @property
@@ -235,7 +235,9 @@ class MaseGraph(CapturedGraph):
     def copy(self) -> MaseGraph:
         """Return a graph that shares nothing with this one that could be changed."""
         model = rebuild(self.model, {node: node.name for node in self.fx_graph.nodes})
-        return self.with_model(model)
+        made = self.with_model(model)
+        made.knows_of(self)
+        return made
 
     def with_model(self, model: GraphModule) -> MaseGraph:
         """Return this graph's name, inputs and batch with another graph module."""
@@ -283,7 +285,7 @@ class MaseGraph(CapturedGraph):
         )
 
 
-def _how_to_trace(model: Any, names: Sequence[str] | None) -> str:
+def _how_to_trace(model: object, names: Sequence[str] | None) -> str:
     inputs = "example_inputs"
     if names:
         inputs = "{" + ", ".join(f'"{name}": ...' for name in names) + "}"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 
 ON_CHIP, EXTERNAL = "on-chip", "external"
 # Of what memories on chip are made; `auto` is by their size.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from torch.fx import Node
@@ -15,30 +17,32 @@ from mase_hw.ops import TensorSpec, operator_for
 
 # Least widths: 80 characters show something of every column, however long the names are.
 _COLUMNS = {
-    "node": 12,
+    "node": 14,
     "operator": 8,
     "shape": 6,
-    "format": 7,
+    "format": 8,
     "parallelism": 5,
-    "module": 8,
     "source": 10,
 }
-_MIN_WIDTH_COLUMNS = 120
+_WIDTH = 80
 
 
 def graph_table(mg: CapturedGraph) -> Table:
-    """Return one row per node that is no constant."""
-    table = Table(title=f"{mg.name}: {_batch(mg)}", title_justify="left")
-    for column, width in _COLUMNS.items():
-        table.add_column(column, min_width=width, overflow="fold")
-    for node in mg.nodes:
-        if node.op != "get_attr":
-            table.add_row(*_row(node))
+    """Return one row per node that is no constant, without the columns that hold nothing yet."""
+    title = f"{mg.name}: {_batch(mg)}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, min_width=len(title))
+    rows = [_row(node) for node in mg.nodes if node.op != "get_attr"]
+    filled = [any(row[place] != "-" for row in rows) for place in range(len(_COLUMNS))]
+    for (column, width), shown in zip(_COLUMNS.items(), filled, strict=True):
+        if shown:
+            table.add_column(column, min_width=width, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell for cell, shown in zip(row, filled, strict=True) if shown))
     return table
 
 
-def render(table: Table, width: int = _MIN_WIDTH_COLUMNS) -> str:
-    """Return a table as plain text of at least `width` columns."""
+def render(table: Table, width: int = _WIDTH) -> str:
+    """Return a table as plain text of `width` columns."""
     console = Console(
         file=io.StringIO(), width=width, color_system=None, legacy_windows=False, emoji=False
     )
@@ -81,14 +85,13 @@ def result_specs(node: Node) -> Mapping[str, TensorSpec]:
 def _row(node: Node) -> list[str]:
     specs = list(result_specs(node).values())
     known = metadata(node)
-    source = f"{known.source.file}:{known.source.line}" if known.source.file else "-"
+    source = f"{Path(known.source.file).name}:{known.source.line}" if known.source.file else "-"
     return [
         node.name,
         operator_label(node),
         "\n".join(map(shape_label, specs)) or "-",
         "\n".join(str(spec.format) if spec.format else spec.dtype for spec in specs) or "-",
         "\n".join(map(parallelism_label, specs)) or "-",
-        known.module_path or "-",
         source,
     ]
 

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mase_hw._registry import nearest
 from mase_hw.errors import DataError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.state import KEY, state_of, take_state
+from mase_hw.registry import nearest
 
 _logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, reduce
 from operator import add
 from pathlib import Path
@@ -25,6 +25,7 @@ from mase_hw.cells.axi_source import AxiSource
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_fork import StreamFork
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.graph.streams import consumers
@@ -131,6 +132,19 @@ def coefficients() -> Mapping[str, float]:
 def estimate(mg: MaseGraph) -> Estimate:
     """Return the estimate of a graph that went through the hardware metadata pass."""
     return estimate_nodes(mg).total
+
+
+def on_device(mg: MaseGraph, device: str) -> MaseGraph:
+    """Return a graph that went through the hardware metadata pass with another device's blocks.
+
+    Queues stay as they are: it is for estimates, not for emission.
+    """
+    mg = mg.copy()
+    for node in mg.nodes:
+        known = metadata(node).hardware
+        if known is not None:
+            update(node, hardware=replace(known, device=device))
+    return mg
 
 
 def estimate_nodes(mg: MaseGraph) -> EstimateReport:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from mase_hw._registry import discover
 from mase_hw.models._base import RegisteredModel, Trained
 from mase_hw.models._mlp import perceptron
 from mase_hw.models._residual import ResidualBlock
+from mase_hw.registry import discover
 
 __all__ = ["RegisteredModel", "ResidualBlock", "Trained", "models", "perceptron"]
 

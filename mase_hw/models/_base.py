@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from mase_hw._cache import cache_folder, scratch_folder
 from mase_hw.data import Split, dataset
+from mase_hw.data.by_class import Split as Places
 
 Progress = Callable[[int, int], None]
 
@@ -76,7 +77,7 @@ class RegisteredModel(ABC):
     def _weights_path(self) -> Path:
         kinds = [kind for kind in type(self).__mro__ if issubclass(kind, RegisteredModel)]
         sources = [inspect.getsource(kind) for kind in kinds[:-1]]
-        sources += [inspect.getsource(item) for item in (train, Split.hold_out)]
+        sources += [inspect.getsource(item) for item in (train, Places.hold_out)]
         parts = (*sources, torch.__version__)
         key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
         return cache_folder("models") / f"{self.name}-{key}.safetensors"

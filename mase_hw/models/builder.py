@@ -12,17 +12,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from mase_hw._registry import nearest
 from mase_hw.errors import CaptureError, ConfigError
 from mase_hw.graph.source import location_of_error
 from mase_hw.models import models
+from mase_hw.registry import nearest
 
 
-def build(name: str, arguments: Mapping[str, Any]) -> nn.Module:
+def build(name: str | Callable[..., Any], arguments: Mapping[str, object]) -> nn.Module:
     """Return a new module; the same arguments give the same weights.
 
     Args:
-        name: a registered model, whose `build` is called, or `file.py:factory`.
+        name: a registered model, whose `build` is called, `file.py:factory`, or the function.
         arguments: keyword arguments.
 
     Raises:
@@ -35,7 +35,7 @@ def build(name: str, arguments: Mapping[str, Any]) -> nn.Module:
     return module
 
 
-def check_arguments(name: str, arguments: Collection[str]) -> None:
+def check_arguments(name: str | Callable[..., Any], arguments: Collection[str]) -> None:
     """Raise ConfigError for a keyword that the function does not take."""
     parameters = inspect.signature(_function(name)).parameters
     if any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
@@ -43,7 +43,8 @@ def check_arguments(name: str, arguments: Collection[str]) -> None:
     for key in arguments:
         if key not in parameters:
             known = nearest(key, parameters) if parameters else "it takes no arguments"
-            raise ConfigError(f"the function that builds {name} has no argument {key!r}; {known}")
+            title = name if isinstance(name, str) else getattr(name, "__name__", repr(name))
+            raise ConfigError(f"the function that builds {title} has no argument {key!r}; {known}")
 
 
 def load_factory(argument: str) -> Callable[..., Any]:
@@ -54,8 +55,10 @@ def load_factory(argument: str) -> Callable[..., Any]:
     """
     file, _, name = argument.rpartition(":")
     path = Path(file)
+    if not file and Path(name).is_file():
+        raise CaptureError(f"{name} needs the name of a function: {name}:FACTORY")
     if not path.is_file():
-        raise CaptureError(f"{file} is no file; MODEL file.py:factory needs one")
+        raise CaptureError(f"{file or name} is no file; MODEL file.py:factory needs one")
     # A name of its own: a file called json.py does not take the place of that module.
     title = f"_mase_hw_{path.stem}"
     spec = importlib.util.spec_from_file_location(title, path)
@@ -89,7 +92,9 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" + (f" (at {where})" if where.file else "")
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _function(name: str | Callable[..., Any]) -> Callable[..., Any]:
+    if not isinstance(name, str):
+        return name
     if ":" in name:
         return load_factory(name)
     if name not in models():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
-from mase_hw._registry import discover
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
     OPERAND_NAMES,
@@ -43,6 +41,7 @@ from mase_hw.ops._state import STATE, Stateful
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Growing, Ordered, Tiled
 from mase_hw.ops._unary import Unary
 from mase_hw.ops._weighting import Configured, Gained, Prepared, Weighted
+from mase_hw.registry import discover
 
 __all__ = [
     "ANY_NUMBER",
@@ -108,7 +107,7 @@ def _by_target() -> dict[str, Operator]:
     return {target: operator for operator in operators().values() for target in operator.targets}
 
 
-def operator_for(target: Any) -> Operator | None:
+def operator_for(target: object) -> Operator | None:
     """Return the operator of an ATen overload, or None when there is none."""
     return _by_target().get(str(target))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -66,6 +66,11 @@ class Call:
             self._known[place] = compute()
         found: T = self._known[place]
         return found
+
+    def after(self, before: Call) -> Call:
+        """Return this call with what is known of an earlier one of the same constants."""
+        same = self.attributes == before.attributes
+        return replace(self, _known=before._known) if same else self
 
     @property
     def streams(self) -> dict[str, TensorSpec]:

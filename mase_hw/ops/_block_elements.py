@@ -35,7 +35,7 @@ from mase_hw.ops._one_cell import row_fields
 
 
 class BlockElements(Elements[BlockTable]):
-    """Elements in blocks."""
+    """Element-wise operators on blocks of integers or floats with shared scales."""
 
     def unary_problems(self) -> list[str]:
         """Return which operands and results are no blocks that can be streamed."""

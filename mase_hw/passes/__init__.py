@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from mase_hw._registry import modules
+from mase_hw.registry import modules
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from mase_hw._registry import nearest
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -28,7 +27,8 @@ from mase_hw.passes.compression.prune_structure import prune_structure_transform
 from mase_hw.passes.compression.schedule import sparsity_schedule
 from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
-from mase_hw.training import Trainer
+from mase_hw.registry import nearest
+from mase_hw.training import TASKS, Task, Trainer, take
 
 Progress = Callable[[int, int], None]
 CALIBRATION_SAMPLES = 1024
@@ -72,12 +72,14 @@ class Context:
         seed: of this step.
         checkpoint: file in which training keeps its state; None to keep none.
         progress: called with (done, total) by steps that take long.
+        task: what training is for.
     """
 
     split: Split
     seed: int
     checkpoint: Path | None = None
     progress: Progress | None = None
+    task: Task = TASKS["classification"]
 
 
 Step = Callable[..., tuple[State, dict[str, Any]]]
@@ -87,9 +89,9 @@ def quantize_step(
     state: State,
     context: Context,
     *,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     samples: int = CALIBRATION_SAMPLES,
-    **calibration: Any,
+    **calibration: object,
 ) -> tuple[State, dict[str, Any]]:
     """Give every tensor a number format, what is open chosen from training samples.
 
@@ -106,7 +108,7 @@ def quantize_step(
         raise ConfigError(f"quantize: samples is {samples!r}; allowed: a number from 1")
     given = {
         "config": config,
-        "data": [context.split.train_inputs[:samples]],
+        "data": [take(context.split.train_inputs, slice(samples))],
         **calibration,
     }
     _, info = calibrate_analysis_pass(state.mg, given)
@@ -114,14 +116,14 @@ def quantize_step(
     return State(mg, state.mg, info["config"]), {}
 
 
-def prune_step(state: State, context: Context, **arguments: Any) -> tuple[State, dict[str, Any]]:
+def prune_step(state: State, context: Context, **arguments: object) -> tuple[State, dict[str, Any]]:
     """Set weights to zero: see `prune_transform_pass`."""
     mg, info = prune_transform_pass(state.mg, {"seed": context.seed, **arguments})
     return replace(state, mg=mg), info
 
 
 def prune_activations_step(
-    state: State, context: Context, *, samples: int = CALIBRATION_SAMPLES, **arguments: Any
+    state: State, context: Context, *, samples: int = CALIBRATION_SAMPLES, **arguments: object
 ) -> tuple[State, dict[str, Any]]:
     """Set values between layers to zero: see `prune_activations_transform_pass`.
 
@@ -135,13 +137,17 @@ def prune_activations_step(
         raise ConfigError("pipeline: the graph is quantized already; prune activations before")
     if not isinstance(samples, int) or samples < 1:
         raise ConfigError(f"prune_activations: samples is {samples!r}; allowed: a number from 1")
-    given = {"seed": context.seed, "data": [context.split.train_inputs[:samples]], **arguments}
+    given = {
+        "seed": context.seed,
+        "data": [take(context.split.train_inputs, slice(samples))],
+        **arguments,
+    }
     mg, info = prune_activations_transform_pass(state.mg, given)
     return replace(state, mg=mg), info
 
 
 def prune_structure_step(
-    state: State, context: Context, **arguments: Any
+    state: State, context: Context, **arguments: object
 ) -> tuple[State, dict[str, Any]]:
     """Take channels out of the graph: see `prune_structure_transform_pass`."""
     given = {"seed": context.seed, **arguments}
@@ -173,7 +179,7 @@ def train_step(
     trainer: str = "loop",
     learn_steps: bool = False,
     freeze: Sequence[str] = (),
-    **recipe: Any,
+    **recipe: object,
 ) -> tuple[State, dict[str, Any]]:
     """Train the weights; a quantised graph is trained through its rounding.
 
@@ -206,6 +212,7 @@ def train_step(
         **{"seed": context.seed, **recipe},
         progress=context.progress,
         checkpoint=context.checkpoint,
+        task=context.task,
     )
     split = context.split
     held = split.validation_inputs, split.validation_labels
@@ -235,7 +242,7 @@ STEPS: Mapping[str, Step] = {
 }
 
 
-def parse_steps(steps: Any) -> list[tuple[str, dict[str, Any]]]:
+def parse_steps(steps: object) -> list[tuple[str, dict[str, Any]]]:
     """Return the simple steps of a declaration.
 
     Args:
@@ -258,7 +265,7 @@ def parse_steps(steps: Any) -> list[tuple[str, dict[str, Any]]]:
     return simple
 
 
-def _entry(number: int, item: Any) -> tuple[str, dict[str, Any]]:
+def _entry(number: int, item: object) -> tuple[str, dict[str, Any]]:
     if isinstance(item, Mapping):
         arguments = dict(item)
         name = str(arguments.pop("pass", ""))
@@ -291,7 +298,7 @@ def _expanded(name: str, arguments: dict[str, Any]) -> list[tuple[str, dict[str,
     return found
 
 
-def _check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
+def _check_arguments(name: str, arguments: Mapping[str, object]) -> None:
     parameters = inspect.signature(STEPS[name]).parameters.values()
     if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
         return

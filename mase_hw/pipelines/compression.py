@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from mase_hw._config_file import write_config
 from mase_hw._results import check_result, remove_results, result_file
@@ -23,10 +24,21 @@ from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.formats.report_quantization import FLOAT_BITS, storage
 from mase_hw.pipelines._steps import STEPS, Context, Progress, State, parse_steps
 from mase_hw.pipelines.report import write_report
-from mase_hw.search.objective import hardware_metrics, score
-from mase_hw.training import accuracy, check_samples, evaluate, scores_of, standard_error
+from mase_hw.search.objective import digest_of, hardware_metrics, runner
+from mase_hw.training import (
+    Batch,
+    Inputs,
+    Metric,
+    Task,
+    check_samples,
+    counted,
+    evaluate,
+    scores_of,
+    take,
+    task_of,
+)
 
-TABLES = ("seed", "steps", "parallelism")
+TABLES = ("seed", "task", "steps", "parallelism")
 CHECK_SAMPLES = 64
 
 
@@ -38,7 +50,8 @@ class CompressionResult:
         mg: the graph without formats, in its final weights.
         config: its number formats, every field given; None when it was not quantized.
         rows: one table row a step, the first one before any.
-        test: accuracy on the test samples, before and after, with standard errors.
+        test: the task's metric on the test samples, before and after; of a share with standard
+            errors.
         hardware: predicted cycles and multipliers; empty where something has no hardware.
         folder: where the files lie; None when none was asked for.
     """
@@ -65,6 +78,7 @@ class CompressionPipeline:
         steps: see `parse_steps`.
         seed: of everything that chance decides.
         parallelism: a table that is written beside the number formats.
+        task: loss and metric, as `Trainer` takes it.
 
     Raises:
         ConfigError: for an unknown step, or arguments that it does not have.
@@ -82,15 +96,21 @@ class CompressionPipeline:
     """
 
     def __init__(
-        self, steps: Any, *, seed: int = 0, parallelism: Mapping[str, Any] | None = None
+        self,
+        steps: object,
+        *,
+        seed: int = 0,
+        parallelism: Mapping[str, object] | None = None,
+        task: str | Task = "classification",
     ) -> None:
         self.steps = parse_steps(steps)
         self.seed = seed
+        self.task = task_of(task)
         self.parallelism = parallelism
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> CompressionPipeline:
-        """Return the pipeline of a configuration: `steps`, `seed` and `parallelism`.
+        """Return the pipeline of a configuration: `steps`, `seed`, `task` and `parallelism`.
 
         Raises:
             ConfigError: for an unknown key, and as the constructor.
@@ -101,12 +121,13 @@ class CompressionPipeline:
         seed = config.get("seed", 0)
         if not isinstance(seed, int) or isinstance(seed, bool):
             raise ConfigError(f"pipeline: seed is {seed!r}; allowed: a whole number")
-        return cls(config.get("steps"), seed=seed, parallelism=config.get("parallelism"))
+        task = config.get("task", "classification")
+        return cls(config.get("steps"), seed=seed, parallelism=config.get("parallelism"), task=task)
 
     def __call__(
         self,
         mg: MaseGraph,
-        split: Split,
+        split: object,
         *,
         output: str | Path | None = None,
         progress: Progress | None = None,
@@ -118,7 +139,8 @@ class CompressionPipeline:
 
         Args:
             mg: a captured graph, which is not changed.
-            split: samples; without validation samples a part of the training samples is held out.
+            split: samples as `mase_hw.data.Split.read` takes them: a `Split`, arrays, data sets or
+                loaders; without validation samples a part of the training samples is held out.
             output: folder of the results.
             progress: called with (steps done, steps) and, within a step that trains, fractions.
 
@@ -126,18 +148,18 @@ class CompressionPipeline:
             DataError: for data that cannot be trained or measured on.
             MaseError: as the passes do.
         """
-        split = split if len(split.validation_labels) else split.hold_out()
+        split = Split.read(split)
         folder = None if output is None else Path(output)
         if folder is not None:
             for file in ("model.mase", "config.toml", "report.json"):
                 check_result(folder / file)
         formats = [given.get("config") for name, given in self.steps if name == "quantize"]
         start = canonicalize(mg, formats[0] if formats else None)
-        check_samples(start, split.test_inputs, split.test_labels)
-        check_samples(start, split.validation_inputs, split.validation_labels)
+        check_samples(start, split.test_inputs, split.test_labels, self.task)
+        check_samples(start, split.validation_inputs, split.validation_labels, self.task)
         state = State(start)
-        rows = [_row("start", state, split)]
-        identity = _identity(start, split, self.seed)
+        rows = [_row("start", state, split, self.task)]
+        identity = _identity(start, split, f"{self.seed} {self.task.name}")
         for number, (name, arguments) in enumerate(self.steps):
             identity = _digest(f"{identity} {name} {json.dumps(arguments, sort_keys=True)}")
             stem = None if folder is None else folder / "steps" / f"{number + 1:02d}_{name}"
@@ -166,10 +188,10 @@ class CompressionPipeline:
             return done
         checkpoint = None if stem is None else stem.with_name(f"{stem.name}-{identity}.ckpt")
         within = _within(progress, number, len(self.steps))
-        context = Context(split, self.seed + number, checkpoint, within)
+        context = Context(split, self.seed + number, checkpoint, within, self.task)
         state, info = STEPS[name](state, context, **arguments)
         history = info.pop("history", None)
-        row = {**_row(name, state, split), **_scalars(info)}
+        row = {**_row(name, state, split, self.task), **_scalars(info)}
         if history is not None and history.epochs:
             kept = history.epochs[(history.best or len(history.epochs)) - 1]
             row |= {"loss": kept.loss, "best_epoch": kept.number}
@@ -187,22 +209,19 @@ class CompressionPipeline:
         start: MaseGraph,
         state: State,
         split: Split,
-        rows: Sequence[Mapping[str, Any]],
+        rows: Sequence[Mapping[str, object]],
         folder: Path | None,
     ) -> CompressionResult:
         mg = state.result()
         if state.config is not None:
-            check_reproduces(mg, state.config, state.mg, split.validation_inputs[:CHECK_SAMPLES])
-        before = evaluate(start, split.test_inputs, split.test_labels)
-        after = _accuracy(state, split.test_inputs, split.test_labels)
-        count = len(split.test_labels)
-        test = {
-            "samples": count,
-            "before": before,
-            "before_error": standard_error(before, count),
-            "after": after,
-            "after_error": standard_error(after, count),
-        }
+            check_reproduces(mg, state.config, state.mg, _few(split))
+        metric, labels = self.task.metric, split.test_labels
+        test: dict[str, Any] = {"metric": metric.name, "samples": len(labels)}
+        for when, found in (("before", State(start)), ("after", state)):
+            test[when] = _figure(found, split.test_inputs, labels, metric)
+            error = metric.standard_error(test[when], counted(labels))
+            if error is not None:
+                test[f"{when}_error"] = error
         return CompressionResult(mg, state.config, rows, test, self._hardware(state), folder)
 
     def _hardware(self, state: State) -> Mapping[str, float]:
@@ -221,12 +240,12 @@ class CompressionPipeline:
             if self.parallelism:
                 tables["parallelism"] = self.parallelism
             write_config(folder / "config.toml", tables)
-        batch = split.validation_inputs[:CHECK_SAMPLES]
-        write_report(folder, result.to_dict(), None if state.config is None else state.mg, batch)
+        mg = None if state.config is None else state.mg
+        write_report(folder, result.to_dict(), mg, _few(split))
 
 
 def check_reproduces(
-    mg: MaseGraph, config: Mapping[str, Any], expected: MaseGraph, inputs: torch.Tensor
+    mg: MaseGraph, config: Mapping[str, object], expected: MaseGraph, inputs: Inputs
 ) -> None:
     """Raise unless the graph, quantized by the configuration, computes what `expected` does.
 
@@ -235,30 +254,36 @@ def check_reproduces(
     """
     again, _ = add_software_metadata_analysis_pass(canonicalize(mg, config), {})
     again, _ = quantize_transform_pass(again, config)
+    batch = Batch.of(inputs)
     with torch.no_grad():
-        found, wanted = scores_of(again(inputs)), scores_of(expected(inputs))
+        found, wanted = scores_of(batch.run(again)), scores_of(batch.run(expected))
     if not torch.equal(found, wanted):
         count = int((found != wanted).sum())
         raise MaseError(f"{mg.name}: {count} outputs differ after its files are read again")
 
 
-def _accuracy(state: State, inputs: torch.Tensor, labels: torch.Tensor) -> float:
-    if state.config is None:
-        return evaluate(state.mg, inputs, labels)
-    return accuracy(score(state.mg, inputs), labels)
+def _figure(state: State, inputs: Inputs, labels: Tensor, metric: Metric) -> float:
+    """Return the metric of a state, of a quantised one as its hardware computes it."""
+    return evaluate(state.mg if state.config is None else runner(state.mg), inputs, labels, metric)
 
 
-def _row(name: str, state: State, split: Split) -> dict[str, Any]:
-    """Return what is known of a state: accuracy on validation samples, and storage."""
-    count = len(split.validation_labels)
-    share = _accuracy(state, split.validation_inputs, split.validation_labels)
+def _few(split: Split) -> Inputs:
+    """Return the validation samples on which layers are compared."""
+    return take(split.validation_inputs, slice(CHECK_SAMPLES))
+
+
+def _row(name: str, state: State, split: Split, task: Task) -> dict[str, Any]:
+    """Return what is known of a state: its metric on validation samples, and storage."""
+    metric, labels = task.metric, split.validation_labels
+    value = _figure(state, split.validation_inputs, labels, metric)
+    error = metric.standard_error(value, counted(labels))
     _, zeros = report_sparsity_analysis_pass(state.mg)
     parameters = sum(item.numel() for item in state.result().model.parameters())
     sums = storage(state.mg) if state.config is not None else {}
     return {
         "step": name,
-        "accuracy": share,
-        "standard_error": standard_error(share, count),
+        metric.name: value,
+        **({} if error is None else {"standard_error": error}),
         "parameters": parameters,
         "sparsity": zeros["sparsity"],
         "average_weight_bits": sums.get("average_weight_bits", FLOAT_BITS),
@@ -267,7 +292,7 @@ def _row(name: str, state: State, split: Split) -> dict[str, Any]:
     }
 
 
-def _scalars(info: Mapping[str, Any]) -> dict[str, Any]:
+def _scalars(info: Mapping[str, object]) -> dict[str, Any]:
     return {key: value for key, value in info.items() if isinstance(value, bool | int | float)}
 
 
@@ -278,20 +303,16 @@ def _within(progress: Progress | None, number: int, total: int) -> Progress | No
     return lambda done, parts: progress(100 * number + 100 * done // max(parts, 1), 100 * total)
 
 
-def _identity(mg: MaseGraph, split: Split, seed: int) -> str:
-    digest = hashlib.sha256(f"{mg.name} {seed} {torch.__version__}".encode())
-    for name, value in sorted(mg.model.state_dict().items()):
-        digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
-    for value in vars(split).values():
-        digest.update(value.contiguous().numpy().tobytes())
-    return digest.hexdigest()
+def _identity(mg: MaseGraph, split: Split, chosen: str) -> str:
+    weights = [value for _, value in sorted(mg.model.state_dict().items())]
+    return f"{mg.name} {chosen} {torch.__version__} {digest_of((*weights, *split.tensors()))}"
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _save(stem: Path, identity: str, state: State, row: Mapping[str, Any]) -> None:
+def _save(stem: Path, identity: str, state: State, row: Mapping[str, object]) -> None:
     # Another compression's step of this number.
     remove_results(stem.parent, f"{stem.name.partition('_')[0]}_*")
     with result_file(stem.with_suffix(".mase")) as made:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from mase_hw._drawing import bars, curves, save_figure, spans
 from mase_hw._results import result_file
@@ -28,26 +27,29 @@ ROW_INCHES, LEAST_INCHES = 0.22, 2.5
 
 
 def write_report(
-    folder: Path, description: Mapping[str, Any], mg: MaseGraph | None, inputs: Tensor
+    folder: Path, description: Mapping[str, Any], mg: MaseGraph | None, inputs: Any
 ) -> None:
     """Write the report of a compression.
 
-    Files: `steps.csv`, `report.json`, the figure `accuracy`; of a quantized graph `layers.csv`
-    and the figures `noise` and `ranges`.
+    Files: `steps.csv`, `report.json`, a figure of the task's metric such as `accuracy`; of a
+    quantized graph `layers.csv` and the figures `noise` and `ranges`.
 
     Args:
         folder: where.
-        description: `steps`, a list of rows, and what else is known.
+        description: `steps`, a list of rows, `test` with the name of the metric, and what else is
+            known.
         mg: the quantized graph; None when it has no formats.
         inputs: a batch of samples on which layers are compared.
     """
     rows = description["steps"]
     write_table(folder / "steps.csv", rows)
+    metric = str(description["test"]["metric"])
     points = [
-        (f"{number} {row['step']}", row["accuracy"], row["standard_error"])
+        (f"{number} {row['step']}", row[metric], row.get("standard_error", 0.0))
         for number, row in enumerate(rows)
     ]
-    save_figure(folder / "accuracy", curves({"": points}, "step", "accuracy (validation)"))
+    title = f"{metric.replace('_', ' ')} (validation)"
+    save_figure(folder / metric, curves({"": points}, "step", title))
     entry = dict(description)
     if mg is not None:
         _, info = report_quantization_analysis_pass(mg, {"data": inputs})
@@ -58,7 +60,7 @@ def write_report(
     write_json(folder / "report.json", entry)
 
 
-def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     """Write rows as CSV; a row may lack columns."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     with result_file(path) as made, made.open("w", newline="") as file:
@@ -68,14 +70,14 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
-def write_json(path: Path, content: Any) -> Path:
+def write_json(path: Path, content: object) -> Path:
     """Write JSON; numbers that it does not have become text."""
     with result_file(path) as made:
         made.write_text(json.dumps(_finite(content), indent=2) + "\n")
     return path
 
 
-def _finite(content: Any) -> Any:
+def _finite(content: object) -> Any:
     if isinstance(content, float) and not math.isfinite(content):
         return str(content)
     if isinstance(content, Mapping):
@@ -108,7 +110,7 @@ def _draw_noise(folder: Path, layers: Sequence[Mapping[str, Any]]) -> None:
         save_figure(folder / "noise", bars(groups, "decibels"), height=_height(2 * len(layers)))
 
 
-def _draw_ranges(folder: Path, mg: MaseGraph, inputs: Tensor) -> None:
+def _draw_ranges(folder: Path, mg: MaseGraph, inputs: object) -> None:
     seen = observe(mg, [inputs])
     rows = []
     for node in quantized_nodes(mg):

@@ -20,6 +20,8 @@ from mase_hw.pipelines.compression import CompressionPipeline
 from mase_hw.pipelines.report import write_json, write_table
 
 GRID = "sweep"
+# What ends the name of a metric that was measured before training in the number formats.
+UNTRAINED = "_quantized"
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class SweepResult:
 
 def sweep(
     mg: MaseGraph,
-    split: Split,
-    config: Mapping[str, Any],
+    split: object,
+    config: Mapping[str, object],
     *,
     output: str | Path,
     progress: Progress | None = None,
@@ -49,7 +51,7 @@ def sweep(
 
     Args:
         mg: a captured graph.
-        split: samples.
+        split: samples as `mase_hw.data.Split.read` takes them.
         config: that of a compression, and a table `sweep` of lists by key. A key is a path into
             the configuration: `steps.0.sparsity` or `seed`.
         output: folder of the results.
@@ -63,6 +65,7 @@ def sweep(
     folder = Path(output)
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     pipelines = [CompressionPipeline.from_config(_at(config, point)) for point in points]
+    split = Split.read(split)
     rows = []
     for number, (point, pipeline) in enumerate(zip(points, pipelines, strict=True)):
         name = "_".join(f"{key.rpartition('.')[2]}-{value}" for key, value in point.items())
@@ -71,7 +74,7 @@ def sweep(
             progress(number + 1, len(points))
     write_table(folder / "sweep.csv", rows)
     write_json(folder / "sweep.json", rows)
-    _draw(folder, list(grid), rows)
+    _draw(folder, list(grid), rows, pipelines[0].task.metric.name)
     if all("error" in row for row in rows):
         raise MaseError(f"every point of the sweep failed; the last: {rows[-1]['error']}")
     return SweepResult(rows, folder)
@@ -85,10 +88,16 @@ def _measure(
     except MaseError as error:
         return {"error": f"{type(error).__name__}: {error}"}
     last = {key: value for key, value in result.rows[-1].items() if key != "step"}
-    return {**last, **result.hardware, "folder": folder.name}
+    untrained = {
+        f"{name}{UNTRAINED}": row[name]
+        for row in result.rows[:-1]
+        if row["step"] == "quantize"
+        for name in [pipeline.task.metric.name]
+    }
+    return {**last, **untrained, **result.hardware, "folder": folder.name}
 
 
-def _grid(config: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _grid(config: Mapping[str, object]) -> dict[str, list[Any]]:
     table = config.get(GRID)
     if not isinstance(table, Mapping) or not table:
         raise ConfigError("sweep: the table `sweep` is missing or empty; give lists by key")
@@ -98,7 +107,7 @@ def _grid(config: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {str(key): list(values) for key, values in table.items()}
 
 
-def _at(config: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+def _at(config: Mapping[str, object], point: Mapping[str, object]) -> dict[str, Any]:
     """Return the configuration at a point of the grid."""
     found = copy.deepcopy({key: value for key, value in config.items() if key != GRID})
     for key, value in point.items():
@@ -121,7 +130,7 @@ def _set(config: Any, key: str, value: Any) -> None:
     place[leaf] = value
 
 
-def _known(place: Any) -> str:
+def _known(place: object) -> str:
     if isinstance(place, list):
         return f"a list of {len(place)}"
     return ", ".join(map(str, place)) if isinstance(place, Mapping) else repr(place)
@@ -131,12 +140,26 @@ def _safe(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
 
 
-def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw accuracy against the first key, one curve for every value of the others."""
+def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], name: str) -> None:
+    """Draw a metric against the first key, one curve for every value of the others.
+
+    What is trained in its number formats has a second curve, of the formats alone.
+    """
     series: dict[str, list[tuple[Any, float, float]]] = defaultdict(list)
+    trained = any(f"{name}{UNTRAINED}" in row for row in rows)
+    curves_of = {name: "QAT", f"{name}{UNTRAINED}": "PTQ"} if trained else {name: ""}
     for row in rows:
-        if "error" not in row:
-            label = ", ".join(f"{key} {json.dumps(row[key])}" for key in keys[1:])
-            series[label].append((row[keys[0]], row["accuracy"], row["standard_error"]))
+        for metric, word in curves_of.items():
+            if metric in row:
+                others = [f"{_short(key)} {json.dumps(row[key])}" for key in keys[1:]]
+                label = ", ".join([*others, *([word] if word else [])])
+                point = row[keys[0]], row[metric], row.get("standard_error", 0.0)
+                series[label].append(point)
     if series:
-        save_figure(folder / "sweep", curves(series, keys[0], "accuracy (validation)"))
+        title = f"{name.replace('_', ' ')} (validation)"
+        save_figure(folder / "sweep", curves(series, _short(keys[0]), title))
+
+
+def _short(key: str) -> str:
+    """Return the last word of a key: `steps.1.config.default.config.weight_width` is long."""
+    return key.rpartition(".")[2].replace("_", " ")

@@ -70,7 +70,7 @@ def _family(chosen: Mapping[str, Option]) -> str:
     return max(dict.fromkeys(names), key=names.count, default=DEFAULT_FORMAT)
 
 
-def uniform(mg: MaseGraph, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def uniform(mg: MaseGraph, wanted: Mapping[str, object]) -> dict[str, Any]:
     """Return the configuration of one format wherever there is hardware for it.
 
     Args:
@@ -85,7 +85,7 @@ def uniform(mg: MaseGraph, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _entry(wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(wanted: Mapping[str, object]) -> dict[str, Any]:
     rest = {key: value for key, value in wanted.items() if key != "name"}
     return {
         "name": wanted["name"],
@@ -137,7 +137,7 @@ def to_toml(
     return "\n".join(lines) + "\n"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, tuple | list):
         return "[" + ", ".join(_text(item) for item in value) + "]"
     if isinstance(value, float):

@@ -105,11 +105,11 @@ class Evaluator:
         self._mg, self._samples, self._parallelism = mg, samples, parallelism
         self.accuracy = self._accuracy(mg)
 
-    def quantized(self, config: Mapping[str, Any]) -> MaseGraph:
+    def quantized(self, config: Mapping[str, object]) -> MaseGraph:
         """Return the graph in a configuration."""
         return quantize_transform_pass(self._mg, config)[0]
 
-    def run(self, name: str, config: Mapping[str, Any]) -> Result:
+    def run(self, name: str, config: Mapping[str, object]) -> Result:
         """Return what a configuration gives.
 
         Raises:

@@ -29,9 +29,9 @@ HEADROOM = 2.0
 def fit_formats(
     mg: MaseGraph,
     *,
-    data: Any = None,
-    held_out: Any = None,
-    labels: Any = None,
+    data: object = None,
+    held_out: object = None,
+    labels: object = None,
     min_sqnr: float | None = None,
     max_drop: float | None = None,
     max_lut: float | None = None,

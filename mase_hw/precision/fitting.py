@@ -213,7 +213,7 @@ class Fitting:
             chosen, result = made
             left = result.sqnr_db - wanted
             if left < -CLIPPED_DB and not self._is_last and clips(result):
-                raise PrecisionError("held-out samples are clipped")
+                raise PrecisionError("held-out samples exceed the fitted ranges")
             best = self._better(best, chosen, result)
             if 0 <= left <= SLACK_DB or (best is not None and number >= ROUNDS // 2 and left >= 0):
                 break

@@ -25,7 +25,7 @@ FIRST_WIDTH, TURNS = 8, 2
 
 def fit_together(
     mg: MaseGraph,
-    fixed: Mapping[str, Any],
+    fixed: Mapping[str, object],
     targets: Targets,
     fit: Callable[[Mapping[str, Any]], Fitted],
 ) -> Fitted:
@@ -65,7 +65,7 @@ def fit_together(
     return best
 
 
-def _lanes(mg: MaseGraph, fixed: Mapping[str, Any], targets: Targets) -> Mapping[str, Any]:
+def _lanes(mg: MaseGraph, fixed: Mapping[str, object], targets: Targets) -> Mapping[str, Any]:
     """Return the parallelism of least resources for a rate, of nodes that are no casts.
 
     Of what memories are made is left to what is cheaper, as where formats are priced.

@@ -155,7 +155,7 @@ class Proof:
     def __init__(self, cell: Cell, files: Mapping[str, str]) -> None:
         self.cell, self.module = cell, cell.module
         self.parameters = [
-            *((name, expression(value)) for name, value in cell.parameters.items()),
+            *((name, expression(value)) for name, value in cell.arguments.items()),
             *((name, f'"{file}"') for name, file in files.items()),
         ]
         ((name, port),) = cell.outputs.items()

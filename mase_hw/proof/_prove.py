@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mase_hw._registry import nearest
 from mase_hw.cells import PARAMETER, Cell, cells
 from mase_hw.emit.modules import module_texts, with_inner_texts
 from mase_hw.errors import ConfigError
@@ -21,7 +20,7 @@ from mase_hw.formats import Encoding
 from mase_hw.proof._copies import COPIES
 from mase_hw.proof._harness import INFERENCES, TOP, Proof
 from mase_hw.proof._parts import Part, parts
-from mase_hw.proof._report import ProofReport, ProofRow
+from mase_hw.proof._report import DATA, ProofReport, ProofRow
 from mase_hw.proof._solver import (
     INDUCTION_CYCLES,
     INNER,
@@ -32,10 +31,11 @@ from mase_hw.proof._solver import (
     solver,
 )
 from mase_hw.proof._together import Advance, together
+from mase_hw.registry import nearest
 from mase_hw.timing.bounds import streams
 
 LIMIT_SECONDS = 60.0
-DATA = "right data"
+
 # These speak of data, what others speak of is control.
 DATA_CLAIMS = ("stable", "right_")
 # Two copies are equal after one cycle, or it takes clauses; they are run for less long.

@@ -13,6 +13,26 @@ if TYPE_CHECKING:
     from mase_hw.proof._solver import Status, Verdict
 
 
+DATA = "right data"
+PROVED, SIMULATED = "proved", "simulated only"
+# From the worst to the best.
+_SAID: dict[Status, str] = {
+    "refuted": "fails",
+    "vacuous": "fails",
+    "bounded": "inconclusive",
+    "simulated": SIMULATED,
+    "proved": PROVED,
+    "ordered": PROVED,
+    "reached": PROVED,
+}
+
+
+def _worst(rows: Sequence[ProofRow]) -> str:
+    """Return what is known of several properties together."""
+    found = {row.verdict.status for row in rows}
+    return next((word for status, word in _SAID.items() if status in found), "in the properties")
+
+
 @dataclass(frozen=True)
 class ProofRow:
     """One property of one cell.
@@ -73,6 +93,21 @@ class ProofReport:
         """Properties that do not hold, or say nothing."""
         return [row for row in self.rows if row.verdict.status in ("refuted", "vacuous")]
 
+    def cells(self) -> dict[str, tuple[str, str]]:
+        """Return what is known of the control and of the data of every cell, by its name.
+
+        Control is every claim but that of the data: nothing is lost, invented or late. Data is
+        proved, inconclusive, failed, or compared in simulations alone, the worst of all parameters.
+        """
+        names = dict.fromkeys(row.cell for row in self.rows)
+        found = {}
+        for name in names:
+            rows = [row for row in self.rows if row.cell == name]
+            data = [row for row in rows if row.claim.startswith(DATA)]
+            control = [row for row in rows if row not in data and row.verdict.status != "reached"]
+            found[name] = (_worst(control), _worst(data))
+        return found
+
     @property
     def seconds(self) -> float:
         """The time of all."""
@@ -88,6 +123,13 @@ class ProofReport:
             f"{self.count('simulated')} simulated only",
             f"{self.count('reached')} covers reached",
         ]
+        known = self.cells().values()
+        whole = [sum(found[side] == PROVED for found in known) for side in (0, 1)]
+        simulated = sum(data == SIMULATED for _, data in known)
+        parts += [
+            f"of {len(known)} cells control proved of {whole[0]}, data proved of {whole[1]} and "
+            f"simulated only of {simulated}"
+        ]
         edited = f"; edited, and proved as it is: {', '.join(self.edited)}" if self.edited else ""
         return f"{', '.join(parts)}; {self.seconds:.0f} s{edited}"
 
@@ -99,6 +141,10 @@ class ProofReport:
             "failed": len(self.refuted),
             "seconds": round(self.seconds, 1),
             "edited": list(self.edited),
+            "cells": {
+                name: {"control": control, "data": data}
+                for name, (control, data) in self.cells().items()
+            },
             "rows": [
                 {
                     "cell": row.cell,
@@ -118,6 +164,15 @@ class ProofReport:
     def to_json(self) -> str:
         """Return `to_dict` as one JSON object."""
         return json.dumps(self.to_dict())
+
+    def cell_table(self) -> Table:
+        """Return a table with a row per cell: its control and its data, for rich."""
+        from rich.table import Table
+
+        table = Table("cell", "control", "data", title="Cells")
+        for name, (control, data) in self.cells().items():
+            table.add_row(name, control, data)
+        return table
 
     def table(self) -> Table:
         """Return a table with a row per property, for rich."""

@@ -51,6 +51,10 @@ class Dimension:
         Raises:
             ConfigError: for an empty choice or a range that is none.
         """
+        if isinstance(value, Mapping) and CHOICES in value and set(value) <= {CHOICES, SHARED}:
+            value = value[CHOICES]
+            if not isinstance(value, list | tuple):
+                raise ConfigError(f"space: choices of {name} are {value!r}; allowed: a list")
         if isinstance(value, list | tuple):
             if not value:
                 raise ConfigError(f"space: {name} is an empty list; give at least one choice")

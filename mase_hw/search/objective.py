@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from mase_hw.data import Split
 from mase_hw.emit.flow import to_hardware
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import DataError, UnsupportedError
@@ -23,7 +24,20 @@ from mase_hw.passes.formats.calibrate import Observations, calibrate_analysis_pa
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.formats.report_quantization import storage
 from mase_hw.timing.prediction import predict
-from mase_hw.training import EVALUATION_BATCH, Trainer, check_samples, evaluate, scores_of
+from mase_hw.training import (
+    EVALUATION_BATCH,
+    TASKS,
+    Batch,
+    Inputs,
+    Task,
+    Trainer,
+    check_samples,
+    evaluate,
+    scores_of,
+    take,
+    task_of,
+    tensors,
+)
 
 # What can be asked for, and whether more of it is better.
 METRICS: Mapping[str, str] = {
@@ -38,7 +52,7 @@ METRICS: Mapping[str, str] = {
     "dsp": "minimize",
     "bram": "minimize",
     "energy_pj": "minimize",
-}
+} | {task.metric.name: task.metric.direction for task in TASKS.values()}
 HARDWARE = (
     "interval_cycles",
     "latency_cycles",
@@ -62,19 +76,36 @@ class Samples:
     """What trials measure on.
 
     Attributes:
-        inputs: samples on which accuracy is measured. A search chooses by them: give samples to
-            validate on, and keep those that the final report is made on away.
-        labels: their classes.
+        inputs: samples on which the task's metric is measured, several inputs as a tuple or by
+            name. A search chooses by them: give samples to validate on, and keep those that the
+            final report is made on away.
+        labels: what is wanted of them.
         observed: samples on which ranges are observed; the example inputs without.
         training_inputs: samples to train on, for searches that train.
-        training_labels: their classes.
+        training_labels: what is wanted of them.
     """
 
-    inputs: Tensor | None = None
+    inputs: Inputs | None = None
     labels: Tensor | None = None
-    observed: Tensor | None = None
-    training_inputs: Tensor | None = None
+    observed: Inputs | None = None
+    training_inputs: Inputs | None = None
     training_labels: Tensor | None = None
+
+    @classmethod
+    def of(cls, split: Split, count: int | None = None) -> Samples:
+        """Return the samples of a split, never those to test on; `count` to measure on."""
+        return cls(
+            take(split.validation_inputs, slice(count)),
+            split.validation_labels[:count],
+            split.train_inputs,
+            split.train_inputs,
+            split.train_labels,
+        )
+
+    def digest(self) -> str:
+        """Return a hash of all samples."""
+        given = [value for value in vars(self).values() if value is not None]
+        return digest_of(item for value in given for item in tensors(value))
 
 
 @dataclass(frozen=True)
@@ -112,7 +143,7 @@ class Measurement:
     Attributes:
         values: metrics by name.
         config: number formats with every field given, as `emit-verilog` takes them.
-        predictions: class of every sample; None without samples.
+        predictions: scores of every sample; None without samples.
         mg: the graph in real numbers with the weights that were measured.
         quantized: the graph in the number formats that were measured.
         without_hardware: what the model and the chosen formats have no hardware for.
@@ -125,10 +156,15 @@ class Measurement:
     quantized: MaseGraph
     without_hardware: tuple[str, ...] = ()
 
+    classes: bool = True
+
     @property
     def digest(self) -> str:
         """A hash of the predictions, which tells whether two runs agree on every sample."""
-        return digest(torch.empty(0) if self.predictions is None else self.predictions)
+        if self.predictions is None:
+            return digest(torch.empty(0))
+        scores = self.predictions
+        return digest(scores.reshape(len(scores), -1).argmax(dim=1) if self.classes else scores)
 
 
 class Evaluator:
@@ -139,6 +175,7 @@ class Evaluator:
         samples: data.
         observer: see `calibrate_analysis_pass`.
         recipe: what is trained.
+        task: what the scores are measured by.
     """
 
     def __init__(
@@ -147,8 +184,10 @@ class Evaluator:
         samples: Samples,
         observer: str = "minmax",
         recipe: Recipe | None = None,
+        task: str | Task = "classification",
     ) -> None:
         self._metrics, self._observer = metrics, observer
+        self._task = task_of(task)
         self._samples, self._recipe = samples, recipe or Recipe()
 
     def check(self, mg: MaseGraph) -> None:
@@ -158,20 +197,21 @@ class Evaluator:
             DataError: when samples are missing or none, or a label is no class.
         """
         data, recipe = self._samples, self._recipe
-        if "accuracy" in self._metrics:
+        figure = self._task.metric.name
+        if figure in self._metrics:
             if data.inputs is None or data.labels is None:
                 raise DataError(
-                    f"accuracy needs labelled samples, and {mg.name} comes with none; give data, "
-                    "or objectives without accuracy"
+                    f"{figure} needs labelled samples, and {mg.name} comes with none; give data, "
+                    f"or objectives without {figure}"
                 )
-            check_samples(mg, data.inputs, data.labels)
+            check_samples(mg, data.inputs, data.labels, self._task)
         if recipe.training or recipe.finetuning:
-            check_samples(mg, *self._training_data(mg))
+            check_samples(mg, *self._training_data(mg), self._task)
 
     def prepare(
         self,
         mg: MaseGraph,
-        prunings: Sequence[Mapping[str, Any]] = (),
+        prunings: Sequence[Mapping[str, object]] = (),
         report: Report | None = None,
     ) -> Candidate:
         """Train a canonical graph if the recipe says so, prune it, and observe its values.
@@ -187,14 +227,14 @@ class Evaluator:
             mg, _ = prune_transform_pass(mg, arguments)
         observed = self._samples.observed
         mg, _ = add_software_metadata_analysis_pass(mg, {})
-        data = [mg.example_inputs if observed is None else (observed,)]
+        data = [mg.example_inputs if observed is None else observed]
         return Candidate(mg, observe(mg, data))
 
     def measure(
         self,
         candidate: Candidate,
-        config: Mapping[str, Any],
-        parallelism: Mapping[str, Any],
+        config: Mapping[str, object],
+        parallelism: Mapping[str, object],
         report: Report | None = None,
     ) -> Measurement:
         """Return what one configuration gives.
@@ -241,24 +281,24 @@ class Evaluator:
         if self._samples.inputs is not None and self._samples.labels is not None:
             trains = recipe.training is not None or recipe.finetuning is not None
             predictions = self._predict(quantized, None if trains else report)
-            values["accuracy"] = _share(predictions, self._samples.labels)
+            values[self._task.metric.name] = self._task.metric(predictions, self._samples.labels)
         if any(name in self._metrics for name in HARDWARE):
             values |= hardware_metrics(quantized, parallelism)
         chosen = {key: values[key] for key in self._metrics}
-        return Measurement(chosen, resolved, predictions, mg, quantized, lacking)
+        classes = self._task.classes
+        return Measurement(chosen, resolved, predictions, mg, quantized, lacking, classes)
 
     def _predict(self, quantized: MaseGraph, report: Report | None) -> Tensor:
-        """Return the class of every sample; with `report`, scored in parts."""
+        """Return the scores of every sample; with `report`, scored in parts."""
         inputs, labels = self._samples.inputs, self._samples.labels
         assert inputs is not None and labels is not None
         run = runner(quantized)
-        size = -(-len(inputs) // PARTS) if report else EVALUATION_BATCH
+        length = -(-len(labels) // PARTS) if report else EVALUATION_BATCH
         found: list[Tensor] = []
-        for step, part in enumerate(torch.split(inputs, size)):
-            found.append(run(part).reshape(len(part), -1).argmax(dim=1))
+        for step, start in enumerate(range(0, len(labels), length)):
+            found.append(Batch.of(take(inputs, slice(start, start + length))).run(run))
             if report:
-                classes = torch.cat(found)
-                report(step, _share(classes, labels[: len(classes)]))
+                report(step, self._task.metric(torch.cat(found), labels[: start + length]))
         return torch.cat(found)
 
     def _fit(
@@ -268,11 +308,12 @@ class Evaluator:
 
         def advance(epoch: int, total: int) -> None:
             if report and inputs is not None and labels is not None:
-                report(start + epoch - 1, evaluate(module, inputs, labels))
+                found = evaluate(module, inputs, labels, self._task.metric)
+                report(start + epoch - 1, found)
 
-        replace(trainer, progress=advance).fit(module, *self._training_data(mg))
+        replace(trainer, progress=advance, task=self._task).fit(module, *self._training_data(mg))
 
-    def _training_data(self, mg: MaseGraph) -> tuple[Tensor, Tensor]:
+    def _training_data(self, mg: MaseGraph) -> tuple[Inputs, Tensor]:
         inputs, labels = self._samples.training_inputs, self._samples.training_labels
         if inputs is None or labels is None:
             raise DataError(
@@ -282,7 +323,9 @@ class Evaluator:
         return inputs, labels
 
 
-def check_emits(mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph) -> tuple[str, ...]:
+def check_emits(
+    mg: MaseGraph, config: Mapping[str, object], quantized: MaseGraph
+) -> tuple[str, ...]:
     """Return what has no hardware; refuse what would have it in narrower formats of this kind.
 
     Args:
@@ -303,7 +346,7 @@ def check_emits(mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph) 
     return reasons
 
 
-def _narrowed(config: Mapping[str, Any]) -> dict[str, Any]:
+def _narrowed(config: Mapping[str, object]) -> dict[str, Any]:
     """Return a configuration of the same formats with widths of 8 bits at most."""
     found: dict[str, Any] = {}
     for key, item in config.items():
@@ -319,44 +362,56 @@ def _narrowed(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def digest(classes: Tensor) -> str:
-    """Return a hash of the class of every sample."""
-    return hashlib.sha256(repr(classes.tolist()).encode()).hexdigest()[:16]
+def digest(values: Tensor) -> str:
+    """Return a hash of a value of every sample."""
+    return hashlib.sha256(repr(values.tolist()).encode()).hexdigest()[:16]
 
 
-def _share(classes: Tensor, labels: Tensor) -> float:
-    return float((classes == labels).double().mean())
+def digest_of(items: Iterable[Tensor]) -> str:
+    """Return a hash of tensors."""
+    found = hashlib.sha256()
+    for item in items:
+        found.update(f"{item.dtype} {tuple(item.shape)}".encode())
+        found.update(item.detach().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
 
 
-def score(mg: MaseGraph, inputs: Tensor) -> Tensor:
-    """Return the outputs of a quantised graph, as its hardware computes them."""
-    return runner(mg)(inputs)
+def runner(mg: MaseGraph) -> Callable[..., Tensor]:
+    """Return the function from inputs to scores that the hardware of a quantised graph computes.
 
-
-def runner(mg: MaseGraph) -> Callable[[Tensor], Tensor]:
-    """Return the function from inputs to outputs that the hardware of a quantised graph computes.
-
-    A graph without an integer reference is run in rounded floating point.
+    It takes inputs as the graph does. A graph without an integer reference is run in rounded
+    floating point.
     """
     try:
         reference = IntegerReference(mg)
     except UnsupportedError:
 
-        def rounded(inputs: Tensor) -> Tensor:
+        def rounded(*args: Tensor, **kwargs: Tensor) -> Tensor:
             with torch.no_grad():
-                return scores_of(mg(inputs))
+                return scores_of(mg(*args, **kwargs))
 
         return rounded
-    entry, output = spec(reference.inputs[0]), reference.outputs[0]
+    entries, output = [spec(node) for node in reference.inputs], reference.outputs[0]
 
-    def exact(inputs: Tensor) -> Tensor:
-        codes = entry.quantized.encode(inputs).reshape(-1, *entry.shape)
-        return spec(output).quantized.decode(reference([codes])[output.name])
+    def exact(*args: Tensor, **kwargs: Tensor) -> Tensor:
+        given = mg.batch_dims.inside(mg.bind(*args, **kwargs))
+        codes = [
+            entry.quantized.encode(item).reshape(-1, *entry.shape)
+            for entry, item in zip(entries, given, strict=True)
+        ]
+        found = spec(output).quantized.decode(reference(codes)[output.name])
+        return found.squeeze(1) if mg.batched and spec(output).shape[:1] == (1,) else found
 
     return exact
 
 
-def hardware_metrics(mg: MaseGraph, parallelism: Mapping[str, Any]) -> dict[str, float]:
+def score(mg: MaseGraph, inputs: Inputs) -> Tensor:
+    """Return the scores of a quantised graph, as its hardware computes them."""
+    scores: Tensor = Batch.of(inputs).run(runner(mg))
+    return scores
+
+
+def hardware_metrics(mg: MaseGraph, parallelism: Mapping[str, object]) -> dict[str, float]:
     """Return predicted cycles, multipliers, and estimated resources of a quantised graph."""
     mg = to_hardware(mg, parallelism=dict(parallelism) or 1)
     prediction = predict(mg)

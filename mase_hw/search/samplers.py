@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 from mase_hw.search.space import Space
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ QUIET = {"CmaEsSampler", "QMCSampler", "GPSampler"}
 
 
 def sampler_factory(
-    name: str, space: Space, seed: int, options: Mapping[str, Any]
+    name: str, space: Space, seed: int, options: Mapping[str, object]
 ) -> Callable[[int], BaseSampler]:
     """Return a function from the number of trials so far to the sampler of the next.
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from mase_hw._config_file import write_config
 from mase_hw._results import check_result, result_file
+from mase_hw.data import Split
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.search.farm import run_farm
@@ -94,17 +95,17 @@ class SearchResult:
 
 def search(
     model: nn.Module | MaseGraph,
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     *,
     output: str | Path,
-    example_inputs: Any = None,
-    samples: Samples | None = None,
+    example_inputs: object = None,
+    samples: object = None,
     storage: str | Path | None = None,
     workers: int = 1,
     dask: str | None = None,
-    builder: str | None = None,
+    builder: str | Callable[..., Any] | None = None,
     objective: Objective | None = None,
-    directions: Sequence[str] = ("maximize",),
+    directions: str | Sequence[str] = "maximize",
     callbacks: Sequence[Callable[..., None]] = (),
     progress: Progress | None = None,
     lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
@@ -119,17 +120,17 @@ def search(
         model: a module with `example_inputs`, or a captured graph.
         config: `space` (see `mase_hw.search.space`), `objectives` and `constraints` (metric to
             bound) out of `METRICS`, `sampler`, `sampler_options`, `pruner`, `pruner_options`,
-            `trials`, `seed`, `observer`; `training` and `finetuning`, arguments of `Trainer` for
-            the model before and the quantised graph after compression, where `learn_steps` trains
-            the scales of the number formats too.
+            `trials`, `seed`, `observer`, `task`, as `Trainer` has it; `training` and `finetuning`,
+            arguments of `Trainer` for the model before and the quantised graph after compression,
+            where `learn_steps` trains the scales of the number formats too.
         output: folder of the results.
         example_inputs: see `mase_hw.trace`.
-        samples: data; needed for accuracy.
+        samples: `Samples`, or data as `mase_hw.data.Split.read` takes them; needed for accuracy.
         storage: SQLAlchemy URL or SQLite file; `study.db` in `output` when not given.
         workers: processes on this machine, or with `dask` on all.
         dask: address of a Dask scheduler, whose workers run the trials.
-        builder: registered name or `file.py:factory` of the function whose arguments the table
-            `architecture` searches.
+        builder: the function whose arguments the table `architecture` searches: a registered name,
+            `file.py:factory`, or itself, with one worker.
         objective: called with the quantised graph and Optuna's trial, returns a number or a tuple
             of them, which are optimised in place of `objectives`; it may report to the trial and
             raise `optuna.TrialPruned`. It runs in this process: with one worker.
@@ -147,11 +148,11 @@ def search(
     if workers < 1:
         raise ConfigError(f"workers is {workers}; allowed: a number from 1")
     mg = model if isinstance(model, MaseGraph) else trace(model, example_inputs)
-    if (objective is not None or callbacks) and (workers > 1 or dask is not None):
-        raise ConfigError("functions of one's own run in this process; search with one worker")
-    task = Task(
-        mg, samples or Samples(), config, builder, objective, tuple(directions), tuple(callbacks)
-    )
+    own = objective is not None or callbacks or callable(builder)
+    if own and (workers > 1 or dask is not None):
+        raise ConfigError("objective, callbacks and builder run in this process; use one worker")
+    ways = (directions,) if isinstance(directions, str) else tuple(directions)
+    task = Task(mg, _samples(samples), config, builder, objective, ways, tuple(callbacks))
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
@@ -168,6 +169,12 @@ def search(
         else:
             run_processes(task, store, study, folder, workers, progress)
         return _results(task, study, folder, url)
+
+
+def _samples(given: object) -> Samples:
+    if given is None or isinstance(given, Samples):
+        return given or Samples()
+    return Samples.of(Split.read(given))
 
 
 def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mase_hw._registry import nearest
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models.builder import build, check_arguments
 from mase_hw.passes.compression.skip import skip_transform_pass
+from mase_hw.registry import nearest
 from mase_hw.search._values import Proposer
 from mase_hw.search.objective import (
     METRICS,
@@ -32,7 +32,8 @@ from mase_hw.search.pruners import make_pruner
 from mase_hw.search.samplers import sampler_factory
 from mase_hw.search.space import Space, propose_architecture
 from mase_hw.search.storage import ERROR, used
-from mase_hw.training import Trainer
+from mase_hw.training import TASKS, Trainer, task_of
+from mase_hw.training import Task as TrainingTask
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -51,6 +52,7 @@ TABLES = (
     "objectives",
     "constraints",
     "observer",
+    "task",
     "space",
     "training",
     "finetuning",
@@ -78,7 +80,7 @@ class Task:
     mg: MaseGraph
     samples: Samples
     config: Mapping[str, Any]
-    builder: str | None = None
+    builder: str | Callable[..., Any] | None = None
     own: Objective | None = None
     own_directions: tuple[str, ...] = ("maximize",)
     callbacks: tuple[Callable[..., None], ...] = ()
@@ -88,6 +90,26 @@ class Task:
     _candidate: Candidate | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        self._check_tables()
+        named = () if self.own is not None else self.objectives
+        self._check_metrics(named)
+        metrics = tuple(dict.fromkeys((*named, *self.constraints, *self.recorded)))
+        training, _ = self._trainer("training")
+        recipe = Recipe(training, *self._trainer("finetuning"))
+        observer = str(self.config.get("observer", "minmax"))
+        evaluator = Evaluator(metrics, self.samples, observer, recipe, self._task)
+        graph = canonicalize(self.mg, Space.formats(self.config.get("space", {})))
+        evaluator.check(graph)
+        object.__setattr__(self, "evaluator", evaluator)
+        object.__setattr__(self, "space", Space.parse(graph, self.config.get("space", {})))
+        self._graphs["{}"] = graph
+        self._check_space()
+        self.sampler()
+        self.pruner()
+        if not self.changes_weights:
+            object.__setattr__(self, "_candidate", evaluator.prepare(graph))
+
+    def _check_tables(self) -> None:
         unknown = sorted(set(self.config) - set(TABLES))
         if unknown:
             raise ConfigError(f"search has no {unknown[0]!r}; {nearest(unknown[0], TABLES)}")
@@ -98,24 +120,23 @@ class Task:
                 raise ConfigError(
                     f"search: a direction is {direction!r}; allowed: maximize, minimize"
                 )
-        named = () if self.own is not None else self.objectives
+
+    def _check_metrics(self, named: Sequence[str]) -> None:
+        of_tasks = {task.metric.name for task in TASKS.values()}
         for name in (*named, *self.constraints):
             if name not in METRICS:
                 raise ConfigError(f"search: no metric is called {name!r}; {nearest(name, METRICS)}")
+            if name in of_tasks - {self._task.metric.name}:
+                raise ConfigError(
+                    f"search: the task {self._task.name} is measured by {self._task.metric.name}, "
+                    f"not {name}; give the task whose metric it is"
+                )
         if not self.objectives or len(set(self.objectives)) < len(self.objectives):
             raise ConfigError(f"search: objectives are {list(self.objectives)}; give each once")
         if not isinstance(self.trials, int) or self.trials < 1:
             raise ConfigError(f"search: trials is {self.trials!r}; allowed: a number from 1")
-        metrics = tuple(dict.fromkeys((*named, *self.constraints, *self.recorded)))
-        training, _ = self._trainer("training")
-        recipe = Recipe(training, *self._trainer("finetuning"))
-        observer = str(self.config.get("observer", "minmax"))
-        evaluator = Evaluator(metrics, self.samples, observer, recipe)
-        graph = canonicalize(self.mg, Space.formats(self.config.get("space", {})))
-        evaluator.check(graph)
-        object.__setattr__(self, "evaluator", evaluator)
-        object.__setattr__(self, "space", Space.parse(graph, self.config.get("space", {})))
-        self._graphs["{}"] = graph
+
+    def _check_space(self) -> None:
         if not self.space.dimensions:
             raise ConfigError(
                 "search: the space has no dimension: no list and no range, or none for a node of "
@@ -128,10 +149,6 @@ class Task:
                     "a registered name or file.py:factory"
                 )
             check_arguments(self.builder, self.space.architecture)
-        self.sampler()
-        self.pruner()
-        if not self.changes_weights:
-            object.__setattr__(self, "_candidate", evaluator.prepare(graph))
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -139,7 +156,7 @@ class Task:
         if self.own is not None:
             count = len(self.own_directions)
             return (OWN,) if count == 1 else tuple(f"{OWN}_{number}" for number in range(count))
-        return tuple(self.config.get("objectives", ("accuracy",)))
+        return tuple(self.config.get("objectives", (self._task.metric.name,)))
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -150,14 +167,19 @@ class Task:
 
     @property
     def constraints(self) -> dict[str, float]:
-        """The bound of every metric that has one: the least accuracy, the most of all else."""
+        """The bound of every metric that has one: the least of what is maximized, else the most."""
         return {key: float(value) for key, value in self.config.get("constraints", {}).items()}
 
     @property
     def recorded(self) -> tuple[str, ...]:
         """Metrics that cost nothing and are always recorded."""
         labelled = self.samples.labels is not None
-        return (*(("accuracy",) if labelled else ()), "average_bits", "memory_bits")
+        return (*((self._task.metric.name,) if labelled else ()), "average_bits", "memory_bits")
+
+    @property
+    def _task(self) -> TrainingTask:
+        """What the scores are trained towards and measured by."""
+        return task_of(self.config.get("task", "classification"))
 
     @property
     def changes_weights(self) -> bool:
@@ -189,10 +211,11 @@ class Task:
 
     def pruner(self) -> Any:
         """Return what ends trials early."""
-        if self._prunes and self.own is None and self.objectives != ("accuracy",):
+        figure = self._task.metric.name
+        if self._prunes and self.own is None and self.objectives != (figure,):
             raise ConfigError(
-                f"search: a pruner compares accuracies while a trial runs, and the objectives are "
-                f"{', '.join(self.objectives)}; allowed: accuracy alone"
+                f"search: a pruner compares {figure} while a trial runs, and the objectives are "
+                f"{', '.join(self.objectives)}; allowed: {figure} alone"
             )
         name = str(self.config.get("pruner", "nop"))
         return make_pruner(name, self.config.get("pruner_options", {}))
@@ -206,9 +229,7 @@ class Task:
         digest = hashlib.sha256()
         for name, value in sorted(self.mg.model.state_dict().items()):
             digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
-        for value in vars(self.samples).values():
-            if value is not None:
-                digest.update(value.contiguous().numpy().tobytes())
+        digest.update(self.samples.digest().encode())
         space = json.dumps(self.config.get("space", {}), sort_keys=True, default=list)
         known = {
             "model": self.mg.name,
@@ -219,7 +240,8 @@ class Task:
             "space": space,
         }
         trained = {key: self.config.get(key) for key in ("training", "finetuning")}
-        return known | {key: dict(value) for key, value in trained.items() if value is not None}
+        known |= {key: dict(value) for key, value in trained.items() if value is not None}
+        return known | ({"task": self._task.name} if "task" in self.config else {})
 
     def run_trial(self, trial: Any) -> tuple[float, ...]:
         """Measure what a trial proposes; an error is recorded and fails the trial."""
@@ -253,7 +275,7 @@ class Task:
             trial.set_constraint(name, sign * (found.values[name] - bound))
         return tuple(values[name] for name in self.objectives)
 
-    def _own_values(self, mg: MaseGraph, trial: Any) -> dict[str, float]:
+    def _own_values(self, mg: MaseGraph, trial: object) -> dict[str, float]:
         """Return what an objective of one's own says of a quantised graph.
 
         Raises:

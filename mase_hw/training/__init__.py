@@ -2,15 +2,15 @@
 
 from mase_hw.training.batches import Batch, read_batch
 from mase_hw.training.history import Epoch, History
+from mase_hw.training.inputs import Inputs, each, size, take, tensors
 from mase_hw.training.loop import (
     EVALUATION_BATCH,
     Trainer,
     accuracy,
     check_samples,
     evaluate,
-    standard_error,
 )
-from mase_hw.training.tasks import TASKS, Metric, Task, scores_of
+from mase_hw.training.tasks import TASKS, Metric, Task, counted, scores_of, standard_error, task_of
 
 __all__ = [
     "EVALUATION_BATCH",
@@ -18,13 +18,20 @@ __all__ = [
     "Batch",
     "Epoch",
     "History",
+    "Inputs",
     "Metric",
     "Task",
     "Trainer",
     "accuracy",
     "check_samples",
+    "counted",
+    "each",
     "evaluate",
     "read_batch",
     "scores_of",
+    "size",
     "standard_error",
+    "take",
+    "task_of",
+    "tensors",
 ]

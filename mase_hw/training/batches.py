@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw.errors import DataError
+from mase_hw.training.inputs import Inputs, take, tensors
 
 LABELS = ("labels", "label")
 
@@ -28,6 +29,20 @@ class Batch:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     labels: Tensor | None = None
 
+    @classmethod
+    def of(cls, inputs: Inputs, labels: Tensor | None = None) -> Batch:
+        """Return the batch of inputs in any of their forms."""
+        if isinstance(inputs, Mapping):
+            return cls((), inputs, labels)
+        return cls(tensors(inputs), {}, labels)
+
+    @property
+    def inputs(self) -> Inputs:
+        """What the model is given, in the form that `of` takes."""
+        if self.kwargs:
+            return self.kwargs
+        return self.args[0] if len(self.args) == 1 else self.args
+
     def __len__(self) -> int:
         """Return the number of samples."""
         values = [*self.args, *self.kwargs.values(), self.labels]
@@ -41,7 +56,7 @@ class Batch:
         return module(*args, **kwargs)
 
 
-def read_batch(item: Any) -> Batch:
+def read_batch(item: object) -> Batch:
     """Return one item of an iterable of batches.
 
     A pair is inputs and labels, a mapping (a dictionary, `BatchEncoding`) is the model's inputs by
@@ -74,12 +89,12 @@ class Samples:
     """Tensors of samples, drawn in batches in an order of one's own.
 
     Args:
-        inputs: `[samples, ...]`.
+        inputs: `[samples, ...]`, one or several.
         labels: `[samples, ...]`.
         batch_size: samples of a batch.
     """
 
-    def __init__(self, inputs: Tensor, labels: Tensor, batch_size: int) -> None:
+    def __init__(self, inputs: Inputs, labels: Tensor, batch_size: int) -> None:
         self._inputs, self._labels, self._size = inputs, labels, batch_size
 
     def __len__(self) -> int:
@@ -89,7 +104,7 @@ class Samples:
     def shuffled(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield all samples once, in a random order."""
         for index in self._parts(torch.randperm(len(self._labels), generator=generator)):
-            yield Batch((self._inputs[index],), {}, self._labels[index])
+            yield Batch.of(take(self._inputs, index), self._labels[index])
 
     def _parts(self, order: Tensor) -> list[Tensor]:
         """Return the indices of batches; a last sample alone joins the batch before it.
@@ -105,8 +120,9 @@ class Samples:
 def in_order(data: Any, labels: Tensor | None, batch_size: int) -> Iterator[Batch]:
     """Yield the batches of tensors with labels, or of an iterable."""
     if labels is not None:
-        pairs = zip(torch.split(data, batch_size), torch.split(labels, batch_size), strict=True)
-        yield from (Batch((inputs,), {}, wanted) for inputs, wanted in pairs)
+        for start in range(0, len(labels), batch_size):
+            part = slice(start, start + batch_size)
+            yield Batch.of(take(data, part), labels[part])
         return
     if not isinstance(data, Iterable):
         raise DataError(
@@ -115,7 +131,7 @@ def in_order(data: Any, labels: Tensor | None, batch_size: int) -> Iterator[Batc
     yield from map(read_batch, data)
 
 
-def device_of(module: Any) -> torch.device | None:
+def device_of(module: object) -> torch.device | None:
     """Return where a module's state is; None for one without any."""
     if not isinstance(module, nn.Module):
         return None
@@ -123,11 +139,11 @@ def device_of(module: Any) -> torch.device | None:
     return state[0].device if state else None
 
 
-def _moved(value: Any, device: torch.device | None) -> Any:
+def _moved(value: object, device: torch.device | None) -> Any:
     return value.to(device) if isinstance(value, Tensor) and device is not None else value
 
 
-def _tensor(value: Any) -> Any:
+def _tensor(value: object) -> Any:
     if isinstance(value, Tensor):
         return value
     try:

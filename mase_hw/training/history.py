@@ -17,11 +17,15 @@ class Epoch:
         number: from 1.
         loss: mean over the samples, while they were trained on.
         metric: on the validation samples; None without any.
+        validation_loss: mean over the validation samples; None without any.
+        steps: the loss of every step.
     """
 
     number: int
     loss: float
     metric: float | None = None
+    validation_loss: float | None = None
+    steps: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -53,23 +57,28 @@ class History:
         return cls([Epoch(**item) for item in entry["epochs"]], entry["metric"], entry["best"])
 
     def save(self, path: str | Path) -> Path:
-        """Write a table: epoch, loss, metric, and whether the epoch was kept."""
+        """Write a table: epoch, losses, metric, and whether the epoch was kept."""
         target = Path(path)
         with target.open("w", newline="") as file:
             table = csv.writer(file)
-            table.writerow(("epoch", "loss", f"validation_{self.metric}", "kept"))
+            named = ("epoch", "loss", "validation_loss", f"validation_{self.metric}", "kept")
+            table.writerow(named)
             for item in self.epochs:
-                metric = "" if item.metric is None else item.metric
-                table.writerow((item.number, item.loss, metric, item.number == self.best))
+                measured = (item.validation_loss, item.metric)
+                values = ("" if value is None else value for value in measured)
+                table.writerow((item.number, item.loss, *values, item.number == self.best))
         return target
 
     def draw(self, path: str | Path) -> list[Path]:
-        """Draw loss and metric over epochs, the kept one marked, as `path.png` and `path.svg`."""
+        """Draw losses and metric over epochs, the kept one marked, as `path.png` and `path.svg`.
+
+        The loss of every step is a thin line; an epoch's steps lie before its number.
+        """
         from mase_hw._drawing import legend_above, save_figure, whole_ticks
 
         def drawing(axes: Any) -> None:
             numbers = [item.number for item in self.epochs]
-            axes.plot(numbers, [item.loss for item in self.epochs], "o-", label="loss, training")
+            self._draw_losses(axes)
             axes.set_xlabel("epoch")
             axes.set_ylabel("loss")
             whole_ticks(axes, numbers)
@@ -94,3 +103,20 @@ class History:
             legend_above(axes, handles, labels)
 
         return save_figure(Path(path), drawing)
+
+    def _draw_losses(self, axes: Any) -> None:
+        steps = [
+            (item.number - 1 + (place + 1) / len(item.steps), loss)
+            for item in self.epochs
+            for place, loss in enumerate(item.steps)
+        ]
+        if steps:
+            style = {"color": "C0", "alpha": 0.35, "linewidth": 0.8}
+            axes.plot(*zip(*steps, strict=True), label="loss, steps", **style)
+        numbers = [item.number for item in self.epochs]
+        axes.plot(numbers, [item.loss for item in self.epochs], "o-", color="C0", label="loss")
+        held = [item for item in self.epochs if item.validation_loss is not None]
+        if held:
+            losses = [item.validation_loss for item in held]
+            numbers = [item.number for item in held]
+            axes.plot(numbers, losses, "^-", color="C2", label="loss, validation")

@@ -9,23 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils.data import default_collate
 
 from mase_hw.errors import ConfigError
+from mase_hw.training.batches import Batch
 from mase_hw.training.history import Epoch, History
-from mase_hw.training.loop import Progress, check_samples, evaluate
-from mase_hw.training.tasks import scores_of
+from mase_hw.training.inputs import Inputs, take
+from mase_hw.training.loop import Progress, check_samples, evaluate, loss_of, mean_loss
+from mase_hw.training.tasks import Task, task_of
 
 
 class _WithLoss(nn.Module):
-    """A classifier as that loop calls it: inputs and labels by name to loss and scores."""
+    """A model as that loop calls it: inputs and labels to the loss."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, task: Task) -> None:
         super().__init__()
-        self.module = module
+        self.module, self._task = module, task
 
-    def forward(self, inputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        scores = scores_of(self.module(inputs))
-        return {"loss": nn.functional.cross_entropy(scores, labels), "logits": scores}
+    def forward(self, inputs: Any, labels: Tensor) -> dict[str, Tensor]:
+        given = tuple(inputs) if isinstance(inputs, list) else inputs
+        return {"loss": loss_of(self.module, Batch.of(given, labels), self._task)}
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class TransformersTrainer:
         progress: called with (epochs done, epochs).
         checkpoint: folder of that library's checkpoints, one an epoch; training goes on from the
             last one.
+        task: as `Trainer` has it.
 
     Raises:
         ConfigError: when a number is out of range.
@@ -53,6 +57,7 @@ class TransformersTrainer:
     seed: int = 0
     progress: Progress | None = None
     checkpoint: Path | None = None
+    task: str | Task = "classification"
 
     def __post_init__(self) -> None:
         for name, low in (("epochs", 0), ("batch_size", 1)):
@@ -61,26 +66,27 @@ class TransformersTrainer:
                 raise ConfigError(f"training: {name} is {value!r}; allowed: a number from {low}")
         if not self.learning_rate > 0:
             raise ConfigError(f"training: learning_rate is {self.learning_rate!r}; allowed: > 0")
+        task_of(self.task)
 
     def fit(
         self,
         module: nn.Module,
-        inputs: Tensor,
+        inputs: Inputs,
         labels: Tensor,
-        validation: tuple[Tensor, Tensor] | None = None,
+        validation: tuple[Inputs, Tensor] | None = None,
     ) -> History:
         """Train the parameters of `module` in place, in training mode; its mode is restored.
 
         Args:
             module: takes a batch of inputs, returns scores `[samples, classes]`.
-            inputs: `[samples, ...]`.
-            labels: int64 `[samples]`.
+            inputs: `[samples, ...]`, several as a tuple or by name.
+            labels: `[samples, ...]`, int64 to classify.
             validation: inputs and labels; the weights of the epoch best on them are kept.
 
         Raises:
             DataError: for an empty data set, or a label outside the classes.
         """
-        check_samples(module, inputs, labels)
+        check_samples(module, inputs, labels, self.task)
         if not any(item.requires_grad for item in module.parameters()):
             raise ConfigError("training: the model has no parameter that trains")
         if self.epochs == 0:
@@ -88,13 +94,13 @@ class TransformersTrainer:
         before = module.training
         with tempfile.TemporaryDirectory(prefix="mase-hw-trainer-") as scratch:
             folder = Path(scratch) if self.checkpoint is None else self.checkpoint.with_suffix("")
-            watch = _Watch(module, validation, self.progress, self.epochs)
+            watch = _Watch(module, validation, task_of(self.task), self.progress, self.epochs)
             losses = self._run(module, inputs, labels, folder, watch)
         module.train(before)
         return watch.keep_best(losses)
 
     def _run(
-        self, module: nn.Module, inputs: Tensor, labels: Tensor, folder: Path, watch: _Watch
+        self, module: nn.Module, inputs: Inputs, labels: Tensor, folder: Path, watch: _Watch
     ) -> list[float]:
         """Train, and return the loss of every epoch."""
         import transformers
@@ -115,9 +121,10 @@ class TransformersTrainer:
             dataloader_pin_memory=False,
         )
         trainer = transformers.Trainer(
-            model=_WithLoss(module),
+            model=_WithLoss(module, task_of(self.task)),
             args=options,
             train_dataset=_Samples(inputs, labels),
+            data_collator=default_collate,
             callbacks=[_callback(watch)],
         )
         trainer.remove_callback(transformers.PrinterCallback)
@@ -131,14 +138,14 @@ class TransformersTrainer:
 class _Samples:
     """A data set as that loop reads it."""
 
-    def __init__(self, inputs: Tensor, labels: Tensor) -> None:
+    def __init__(self, inputs: Inputs, labels: Tensor) -> None:
         self._inputs, self._labels = inputs, labels
 
     def __len__(self) -> int:
         return len(self._labels)
 
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return {"inputs": self._inputs[index], "labels": self._labels[index]}
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"inputs": take(self._inputs, index), "labels": self._labels[index]}
 
 
 class _Watch:
@@ -147,11 +154,14 @@ class _Watch:
     def __init__(
         self,
         module: nn.Module,
-        validation: tuple[Tensor, Tensor] | None,
+        validation: tuple[Inputs, Tensor] | None,
+        task: Task,
         progress: Progress | None,
         epochs: int,
     ) -> None:
-        self._module, self._validation = module, validation
+        self._module, self._validation, self._task = module, validation, task
+        self._metric = task.metric
+        self._losses: dict[int, float] = {}
         self._progress, self._total = progress, epochs
         self._metrics: dict[int, float] = {}
         self._best: dict[str, Tensor] = {}
@@ -159,23 +169,28 @@ class _Watch:
     def finish(self, epoch: int) -> None:
         """Measure an epoch, and keep its weights where they are the best so far."""
         if self._validation is not None:
-            metric = evaluate(self._module, *self._validation)
-            if all(metric > item for item in self._metrics.values()):
+            metric = evaluate(self._module, *self._validation, metric=self._metric)
+            sign = 1.0 if self._metric.direction == "maximize" else -1.0
+            if all(sign * metric > sign * item for item in self._metrics.values()):
                 state = self._module.state_dict()
                 self._best = {key: value.detach().clone() for key, value in state.items()}
             self._metrics[epoch] = metric
+            self._losses[epoch] = mean_loss(self._module, *self._validation, self._task)
         if self._progress:
             self._progress(epoch, self._total)
 
     def keep_best(self, losses: list[float]) -> History:
         """Give the module the weights of its best epoch; return what was recorded."""
         epochs = [
-            Epoch(number, loss, self._metrics.get(number)) for number, loss in enumerate(losses, 1)
+            Epoch(number, loss, self._metrics.get(number), self._losses.get(number))
+            for number, loss in enumerate(losses, 1)
         ]
         if not self._best:
-            return History(epochs)
+            return History(epochs, self._metric.name)
         self._module.load_state_dict(self._best)
-        return History(epochs, best=max(self._metrics, key=lambda item: self._metrics[item]))
+        pick = max if self._metric.direction == "maximize" else min
+        best = pick(self._metrics, key=lambda item: self._metrics[item])
+        return History(epochs, self._metric.name, best)
 
 
 def _callback(watch: _Watch) -> Any:

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw._results import whole_file
-from mase_hw.errors import ConfigError, DataError
+from mase_hw.errors import ConfigError, DataError, MaseError
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.mase_graph import batch_size
 from mase_hw.training.batches import Batch, Samples, in_order
 from mase_hw.training.history import Epoch, History
+from mase_hw.training.inputs import Inputs, read_inputs, size, take
 from mase_hw.training.tasks import IGNORED, TASKS, Metric, Task, scores_of, task_of
 
 Progress = Callable[[int, int], None]
@@ -85,8 +86,8 @@ class Trainer:
 
         Args:
             module: takes a batch of inputs, returns scores, `[samples, classes]` to classify.
-            data: inputs `[samples, ...]`, or any iterable of batches, see `read_batch`, that can
-                be iterated once an epoch.
+            data: inputs `[samples, ...]`, several as a tuple or by name, or any iterable of
+                batches, see `read_batch`, that can be iterated once an epoch.
             labels: `[samples, ...]`, int64 to classify; None for batches.
             validation: (inputs, labels), or batches.
 
@@ -109,11 +110,12 @@ class Trainer:
             for epoch in range(len(state.epochs), self.epochs):
                 # Chance depends on the seed and the epoch's number alone: resuming repeats it.
                 torch.manual_seed(self.seed * 1_000_003 + epoch)
-                loss = self._epoch(module, samples, epoch, task, optimizer, schedule)
-                metric = None
+                loss, losses = self._epoch(module, samples, epoch, task, optimizer, schedule)
+                metric, held_loss = None, None
                 if held is not None:
                     metric = evaluate(module, *held, metric=task.metric)
-                state.finish(Epoch(epoch + 1, loss, metric))
+                    held_loss = mean_loss(module, *held, task)
+                state.finish(Epoch(epoch + 1, loss, metric, held_loss, losses))
                 state.save(self.checkpoint)
                 if self.progress:
                     self.progress(epoch + 1, self.epochs)
@@ -127,12 +129,13 @@ class Trainer:
         task: Task,
         optimizer: torch.optim.Optimizer,
         schedule: Any,
-    ) -> float:
-        """Train on all samples once and return the mean loss."""
+    ) -> tuple[float, list[float]]:
+        """Train on all samples once and return the mean loss, and that of every step."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
         shuffled = isinstance(samples, Samples)
         batches = samples.shuffled(generator) if shuffled else in_order(samples, None, 0)
         total, count = 0.0, 0
+        losses: list[float] = []
         for batch in batches:
             optimizer.zero_grad()
             loss = loss_of(module, batch, task)
@@ -146,12 +149,23 @@ class Trainer:
             schedule.step()
             total += value * len(batch)
             count += len(batch)
+            losses.append(value)
         if not count:
             raise DataError(
                 f"the data set gave no sample in epoch {epoch + 1}; give an iterable that starts "
                 "anew each time, such as a list or a DataLoader, not an iterator"
             )
-        return total / count
+        return total / count, losses
+
+
+def mean_loss(module: nn.Module, data: Any, labels: Tensor | None, task: Task) -> float:
+    """Return the mean loss of samples, in evaluation mode."""
+    total, count = 0.0, 0
+    with torch.no_grad(), _mode(module, training=False):
+        for batch in in_order(data, labels, EVALUATION_BATCH):
+            total += float(loss_of(module, batch, task)) * len(batch)
+            count += len(batch)
+    return total / max(count, 1)
 
 
 def loss_of(module: nn.Module, batch: Batch, task: Task) -> Tensor:
@@ -254,13 +268,15 @@ class _Progressed:
             raise DataError(f"{path} is no checkpoint of this model: {error}") from error
 
 
-def check_samples(module: nn.Module, inputs: Tensor, labels: Tensor) -> None:
-    """Refuse samples that a classifier cannot be trained or measured on.
+def check_samples(
+    module: nn.Module, inputs: Inputs, labels: Tensor, task: str | Task = "classification"
+) -> None:
+    """Refuse samples that a model cannot be trained or measured on.
 
     Raises:
         DataError: for an empty data set, samples of another shape, or a label outside the classes.
     """
-    check_data(module, inputs, labels, TASKS["classification"])
+    check_data(module, inputs, labels, task_of(task))
 
 
 def check_data(module: nn.Module, data: Any, labels: Tensor | None, task: Task) -> None:
@@ -274,16 +290,18 @@ def check_data(module: nn.Module, data: Any, labels: Tensor | None, task: Task) 
         if first is None:
             raise DataError("the data set is empty; give at least one batch")
     else:
-        if len(labels) == 0 or len(data) == 0:
+        if len(labels) == 0 or size(data) == 0:
             raise DataError("the data set is empty; give at least one sample")
-        if len(data) != len(labels):
-            raise DataError(f"the data set has {len(data)} samples and {len(labels)} labels")
-        rows = _fixed_rows(module) or 2
-        first = Batch((data[:rows],), {}, labels[:rows])
+        if size(data) != len(labels):
+            raise DataError(f"the data set has {size(data)} samples and {len(labels)} labels")
+        rows = slice(_fixed_rows(module) or 2)
+        first = Batch.of(take(data, rows), labels[rows])
     try:
         with torch.no_grad(), _mode(module, training=False), _in_range(first):
             scores = scores_of(_outputs(module, first))
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, MaseError) as error:
+        if isinstance(error, DataError):
+            raise
         fixed = _fixed_rows(module)
         told = f"; its code fixes the batch: give batches of {fixed} samples" if fixed else ""
         raise DataError(
@@ -385,11 +403,6 @@ def metric_of(name: str) -> Metric:
     return known[name]
 
 
-def standard_error(share: float, samples: int) -> float:
-    """Return the standard error `sqrt(p (1 - p) / n)` of a share of independent samples."""
-    return math.sqrt(max(0.0, share * (1.0 - share)) / samples)
-
-
 def accuracy(scores: Tensor, labels: Tensor) -> float:
     """Return the share of rows of `scores` whose first largest entry is at the label."""
     return float((scores.reshape(len(labels), -1).argmax(dim=1) == labels).double().mean())
@@ -397,8 +410,8 @@ def accuracy(scores: Tensor, labels: Tensor) -> float:
 
 def _pair(validation: Any) -> tuple[Any, Tensor | None]:
     pair = isinstance(validation, tuple) and len(validation) == 2
-    if pair and all(isinstance(item, Tensor) for item in validation):
-        return validation[0], validation[1]
+    if pair and isinstance(validation[1], Tensor):
+        return read_inputs(validation[0]), validation[1]
     return validation, None
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, DataError
+from mase_hw.registry import nearest
 
 # A label that neither the loss nor the metric counts, as in transformers and torch.
 IGNORED = -100
@@ -29,12 +28,23 @@ class Metric:
         direction: `maximize` or `minimize`.
         measure: sum and number of terms of one batch.
         finish: from the mean to the figure.
+        share: whether it is a share of independent samples, whose standard error is known.
     """
 
     name: str
     direction: str
     measure: Measure
     finish: Callable[[float], float] = float
+    share: bool = False
+
+    def __call__(self, scores: Tensor, labels: Tensor) -> float:
+        """Return the figure of scores, NaN where no label counts."""
+        total, terms = self.measure(scores, labels)
+        return self.finish(total / terms) if terms else math.nan
+
+    def standard_error(self, value: float, samples: int) -> float | None:
+        """Return that of a share of `samples` samples; None of any other figure."""
+        return standard_error(value, samples) if self.share else None
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,17 @@ class Task:
     classes: bool = True
 
 
-def scores_of(outputs: Any) -> Tensor:
+def standard_error(share: float, samples: int) -> float:
+    """Return the standard error `sqrt(p (1 - p) / n)` of a share of independent samples."""
+    return math.sqrt(max(0.0, share * (1.0 - share)) / samples)
+
+
+def counted(labels: Tensor) -> int:
+    """Return how many labels count."""
+    return int((labels != IGNORED).sum())
+
+
+def scores_of(outputs: object) -> Tensor:
     """Return what a model's outputs say of its samples.
 
     A tensor itself; `logits` of a dictionary or of an output of transformers, its last hidden
@@ -111,7 +131,7 @@ def _next_surprise(scores: Tensor, labels: Tensor) -> tuple[float, int]:
     return _surprise(scores[:, :-1], labels[:, 1:])
 
 
-ACCURACY = Metric("accuracy", "maximize", _right)
+ACCURACY = Metric("accuracy", "maximize", _right, share=True)
 MEAN_SQUARED_ERROR = Metric("mean_squared_error", "minimize", _squares)
 PERPLEXITY = Metric("perplexity", "minimize", _next_surprise, math.exp)
 MASKED_PERPLEXITY = Metric("perplexity", "minimize", _surprise, math.exp)

@@ -23,6 +23,8 @@ module mase_block_accumulate
     parameter bit HAS_BIAS = 1,
     parameter format_t BIAS = blocks(fixed(8, 0), 1'b1, 4, 8, 127, 255),
     parameter format_t DATA_OUT_0 = fixed(8, 4),
+    // Cycles of a cast, which whoever predicts them must say alike.
+    parameter int unsigned CAST_STAGES = cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width),
     parameter int unsigned TERMS = 4,
     parameter int unsigned GROUP_TERMS = 4,
     parameter int unsigned ROWS = 1,
@@ -58,6 +60,11 @@ module mase_block_accumulate
     output logic                                                  data_out_0_valid,
     input  logic                                                  data_out_0_ready
 );
+
+  if (CAST_STAGES != cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width)) begin : gen_latency_check
+    $error("CAST_STAGES is %0d; a cast takes %0d cycles", CAST_STAGES,
+           cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width));
+  end
 
   localparam int unsigned Wanted = DATA_IN_0.block_size / IN_LANES;
   localparam int unsigned BlockTerms = (Wanted < GROUP_TERMS) ? Wanted : GROUP_TERMS;

@@ -10,6 +10,8 @@ module mase_requantize
     parameter format_t DATA_IN_0 = fixed(20, 0),
     parameter format_t MULTIPLIER = fixed(24, 0, 1'b0),
     parameter format_t DATA_OUT_0 = offset(8, 0, 1'b1, 1'b1),
+    // Cycles of a cast, which whoever predicts them must say alike.
+    parameter int unsigned CAST_STAGES = cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width),
     parameter int unsigned ROWS = 1,
     parameter int unsigned LANES = 4,
     parameter int unsigned MULTIPLIER_WIDTH = 18
@@ -29,6 +31,11 @@ module mase_requantize
     output logic                                        data_out_0_valid,
     input  logic                                        data_out_0_ready
 );
+
+  if (CAST_STAGES != cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width)) begin : gen_latency_check
+    $error("CAST_STAGES is %0d; a cast takes %0d cycles", CAST_STAGES,
+           cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width));
+  end
 
   localparam int unsigned ProductWidth = DATA_IN_0.width
       + ((MULTIPLIER_WIDTH > 0) ? MULTIPLIER_WIDTH + 1 : 0);

@@ -16,6 +16,8 @@ module mase_scalar_accumulate
     parameter bit HAS_BIAS = 1,
     parameter format_t BIAS = fixed(8, 4),
     parameter format_t DATA_OUT_0 = fixed(8, 4),
+    // Cycles of a cast, which whoever predicts them must say alike.
+    parameter int unsigned CAST_STAGES = cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width),
     parameter int unsigned TERMS = 4,
     parameter int unsigned GROUP_TERMS = 4,
     parameter int unsigned TAIL = 4,
@@ -53,6 +55,11 @@ module mase_scalar_accumulate
     output logic                                                  data_out_0_valid,
     input  logic                                                  data_out_0_ready
 );
+
+  if (CAST_STAGES != cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width)) begin : gen_latency_check
+    $error("CAST_STAGES is %0d; a cast takes %0d cycles", CAST_STAGES,
+           cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width));
+  end
 
   localparam int unsigned GroupWidth = index_width(GROUP_TERMS);
 

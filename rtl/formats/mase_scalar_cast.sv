@@ -40,6 +40,7 @@ module mase_scalar_cast
     // Wide enough that what saturates is beyond every code, wherever zero is.
     localparam format_t Rounded = AroundZero ? fixed(Width + 2, 0)
         : (DATA_OUT.encoding == Levels) ? fixed(Width, DATA_OUT.fraction - 1, 1'b1, Floor)
+        : (DATA_OUT.encoding > Offset) ? fixed(Width, DATA_OUT.fraction)
         : DATA_OUT;
     localparam logic [Width-1:0] Top = Width'(1) << (Width - 1);
     logic [Rounded.width-1:0] rounded;
@@ -66,6 +67,10 @@ module mase_scalar_cast
             : (code_q > (Width + 3)'(High)) ? Width'(High) : Width'(code_q);
       end
       assign data_out = bounded_q;
+    end else if (DATA_OUT.encoding > Offset) begin : gen_further
+      logic [Width-1:0] bounded;
+      assign bounded = (rounded == Top) ? Top + 1'b1 : rounded;
+      assign data_out = Width'(encoded(DATA_OUT, 32'(signed'(bounded))));
     end else if (DATA_OUT.encoding == Levels) begin : gen_levels
       assign data_out = rounded ^ Top;
     end else if (DATA_OUT.symmetric) begin : gen_symmetric

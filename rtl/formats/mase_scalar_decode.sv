@@ -27,7 +27,9 @@ module mase_scalar_decode
     assign shift = (stored == '0) ? '0 : stored - 1'b1;
   end else begin : gen_integer
     assign shift = '0;
-    if (CODE.encoding == Levels) begin : gen_levels
+    if (CODE.encoding > Offset) begin : gen_further
+      assign significand = Width'(decoded(CODE, 32'(code)));
+    end else if (CODE.encoding == Levels) begin : gen_levels
       // 2 * code + 1 - 2**width.
       assign significand = {~code[CODE.width-1], (Width - 1)'({code, 1'b1})};
     end else if (CODE.is_signed) begin : gen_signed

@@ -9,6 +9,8 @@ module mase_binary_float
     parameter format_t DATA_IN_0 = floating(8, 4, 7, 126),
     parameter format_t DATA_IN_1 = floating(8, 4, 7, 126),
     parameter format_t DATA_OUT_0 = floating(8, 4, 7, 126),
+    // Cycles of a cast, which whoever predicts them must say alike.
+    parameter int unsigned CAST_STAGES = cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width),
     parameter int unsigned LANES = 4,
     parameter operation_e OPERATION = Add,
     // Whether infinity follows the largest number of an operand.
@@ -33,6 +35,11 @@ module mase_binary_float
     output logic                                   data_out_0_valid,
     input  logic                                   data_out_0_ready
 );
+
+  if (CAST_STAGES != cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width)) begin : gen_latency_check
+    $error("CAST_STAGES is %0d; a cast takes %0d cycles", CAST_STAGES,
+           cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width));
+  end
 
   localparam int unsigned LeftWidth = DATA_IN_0.significand_width;
   localparam int unsigned RightWidth = DATA_IN_1.significand_width;

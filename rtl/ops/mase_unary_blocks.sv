@@ -10,6 +10,8 @@ module mase_unary_blocks
 #(
     parameter format_t DATA_IN_0 = blocks(fixed(8, 0), 1'b1, 4, 8, 127, 255),
     parameter format_t DATA_OUT_0 = blocks(fixed(8, 0), 1'b1, 4, 8, 127, 255),
+    // Cycles of a cast, which whoever predicts them must say alike.
+    parameter int unsigned CAST_STAGES = cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width),
     parameter int unsigned ROWS = 1,
     parameter int unsigned LANES = 4,
     // Elements of a row of the tensor.
@@ -37,6 +39,11 @@ module mase_unary_blocks
     output logic                                              data_out_0_valid,
     input  logic                                              data_out_0_ready
 );
+
+  if (CAST_STAGES != cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width)) begin : gen_latency_check
+    $error("CAST_STAGES is %0d; a cast takes %0d cycles", CAST_STAGES,
+           cast_stages(DATA_OUT_0.encoding, DATA_OUT_0.width));
+  end
 
   localparam int unsigned Width = DATA_IN_0.significand_width;
   localparam int unsigned FractionBits = Width - 2;

@@ -35,6 +35,7 @@ module mase_sliding_window #(
     parameter int unsigned BLOCK_REPEATS = 1,
     parameter int unsigned ELEMENTS = 1,
     parameter int unsigned DEPTH = 16,
+    parameter int unsigned WALK_STAGES = ($clog2(ELEMENTS) > 2) ? 5 + $clog2(ELEMENTS) : 7,
     parameter int unsigned FIRST_NEED = 0,
     parameter int unsigned FIRST_FREE = 0,
     parameter int PAD_CODE = 0,
@@ -108,6 +109,7 @@ module mase_sliding_window #(
       .BLOCK_REPEATS(BLOCK_REPEATS),
       .ELEMENTS(ELEMENTS),
       .DEPTH(DEPTH),
+      .STAGES(WALK_STAGES),
       .ROW_FILE(ROW_FILE),
       .COLUMN_FILE(COLUMN_FILE)
   ) u_walk (

@@ -16,6 +16,8 @@ module mase_window_walk #(
     parameter int unsigned BLOCK_REPEATS = 1,
     parameter int unsigned ELEMENTS = 1,
     parameter int unsigned DEPTH = 16,
+    // Until an address and a need are known, which whoever predicts the first beat must say alike.
+    parameter int unsigned STAGES = ($clog2(ELEMENTS) > 2) ? 5 + $clog2(ELEMENTS) : 7,
     parameter string ROW_FILE = "",
     parameter string COLUMN_FILE = "",
 
@@ -45,12 +47,16 @@ module mase_window_walk #(
   localparam int unsigned RepeatBits = (BLOCK_REPEATS > 1) ? $clog2(BLOCK_REPEATS) : 1;
   localparam int unsigned InputsModDepth = INPUTS % DEPTH;
   localparam int unsigned Levels = $clog2(ELEMENTS);
-  // Until an address and a need are known; an address takes 7 stages, a need 5 and its tree.
+  // An address takes 7 stages, a need 5 and its tree.
   localparam int unsigned MaxStages = (Levels > 2) ? 5 + Levels : 7;
   localparam int unsigned AddressDelay = MaxStages - 7;
   localparam int unsigned NeedDelay = MaxStages - 5 - Levels;
   // A place is free 5 cycles after its beat is known, and one beat waits for the one after it.
   localparam int unsigned Depth = MaxStages + 5;
+
+  if (STAGES != MaxStages) begin : gen_latency_check
+    $error("STAGES is %0d; a beat's place takes %0d cycles", STAGES, MaxStages);
+  end
 
   typedef struct packed {
     logic [AddressBits-1:0] wrapped;

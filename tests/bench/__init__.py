@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from mase_hw._registry import discover
+from mase_hw.registry import discover
 from tests.bench.base import Benchmark, Row
 
 __all__ = ["Benchmark", "Row", "benchmarks"]

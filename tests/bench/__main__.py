@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from mase_hw._registry import nearest
 from mase_hw.cli._progress import Display
 from mase_hw.errors import ConfigError, MaseError
+from mase_hw.registry import nearest
 from tests.bench import Row, benchmarks
 
 

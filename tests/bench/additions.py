@@ -75,12 +75,14 @@ class Addition:
         files: page and file of each example, by the place in the package where it is put.
         program: emits a design that uses it, as `project`.
         changes: what is replaced in files that are there then.
+        bar: files that may be edited.
     """
 
     what: str
     files: Mapping[str, tuple[str, str]]
     program: str
     changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    bar: int = 0
 
 
 def _filled(program: str, words: Mapping[str, str]) -> str:
@@ -95,6 +97,41 @@ FMAX = {
     "rtl/ops/mase_fmax.sv": ("ops", "rtl/ops/mase_fmax.sv"),
 }
 SYMMETRIC = {"formats/symmetric_fixed.py": ("formats", "symmetric_fixed.py")}
+# What the page says in words: word, constructor and two cases.
+SIGN_MAGNITUDE = {
+    "    Offset\n  } encoding_e;": "    Offset,\n    SignMagnitude\n  } encoding_e;",
+    "  // The integer that the code of a further kind": (
+        "  function automatic format_t sign_magnitude(\n"
+        "      input int unsigned width, input int fraction);\n"
+        "    format_t made = fixed(width, fraction);\n"
+        "    made.encoding = SignMagnitude;\n"
+        "    return made;\n"
+        "  endfunction\n\n"
+        "  // The integer that the code of a further kind"
+    ),
+    "      default: return int'(code);": (
+        "      SignMagnitude:\n"
+        "      return code[format.width-1]\n"
+        "          ? -int'(code & ((32'd1 << (format.width - 1)) - 1)) : int'(code);\n"
+        "      default: return int'(code);"
+    ),
+    "      default: return unsigned'(number);": (
+        "      SignMagnitude:\n"
+        "      return (number < 0)\n"
+        "          ? (32'd1 << (format.width - 1)) | unsigned'(-number) : unsigned'(number);\n"
+        "      default: return unsigned'(number);"
+    ),
+}
+CODED = """
+model = nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 3))
+entry = {"name": "sign_magnitude", "data_in_width": 8, "weight_width": 6, "bias_width": 8}
+config = {"default": {"config": entry}}
+project = mase_hw.emit_verilog(
+    model, torch.randn(32, 8), output=sys.argv[1], parallelism=2, config=config
+)
+specs = [stream.spec for stream in (*project.design.inputs, *project.design.outputs)]
+assert {spec.format.name for spec in specs} == {"sign_magnitude"}
+"""
 ADDITIONS = (
     Addition("a unary function", {"ops/cubic.py": ("ops", "cubic.py")}, FUNCTION),
     Addition(
@@ -103,6 +140,13 @@ ADDITIONS = (
         _filled(OPERATOR, {"ENTRY": '{"name": "fixed", "data_in_width": 8}'}),
     ),
     Addition("a format with hardware, in linear", SYMMETRIC, _filled(LAYERS, LINEAR)),
+    Addition(
+        "a format with codes of its own, in linear and casts",
+        {**SYMMETRIC, "formats/sign_magnitude.py": ("formats", "sign_magnitude.py")},
+        CODED,
+        {"rtl/mase_pkg.sv": SIGN_MAGNITUDE},
+        bar=1,
+    ),
     Addition("the pair of that format and a convolution", SYMMETRIC, _filled(LAYERS, CONVOLUTION)),
     Addition(
         "the pair of an operator and a family of formats that it did not name",
@@ -138,8 +182,8 @@ def edited_files(package: Path) -> Iterator[Row]:
         yield Row(
             f"files edited to add {addition.what}; created: {len(addition.files)}",
             f"{len(edited)}{listed}",
-            "0",
-            not edited,
+            str(addition.bar),
+            len(edited) <= addition.bar,
         )
 
 

@@ -21,6 +21,13 @@ class Source:
     parallelism: int
     memory: str = "on-chip"
     is_small: bool = True
+    inputs: Callable[[], tuple[Tensor, ...]] | None = None
+
+    def examples(self) -> Tensor | tuple[Tensor, ...]:
+        """Return example inputs: random numbers of the shape where there are no others."""
+        import torch
+
+        return self.inputs() if self.inputs else torch.randn(8, *self.shape)
 
 
 NARROW = {
@@ -58,6 +65,61 @@ def _residual() -> nn.Module:
     return Residual()
 
 
+def _attention() -> nn.Module:
+    from torch import nn
+
+    class Attention(nn.Module):
+        """Two heads over four tokens, what enters beside them, and a norm."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.query, self.key, self.value = (nn.Linear(4, 4) for _ in range(3))
+            self.norm = nn.LayerNorm(4)
+
+        def forward(self, data: Tensor) -> Tensor:
+            heads = [
+                layer(data).unflatten(-1, (2, 2)).transpose(1, 2)
+                for layer in (self.query, self.key, self.value)
+            ]
+            found = nn.functional.scaled_dot_product_attention(*heads)
+            result: Tensor = self.norm(data + found.transpose(1, 2).flatten(2))
+            return result
+
+    return Attention()
+
+
+def _norms() -> nn.Module:
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(6, 6), nn.RMSNorm(6), nn.GELU(), nn.LayerNorm(6))
+
+
+def _cache() -> nn.Module:
+    import torch
+    from torch import nn
+
+    class Cache(nn.Module):
+        """A step that keeps its keys, and weighs what it kept."""
+
+        kept: Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("kept", torch.zeros(1, 2, 4, 2))
+
+        def forward(self, data: Tensor, position: Tensor) -> Tensor:
+            found = self.kept.index_copy_(2, position, data)
+            return torch.softmax(found, dim=-1)
+
+    return Cache()
+
+
+def _steps() -> tuple[Tensor, ...]:
+    import torch
+
+    return torch.randn(1, 2, 1, 2), torch.tensor([2])
+
+
 def _by_type(entry: Mapping[str, object]) -> dict[str, object]:
     return {"by": "type", "default": {"config": dict(entry)}}
 
@@ -76,6 +138,9 @@ SOURCES = {
             is_small=False,
         ),
         Source("external", _perceptron, (8,), _by_type(NARROW), 2, "external"),
+        Source("attention", _attention, (4, 4), _by_type(NARROW), 2, is_small=False),
+        Source("norms", _norms, (6,), _by_type(NARROW), 2, is_small=False),
+        Source("cache", _cache, (), _by_type(NARROW), 1, is_small=False, inputs=_steps),
     )
 }
 

@@ -49,6 +49,9 @@ SEARCH_SECONDS = 3.0
 PROOF_SECONDS = 30.0
 
 
+ERROR_BEAT = "error_beat"
+
+
 @dataclass(frozen=True)
 class Run:
     """A run of `mase-hw simulate`: its options."""
@@ -59,6 +62,11 @@ class Run:
     seed: int = 0
     memory: tuple[tuple[str, int], ...] = ()
     resets: int = 0
+
+    @property
+    def reports(self) -> bool:
+        """Whether the design has to report an error of the memory."""
+        return ERROR_BEAT in dict(self.memory)
 
     def __str__(self) -> str:
         """Return the options as a command has them."""
@@ -83,6 +91,8 @@ RUNS = (
 MEMORY_RUNS = (
     Run(40, seed=6, memory=(("latency_cycles", 60), ("cycles_per_beat", 3))),
     Run(40, 0.5, "inputs", 7, (("latency_cycles", 1),)),
+    # The memory answers with an error, which the design has to report.
+    Run(40, seed=10, memory=((ERROR_BEAT, 50),)),
 )
 
 
@@ -120,7 +130,7 @@ class Subject:
         self._folder = folder / source.name / "mutated"
         self._cache = folder / "cache"
         torch.manual_seed(0)
-        model, inputs = source.model(), torch.randn(8, *source.shape)
+        model, inputs = source.model(), source.examples()
         emit_verilog(
             trace(model, inputs, name=source.name),
             output=self.whole,
@@ -241,8 +251,10 @@ class Subject:
             return End("refused", str(error).splitlines()[-1])
         except SimulationError as error:
             return End("stopped", str(error).splitlines()[0])
-        if result.violations:
-            return End("protocol", f"{result.violations[0].rule} ({run})")
+        reported = [item for item in result.violations if "answered with an error" in item.rule]
+        if len(result.violations) > len(reported) or run.reports != bool(reported):
+            rules = [item.rule for item in result.violations] or ["no error reported"]
+            return End("protocol", f"{rules[0]} ({run})")
         checks = [
             check_stream(stream, expected[stream.name], result.streams[stream.name])
             for stream in self.summary.outputs

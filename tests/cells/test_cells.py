@@ -138,7 +138,7 @@ def names_of(cell: Cell) -> dict[str, set[str]]:
     for port, item in {**cell.inputs, **cell.outputs}.items():
         suffixes = [""] if item.packed else [part.suffix for part in item.fields]
         ports |= {f"{port}{suffix}" for suffix in (*suffixes, *item.optional, "_valid", "_ready")}
-    return {"port": ports, "parameter": set(cell.parameters) | set(cell.images)}
+    return {"port": ports, "parameter": {*cell.arguments, *cell.images}}
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -3,7 +3,6 @@
 from mase_hw.cells import Cell, cells
 from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.cells.axi_source import AxiSource
-from mase_hw.cells.cache import Cache
 from mase_hw.cells.composite import Composite
 from mase_hw.cells.layer_source import LayerSource
 from mase_hw.cells.loop_exit import LoopExit
@@ -14,6 +13,7 @@ from tests.cells import (
     test_exhaustive,
     test_exhaustive_block_sums,
     test_exhaustive_blocks,
+    test_exhaustive_cache,
     test_exhaustive_functions,
     test_exhaustive_norms,
     test_exhaustive_softmax,
@@ -23,6 +23,7 @@ COMPARED = (
     test_exhaustive,
     test_exhaustive_block_sums,
     test_exhaustive_blocks,
+    test_exhaustive_cache,
     test_exhaustive_functions,
     test_exhaustive_norms,
     test_exhaustive_softmax,
@@ -31,7 +32,6 @@ COMPARED = (
 MOVES = {
     AxiReadPort,
     AxiSource,
-    Cache,
     Composite,
     LoopExit,
     LayerSource,

@@ -110,5 +110,5 @@ def test_tables_name_every_node():
     assert "linear" in text
     assert "1 x 8" in text
     assert [column.header for column in mg.table().columns] == [
-        "node", "operator", "shape", "format", "parallelism", "module", "source",
+        "node", "operator", "shape", "format", "parallelism", "source",
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from mase_hw.cli import profile as command
 from mase_hw.errors import ConfigError
-from mase_hw.kernels.profile import _measure, kernels, mxint8
+from mase_hw.kernels.profile import _measure, _models, kernels, mxint8
 from mase_hw.kernels.profile.formats import profile_formats
 from mase_hw.kernels.profile.mxint8 import profile_mxint8
 from mase_hw.kernels.profile.sdpa import backend_of, profile_sdpa
@@ -101,6 +101,24 @@ def test_formats_lists_every_format(model: str, tmp_path: Path) -> None:
     report.save(tmp_path)
 
 
+def test_a_factory_has_named_inputs_and_a_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "neighbour_of_factory.py").write_text(
+        "import torch\n"
+        "class Named(torch.nn.Module):\n"
+        "    def forward(self, first, *, scale, shift):\n"
+        "        return first * scale + shift\n"
+    )
+    path = tmp_path / "named.py"
+    path.write_text(
+        "import torch\nfrom neighbour_of_factory import Named\n"
+        "def make():\n"
+        "    named = {'first': torch.ones(3, 2), 'scale': torch.ones(3, 2)}\n"
+        "    return Named(), {**named, 'shift': torch.tensor(2.0)}\n"
+    )
+    subject = _models.load_subject(f"{path}:make", torch.device("cpu"))
+    assert torch.equal(subject.call(5)(), torch.full((5, 2), 3.0))
+
+
 @pytest.mark.slow
 def test_torch_compile_counts_breaks_and_recompilations(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
@@ -126,7 +144,7 @@ def test_peak_memory_is_what_lived_at_once() -> None:
 
 def test_command_prints_and_writes(model: str, tmp_path: Path) -> None:
     out = tmp_path / "figures"
-    result = CliRunner().invoke(command.app, ["sdpa", model, "--lengths", "32", "--out", str(out)])
+    result = CliRunner().invoke(command.app, ["sdpa", model, "--lengths", "32", "-o", str(out)])
     assert result.exit_code == 0, result.output
     assert "attention with heads" in " ".join(result.output.split())
     assert "flash_for_cpu" in (out / "sdpa.csv").read_text()
@@ -136,7 +154,7 @@ def test_command_prints_and_writes(model: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sdpa", "nowhere.py:make"], "with an existing file"),
+        (["sdpa", "nowhere.py:make"], "nowhere.py is no file"),
         (["mxint8", "x.py:f", "--device", "tpu"], "device is 'tpu'; allowed: cpu, cuda"),
         (["sdpa", "x.py:f", "--lengths", "1,a"], "positive integers separated by commas"),
     ],

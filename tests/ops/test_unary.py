@@ -821,3 +821,14 @@ def test_evaluators_are_what_the_width_says(name):
     if not is_refused(name, Fixed(13, 6), Fixed(8, 4)):
         wide = operator.evaluator(operator.call(Fixed(13, 6), Fixed(8, 4)))
         assert isinstance(wide, Piecewise)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.0, inf), (-inf, 1.0)])
+def test_a_clamp_has_slope_one_at_its_bounds(low, high):
+    """Values that were rounded lie on bounds; torch's own slope there depends on its version."""
+    x = torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0, float("nan")], requires_grad=True)
+    y = FAST.clip(x, low, high)
+    y.nansum().backward()
+    assert torch.equal(y.detach()[:5], x.detach()[:5].clamp(low, high)) and y[5].isnan()
+    inside = [low <= value <= high for value in x.tolist()[:5]]
+    assert x.grad[:5].tolist() == [float(item) for item in inside]

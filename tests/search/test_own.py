@@ -43,7 +43,7 @@ def test_an_objective_of_ones_own_sees_the_quantized_graph(tmp_path):
         seen.append((trial.number, found))
         return found
 
-    result = run(tmp_path, distance, directions=["minimize"])
+    result = run(tmp_path, distance, directions="minimize")
     (best,) = result.best
     assert dict(seen)[best.number] == min(value for _, value in seen) == best.metrics["objective"]
     assert best.config["linear_0"]["config"]["weight_width"] == 8
@@ -203,3 +203,26 @@ def test_samples_of_every_form_are_split(here):
     ):
         with pytest.raises(DataError, match=message):
             load_split(name)
+
+
+def test_a_function_builds_the_architectures(tmp_path):
+    def built(width=8, function="relu"):
+        functions = {"relu": nn.ReLU(), "silu": nn.SiLU()}
+        return nn.Sequential(nn.Linear(6, width), functions[function], nn.Linear(width, 3))
+
+    labels = torch.arange(60) % 3
+    architecture = {"width": [4, 8], "function": {"choices": ["relu", "silu"]}}
+    config = {
+        "trials": 2,
+        "sampler": "random",
+        "space": {**SPACE, "architecture": architecture},
+        "training": {"epochs": 1},
+    }
+    data = (INPUTS[:40], labels[:40], INPUTS[40:], labels[40:])
+    result = search(
+        trace(built(), INPUTS[:16]), config, output=tmp_path, samples=data, builder=built
+    )
+    assert not result.failed
+    assert {"architecture.width", "architecture.function"} <= set(result.best[0].parameters)
+    with pytest.raises(ConfigError, match="one worker"):
+        search(trace(built(), INPUTS[:16]), config, output=tmp_path, builder=built, workers=2)

@@ -70,6 +70,16 @@ def test_one_value_is_shared_and_another_is_each_nodes_own():
     assert any(len({entry["data_in_width"] for entry in entries}) == 2 for entries in found)
 
 
+def test_the_format_of_an_operand_is_a_choice():
+    names = {"choices": ["fixed", "ternary"], "shared": True}
+    entry = {"name": "fixed", "data_in_width": 8, "weight_name": names}
+    space, found = proposals({"default": {"config": entry}})
+    assert {item.name for item in space.dimensions} == {"default.weight_name"}
+    for entries in found:
+        assert len({item["weight_name"] for item in entries}) == 1
+    assert {entries[0]["weight_name"] for entries in found} == {"fixed", "ternary"}
+
+
 def test_values_are_tied():
     entry = {**FIXED, "data_in_width": [4, 6, 8], "weight_width": {"same_as": "data_in_width"}}
     last = {**entry, "data_in_width": {"same_as": "linear_0.weight_width"}}

@@ -123,7 +123,7 @@ def test_every_epoch_is_recorded_and_the_best_is_kept(trainer, tmp_path):
     assert history.best == 1 + metrics.index(max(metrics))
     assert evaluate(model, *held) == max(metrics)
     rows = history.save(tmp_path / "history.csv").read_text().splitlines()
-    assert rows[0] == "epoch,loss,validation_accuracy,kept"
+    assert rows[0] == "epoch,loss,validation_loss,validation_accuracy,kept"
     assert rows[history.best].endswith("True")
     for file in history.draw(tmp_path / "history"):
         assert file.stat().st_size > 1000

@@ -14,7 +14,7 @@ from .layout import Codes, DriverError, Octets, Port, Reals, WrongDesignError
 
 
 class Device(Protocol):
-    """What moves packets."""
+    """A link to the hardware, which sends and receives packets."""
 
     def identify(self) -> int:
         """Return the hash of the design that the device holds."""

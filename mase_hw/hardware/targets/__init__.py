@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from mase_hw._registry import discover
 from mase_hw.errors import SynthesisError
 from mase_hw.hardware.targets._base import Part, RoutableTarget, Target
+from mase_hw.registry import discover
 
 __all__ = ["Part", "RoutableTarget", "Target", "find_target", "targets"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
-from mase_hw._registry import modules, nearest
 from mase_hw.importers.onnx._values import Function, NodeCall
+from mase_hw.registry import modules, nearest
 
 OWN = ("", "ai.onnx")
 
@@ -22,6 +22,17 @@ def functions() -> dict[tuple[str, str], Function]:
     return found
 
 
+@cache
+def refused() -> dict[tuple[str, str], str]:
+    """Return why operators are refused that a file could be thought to have hardware for."""
+    found: dict[tuple[str, str], str] = {}
+    for name in modules("mase_hw.importers.onnx.ops"):
+        file = importlib.import_module(name)
+        for domain in getattr(file, "DOMAINS", ("",)):
+            found |= {(domain, kind): why for kind, why in getattr(file, "REFUSED", {}).items()}
+    return found
+
+
 def function_of(call: NodeCall) -> Function:
     """Return what computes a node.
 
@@ -32,6 +43,9 @@ def function_of(call: NodeCall) -> Function:
     found = functions().get((domain, call.type))
     if found is not None:
         return found
+    why = refused().get((domain, call.type))
+    if why is not None:
+        raise call.refuse(why)
     domains = sorted({item or "ai.onnx" for item, _ in functions()})
     known = [kind for item, kind in functions() if item == domain]
     where = f"domain {call.domain or 'ai.onnx'}, opset {call.version}"

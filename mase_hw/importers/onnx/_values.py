@@ -11,23 +11,11 @@ import torch
 from torch import Tensor
 
 from mase_hw.errors import CaptureError
-from mase_hw.ops.infrastructure.fake_quantize import rounded
+from mase_hw.formats import Format
+from mase_hw.ops.infrastructure.fake_quantize import format_of, rounded
 
 # Elements of any one tensor of a file.
 MAX_ELEMENTS = 1 << 28
-
-
-@dataclass(frozen=True)
-class Constant:
-    """What a file gives, or what is computed of sizes alone.
-
-    Attributes:
-        array: the numbers; of dtype object where sizes are symbols of a dynamic batch.
-        tensor: the same in torch, the parameter or buffer of an initialiser.
-    """
-
-    array: np.ndarray[Any, Any]
-    tensor: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -50,10 +38,30 @@ class Levels:
     high: int
     rounding: str = "nearest_even"
 
+    @property
+    def number(self) -> Format | None:
+        """Their number format; None where there is none."""
+        return format_of(vars(self))
+
     def rounded(self, values: Tensor) -> Tensor:
         """Return the nearest reals that have a code."""
         ends = self.low, self.high
         return rounded(values, self.scale, self.zero_point, self.axis, *ends, self.rounding)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """What a file gives, or what is computed of sizes alone.
+
+    Attributes:
+        array: the numbers; of dtype object where sizes are symbols of a dynamic batch.
+        tensor: the same in torch, the parameter or buffer of an initialiser.
+        levels: to which the numbers are rounded already, and any in their place are.
+    """
+
+    array: np.ndarray[Any, Any]
+    tensor: Tensor | None = None
+    levels: Levels | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ class NodeCall:
         """Return type and name."""
         return f"node {self.name!r} ({self.type})"
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """Return an attribute of the node by name."""
         return self.attributes.get(name, default)
 
@@ -115,7 +123,7 @@ class NodeCall:
         raise self.refuse(f"its {what} is computed by the model; allowed is a constant")
 
     def setting(
-        self, name: str, values: tuple[Value, ...], index: int, default: Any = None
+        self, name: str, values: tuple[Value, ...], index: int, default: object = None
     ) -> list[int] | Any:
         """Return what older versions give as an attribute, and newer ones as an operand."""
         if name in self.attributes:
@@ -133,11 +141,12 @@ class NodeCall:
             raise self.refuse(f"its {what} is integer codes; DequantizeLinear makes reals of them")
         if value is None:
             raise self.refuse(f"its {what} is missing")
-        if value.tensor is not None:
-            return value.tensor
-        if value.array.dtype == object:
-            return torch.tensor(value.array.tolist())
-        return torch.from_numpy(np.array(value.array))
+        found = value.tensor
+        if found is None and value.array.dtype == object:
+            found = torch.tensor(value.array.tolist())
+        elif found is None:
+            found = torch.from_numpy(np.array(value.array))
+        return found if value.levels is None else value.levels.rounded(found)
 
 
 Function = Callable[..., Any]

@@ -16,15 +16,21 @@ from torch import Tensor, nn
 from mase_hw.errors import CaptureError, MaseError
 from mase_hw.importers.onnx._families import function_of
 from mase_hw.importers.onnx._read import node_name, read_model
-from mase_hw.importers.onnx._values import MAX_ELEMENTS, Codes, Constant, NodeCall, Value
+from mase_hw.importers.onnx._values import (
+    MAX_ELEMENTS,
+    Codes,
+    Constant,
+    Levels,
+    NodeCall,
+    Value,
+)
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto, ValueInfoProto
 
-# What a node's integer codes are made to, whatever their type.
-CODES = frozenset({"QuantizeLinear", "DequantizeLinear"})
-# Never computed ahead: the formats that they say must be seen.
-_NOT_AHEAD = CODES | {"Quant", "IntQuant", "BipolarQuant", "FloatQuant", "Trunc", "MultiThreshold"}
+# Constants behind these keep the formats that they say; what the others say must be seen.
+_ROUNDS = {"DequantizeLinear", "Quant", "IntQuant", "BipolarQuant", "Trunc"}
+_NOT_AHEAD = {"QuantizeLinear", "MultiThreshold"}
 _RANDOM = ("Random", "Bernoulli", "Multinomial")
 _DTYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
            "bool", "int4", "uint4")  # fmt: skip
@@ -85,6 +91,7 @@ class OnnxModule(nn.Module):
         super().__init__()
         self._title = title
         self._arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self._levels: dict[str, Levels] = {}
         self._held: dict[str, str] = {}
         self._order: list[tuple[str, list[str], list[str]]] = []
         self.places: dict[str, tuple[int, str]] = {}
@@ -128,29 +135,45 @@ class OnnxModule(nn.Module):
             return False
         if any(name and name not in self._arrays for name in inputs):
             return False
-        operands = [Constant(self._arrays[name]) if name else None for name in inputs]
+        operands = [
+            Constant(self._arrays[name], None, self._levels.get(name)) if name else None
+            for name in inputs
+        ]
         with torch.no_grad():
-            meta = [
-                item and replace(item, tensor=torch.from_numpy(item.array).to("meta"))
-                for item in operands
-            ]
-            _check_sizes(node.call, node(*meta))
+            if kind not in _ROUNDS:
+                meta = [
+                    item and replace(item, tensor=torch.from_numpy(item.array).to("meta"))
+                    for item in operands
+                ]
+                _check_sizes(node.call, node(*meta))
             found = _listed(node(*operands))
         for name, value in zip(outputs, found, strict=False):
-            self._arrays[name] = (
-                value.array if isinstance(value, Constant) else value.detach().numpy()
-            )
+            if not isinstance(value, Constant):
+                self._arrays[name] = value.detach().numpy()
+                continue
+            self._arrays[name] = value.array
+            if value.levels is not None:
+                self._levels[name] = value.levels
         return True
 
     def _hold(self) -> None:
-        """Make parameters of real constants that nodes read, and buffers of whole ones."""
+        """Make parameters of real constants that nodes read, and buffers of others.
+
+        Means and variances of a batch normalisation are no parameters in torch either.
+        """
+        observed = {
+            item
+            for name, inputs, _ in self._order
+            if getattr(self, name).call.type == "BatchNormalization"
+            for item in inputs[3:]
+        }
         read = {name for _, inputs, _ in self._order for name in inputs} | {*self._outputs}
         taken = {name for name, _ in self.named_children()}
         for name in [item for item in self._arrays if item in read]:
             tensor = torch.from_numpy(np.ascontiguousarray(self._arrays[name]))
             held = _unique(_plain(name) or "constant", taken)
             self._held[name] = held
-            if tensor.is_floating_point():
+            if tensor.is_floating_point() and name not in observed:
                 self.register_parameter(held, nn.Parameter(tensor))
             else:
                 self.register_buffer(held, tensor)
@@ -162,9 +185,8 @@ class OnnxModule(nn.Module):
         return found[0] if len(found) == 1 else tuple(found)
 
     def _run(self, inputs: Sequence[Tensor]) -> dict[str, Value]:
-        values: dict[str, Value] = {
-            name: Constant(self._arrays[name], getattr(self, held))
-            for name, held in self._held.items()
+        values = {
+            name: self._constant(name, getattr(self, held)) for name, held in self._held.items()
         }
         for item, tensor in zip(self._inputs, inputs, strict=True):
             values[item.name] = _entering(item, tensor)
@@ -173,6 +195,11 @@ class OnnxModule(nn.Module):
             found = _listed(getattr(self, name)(*given))
             values |= dict(zip(results, found, strict=False))
         return values
+
+    def _constant(self, name: str, tensor: Tensor) -> Value:
+        """Return a constant that is held, rounded where the file has codes of it."""
+        levels = self._levels.get(name)
+        return Constant(self._arrays[name], tensor if levels is None else levels.rounded(tensor))
 
     def named_values(self, *inputs: Tensor) -> Iterator[tuple[str, Tensor]]:
         """Yield every tensor of the file by its name."""
@@ -325,11 +352,11 @@ def _real(value: Value) -> Tensor:
     return value
 
 
-def _listed(found: Any) -> list[Any]:
+def _listed(found: object) -> list[Any]:
     return list(found) if isinstance(found, tuple | list) else [found]
 
 
-def _check_sizes(call: NodeCall, found: Any) -> None:
+def _check_sizes(call: NodeCall, found: object) -> None:
     for value in _listed(found):
         tensor = value.values if isinstance(value, Codes) else value
         elements = tensor.numel() if isinstance(tensor, Tensor) else 0

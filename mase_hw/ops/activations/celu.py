@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class CELU(Unary):
-    """Continuous ELU."""
+    """Continuous ELU: `x` if `x > 0`, else `alpha * (exp(x / alpha) - 1)`."""
 
     name = "celu"
     targets = ("aten.celu.default", "aten.celu_.default")

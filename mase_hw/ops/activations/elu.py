@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class ELU(Unary):
-    """Exponential linear unit."""
+    """Exponential linear unit: `x` if `x > 0`, else `alpha * (exp(x) - 1)`."""
 
     name = "elu"
     targets = ("aten.elu.default", "aten.elu_.default")

@@ -11,7 +11,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Hardshrink(Unary, Borrowed):
-    """Hard shrink."""
+    """Hard shrink: zero if `|x| <= lambd`, else `x`."""
 
     name = "hardshrink"
     targets = ("aten.hardshrink.default",)

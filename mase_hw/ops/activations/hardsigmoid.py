@@ -10,7 +10,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Hardsigmoid(Unary):
-    """Hard sigmoid."""
+    """Hard sigmoid: `min(max(x + 3, 0), 6) / 6`."""
 
     name = "hardsigmoid"
     targets = ("aten.hardsigmoid.default", "aten.hardsigmoid_.default")

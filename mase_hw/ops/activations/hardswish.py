@@ -10,7 +10,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Hardswish(Unary):
-    """Hard swish."""
+    """Hard swish: `x * min(max(x + 3, 0), 6) / 6`."""
 
     name = "hardswish"
     targets = ("aten.hardswish.default", "aten.hardswish_.default")

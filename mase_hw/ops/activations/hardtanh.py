@@ -7,7 +7,7 @@ from mase_hw.ops.activations._clamp import Clamp as _Clamp
 
 
 class Hardtanh(_Clamp):
-    """Bounded identity."""
+    """Bounded identity: `min(max(x, min_val), max_val)`."""
 
     name = "hardtanh"
     targets = ("aten.hardtanh.default", "aten.hardtanh_.default")

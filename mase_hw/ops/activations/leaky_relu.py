@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class LeakyReLU(Unary):
-    """Leaky rectifier."""
+    """Leaky rectifier: `x` if `x > 0`, else `negative_slope * x`."""
 
     name = "leaky_relu"
     targets = ("aten.leaky_relu.default", "aten.leaky_relu_.default")

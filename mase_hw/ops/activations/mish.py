@@ -15,7 +15,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Mish(Unary):
-    """Mish."""
+    """Mish: `x * tanh(softplus(x))`."""
 
     name = "mish"
     targets = ("aten.mish.default", "aten.mish_.default")

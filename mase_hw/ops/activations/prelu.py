@@ -32,7 +32,7 @@ from mase_hw.ops._tiling import Elementwise
 
 
 class PReLU(Operator, Elementwise):
-    """Parametric rectifier."""
+    """Parametric rectifier: `x` if `x > 0`, else `weight * x`."""
 
     name = "prelu"
     targets = ("aten.prelu.default",)

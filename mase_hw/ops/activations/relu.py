@@ -7,7 +7,7 @@ from mase_hw.ops.activations._clamp import Clamp as _Clamp
 
 
 class ReLU(_Clamp):
-    """Rectifier."""
+    """Rectifier: `max(x, 0)`."""
 
     name = "relu"
     targets = ("aten.relu.default", "aten.relu_.default")

@@ -13,7 +13,7 @@ from mase_hw.ops._composite import Composite
 
 
 class RReLU(Composite):
-    """A leaky rectifier."""
+    """Randomized leaky rectifier at inference, its slope the mean of its bounds."""
 
     name: ClassVar[str] = "rrelu"
     targets: ClassVar[tuple[str, ...]] = ("aten.rrelu.default",)

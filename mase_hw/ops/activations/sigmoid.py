@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Sigmoid(Unary):
-    """Logistic sigmoid."""
+    """Logistic sigmoid: `1 / (1 + exp(-x))`."""
 
     name = "sigmoid"
     targets = ("aten.sigmoid.default", "aten.special_expit.default", "aten.sigmoid_.default")

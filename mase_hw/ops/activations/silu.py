@@ -14,7 +14,7 @@ from mase_hw.ops._unary import Unary
 
 
 class SiLU(Unary):
-    """Sigmoid linear unit."""
+    """Sigmoid linear unit: `x * sigmoid(x)`."""
 
     name = "silu"
     targets = ("aten.silu.default", "aten.silu_.default")

@@ -10,7 +10,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Softplus(Unary):
-    """Softplus."""
+    """Softplus: `log(1 + exp(beta * x)) / beta`, `x` beyond `threshold`."""
 
     name = "softplus"
     targets = ("aten.softplus.default",)

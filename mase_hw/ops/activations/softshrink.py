@@ -10,7 +10,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Softshrink(Unary):
-    """Soft shrink."""
+    """Soft shrink: `x` moved by `lambd` toward zero, zero within."""
 
     name = "softshrink"
     targets = ("aten.softshrink.default",)

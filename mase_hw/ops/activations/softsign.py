@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Softsign(Unary):
-    """Softsign."""
+    """Softsign: `x / (1 + |x|)`."""
 
     name = "softsign"
     targets = ("mase.softsign.default",)

@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Tanh(Unary):
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent: `tanh(x)`."""
 
     name = "tanh"
     targets = ("aten.tanh.default", "aten.tanh_.default")

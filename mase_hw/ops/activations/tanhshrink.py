@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Tanhshrink(Unary):
-    """Tanh shrink."""
+    """Tanh shrink: `x - tanh(x)`."""
 
     name = "tanhshrink"
     targets = ("mase.tanhshrink.default",)

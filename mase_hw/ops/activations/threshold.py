@@ -11,7 +11,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Threshold(Unary):
-    """Threshold."""
+    """Threshold: `x` if `x > threshold`, else `value`."""
 
     name = "threshold"
     targets = ("aten.threshold.default", "aten.threshold_.default")

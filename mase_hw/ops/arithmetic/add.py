@@ -15,7 +15,7 @@ from mase_hw.ops.arithmetic._binary import Binary
 
 
 class Add(Binary, Commutative, Rewritten, Summing):
-    """Element-wise sum."""
+    """Sum of two tensors, `y = a + b`, exact and rounded once."""
 
     name: ClassVar[str] = "add"
     targets: ClassVar[tuple[str, ...]] = ("aten.add.Tensor", "aten.add.Scalar")

@@ -9,7 +9,7 @@ from mase_hw.ops.activations._clamp import Clamp as _Clamp
 
 
 class Clamp(_Clamp):
-    """Clamp."""
+    """Clamp: `min(max(x, min), max)` with constant bounds."""
 
     name = "clamp"
     targets = tuple(

@@ -15,7 +15,7 @@ from mase_hw.ops.arithmetic._binary import Binary
 
 
 class Maximum(Binary, Selecting, Commutative):
-    """Element-wise maximum."""
+    """The larger of two tensors, element by element, rounded once."""
 
     name: ClassVar[str] = "maximum"
     targets: ClassVar[tuple[str, ...]] = (

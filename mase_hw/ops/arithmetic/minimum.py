@@ -15,7 +15,7 @@ from mase_hw.ops.arithmetic._binary import Binary
 
 
 class Minimum(Binary, Selecting, Commutative):
-    """Element-wise minimum."""
+    """The smaller of two tensors, element by element, rounded once."""
 
     name: ClassVar[str] = "minimum"
     targets: ClassVar[tuple[str, ...]] = (

@@ -14,7 +14,7 @@ from mase_hw.ops.arithmetic._binary import Binary
 
 
 class Mul(Binary, Commutative, Borrowed, Foldable):
-    """Element-wise product."""
+    """Product of two tensors, `y = a * b`, exact and rounded once."""
 
     name: ClassVar[str] = "mul"
     targets: ClassVar[tuple[str, ...]] = ("aten.mul.Tensor", "aten.mul.Scalar")

@@ -12,7 +12,7 @@ from mase_hw.ops.arithmetic.add import Add
 
 
 class Sub(Add):
-    """Element-wise difference."""
+    """Difference of two tensors, `y = a - b`, exact and rounded once."""
 
     name: ClassVar[str] = "sub"
     targets: ClassVar[tuple[str, ...]] = ("aten.sub.Tensor", "aten.sub.Scalar")

@@ -13,7 +13,7 @@ from mase_hw.ops._composite import Composite
 
 
 class IsFinite(Composite):
-    """What equals itself."""
+    """Where something is a finite number: everywhere."""
 
     name: ClassVar[str] = "isfinite"
     targets: ClassVar[tuple[str, ...]] = ("aten.isfinite.default",)

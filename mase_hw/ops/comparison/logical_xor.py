@@ -11,7 +11,7 @@ from mase_hw.ops.comparison._masks import MaskPair
 
 
 class LogicalXor(MaskPair):
-    """Truths that differ."""
+    """Where one but not both hold, 1, else 0."""
 
     name: ClassVar[str] = "logical_xor"
     targets: ClassVar[tuple[str, ...]] = (

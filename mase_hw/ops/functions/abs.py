@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Abs(Unary):
-    """Absolute value."""
+    """Absolute value: `|x|`."""
 
     name = "abs"
     targets = ("aten.abs.default", "aten.abs_.default")

@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Acos(Unary):
-    """Inverse cosine."""
+    """Inverse cosine: `acos(x)`, beyond -1 and 1 what these give."""
 
     name = "acos"
     targets = ("aten.acos.default", "aten.acos_.default", "aten.arccos.default")

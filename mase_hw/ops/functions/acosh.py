@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Acosh(Unary):
-    """Inverse hyperbolic cosine."""
+    """Inverse hyperbolic cosine: `acosh(x)`, below 1 what 1 gives."""
 
     name = "acosh"
     targets = ("aten.acosh.default", "aten.acosh_.default", "aten.arccosh.default")

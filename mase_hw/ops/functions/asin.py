@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Asin(Unary):
-    """Inverse sine."""
+    """Inverse sine: `asin(x)`, beyond -1 and 1 what these give."""
 
     name = "asin"
     targets = ("aten.asin.default", "aten.asin_.default", "aten.arcsin.default")

@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Asinh(Unary):
-    """Inverse hyperbolic sine."""
+    """Inverse hyperbolic sine: `asinh(x)`."""
 
     name = "asinh"
     targets = ("aten.asinh.default", "aten.asinh_.default", "aten.arcsinh.default")

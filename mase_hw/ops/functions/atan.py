@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Atan(Unary):
-    """Inverse tangent."""
+    """Inverse tangent: `atan(x)`."""
 
     name = "atan"
     targets = ("aten.atan.default", "aten.atan_.default", "aten.arctan.default")

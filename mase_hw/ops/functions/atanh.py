@@ -10,7 +10,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Atanh(Unary):
-    """Inverse hyperbolic tangent."""
+    """Inverse hyperbolic tangent: `atanh(x)`, beyond -1 and 1 what these give."""
 
     name = "atanh"
     targets = ("aten.atanh.default", "aten.atanh_.default", "aten.arctanh.default")

@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Cos(Unary):
-    """Cosine."""
+    """Cosine: `cos(x)`, periodic."""
 
     name = "cos"
     targets = ("aten.cos.default", "aten.cos_.default")

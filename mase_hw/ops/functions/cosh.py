@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Cosh(Unary):
-    """Hyperbolic cosine."""
+    """Hyperbolic cosine: `cosh(x)`."""
 
     name = "cosh"
     targets = ("aten.cosh.default", "aten.cosh_.default")

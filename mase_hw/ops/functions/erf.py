@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Erf(Unary):
-    """Error function."""
+    """Error function: `2 / sqrt(pi)` times the integral of `exp(-t**2)` to `x`."""
 
     name = "erf"
     targets = ("aten.erf.default", "aten.erf_.default", "aten.special_erf.default")

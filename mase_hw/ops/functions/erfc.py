@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Erfc(Unary):
-    """Complementary error function."""
+    """Complementary error function: `1 - erf(x)`."""
 
     name = "erfc"
     targets = ("aten.erfc.default", "aten.erfc_.default", "aten.special_erfc.default")

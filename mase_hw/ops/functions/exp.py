@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Exp(Unary):
-    """Exponential."""
+    """Exponential: `exp(x)`, base e."""
 
     name = "exp"
     targets = ("aten.exp.default", "aten.exp_.default")

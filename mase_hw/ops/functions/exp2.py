@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Exp2(Unary):
-    """Power of two."""
+    """Power of two: `2 ** x`."""
 
     name = "exp2"
     targets = ("aten.exp2.default", "aten.exp2_.default", "aten.special_exp2.default")

@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Expm1(Unary):
-    """Exponential less one."""
+    """Exponential less one: `exp(x) - 1`."""
 
     name = "expm1"
     targets = ("aten.expm1.default", "aten.expm1_.default", "aten.special_expm1.default")

@@ -10,7 +10,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Log(Unary):
-    """Natural logarithm."""
+    """Natural logarithm: `log(x)`, of 0 and below the smallest number."""
 
     name = "log"
     targets = ("aten.log.default", "aten.log_.default")

@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Neg(Unary):
-    """Negation."""
+    """Negation: `-x` in the format of the result."""
 
     name = "neg"
     targets = ("aten.neg.default", "aten.neg_.default")

@@ -20,7 +20,7 @@ _MOST = 1 << 31
 
 
 class Pow(Unary):
-    """Power."""
+    """Power with a constant exponent: `x**exponent`."""
 
     name = "pow"
     targets = ("aten.pow.Tensor_Scalar", "aten.pow_.Scalar")

@@ -15,7 +15,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Reciprocal(Unary):
-    """Reciprocal."""
+    """Reciprocal: `1 / x`, of 0, whatever its sign, the largest number."""
 
     name = "reciprocal"
     targets = ("aten.reciprocal.default", "aten.reciprocal_.default")

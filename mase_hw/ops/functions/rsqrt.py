@@ -15,7 +15,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Rsqrt(Unary):
-    """Reciprocal square root."""
+    """Reciprocal square root: `1 / sqrt(x)`, of 0 and below the largest number."""
 
     name = "rsqrt"
     targets = ("aten.rsqrt.default", "aten.rsqrt_.default")

@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Sin(Unary):
-    """Sine."""
+    """Sine: `sin(x)`, periodic."""
 
     name = "sin"
     targets = ("aten.sin.default", "aten.sin_.default")

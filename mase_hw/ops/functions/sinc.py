@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Sinc(Unary):
-    """Normalized cardinal sine."""
+    """Normalized cardinal sine: `sin(pi x) / (pi x)`, of 0 one."""
 
     name = "sinc"
     targets = ("aten.sinc.default", "aten.sinc_.default", "aten.special_sinc.default")

@@ -8,7 +8,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Sinh(Unary):
-    """Hyperbolic sine."""
+    """Hyperbolic sine: `sinh(x)`."""
 
     name = "sinh"
     targets = ("aten.sinh.default", "aten.sinh_.default")

@@ -13,7 +13,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Sqrt(Unary):
-    """Square root."""
+    """Square root: `sqrt(x)`, of negative numbers zero."""
 
     name = "sqrt"
     targets = ("aten.sqrt.default", "aten.sqrt_.default")

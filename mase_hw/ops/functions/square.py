@@ -13,7 +13,7 @@ from mase_hw.ops._unary import Unary
 
 
 class Square(Unary):
-    """Square."""
+    """Square: `x**2`; a product `x * x` stays one, exact in every format."""
 
     name = "square"
     targets = ("aten.square.default", "aten.square_.default")

@@ -15,7 +15,7 @@ _aten = torch.ops.aten
 
 
 class Tan(Composite):
-    """Sine over cosine."""
+    """Tangent, a quotient of sine and cosine, each rounded: coarse near the poles."""
 
     name: ClassVar[str] = "tan"
     targets: ClassVar[tuple[str, ...]] = ("aten.tan.default",)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from fractions import Fraction
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.exact_requantize import steps_of
 from mase_hw.arithmetic.requantize import scales
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
@@ -33,6 +33,12 @@ ROUNDINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "nearest_up": lambda values: torch.floor(values + 0.5),
     "floor": torch.floor,
     "toward_zero": torch.trunc,
+}
+_EXACTLY: Mapping[str, Callable[[Fraction], int]] = {
+    "nearest_even": round,
+    "nearest_up": lambda value: math.floor(value + Fraction(1, 2)),
+    "floor": math.floor,
+    "toward_zero": math.trunc,
 }
 
 
@@ -107,7 +113,9 @@ class FakeQuantize(Cast, Numeric):
             ]
         return super().problems(call) or _misses(call, self.reference(call))
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Leave the rounding to the result's format."""
         return operands["data_in_0"]
 
@@ -126,16 +134,14 @@ def _misses(call: Call, reference: Reference) -> list[str]:
     assert isinstance(result, ScaledInteger | Fixed)
     ends = given.encode(torch.tensor([-math.inf, math.inf])).tolist()
     codes = torch.arange(ends[0], ends[1] + 1)
-    steps = given.significands(codes)[0].tolist()
+    point, rounding = 0, _EXACTLY[getattr(result, "rounding", "nearest_even")]
+    if isinstance(result, ScaledInteger):
+        (point,) = result.zero_points
     ratio = scales(given)[0] / scales(result)[0]
-    borders, first = steps_of(result), int(result.encode(torch.tensor(-math.inf)))
-    wanted = [
-        first + sum(2 * n * ratio > place or (2 * n * ratio == place and not inside)
-                    for place, inside in borders)
-        for n in steps
-    ]  # fmt: skip
-    found = reference(codes).tolist()
-    missed = sum(a != b for a, b in zip(wanted, found, strict=True))
+    steps = given.significands(codes)[0].tolist()
+    low, high = result.encode(torch.tensor([-math.inf, math.inf])).tolist()
+    wanted = [min(max(rounding(ratio * step) + point, low), high) for step in steps]
+    missed = int((reference(codes) != torch.tensor(wanted)).sum())
     return [f"{missed} codes of {given} would become others than those of {result}"] * bool(missed)
 
 

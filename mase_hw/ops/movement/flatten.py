@@ -9,7 +9,7 @@ from mase_hw.ops.movement.reshape import Reshape
 
 
 class Flatten(Reshape):
-    """Row-major order stays."""
+    """Adjacent dimensions joined into one."""
 
     name: ClassVar[str] = "flatten"
     targets: ClassVar[tuple[str, ...]] = ("aten.flatten.using_ints",)

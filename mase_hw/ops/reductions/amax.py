@@ -13,7 +13,7 @@ class Amax(Accumulation, Selecting, Numeric):
     """`y = cast(max x)`."""
 
     name: ClassVar[str] = "amax"
-    targets: ClassVar[tuple[str, ...]] = ("aten.amax.default",)
+    targets: ClassVar[tuple[str, ...]] = ("aten.amax.default", "aten.max.default")
     maximum: ClassVar[bool] = True
     keeps_format: ClassVar[bool] = True
 

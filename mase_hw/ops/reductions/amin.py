@@ -18,7 +18,7 @@ class Amin(Composite):
     """Of a format whose least code has no negative, that code is one step less."""
 
     name: ClassVar[str] = "amin"
-    targets: ClassVar[tuple[str, ...]] = ("aten.amin.default",)
+    targets: ClassVar[tuple[str, ...]] = ("aten.amin.default", "aten.min.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Negate before and behind."""

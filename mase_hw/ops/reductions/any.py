@@ -14,7 +14,7 @@ _aten = torch.ops.aten
 
 
 class AnyTrue(Quantifier):
-    """The largest truth."""
+    """Whether one element along dimensions holds."""
 
     name: ClassVar[str] = "any"
     targets: ClassVar[tuple[str, ...]] = ("aten.any.dim", "aten.any.dims")

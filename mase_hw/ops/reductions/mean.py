@@ -13,7 +13,7 @@ class Mean(Accumulation):
     """`y = cast(sum x / n)`."""
 
     name: ClassVar[str] = "mean"
-    targets: ClassVar[tuple[str, ...]] = ("aten.mean.dim",)
+    targets: ClassVar[tuple[str, ...]] = ("aten.mean.dim", "aten.mean.default")
 
     def divisor(self, call: Call) -> int:
         """The number of elements of a mean."""

@@ -13,7 +13,7 @@ from mase_hw.ops._composite import Composite
 
 
 class Nanmean(Composite):
-    """The mean."""
+    """Means of what is a number: here everything is one."""
 
     name: ClassVar[str] = "nanmean"
     targets: ClassVar[tuple[str, ...]] = ("aten.nanmean.default",)

@@ -13,7 +13,7 @@ from mase_hw.ops._composite import Composite
 
 
 class Nansum(Composite):
-    """The sum."""
+    """Sums of what is a number: here everything is one."""
 
     name: ClassVar[str] = "nansum"
     targets: ClassVar[tuple[str, ...]] = ("aten.nansum.default",)

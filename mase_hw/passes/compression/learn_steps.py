@@ -67,7 +67,7 @@ class LearnedStepModel(nn.Module):
         ConfigError: when no format has a scale to learn.
     """
 
-    def __init__(self, mg: MaseGraph, config: Mapping[str, Any]) -> None:
+    def __init__(self, mg: MaseGraph, config: Mapping[str, object]) -> None:
         super().__init__()
         self.graph_model = mg
         self._config = config
@@ -84,9 +84,11 @@ class LearnedStepModel(nn.Module):
             tensor: number[group] for tensor, group in groups.items() if group in number
         }
 
-    def forward(self, *inputs: Tensor) -> Any:
+    def forward(self, *args: Tensor, **kwargs: Tensor) -> Any:
         """Return what the graph does, at the steps as they are now."""
-        return _MovedRun(self.graph_model, self._numbers, self.moves)(inputs)
+        dims = self.graph_model.batch_dims
+        given = dims.inside(self.graph_model.bind(*args, **kwargs))
+        return dims.returned(_MovedRun(self.graph_model, self._numbers, self.moves)(given))
 
     def config(self) -> dict[str, Any]:
         """Return the configuration with the steps as they are now."""
@@ -150,7 +152,7 @@ def _entries(mg: MaseGraph, config: Mapping[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-def _configured(mg: MaseGraph, config: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _configured(mg: MaseGraph, config: Mapping[str, object]) -> list[tuple[str, str]]:
     return [(name, item) for name, items in _entries(mg, config).items() for item in items]
 
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
 from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.mase_graph import MaseGraph
@@ -25,9 +24,11 @@ from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import operator_for_role
 from mase_hw.passes._insert import unique_name
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.compression.prune import best, check_pruning, own_words, prunable_weights
 from mase_hw.passes.formats.calibrate import observe
+from mase_hw.registry import nearest
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "seed", "nodes", "data")
 RESULT = "data_out_0"
@@ -35,8 +36,8 @@ SHRINK, MASK = "shrink", "mask"
 
 
 def prune_activations_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
+) -> Result:
     """Insert an operator that sets a share of the results of layers to zero.
 
     Args:

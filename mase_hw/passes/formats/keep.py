@@ -18,15 +18,16 @@ from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Elementwise, Numeric, Operator, carried, operators
 from mase_hw.passes._insert import unique_name
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
+from mase_hw.passes.formats.shared_formats import shares_format
 
 # Codes that are tried one by one.
 MAX_WIDTH_BITS = 16
 
 
-def keep_formats_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     """Take the roundings of a model that somebody else has quantised as formats of its tensors.
 
     A rounding goes up past nodes that move or choose elements, which it does not change; those that
@@ -36,7 +37,6 @@ def keep_formats_transform_pass(
 
     Args:
         mg: a canonical graph with common metadata.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"kept": names of the nodes with such formats}`.
@@ -167,8 +167,9 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
         if is_rounding(node):
             known[node] = _format(node)
         elif Numeric.of(operator).keeps_format and len(given) == len(streams) and given:
-            known[node] = next(iter(given.values()))
-            if not operator.casts:
+            if len({*given.values()}) == 1:
+                known[node] = next(iter(given.values()))
+            if not operator.casts or shares_format(node):
                 continue
         result = {"data_out_0": known[node]} if node in known else {}
         has = {*operator.formats, *carried(operator)}

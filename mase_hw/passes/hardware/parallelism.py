@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from mase_hw._registry import nearest
 from mase_hw.cells import Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
@@ -20,7 +19,9 @@ from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import Call, TensorSpec, Tiled, operator_for_role
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result
 from mase_hw.passes.hardware._balance import Balance, Lanes, Option, Unit, tile_sizes
+from mase_hw.registry import nearest
 
 ROLE = "retile"
 # An element more per cycle takes a port of a buffer and its address; a lane more takes a register.
@@ -114,7 +115,7 @@ class Groups:
 
 def assign_parallelism_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Set the parallelism of every stream.
 
     Args:
@@ -153,7 +154,7 @@ def assign_parallelism_transform_pass(
 
 
 def _grouped(
-    mg: MaseGraph, table: Mapping[str, Any]
+    mg: MaseGraph, table: Mapping[str, object]
 ) -> tuple[Groups, list[Node], dict[Slot, int], list[tuple[Node, str, Node]]]:
     """Return the groups of lanes, the nodes, unrolled constants, and edges to be cut anew."""
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
@@ -187,13 +188,13 @@ def _limits(mg: MaseGraph, node: Node) -> dict[tuple[str, int], int]:
     return Tiled.of(call.operator).limits(call)
 
 
-def _check_number(what: str, value: Any) -> None:
+def _check_number(what: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ParallelismError(f"{what} is {value!r}; allowed: a number from 1, or auto")
 
 
 def _fix(
-    mg: MaseGraph, groups: Groups, nodes: list[Node], table: Mapping[str, Any]
+    mg: MaseGraph, groups: Groups, nodes: list[Node], table: Mapping[str, object]
 ) -> dict[Slot, int]:
     """Note what the table asks for; return the unrolled constants."""
     unrolls: dict[Slot, int] = {}
@@ -476,7 +477,7 @@ class Space:
         return found
 
 
-def parallelism_space(mg: MaseGraph, table: Mapping[str, Any] | None = None) -> Space:
+def parallelism_space(mg: MaseGraph, table: Mapping[str, object] | None = None) -> Space:
     """Return the parallelisms that `assign_parallelism_transform_pass` may be asked for.
 
     Args:
@@ -524,7 +525,7 @@ def _likeness(call: Call) -> Hashable:
     return call.operator.name, operands, results, tuple(call.constants), repr(attributes)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Return whether a value is equal to another one if both are written alike."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
@@ -604,7 +605,7 @@ def _retile(mg: MaseGraph, node: Node, name: str, producer: Node) -> Node:
         raise ParallelismError(
             f"parallelism of {node.name} at {location(node)}: {name} takes tiles of "
             f"{list(wanted.parallelism)} and {producer.name} gives {list(given.parallelism)}; a "
-            f"stream in {given.format} cannot be cut anew: ask for the same on both sides"
+            f"stream in {given.format} cannot be re-tiled: ask for the same on both sides"
         )
     retile = insert_after(mg, producer, ROLE, given, wanted)
     node.replace_input_with(producer, retile)

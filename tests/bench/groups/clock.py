@@ -55,8 +55,8 @@ class Clock(Benchmark):
 
     def only(self, names: Sequence[str]) -> Clock:
         """Return the benchmark with some figures alone."""
-        from mase_hw._registry import nearest
         from mase_hw.errors import ConfigError
+        from mase_hw.registry import nearest
 
         known = figures()
         for name in names:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import ClassVar, TypeVar
 
-from mase_hw._registry import nearest
 from mase_hw._stages import within
 from mase_hw.errors import ConfigError, MaseError
+from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row
 from tests.bench.emission import SAMPLES, Coverage, reason_against
 from tests.bench.few_bits import few_bits_networks

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row, timed
 
 BOARDS = ("ulx3s", "icebreaker", "tang-nano-20k")

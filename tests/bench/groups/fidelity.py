@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, MaseError
+from mase_hw.registry import nearest
 from tests.bench.architectures import ARCHITECTURES, inputs_of, model_of, spread_weights
 from tests.bench.base import Benchmark, Row, timed
 

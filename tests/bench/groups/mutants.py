@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from mase_hw._cache import cache_folder
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row
 from tests.bench.mutant_designs import COMPANIONS, SOURCES
 from tests.bench.mutant_runs import KILLED, End, Ending, Subject, settled

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError
+from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row, timed
 
 if TYPE_CHECKING:
@@ -49,15 +49,10 @@ class Precision(Benchmark):
             yield from PARTS[name](quick) if name in PARTS else _network(name)
 
 
-def intermediates(quick: bool) -> Iterator[Row]:
-    """Measure what 16 bits keep of compositions on operands that spread over three decades."""
+def _compositions() -> Mapping[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]]:
+    """Return functions by name, with operands that spread over three decades."""
     import torch
-    from torch import nn
     from torch.nn import functional
-
-    import mase_hw
-    from mase_hw.emit.preflight import preflight
-    from mase_hw.passes.formats.expected_agreement import model_agreement
 
     generator = torch.Generator().manual_seed(0)
 
@@ -68,14 +63,6 @@ def intermediates(quick: bool) -> Iterator[Row]:
     def even(scale: float) -> Tensor:
         return scale * torch.randn(ROWS, SIZE, generator=generator)
 
-    class Layer(nn.Module):
-        def __init__(self, function: Callable[..., Tensor]) -> None:
-            super().__init__()
-            self.function = function
-
-        def forward(self, *inputs: Tensor) -> Tensor:
-            return self.function(*inputs)
-
     def standard(x: Tensor) -> Tensor:
         return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)
 
@@ -83,7 +70,7 @@ def intermediates(quick: bool) -> Iterator[Row]:
         centred = x - x.mean(-1, keepdim=True)
         return centred / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + 1e-5)
 
-    cases: Mapping[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
+    return {
         "F.normalize": (lambda x: functional.normalize(x, dim=-1), (spread(),)),
         "cosine_similarity": (
             lambda x, y: functional.cosine_similarity(x, y, dim=-1),
@@ -100,9 +87,18 @@ def intermediates(quick: bool) -> Iterator[Row]:
         "atan2, y a hundred times x": (torch.atan2, (even(100), even(1))),
         "atan2, x a hundred times y": (torch.atan2, (even(1), even(100))),
     }
+
+
+def intermediates(quick: bool) -> Iterator[Row]:
+    """Measure what 16 bits keep of compositions on operands that spread over three decades."""
+    import mase_hw
+    from mase_hw.emit.preflight import preflight
+    from mase_hw.ops import Apply
+    from mase_hw.passes.formats.expected_agreement import model_agreement
+
     entry = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
-    for name, (function, inputs) in cases.items():
-        graph = mase_hw.trace(Layer(function), inputs)
+    for name, (function, inputs) in _compositions().items():
+        graph = mase_hw.trace(Apply(function), inputs)
         mg = mase_hw.quantize(graph, {"default": {"config": entry}})
         found = model_agreement(mg)
         ratio = found.sqnr_db if found is not None else None

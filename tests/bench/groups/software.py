@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mase_hw._registry import nearest
 from mase_hw.errors import ConfigError, MaseError
+from mase_hw.registry import nearest
 from tests.bench.architectures import ARCHITECTURES, model_and_inputs
 from tests.bench.base import Benchmark, Row
 from tests.bench.killed import killed_rows

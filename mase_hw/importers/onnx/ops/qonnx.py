@@ -7,14 +7,19 @@ Source: Pappalardo et al., "QONNX: Representing Arbitrary-Precision Quantized Ne
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from mase_hw.importers.onnx._values import Constant, Function, Levels, NodeCall, Value
+from mase_hw.ops.infrastructure.thresholds import MAX_BOUNDS
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
+Array = np.ndarray[Any, Any]
+# Roundings that tensors which stream have.
 ROUNDINGS = {
     "ROUND": "nearest_even",
     "HALF_EVEN": "nearest_even",
@@ -22,10 +27,24 @@ ROUNDINGS = {
     "DOWN": "toward_zero",
     "ROUND_TO_ZERO": "toward_zero",
 }
+# And those that constants have, which are rounded here.
+CONSTANT_ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
+    "ROUND": np.rint,
+    "HALF_EVEN": np.rint,
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "DOWN": np.trunc,
+    "ROUND_TO_ZERO": np.trunc,
+    "UP": lambda x: np.copysign(np.ceil(abs(x)), x),
+    "HALF_UP": lambda x: np.copysign(np.floor(abs(x) + 0.5), x),
+    "HALF_DOWN": lambda x: np.copysign(np.ceil(abs(x) - 0.5), x),
+}
 MAX_BITS = 24
+# Bits of what is compared with thresholds.
+COMPARED_BITS = 32
 
 
-def _scales(node: NodeCall, scale: Value, rank: int, shape: torch.Size) -> tuple[list[float], int]:
+def _scales(node: NodeCall, scale: Value, shape: torch.Size) -> tuple[list[float], int]:
     """Return the scales, and the dimension of their channels."""
     array = node.array(scale, "scale").astype(np.float64)
     for item in array.reshape(-1):
@@ -34,8 +53,8 @@ def _scales(node: NodeCall, scale: Value, rank: int, shape: torch.Size) -> tuple
     wide = [dim for dim, size in enumerate(array.shape) if size > 1]
     if not wide:
         return [float(array.reshape(-1)[0])], 0
-    axis = wide[0] + rank - array.ndim
-    if len(wide) > 1 or not 0 <= axis < rank or array.shape[wide[0]] != shape[axis]:
+    axis = wide[0] + len(shape) - array.ndim
+    if len(wide) > 1 or not 0 <= axis < len(shape) or array.shape[wide[0]] != shape[axis]:
         raise node.refuse(
             f"its scales {list(array.shape)} are of several dimensions of {list(shape)}; allowed "
             "are one, or one for each channel"
@@ -44,55 +63,126 @@ def _scales(node: NodeCall, scale: Value, rank: int, shape: torch.Size) -> tuple
 
 
 def _quant(node: NodeCall, x: Value, scale: Value, point: Value, bits: Value) -> Value:
-    values = node.tensor(x)
-    scales, axis = _scales(node, scale, values.dim(), values.shape)
+    """Return the nearest values of integers with a scale."""
+    low, high = _ends(node, bits)
+    offsets = node.array(point, "zero point").astype(np.float64).reshape(-1)
+    if len(set(offsets)) > 1 or offsets[0] != int(offsets[0]) or not low <= offsets[0] <= high:
+        raise node.refuse(f"its zero point is {offsets[0]}; allowed are {low} to {high}")
+    mode = str(node.get("rounding_mode", "ROUND")).upper()
+    return _rounded(node, x, scale, int(offsets[0]), (low, high), mode)
+
+
+def _ends(node: NodeCall, bits: Value) -> tuple[int, int]:
+    """Return the least and the largest code."""
     width = float(node.array(bits, "bit width").reshape(-1)[0])
     if width != int(width) or not 1 <= width <= MAX_BITS:
         raise node.refuse(f"its bit width is {width}; allowed are 1 to {MAX_BITS}")
     signed, narrow = bool(node.get("signed", 1)), bool(node.get("narrow", 0))
     size = 1 << int(width)
-    low, high = (-size // 2 + narrow, size // 2 - 1) if signed else (0, size - 1 - narrow)
-    offsets = node.array(point, "zero point").astype(np.float64).reshape(-1)
-    if len(set(offsets)) > 1 or offsets[0] != int(offsets[0]) or not low <= offsets[0] <= high:
-        raise node.refuse(f"its zero point is {offsets[0]}; allowed are {low} to {high}")
-    mode = str(node.get("rounding_mode", "ROUND")).upper()
-    if mode not in ROUNDINGS:
-        known = ", ".join(ROUNDINGS)
-        raise node.refuse(f"its rounding mode is {mode}; numbers that stream have {known}")
-    points = (int(offsets[0]),) * len(scales)
-    levels = Levels(tuple(scales), points, axis, low, high, ROUNDINGS[mode])
-    return _rounded(node, x, values, levels)
+    return (-size // 2 + narrow, size // 2 - 1) if signed else (0, size - 1 - narrow)
 
 
-def _rounded(node: NodeCall, x: Value, values: Tensor, levels: Levels) -> Value:
-    found = levels.rounded(values)
-    return Constant(x.array, found) if isinstance(x, Constant) else found
+def _rounded(
+    node: NodeCall, x: Value, scale: Value, point: int, ends: tuple[int, int], mode: str
+) -> Value:
+    """Round what streams to levels; of a constant return the levels too."""
+    constant = isinstance(x, Constant)
+    known = CONSTANT_ROUNDINGS if constant else ROUNDINGS
+    if mode not in known:
+        what = "constants" if constant else "tensors that stream"
+        raise node.refuse(f"its rounding mode is {mode}; {what} have {', '.join(known)}")
+    values = node.tensor(x)
+    scales, axis = _scales(node, scale, values.shape)
+    points = (point,) * len(scales)
+    if not constant:
+        return Levels(tuple(scales), points, axis, *ends, ROUNDINGS[mode]).rounded(values)
+    levels = Levels(tuple(scales), points, axis, *ends)
+    if ROUNDINGS.get(mode) == levels.rounding:
+        return Constant(values.detach().numpy(), None, levels)
+    shape = [-1 if dim == axis and len(scales) > 1 else 1 for dim in range(values.dim())]
+    steps = np.array(scales).reshape(shape)
+    codes = CONSTANT_ROUNDINGS[mode](values.detach().double().numpy() / steps)
+    return Constant((codes * steps).astype(np.float32), None, levels)
+
+
+def _trunc(node: NodeCall, x: Value, *given: Value) -> Value:
+    """Return codes without their last bits, in a scale that is so many times as large."""
+    if len(given) != 5:
+        raise node.refuse(
+            f"it has {len(given) + 1} operands, as its first version, whose result has the scale "
+            "of its operand; allowed is the second one, with a scale of the result"
+        )
+    _, point, _, scale, bits = given
+    if node.array(point, "zero point").any():
+        raise node.refuse("its zero point is not 0, which truncation moves")
+    mode = str(node.get("rounding_mode", "FLOOR")).upper()
+    return _rounded(node, x, scale, 0, _ends(node, bits), mode)
 
 
 def _bipolar(node: NodeCall, x: Value, scale: Value) -> Value:
     """Return a sign, times the scale: the two codes of one bit around zero."""
     values = node.tensor(x)
-    scales, _ = _scales(node, scale, values.dim(), values.shape)
+    scales, axis = _scales(node, scale, values.shape)
+    if isinstance(x, Constant):
+        shape = [-1 if dim == axis and len(scales) > 1 else 1 for dim in range(values.dim())]
+        signs = np.where(values.numpy() >= 0, 1.0, -1.0) * np.array(scales).reshape(shape)
+        levels = Levels(tuple(scales), (0,) * len(scales), axis, -1, 1)
+        return Constant(signs.astype(np.float32), None, levels)
     if len(scales) > 1:
-        raise node.refuse("signs have one scale; this has one for each channel")
-    found: Tensor = torch.where(values >= 0, scales[0], -scales[0])
-    return Constant(x.array, found) if isinstance(x, Constant) else found
+        raise node.refuse("signs that stream have one scale; this has one for each channel")
+    return _compared(node, values, np.zeros((1, 1)), 2 * scales[0], -scales[0])
 
 
 def _thresholds(node: NodeCall, x: Value, bounds: Value) -> Tensor:
     """Return how many bounds each element reaches, times a factor, and an offset."""
-    values, limits = node.tensor(x), node.tensor(bounds)
-    if not isinstance(bounds, Constant):
-        raise node.refuse("its thresholds are computed by the model; allowed are constants")
-    last = str(node.get("data_layout", "NCHW")) in ("NHWC", "NWC")
-    shape = [1] * values.dim()
-    shape[-1 if last or values.dim() < 2 else 1] = -1
-    ordered = torch.sort(limits, dim=1).values
-    counts = torch.zeros_like(values)
-    for place in range(ordered.shape[1]):
-        counts = counts + (values >= ordered[:, place].reshape(shape)).to(values.dtype)
+    limits = np.sort(node.array(bounds, "thresholds").astype(np.float64), axis=1)
+    if not np.isfinite(limits).all():
+        raise node.refuse("a threshold is no finite number")
     scale, offset = float(node.get("out_scale", 1.0)), float(node.get("out_bias", 0.0))
-    return counts * scale + offset
+    if not (math.isfinite(scale) and scale > 0 and math.isfinite(offset)):
+        raise node.refuse(f"out_scale is {scale}, out_bias {offset}; allowed is a scale above 0")
+    return _compared(node, node.tensor(x), limits, scale, offset)
+
+
+def _compared(node: NodeCall, values: Tensor, limits: Array, scale: float, offset: float) -> Tensor:
+    """Return `offset`, and `scale` more for each limit `[channels, count]` that is reached.
+
+    Limits half way between multiples of the scale are a rounding. Others are compared with numbers
+    of so many bits that sums of integers lose none.
+    """
+    count = limits.shape[1]
+    unit = scale if (offset / scale).is_integer() else scale / 2
+    least = offset / unit
+    if not least.is_integer():
+        raise node.refuse(f"out_bias is {offset}; allowed are multiples of half of {scale}")
+    low, high = int(least), int(least) + count * round(scale / unit)
+    if unit == scale and bool((limits == (low + 0.5 + np.arange(count)) * scale).all()):
+        levels = Levels((scale,), (0,), 0, low, high, "nearest_up")
+        if levels.number is not None:
+            return levels.rounded(values)
+    if count > MAX_BOUNDS:
+        raise node.refuse(f"it has {count} thresholds a channel; allowed are {MAX_BOUNDS}")
+    fraction = COMPARED_BITS - 2 - max(0, math.frexp(float(abs(limits).max()))[1])
+    half = 1 << (COMPARED_BITS - 1)
+    grid = Levels((2.0**-fraction,), (0,), 0, -half, half - 1, "floor")
+    # The last numbers below the limits.
+    below = (np.ceil(limits * 2.0**fraction) - 1) * 2.0**-fraction
+    last = str(node.get("data_layout", "NCHW")) in ("NHWC", "NWC", "NC")
+    shape = [1] * values.dim()
+    shape[-1 if last or values.dim() < 2 else 1] = len(below)
+    bounds = grid.rounded(torch.from_numpy(below).to(values.device).reshape(*shape, count))
+    ones = torch.ones(shape, dtype=torch.float64, device=values.device)
+    counted = torch.ops.mase.thresholds(grid.rounded(values), bounds, ones, offset, scale)
+    return _whole(unit, low, high).rounded(counted)
+
+
+def _whole(unit: float, low: int, high: int) -> Levels:
+    """Return the levels of the fewest bits that hold some codes."""
+    bits = max(2, high.bit_length() + (low < 0), (-low - 1).bit_length() + 1 if low < 0 else 0)
+    if low >= 0:
+        return Levels((unit,), (0,), 0, 0, (1 << bits) - 1)
+    half = 1 << (bits - 1)
+    return Levels((unit,), (0,), 0, -half + (low == -high), half - 1)
 
 
 OPERATORS: dict[str, Function] = {
@@ -100,4 +190,8 @@ OPERATORS: dict[str, Function] = {
     "IntQuant": _quant,
     "MultiThreshold": _thresholds,
     "Quant": _quant,
+    "Trunc": _trunc,
+}
+REFUSED = {
+    "FloatQuant": "codes of floats are not kept; leave it out, and configure minifloats instead",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def levels_of(
     return Levels(tuple(scales), tuple(points), axis, low, high)
 
 
-def _range(node: NodeCall, kind: Any, point: Value) -> tuple[int, int]:
+def _range(node: NodeCall, kind: object, point: Value) -> tuple[int, int]:
     """Return the least and the largest code of a type."""
     from onnx import TensorProto
 
@@ -73,7 +74,8 @@ def _range(node: NodeCall, kind: Any, point: Value) -> tuple[int, int]:
     return found
 
 
-def _quantize(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Codes:
+def quantized(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Codes:
+    """Return the codes of reals."""
     low, high = _range(node, node.get("output_dtype"), point)
     if node.get("block_size"):
         raise node.refuse("scales of blocks are not known; allowed are one, or one a channel")
@@ -81,7 +83,8 @@ def _quantize(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Co
     return Codes(levels.rounded(node.tensor(x)), levels, low, high)
 
 
-def _dequantize(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Any:
+def dequantized(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Any:
+    """Return the reals that codes stand for; of constants with their levels."""
     if node.get("block_size"):
         raise node.refuse("scales of blocks are not known; allowed are one, or one a channel")
     axis = node.get("axis", 1)
@@ -118,11 +121,15 @@ def _constant(node: NodeCall, x: Constant, scale: Value, point: Value, axis: int
 
 
 def decoded(node: NodeCall, codes: Constant, levels: Levels) -> Constant:
-    """Return the reals of constant codes, rounded to their own levels."""
+    """Return the reals of constant codes, which are rounded to their own levels."""
     array = codes.array.astype(np.int64)
-    held = torch.from_numpy(array) if codes.tensor is None else codes.tensor.long()
     if array.ndim == 1 and bool((abs(array) > MOST_EXACT).any()):
-        array, held, levels = _shifted(node, array, held, levels)
+        array, levels = _shifted(node, array, levels)
+    if levels.number is None:
+        raise node.refuse(
+            f"codes {levels.low} to {levels.high} around {levels.zero_point[0]} are of no format"
+        )
+    shape = [1] * array.ndim
     if len(levels.scale) > 1:
         axis = levels.axis % max(array.ndim, 1)
         if array.ndim <= axis or array.shape[axis] != len(levels.scale):
@@ -130,24 +137,19 @@ def decoded(node: NodeCall, codes: Constant, levels: Levels) -> Constant:
                 f"it has {len(levels.scale)} scales along dimension {levels.axis} of "
                 f"{list(array.shape)}"
             )
-        shape = [-1 if dim == axis else 1 for dim in range(array.ndim)]
-    else:
-        shape = [1] * array.ndim
+        shape[axis] = -1
     points = np.array(levels.zero_point, dtype=np.int64).reshape(shape)
     scales = np.array(levels.scale, dtype=np.float64).reshape(shape)
-    exact = (array - points) * scales
-    values = exact.astype(np.float32)
+    values = ((array - points) * scales).astype(np.float32)
     back = np.rint(values.astype(np.float64) / scales).astype(np.int64) + points
     if not np.array_equal(back, array):
         raise node.refuse("codes of more than 24 bits are not kept by reals of single precision")
-    steps = held.double() - torch.from_numpy(points).to(held.device)
-    reals = (steps * torch.from_numpy(scales).to(held.device)).float()
-    return Constant(values, levels.rounded(reals))
+    return Constant(values, None, levels)
 
 
 def _shifted(
-    node: NodeCall, array: np.ndarray[Any, Any], held: Tensor, levels: Levels
-) -> tuple[np.ndarray[Any, Any], Tensor, Levels]:
+    node: NodeCall, array: np.ndarray[Any, Any], levels: Levels
+) -> tuple[np.ndarray[Any, Any], Levels]:
     """Return a vector of large codes without their last zeros, which its scales take over."""
     if any(levels.zero_point):
         raise node.refuse("codes of more than 24 bits around a zero point are not known")
@@ -158,12 +160,12 @@ def _shifted(
     if bool((array % powers).any()):
         raise node.refuse("codes of more than 24 bits are not kept by reals of single precision")
     wider = tuple(scale * int(power) for scale, power in zip(scales, powers, strict=True))
-    found = Levels(wider, (0,) * count, 0, levels.low, levels.high)
-    return array // powers, held // torch.from_numpy(powers).to(held.device), found
+    return array // powers, Levels(wider, (0,) * count, 0, levels.low, levels.high)
 
 
-def _real_layer(node: NodeCall, x: Value, scale: Value, point: Value) -> Tensor:
-    found = _dequantize(node, x, scale, point)
+def real_values(node: NodeCall, x: Value, scale: Value, point: Value) -> Tensor:
+    """Return the reals that codes stand for."""
+    found = dequantized(node, x, scale, point)
     return node.tensor(found)
 
 
@@ -179,23 +181,24 @@ def _qlinear_conv(
     y_point: Value,
     bias: Value = None,
 ) -> Codes:
-    call = _with_axis(node, 0)
-    values = _real_layer(node, x, x_scale, x_point)
-    weight = _real_layer(call, w, w_scale, w_point)
-    shift = None
-    if bias is not None:
-        unit = node.array(x_scale, "scale").astype(np.float64) * node.array(w_scale, "scale")
-        count = node.array(bias, "bias").size
-        units = tuple(float(item) for item in np.broadcast_to(unit.reshape(-1), (count,)))
-        low, high = RANGES["int32"]
-        levels = Levels(units, (0,) * count, 0, low, high)
-        assert isinstance(bias, Constant)
-        shift = node.tensor(decoded(node, bias, levels))
-    return _quantize(node, convolve(node, values, weight, shift), y_scale, y_point)
+    values = real_values(node, x, x_scale, x_point)
+    weight = real_values(with_axis(node, 0), w, w_scale, w_point)
+    shift = None if bias is None else real_bias(node, bias, x_scale, w_scale)
+    return quantized(node, convolve(node, values, weight, shift), y_scale, y_point)
 
 
-def _with_axis(node: NodeCall, axis: int) -> NodeCall:
-    return NodeCall(node.name, node.type, node.domain, node.version, {"axis": axis}, node.results)
+def real_bias(node: NodeCall, bias: Value, x_scale: Value, w_scale: Value) -> Tensor:
+    """Return the reals of a bias, whose units are the products of two scales."""
+    unit = node.array(x_scale, "scale").astype(np.float64) * node.array(w_scale, "scale")
+    array = node.array(bias, "bias")
+    units = tuple(float(item) for item in np.broadcast_to(unit.reshape(-1), (array.size,)))
+    levels = Levels(units, (0,) * array.size, 0, *RANGES["int32"])
+    return node.tensor(decoded(node, Constant(array), levels))
+
+
+def with_axis(node: NodeCall, axis: int) -> NodeCall:
+    """Return a node whose scales are those of another dimension."""
+    return replace(node, attributes={"axis": axis})
 
 
 def _qlinear_matmul(
@@ -209,16 +212,26 @@ def _qlinear_matmul(
     y_scale: Value,
     y_point: Value,
 ) -> Codes:
-    left = _real_layer(node, a, a_scale, a_point)
-    right = _real_layer(_with_axis(node, -1), b, b_scale, b_point)
+    left = real_values(node, a, a_scale, a_point)
+    right = real_values(with_axis(node, -1), b, b_scale, b_point)
     layer = isinstance(b, Constant) and right.dim() == 2
     product = F.linear(left, right.t()) if layer else torch.matmul(left, right)
-    return _quantize(node, product, y_scale, y_point)
+    return quantized(node, product, y_scale, y_point)
 
 
 OPERATORS: dict[str, Function] = {
-    "DequantizeLinear": _dequantize,
+    "DequantizeLinear": dequantized,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
-    "QuantizeLinear": _quantize,
+    "QuantizeLinear": quantized,
+}
+
+_SUMS = (
+    "its result is sums of integers, which the model scales afterwards; give QLinear layers, or "
+    "float layers between QuantizeLinear and DequantizeLinear"
+)
+REFUSED = {
+    "ConvInteger": _SUMS,
+    "DynamicQuantizeLinear": "it finds a scale as it runs; quantise the model statically",
+    "MatMulInteger": _SUMS,
 }

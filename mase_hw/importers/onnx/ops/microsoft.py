@@ -1,0 +1,83 @@
+"""Layers on integer codes of ONNX Runtime's own domain, which its quantiser makes.
+
+Source: "Contrib Operators", onnxruntime, docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from mase_hw.importers.onnx._families import functions
+from mase_hw.importers.onnx._values import Codes, Function, NodeCall, Value
+from mase_hw.importers.onnx.ops.quantised import (
+    dequantized,
+    quantized,
+    real_bias,
+    real_values,
+    with_axis,
+)
+
+DOMAINS = ("com.microsoft",)
+# What one operand is: codes, scale, zero point.
+GIVEN = 3
+
+
+def _between(kind: str, count: int = 1) -> Function:
+    """Return ONNX's own operator on the reals of so many operands, and a rounding."""
+
+    def function(node: NodeCall, *given: Value) -> Codes:
+        places = range(0, GIVEN * count, GIVEN)
+        reals = [real_values(node, *given[place : place + GIVEN]) for place in places]
+        if node.get("channels_last"):
+            raise node.refuse("channels_last is 1; allowed is 0")
+        return quantized(node, functions()["", kind](node, *reals), *given[GIVEN * count :])
+
+    return function
+
+
+def _concat(node: NodeCall, scale: Value, point: Value, *given: Value) -> Codes:
+    reals = [
+        real_values(node, *given[place : place + GIVEN]) for place in range(0, len(given), GIVEN)
+    ]
+    return quantized(node, torch.cat(reals, int(node.get("axis", 0))), scale, point)
+
+
+def _gemm(
+    node: NodeCall,
+    a: Value,
+    a_scale: Value,
+    a_point: Value,
+    b: Value,
+    b_scale: Value,
+    b_point: Value,
+    bias: Value = None,
+    scale: Value = None,
+    point: Value = None,
+) -> Codes:
+    axis = with_axis(node, 0 if node.get("transB") else 1)
+    operands: list[Value] = [
+        real_values(node, a, a_scale, a_point), real_values(axis, b, b_scale, b_point),
+    ]  # fmt: skip
+    if bias is not None:
+        operands.append(real_bias(node, bias, a_scale, b_scale))
+    if scale is None:
+        raise node.refuse("it has no scale of its result; allowed are results that are codes")
+    return quantized(node, functions()["", "Gemm"](node, *operands), scale, point)
+
+
+OPERATORS: dict[str, Function] = {
+    "DequantizeLinear": dequantized,
+    "QGemm": _gemm,
+    "QLinearAdd": _between("Add", 2),
+    "QLinearAveragePool": _between("AveragePool"),
+    "QLinearConcat": _concat,
+    "QLinearGlobalAveragePool": _between("GlobalAveragePool"),
+    "QLinearLeakyRelu": _between("LeakyRelu"),
+    "QLinearMul": _between("Mul", 2),
+    "QLinearSigmoid": _between("Sigmoid"),
+    "QuantizeLinear": quantized,
+}
+_DYNAMIC = "it finds a scale as it runs; quantise the model statically"
+REFUSED = dict.fromkeys(
+    ("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "MatMulIntegerToFloat"), _DYNAMIC
+)
