@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,39 @@ from mase_hw.errors import ConfigError
 
 # The word for all nodes where a configuration asks for names.
 ALL = "all"
+FORMATS = "quantize"
 
 
-def write_config(path: Path, tables: Mapping[str, Any]) -> Path:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return a TOML file's tables.
+
+    Raises:
+        ConfigError: when there is no such file, or it is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+def read_formats(path: str | Path) -> dict[str, Any]:
+    """Return the number formats of a configuration file: its table `quantize`, or all of it.
+
+    Raises:
+        ConfigError: when there is no such file, or it holds no number formats.
+    """
+    tables = read_toml(Path(path))
+    found = tables.get(FORMATS, tables)
+    if not isinstance(found, dict) or not {"by", "default"} & found.keys():
+        raise ConfigError(f"{path} holds no number formats: it has no table {FORMATS!r}")
+    return found
+
+
+def write_config(path: Path, tables: Mapping[str, object]) -> Path:
     """Write nested tables of scalars and lists as TOML; the same tables give the same bytes.
 
     Raises:
@@ -28,7 +59,7 @@ def write_config(path: Path, tables: Mapping[str, Any]) -> Path:
     return path
 
 
-def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
+def _lines(table: Mapping[str, object], path: tuple[str, ...]) -> list[str]:
     scalars = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     lines = [f"{_key(key)} = {_value(value)}" for key, value in scalars.items()]
     # A table needs its header where it has values of its own, or nothing at all.
@@ -44,7 +75,7 @@ def _key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

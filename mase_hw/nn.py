@@ -71,8 +71,8 @@ class KeyValueCache(nn.Module):
         super().__init__()
         if tokens < 2 or heads < 1 or size < 1:
             raise ConfigError(
-                f"KeyValueCache of {tokens} tokens, {heads} heads of {size}; allowed are 2 tokens, "
-                "1 head of 1 at least"
+                f"KeyValueCache of {tokens} tokens and {heads} heads of size {size}; allowed: at "
+                "least 2 tokens, 1 head and size 1"
             )
         self.tokens = tokens
         self.register_buffer("keys", torch.zeros(1, heads, tokens, size), persistent=False)
@@ -135,7 +135,7 @@ class DecoderStep(nn.Module):
         known = getattr(config, "max_position_embeddings", None) or tokens
         if not 2 <= tokens <= known:
             raise ConfigError(
-                f"DecoderStep of {tokens} tokens; {type(model).__name__} takes 2 to {known}"
+                f"DecoderStep of {tokens} tokens; allowed for {type(model).__name__}: 2 to {known}"
             )
         cache: Any = StaticCache(config=config, max_cache_len=tokens)
         other = [type(layer).__name__ for layer in cache.layers if not _is_plain(layer)]
@@ -182,7 +182,7 @@ class DecoderStep(nn.Module):
             buffer.zero_()
 
 
-def _is_plain(layer: Any) -> bool:
+def _is_plain(layer: object) -> bool:
     """Return whether a layer's cache holds the keys and values of all tokens."""
     from transformers.cache_utils import StaticLayer
 
@@ -228,7 +228,9 @@ class QuantizedLayer(nn.Module):
     weight_format: Format
     bias_format: Format | None
 
-    def __init__(self, *args: Any, config: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: object, config: Mapping[str, object] | None = None, **kwargs: object
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.config = dict(config or {})
         self._check_keys()
@@ -353,9 +355,9 @@ class QuantizedLayer(nn.Module):
 
     def _load_from_state_dict(
         self,
-        state_dict: Mapping[str, Any],
+        state_dict: Mapping[str, object],
         prefix: str,
-        local_metadata: Any,
+        local_metadata: object,
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -371,7 +373,7 @@ class QuantizedLayer(nn.Module):
             self.refit()
 
     @classmethod
-    def from_float(cls, layer: nn.Module, config: Mapping[str, Any] | None = None) -> Self:
+    def from_float(cls, layer: nn.Module, config: Mapping[str, object] | None = None) -> Self:
         """Return a quantised layer that shares the parameters of `layer`, of the same kind."""
         base = next(base for base in BASES.values() if issubclass(cls, base))
         if not isinstance(layer, base):
@@ -394,7 +396,7 @@ class QuantizedLayer(nn.Module):
         return f"{super().extra_repr()}, data_in={data_in}, weight={self.weight_format}"
 
 
-def calibrate(model: nn.Module, batches: Iterable[Any]) -> nn.Module:
+def calibrate(model: nn.Module, batches: Iterable[object]) -> nn.Module:
     """Fit what quantised layers leave open to the inputs that they get from data.
 
     The layers compute in real numbers meanwhile. A range from before is forgotten.
@@ -463,7 +465,7 @@ def layer_class(base: str, family: str) -> type[QuantizedLayer]:
 
 
 def quantize_layers(
-    model: nn.Module, family: str, config: Mapping[str, Any] | None = None
+    model: nn.Module, family: str, config: Mapping[str, object] | None = None
 ) -> nn.Module:
     """Replace every `Linear`, `Conv1d` and `Conv2d` inside `model` in place, and return it.
 

@@ -181,7 +181,7 @@ class Comparison:
 def compare(
     model: nn.Module | None,
     project: Path | str,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     samples: int | None = None,
     stall: float = 0.0,
@@ -230,7 +230,7 @@ def compare(
 
 
 def chosen_inputs(
-    mg: MaseGraph, summary: DesignSummary, inputs: Any = None, samples: int | None = None
+    mg: MaseGraph, summary: DesignSummary, inputs: object = None, samples: int | None = None
 ) -> list[Tensor]:
     """Return real inputs, inferences first: those given, or the first of the example inputs.
 
@@ -332,7 +332,7 @@ def _largest_error(wanted: Tensor, found: Tensor) -> float:
     return float(errors.nan_to_num(math.inf, math.inf).max())
 
 
-def _tensors(outputs: Any) -> list[Tensor]:
+def _tensors(outputs: object) -> list[Tensor]:
     return [item for item in tree_leaves(outputs) if isinstance(item, Tensor)]
 
 

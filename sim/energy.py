@@ -69,7 +69,7 @@ class EnergyReport:
 
     @property
     def joules(self) -> float:
-        """Joules an inference."""
+        """Joules an inference, all nodes together."""
         return sum(both for both, _ in self.nodes.values())
 
     def to_dict(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ MAGNITUDES = 4
 CODES = "_codes"
 
 
-def encode_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
+def encode_inputs(streams: Sequence[Stream], inputs: object) -> list[Tensor]:
     """Return int64 codes `[inferences, *shape]` for each input stream; see `read_inputs`."""
     return encode_values(streams, read_inputs(streams, inputs))
 
@@ -41,7 +41,7 @@ def encode_values(streams: Sequence[Stream], values: Sequence[Tensor]) -> list[T
     ]
 
 
-def read_inputs(streams: Sequence[Stream], inputs: Any) -> list[Tensor]:
+def read_inputs(streams: Sequence[Stream], inputs: object) -> list[Tensor]:
     """Return the values of each input stream, inferences first.
 
     Args:
@@ -96,7 +96,7 @@ def _random(stream: Stream, count: int, generator: torch.Generator) -> Tensor:
     return codes
 
 
-def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
+def _by_stream(streams: Sequence[Stream], inputs: object) -> dict[str, Any]:
     names = [stream.name for stream in streams]
     if isinstance(inputs, (str, Path)):
         return _by_stream(streams, _read(Path(inputs)))
@@ -125,7 +125,7 @@ def _by_stream(streams: Sequence[Stream], inputs: Any) -> dict[str, Any]:
     return dict(zip(names, inputs, strict=True))
 
 
-def _with_values(streams: Sequence[Stream], inputs: Mapping[Any, Any]) -> dict[Any, Any]:
+def _with_values(streams: Sequence[Stream], inputs: Mapping[object, object]) -> dict[Any, Any]:
     """Return inputs with the values of what is given as codes.
 
     Raises:
@@ -162,13 +162,13 @@ def _read(path: Path) -> Any:
         ) from error
 
 
-def _native(given: Any) -> np.ndarray[Any, Any]:
+def _native(given: object) -> np.ndarray[Any, Any]:
     """Return an array in this machine's order of bytes."""
     array = np.asarray(given)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _values(stream: Stream, given: Any) -> Tensor:
+def _values(stream: Stream, given: object) -> Tensor:
     spec = stream.spec
     try:
         values = given.detach() if isinstance(given, Tensor) else torch.from_numpy(_native(given))

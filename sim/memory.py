@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import SimulationError
@@ -49,7 +48,7 @@ class MemoryState:
 
 
 def memory_model(
-    project: Path, summary: DesignSummary, options: Mapping[str, Any] | None
+    project: Path, summary: DesignSummary, options: Mapping[str, object] | None
 ) -> MemoryModel | None:
     """Return the memory of a design, None where everything lies on chip.
 

@@ -174,7 +174,7 @@ class SimulationReport:
 
 def simulate(
     project: Path | str,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     samples: int | None = None,
     engine: str = "native",
@@ -185,7 +185,7 @@ def simulate(
     probes: Sequence[str] = (),
     queues: bool = False,
     outputs: Path | str | None = None,
-    memory: Mapping[str, Any] | None = None,
+    memory: Mapping[str, object] | None = None,
     resets: int = 0,
     reset_memory: bool = True,
     repeats: int = 1,
@@ -355,14 +355,14 @@ def _check_life(
         what, least = (f"resets is {resets}", 0) if resets < 0 else (f"repeats is {repeats}", 1)
         raise SimulationError(f"{what}; allowed: a number from {least}")
     if repeats > 1 and engine != "native":
-        raise SimulationError(f"the {engine} engine repeats nothing; the native engine does")
+        raise SimulationError(f"repeats needs the native engine; engine is {engine}")
     if repeats > 1 and summary.keeps_state:
         raise SimulationError(
-            "repeats is for inferences that are independent; this design keeps a state from one to "
-            "the next: give it a longer sequence"
+            "repeats needs independent inferences; this design keeps state between them: give it a "
+            "longer sequence"
         )
     if repeats > 1 and resets:
-        raise SimulationError("resets and repeats are not in one run")
+        raise SimulationError("resets and repeats cannot be combined in one run")
     if not reset_memory and summary.external is None:
         raise SimulationError("this design has no external memory that could miss a reset")
 
@@ -421,7 +421,7 @@ def choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream,
     )
 
 
-def _given(summary: DesignSummary, inputs: Any, samples: int | None) -> list[Tensor]:
+def _given(summary: DesignSummary, inputs: object, samples: int | None) -> list[Tensor]:
     """Return real inputs, the first `samples` of them."""
     values = read_inputs(summary.inputs, inputs)
     if samples is not None and not 1 <= samples <= len(values[0]):

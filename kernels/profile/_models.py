@@ -91,7 +91,7 @@ def _from_factory(model: str, device: torch.device) -> Subject:
     return _of_examples(model, *made, device)
 
 
-def _of_examples(model: str, module: nn.Module, examples: Any, device: torch.device) -> Subject:
+def _of_examples(model: str, module: nn.Module, examples: object, device: torch.device) -> Subject:
     given = examples if isinstance(examples, Mapping) else tuple(tree_leaves(examples))
     rows = next((len(item) for item in tensors(given) if item.dim()), 1)
 

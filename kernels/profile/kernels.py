@@ -14,7 +14,6 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -272,7 +271,7 @@ def _copy_bandwidth(rounds: int) -> float:
     return 2 * GPU_BYTES / time.median_s
 
 
-def _bind(function: Callable[..., Tensor], *arguments: Any) -> Callable[[], Tensor]:
+def _bind(function: Callable[..., Tensor], *arguments: object) -> Callable[[], Tensor]:
     return lambda: function(*arguments)
 
 

@@ -134,7 +134,7 @@ SCALE = "_exponent"
 PARAMETER = "parameter"
 
 
-def fact(default: Any = MISSING) -> Any:
+def fact(default: object = MISSING) -> Any:
     """Return a field of a cell that is no parameter of its module, such as beats."""
     return field(default=default, metadata={PARAMETER: False})
 
@@ -281,8 +281,8 @@ class Cell(ABC):
             )
             if not alike or self.images != other.images:
                 raise EmissionError(
-                    f"a {type(self).__name__} of one layer is no other's: its parameters or tables "
-                    "follow from weights; run these layers on hardware of their own"
+                    f"layers with different weights cannot share a {type(self).__name__}, whose "
+                    "parameters or tables follow from weights; emit these layers without reuse"
                 )
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -55,8 +55,9 @@ def compress(
     json_output: JsonOption = False,
 ) -> None:
     """Prune, quantize and fine-tune MODEL; emit-verilog takes the result."""
+    from mase_hw._config_file import read_toml
     from mase_hw.cli._data import load_data
-    from mase_hw.cli._model import load_subject, read_toml
+    from mase_hw.cli._model import load_subject
     from mase_hw.pipelines.compression import CompressionPipeline
 
     display = Display(quiet=json_output)
@@ -90,8 +91,9 @@ def sweep(
     json_output: JsonOption = False,
 ) -> None:
     """Run a compression at every point of a grid; write a table and a figure."""
+    from mase_hw._config_file import read_toml
     from mase_hw.cli._data import load_data
-    from mase_hw.cli._model import load_subject, read_toml
+    from mase_hw.cli._model import load_subject
     from mase_hw.pipelines.sweep import sweep as run
 
     display = Display(quiet=json_output)
@@ -108,7 +110,7 @@ def sweep(
 
 
 def _show(
-    title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], display: Display
+    title: str, rows: Sequence[Mapping[str, object]], columns: Sequence[str], display: Display
 ) -> None:
     from rich.table import Table
 
@@ -121,7 +123,7 @@ def _show(
     display.console.print(table)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -133,7 +135,7 @@ def _show_test(result: CompressionResult, display: Display) -> None:
     display.console.print(text, markup=False, soft_wrap=True)
 
 
-def _with_error(test: Mapping[str, Any], when: str) -> str:
+def _with_error(test: Mapping[str, object], when: str) -> str:
     error = test.get(f"{when}_error")
     word = "standard error " if when == "before" else ""
     return f"{test[when]:.4f}" + ("" if error is None else f" ({word}{error:.4f})")

@@ -58,9 +58,9 @@ def prove(
     from mase_hw.proof import prove_design
 
     if cell is not None and design is not None:
-        raise ConfigError("a cell or --design, not both")
+        raise ConfigError("give a cell or --design, not both")
     if start and design is not None:
-        raise ConfigError("--start is of cells of the library, not of --design")
+        raise ConfigError("--start proves cells of the library; leave --design out")
 
     display = Display(quiet=json_output)
     with display.progress("proving") as advance:

@@ -78,7 +78,7 @@ def synth(
         int | None,
         typer.Option(
             min=0,
-            show_default="16384",
+            show_default="32768",
             help="With --liberty: the most bits of a memory that becomes gates.",
         ),
     ] = None,
@@ -113,7 +113,12 @@ def synth(
     }
     cells = {"macro-bits": macro_bits, "energy": energy}
     if liberty is not None:
-        other = {"target": None if target == "xcup" else target, "route": route or None, **options}
+        other = {
+            "target": None if target == "xcup" else target,
+            "no-dsp": None if dsp else True,
+            "route": route or None,
+            **options,
+        }
         _check_none(other, "belongs to an FPGA: leave it or --liberty out")
         _print_gates(project, liberty, macro_bits, energy, display, json_output)
         return

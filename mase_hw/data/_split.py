@@ -62,7 +62,7 @@ class Split:
     validation_labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
 
     @classmethod
-    def read(cls, given: Any, where: str = "data") -> Split:
+    def read(cls, given: object, where: str = "data") -> Split:
         """Return the split, validation samples included, that arrays, data sets or loaders mean.
 
         A loader is read once, from beginning to end; its batches must be of one shape.
@@ -104,7 +104,7 @@ class Split:
             yield from tensors(value)
 
 
-def _read(given: Any, where: str) -> Split:
+def _read(given: object, where: str) -> Split:
     if isinstance(given, Mapping) and any(name in given for name in HALVES):
         missing = [name for name in HALVES[:2] if name not in given]
         if missing:
@@ -115,8 +115,14 @@ def _read(given: Any, where: str) -> Split:
         if missing:
             raise DataError(f"{where} has no {missing[0]!r}; allowed: {FORMS}")
         given = tuple(given[name] for name in PARTS)
-    if isinstance(given, tuple | list) and len(given) == len(PARTS):
+    if (
+        isinstance(given, tuple | list)
+        and len(given) == len(PARTS)
+        and all(map(_labels, given[1::2]))
+    ):
         return _joined([given[:2], given[2:]], where)
+    if isinstance(given, tuple) and len(given) != 2:
+        raise DataError(f"{where} gives a tuple of {len(given)}; allowed: {FORMS}")
     if isinstance(given, tuple | list) and len(given) == 2 and not _labels(given[1]):
         return _joined(given, where)
     # What is held out here is tested on; validation samples are held out of the rest.
@@ -130,21 +136,21 @@ def _read(given: Any, where: str) -> Split:
     )
 
 
-def _joined(halves: Sequence[Any], where: str) -> Split:
+def _joined(halves: Sequence[object], where: str) -> Split:
     parts: list[Any] = [part for half in halves for part in _samples(half, where)]
     return Split(*parts)
 
 
-def _labels(value: Any) -> bool:
+def _labels(value: object) -> bool:
     """Return whether a value is an array, or a list of numbers."""
     return is_array(value) or (isinstance(value, list) and bool(value) and _number(value[0]))
 
 
-def _number(value: Any) -> bool:
+def _number(value: object) -> bool:
     return isinstance(value, int | float) or (isinstance(value, list) and _number(value[0]))
 
 
-def _samples(given: Any, where: str) -> tuple[Inputs, Tensor]:
+def _samples(given: object, where: str) -> tuple[Inputs, Tensor]:
     """Return all inputs and labels of a pair, a dictionary, a data set, or a loader of batches."""
     try:
         if isinstance(given, tuple | list) and len(given) == 2 and _labels(given[1]):

@@ -94,17 +94,17 @@ class _Stub:
 
     state: Any = None
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: object) -> None:
         self.state = state
 
 
-def _new_stub(cls: type, state: Any) -> _Stub:
+def _new_stub(cls: type, state: object) -> _Stub:
     stub = _Stub()
     stub.state = state
     return stub
 
 
-def _reconstruct(cls: type, base: type, state: Any) -> Any:
+def _reconstruct(cls: type, base: type, state: object) -> Any:
     return cls()
 
 

@@ -53,17 +53,16 @@ class BusOptions:
             raise ConfigError(f"no bus is called {self.kind!r}; {nearest(self.kind, KINDS)}")
         if self.kind == "axi-memory" and (self.width_bits or 32) not in MEMORY_WIDTHS:
             raise ConfigError(
-                f"a memory on AXI4 has no words of {self.width_bits} bits; allowed: "
+                f"--bus axi-memory has no words of {self.width_bits} bits; allowed: "
                 f"{', '.join(map(str, MEMORY_WIDTHS))}"
             )
         if self.kind == "uart" and self.own_clock:
             raise ConfigError("a serial line has no clock: leave --own-clock out")
         if self.kind == "uart" and self.width_bits not in (None, 8):
-            raise ConfigError(f"a serial line moves bytes; {self.width_bits} bits were asked for")
+            raise ConfigError(f"bus width is {self.width_bits}; allowed on a serial line: 8")
         if self.width_bits is not None and self.width_bits not in WIDTHS:
             raise ConfigError(
-                f"a bus of {self.width_bits} bits does not exist; allowed: "
-                f"{', '.join(map(str, WIDTHS))}"
+                f"bus width is {self.width_bits}; allowed: {', '.join(map(str, WIDTHS))}"
             )
 
 
@@ -115,8 +114,8 @@ class Bus:
         for what, streams in (("inputs", summary.inputs), ("outputs", summary.outputs)):
             if len(streams) > MOST_PORTS:
                 raise ConfigError(
-                    f"the design has {len(streams)} {what}; the registers of a bus tell "
-                    f"{MOST_PORTS} apart"
+                    f"the design has {len(streams)} {what}; a bus has registers for "
+                    f"at most {MOST_PORTS}"
                 )
         if summary.loads and (options.kind == "uart" or options.own_clock):
             raise ConfigError(
@@ -124,7 +123,10 @@ class Bus:
                 "without --own-clock"
             )
         if options.kind == "uart" and summary.external is not None:
-            raise ConfigError("weights outside the chip need a memory, which a serial line is not")
+            raise ConfigError(
+                "weights outside the chip need a memory, and a serial line has none: "
+                "take --bus axi-stream"
+            )
         if options.kind == "axi-memory":
             _check_memory(summary)
         width = {"uart": 8, "axi-memory": options.width_bits or 32}.get(
@@ -194,11 +196,13 @@ def _check_memory(summary: DesignSummary) -> None:
     """
     if len(summary.inputs) > 1 or len(summary.outputs) > 1:
         raise ConfigError(
-            f"inputs and results in a memory are of designs with one of each; this one has "
+            f"--bus axi-memory is for designs with one input and one result; this one has "
             f"{len(summary.inputs)} and {len(summary.outputs)}: take --bus axi-stream"
         )
     if summary.external is not None:
-        raise ConfigError("weights outside the chip have a port of their own: take axi-stream")
+        raise ConfigError(
+            "weights outside the chip have a port of their own: take --bus axi-stream"
+        )
 
 
 def core_hash(folder: Path) -> str:

@@ -12,7 +12,7 @@ from mase_hw.errors import EmissionError
 MOST_DIMENSIONS = 8
 
 
-def render_header(bus: Any, name: str) -> str:
+def render_header(bus: object, name: str) -> str:
     """Return the text of `mase_driver.h`.
 
     Args:

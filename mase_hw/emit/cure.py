@@ -123,7 +123,7 @@ def _fields(number_format: Format) -> dict[str, Any]:
     return {key: getattr(number_format, key) for key in number_format.field_names()}
 
 
-def _keys(owners: Sequence[tuple[Node, str]], fields: Mapping[str, Any]) -> str:
+def _keys(owners: Sequence[tuple[Node, str]], fields: Mapping[str, object]) -> str:
     """Return what to write for which nodes."""
     if not fields:
         names = " and ".join(f"{word} of {owner.name}" for owner, word in owners)
@@ -135,7 +135,7 @@ def _keys(owners: Sequence[tuple[Node, str]], fields: Mapping[str, Any]) -> str:
     return "give " + " and ".join(f"{name} {', '.join(entry)}" for name, entry in keys.items())
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -599,7 +599,7 @@ def _progress(cell: Cell) -> dict[str, Any]:
     return {} if cycles is None else {"beats": beats, "progress_cycles": cycles}
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     """Return a count, or raise what says that it is none."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is no count")

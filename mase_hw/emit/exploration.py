@@ -45,7 +45,7 @@ def explored(
     if targets is None:
         return front[0], front, explorer.count
 
-    def whole(asked: Mapping[str, Any]) -> Estimate:
+    def whole(asked: Mapping[str, object]) -> Estimate:
         given = {"parallelism": asked, "memory": memory, "queues": queues, "device": device}
         return estimate(add_hardware_metadata_analysis_pass(mg, given)[0])
 

@@ -52,7 +52,7 @@ from mase_hw.timing.memory import external_memory
 _LOG = logging.getLogger(__name__)
 
 
-def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> MaseGraph:
+def canonicalize(mg: MaseGraph, config: Mapping[str, object] | None = None) -> MaseGraph:
     """Return the graph without nodes that never do anything, constants folded.
 
     Args:
@@ -80,9 +80,9 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, Any] | None = None) -> Mase
 @naming_units()
 def quantize(
     mg: MaseGraph,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     *,
-    data: Iterable[Any] | None = None,
+    data: Iterable[object] | None = None,
     reuse: bool = False,
 ) -> MaseGraph:
     """Return the canonical graph with number formats, compared with the float model.
@@ -120,7 +120,7 @@ def quantize(
     return widened(mg, config, quantized, lambda wider: measured(wider, seen.batches))
 
 
-def measured(mg: MaseGraph, data: Iterable[Any] | None = None) -> MaseGraph:
+def measured(mg: MaseGraph, data: Iterable[object] | None = None) -> MaseGraph:
     """Return a quantised graph with its agreement with the float model.
 
     Args:
@@ -211,13 +211,13 @@ def to_hardware(
     shared = bool(loops_of(mg))
     if targets is not None and shared:
         raise ParallelismError(
-            "parallelism: a target is not sought for layers that run on the same hardware; give a "
+            "parallelism: with reuse no target such as target_interval can be sought; give a "
             "number, auto with a budget of multipliers, or a table"
         )
     if targets is not None:
         nodes = mg
 
-        def whole(table: Mapping[str, Any]) -> Estimate:
+        def whole(table: Mapping[str, object]) -> Estimate:
             given = {"parallelism": table, **arguments}
             return estimate(add_hardware_metadata_analysis_pass(nodes, given)[0])
 
@@ -226,8 +226,7 @@ def to_hardware(
     stage("that it cannot stop for good")
     if shared and external_memory(mg) is not None:
         raise ConfigError(
-            "memory: constants of layers that run on the same hardware lie on the chip, and then "
-            "all do; give on-chip, or emit it without reuse"
+            "memory: with reuse all constants lie on the chip; give on-chip, or emit without reuse"
         )
     mg, _ = verify_analysis_pass(mg, {})
     mg, _ = verify_progress_analysis_pass(mg, {})

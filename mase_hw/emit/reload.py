@@ -47,7 +47,7 @@ def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:
     base = corners[0]
     sources = {item.name: item for item in real.constants}
     if [item.name for item in base.constants] != list(sources):
-        raise EmissionError("which constants the design has follows from its weights")
+        raise EmissionError("the constants of the design depend on its weights: none can be loaded")
     order = {item.name: number for number, item in enumerate(chosen)}
     words = {item.file: item for item in real.memories}
     sections = []
@@ -70,7 +70,9 @@ def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:
             base.interval_cycles,
             base.latency_cycles,
         ):
-            raise EmissionError("the cycles of the design follow from its weights")
+            raise EmissionError(
+                "the cycles of the design depend on its weights: none can be loaded"
+            )
     return replace(
         base,
         sections=tuple(sections),

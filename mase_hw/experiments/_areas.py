@@ -58,7 +58,7 @@ def designs() -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield name, {"name": name, **entry}
 
 
-def dot_product(entry: Mapping[str, Any], folder: Path) -> Project:
+def dot_product(entry: Mapping[str, object], folder: Path) -> Project:
     """Emit a layer without bias, and check its bits.
 
     Raises:

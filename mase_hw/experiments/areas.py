@@ -93,7 +93,7 @@ def _kind(name: str) -> str:
     return re.split(r"\d", family)[0].rstrip("_")
 
 
-def trained(subject: Subject, entry: Mapping[str, Any]) -> tuple[float, float]:
+def trained(subject: Subject, entry: Mapping[str, object]) -> tuple[float, float]:
     """Return bits per weight, and the accuracy with linear layers in a format."""
     config = {
         "by": "type",

@@ -128,7 +128,7 @@ class _Writer:
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **given))
         return name
 
-    def _tensor(self, array: Any, name: str, kind: str | None = None) -> str:
+    def _tensor(self, array: object, name: str, kind: str | None = None) -> str:
         from onnx import TensorProto, helper, numpy_helper
 
         if kind is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
@@ -91,7 +90,7 @@ def names_in(families: Families) -> tuple[str, ...]:
     return tuple(name for name, cls in sorted(formats().items()) if family_of(cls) in families)
 
 
-def make_format(description: Mapping[str, Any]) -> Format:
+def make_format(description: Mapping[str, object]) -> Format:
     """Return the format described by `{"name": ..., field: value, ...}`.
 
     Raises:

@@ -222,11 +222,11 @@ class Format(ABC):
 
     @classmethod
     @abstractmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Format:
+    def fit(cls, minimum: float, maximum: float, **fields: object) -> Format:
         """Return the format with `fields` whose open fields suit reals in `[minimum, maximum]`."""
 
     @classmethod
-    def fit_values(cls, values: Tensor, **fields: Any) -> Format:
+    def fit_values(cls, values: Tensor, **fields: object) -> Format:
         """Return the format with `fields` whose open fields suit known `values`."""
         if not values.numel():
             return cls.fit(0.0, 0.0, **fields)
@@ -257,7 +257,7 @@ class Format(ABC):
         return None
 
     @classmethod
-    def takes_factors(cls, fields: Mapping[str, Any]) -> bool:
+    def takes_factors(cls, fields: Mapping[str, object]) -> bool:
         """Return whether factors may be multiplied into a tensor before it is rounded.
 
         Where values are few, a factor for each channel is lost, and the function with it.
@@ -269,7 +269,7 @@ class Format(ABC):
         return not cls.sparse and not (isinstance(width, int) and width < MIN_FACTOR_BITS)
 
     @classmethod
-    def of_channels(cls, channels: Sequence[Self], **fields: Any) -> Self:
+    def of_channels(cls, channels: Sequence[Self], **fields: object) -> Self:
         """Return the format of a tensor from the formats of its channels, in order.
 
         Raises:

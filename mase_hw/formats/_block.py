@@ -294,6 +294,6 @@ class BlockFormat(Format):
         return self._unblock((scales << self.element.width) | blocks, elements.shape)
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Self:
+    def fit(cls, minimum: float, maximum: float, **fields: object) -> Self:
         """Return the format; its scales follow the data by themselves."""
         return cls(**fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -113,7 +113,7 @@ class FloatFormat(Format):
         return self.layout.random_codes(tuple(shape), generator)
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Self:
+    def fit(cls, minimum: float, maximum: float, **fields: object) -> Self:
         """Return the format; its range does not follow the data."""
         return cls(**fields)
 

@@ -113,7 +113,7 @@ class SignFormat(CodeFormat):
         return Encoding(self.level_count, Kind.LEVELS, fraction=self.integer_fraction or 0)
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Self:
+    def fit(cls, minimum: float, maximum: float, **fields: object) -> Self:
         """Return the format; signs have no range."""
         return cls(**fields)
 

@@ -13,7 +13,7 @@ arXiv:1711.01243, section III, with scales that halve from level to level.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from torch import Tensor
 
@@ -63,7 +63,7 @@ class BinaryResidual(SignFormat):
         return self.scale
 
     @classmethod
-    def fit_values(cls, values: Tensor, **fields: Any) -> Self:
+    def fit_values(cls, values: Tensor, **fields: object) -> Self:
         """Return the format whose scale is the mean magnitude."""
         result: Self = fit_mean(cls, values, fields)
         return result

@@ -12,7 +12,7 @@ Convolutional Neural Networks" (2016), arXiv:1603.05279, section 3.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from torch import Tensor
 
@@ -53,7 +53,7 @@ class BinaryScaling(SignFormat):
         return self.scale
 
     @classmethod
-    def fit_values(cls, values: Tensor, **fields: Any) -> Self:
+    def fit_values(cls, values: Tensor, **fields: object) -> Self:
         """Return the format whose scale is the mean magnitude."""
         result: Self = fit_mean(cls, values, fields)
         return result

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -73,7 +73,7 @@ class Unquantized(Format):
         return fields[""]
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Unquantized:
+    def fit(cls, minimum: float, maximum: float, **fields: object) -> Unquantized:
         return cls(**fields)
 
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:

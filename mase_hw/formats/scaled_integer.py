@@ -90,7 +90,7 @@ class ScaledInteger(CodeFormat):
             raise FormatError(f"{self.name}: scale and zero_point differ in their channels")
 
     @staticmethod
-    def _each(given: Any) -> Sequence[Any]:
+    def _each(given: object) -> Sequence[Any]:
         return given if isinstance(given, tuple) else (given,)
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class ScaledInteger(CodeFormat):
         high = (1 << (self.width - 1)) - 1
         return -high - (not self.symmetric), high
 
-    def _parameter(self, given: Any, like: Tensor, dtype: torch.dtype) -> Tensor:
+    def _parameter(self, given: object, like: Tensor, dtype: torch.dtype) -> Tensor:
         """Return a scale or zero point, shaped to broadcast over `like`."""
         tensor = torch.tensor(given, dtype=dtype, device=like.device)
         if tensor.ndim == 0 or self.channel_axis is None:

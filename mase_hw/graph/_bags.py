@@ -31,7 +31,7 @@ def rows_of_bags() -> Iterator[None]:
             return rows.amax(1)
         return rows.sum(1) if mode == "sum" else rows.mean(1)
 
-    def positional(input: Tensor, weight: Tensor, *args: Any, **options: Any) -> Tensor:
+    def positional(input: Tensor, weight: Tensor, *args: object, **options: object) -> Tensor:
         named = dict(zip(_ARGUMENTS, args, strict=False))
         return embedding_bag(input, weight, **{**named, **options})
 

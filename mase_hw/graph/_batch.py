@@ -94,12 +94,12 @@ def free_batch(module: GraphModule) -> None:
             constants.add(node)
 
 
-def _shape(node: Any) -> tuple[Any, ...]:
+def _shape(node: object) -> tuple[Any, ...]:
     value = node.meta.get("val") if isinstance(node, Node) else None
     return tuple(value.shape) if isinstance(value, Tensor) else ()
 
 
-def _is_symbolic(size: Any) -> bool:
+def _is_symbolic(size: object) -> bool:
     value = size.meta.get("val") if isinstance(size, Node) else size
     return isinstance(value, torch.SymInt) and not value.node.expr.is_number
 
@@ -324,7 +324,7 @@ def _index_rows(module: GraphModule, node: Node) -> Node:
     return _replace(module, node, replacement)
 
 
-def _without_rows(module: GraphModule, index: Any, rank: int) -> Node | None:
+def _without_rows(module: GraphModule, index: object, rank: int) -> Node | None:
     """Return an index that is the same for every row without its first dimension."""
     shape = _shape(index)
     if not isinstance(index, Node) or len(shape) > rank:

@@ -114,15 +114,15 @@ def _remove_assertions(module: GraphModule) -> None:
             module.graph.erase_node(node)
 
 
-def _value(node: Any) -> Any:
+def _value(node: object) -> Any:
     return node.meta.get("val") if isinstance(node, Node) else node
 
 
-def _is_symbolic(argument: Any) -> bool:
+def _is_symbolic(argument: object) -> bool:
     return isinstance(argument, Node) and isinstance(_value(argument), torch.SymInt)
 
 
-def _constant_size(size: Any) -> int | None:
+def _constant_size(size: object) -> int | None:
     """Return a size as an integer, or None when it depends on the batch."""
     if isinstance(size, torch.SymInt):
         return int(size) if size.node.expr.is_number else None
@@ -173,12 +173,12 @@ def _keeps(node: Node) -> bool:
     )
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: object, right: object) -> bool:
     sizes = [size.node.expr if isinstance(size, torch.SymInt) else size for size in (left, right)]
     return bool(sizes[0] == sizes[1])
 
 
-def _inferred_sizes(sizes: Sequence[Any], result: Sequence[Any]) -> list[Any]:
+def _inferred_sizes(sizes: Sequence[object], result: Sequence[object]) -> list[Any]:
     """Return the sizes of a reshape with the only one that depends on the batch as -1."""
     constants = [_constant_size(size) for size in result]
     # A size cannot be inferred where others are zero.
@@ -187,7 +187,7 @@ def _inferred_sizes(sizes: Sequence[Any], result: Sequence[Any]) -> list[Any]:
     return [-1 if size is None else size for size in constants]
 
 
-def _kept_sizes(sizes: Sequence[Any], source: Sequence[Any]) -> list[Any]:
+def _kept_sizes(sizes: Sequence[object], source: Sequence[object]) -> list[Any]:
     """Return the sizes of an expansion with -1 where the operand has that size already."""
     padded = [None] * (len(sizes) - len(source)) + list(source)
     return [
@@ -221,7 +221,7 @@ def _is_data_dependent(size: Any) -> bool:
     return any(str(symbol).startswith(("u", "zuf")) for symbol in size.node.expr.free_symbols)
 
 
-def _is_known(target: Any) -> bool:
+def _is_known(target: object) -> bool:
     return (
         isinstance(target, torch._ops.OpOverload)
         or getattr(target, "__module__", "") == "_operator"

@@ -25,7 +25,7 @@ def shared_windows() -> Iterator[None]:
     originals = {name: getattr(functions, name) for name in _NAMES}
     pool = torch_target("mase.fractional_max_pool.default")
 
-    def pooled(values: Tensor, kernel: Any, size: Any, samples: Tensor) -> Any:
+    def pooled(values: Tensor, kernel: object, size: object, samples: Tensor) -> Any:
         each = values.dim() - 2
         kernel, size = ([item] * each if isinstance(item, int) else item for item in (kernel, size))
         return pool(values, kernel, size, samples)

@@ -22,7 +22,7 @@ _OPAQUE = {
 }
 
 
-def arguments(model: Any, example_inputs: Any) -> Arguments:
+def arguments(model: object, example_inputs: object) -> Arguments:
     """Return example inputs as positional and keyword arguments, checked.
 
     Raises:
@@ -45,7 +45,7 @@ def arguments(model: Any, example_inputs: Any) -> Arguments:
     return _distinct(args, kwargs)
 
 
-def _check_model(model: Any) -> None:
+def _check_model(model: object) -> None:
     if isinstance(model, MaseGraph):
         raise CaptureError(f"{model.name} is a captured graph already; call it, or quantize it")
     if not isinstance(model, nn.Module):
@@ -69,7 +69,7 @@ def _check_model(model: Any) -> None:
         check_dense(tensor, f"{path} of the model")
 
 
-def _check_input(leaf: Any) -> None:
+def _check_input(leaf: object) -> None:
     if not isinstance(leaf, Tensor):
         raise CaptureError(
             f"example inputs hold a {type(leaf).__name__} ({leaf!r:.60}); allowed are tensors, "

@@ -81,7 +81,7 @@ def _row(leaves: Sequence[Tensor], dims: Dims, row: int) -> list[Tensor]:
     ]
 
 
-def _tensors(outputs: Any) -> list[Tensor]:
+def _tensors(outputs: object) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
 
 

@@ -29,7 +29,7 @@ def keep_batch_first(module: GraphModule) -> None:
         module.graph.eliminate_dead_code()
 
 
-def _rank(node: Any) -> int:
+def _rank(node: object) -> int:
     value = node.meta.get("val") if isinstance(node, Node) else None
     return value.dim() if isinstance(value, torch.Tensor) else 0
 
@@ -59,13 +59,13 @@ def _put_behind(module: GraphModule, node: Node) -> None:
     module.graph.erase_node(node)
 
 
-def _swaps(node: Any) -> bool:
+def _swaps(node: object) -> bool:
     """Return whether a node changes the first two dimensions, and nothing else."""
     order = _dims(node)
     return order[:2] == [1, 0] and order[2:] == list(range(2, len(order)))
 
 
-def _stacks(node: Any) -> int | None:
+def _stacks(node: object) -> int | None:
     """Return the dimension that a stack makes, None for another node."""
     if not isinstance(node, Node) or node.target is not _aten.stack.default:
         return None
@@ -109,7 +109,7 @@ def _leads(node: Any) -> bool:
     return _rank(node) > 0 and isinstance(node.meta["val"].shape[0], torch.SymInt)
 
 
-def _dims(node: Any) -> list[int]:
+def _dims(node: object) -> list[int]:
     """Return the order of a source's dimensions that a node gives; none for another node."""
     if not isinstance(node, Node) or node.op != "call_function" or not _rank(node):
         return []
@@ -149,7 +149,7 @@ def _is_one(node: Node) -> bool:
     return isinstance(size, int) and size == 1
 
 
-def _moves_batch(node: Any) -> bool:
+def _moves_batch(node: object) -> bool:
     """Return whether a node permutes dimensions, the first one too."""
     return _dims(node)[:1] not in ([], [0])
 

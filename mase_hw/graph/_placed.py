@@ -49,7 +49,7 @@ def place_elements(module: GraphModule) -> None:
                 _choose(module, node) or _place(module, node)
 
 
-def _shape(node: Any) -> list[Any]:
+def _shape(node: object) -> list[Any]:
     value = node.meta.get("val") if isinstance(node, Node) else None
     return list(value.shape) if isinstance(value, Tensor) else []
 
@@ -79,7 +79,7 @@ def _copy(module: GraphModule, node: Node) -> None:
     _replace(node, made)
 
 
-def _sizes(node: Any) -> list[Any]:
+def _sizes(node: object) -> list[Any]:
     return [size.node.expr if isinstance(size, torch.SymInt) else size for size in _shape(node)]
 
 
@@ -140,7 +140,7 @@ def _alike(module: GraphModule, values: Node, base: list[Any], dim: Any) -> Node
     return call(_aten.reshape.default, (values, [rows, flat, *ones]))
 
 
-def _is_row(node: Any) -> bool:
+def _is_row(node: object) -> bool:
     """Return whether a tensor has a row for each inference."""
     return isinstance(next(iter(_shape(node)), None), torch.SymInt)
 
@@ -156,7 +156,7 @@ def _constant(module: GraphModule, name: str, value: Tensor) -> Node:
     return made
 
 
-def _known(module: GraphModule, node: Any, rows: int) -> Tensor | None:
+def _known(module: GraphModule, node: object, rows: int) -> Tensor | None:
     """Return a constant, of as many rows where it has one for each inference; None for others."""
     if not isinstance(node, Node):
         return None
@@ -229,7 +229,7 @@ class _Run:
             for shape, follows in zip(sizes, follow, strict=True)
         ]
 
-    def __call__(self, base: Tensor, source: Any) -> Tensor:
+    def __call__(self, base: Tensor, source: object) -> Tensor:
         """Run the call on another base and another source."""
         name = _MOVES[self.node.target]
         given = {**self.given, "self": base, name: source}

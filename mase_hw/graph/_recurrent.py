@@ -47,7 +47,7 @@ def _instead(original: Any, unroll: Callable[..., Any]) -> Any:
     return forward
 
 
-def _layer(module: nn.RNNBase, values: Tensor, given: Any) -> Any:
+def _layer(module: nn.RNNBase, values: Tensor, given: object) -> Any:
     """Return the results of all steps, and the last states, as the layer does."""
     alone = values.dim() == 2
     if alone:
@@ -100,7 +100,7 @@ def _run(
     return torch.stack(results[::-1] if backwards else results, 1), state
 
 
-def _cell(module: nn.RNNCellBase, values: Tensor, given: Any) -> Any:
+def _cell(module: nn.RNNCellBase, values: Tensor, given: object) -> Any:
     """Return the state behind one step, as the cell does."""
     mode = "LSTM" if isinstance(module, nn.LSTMCell) else "GRU"
     if isinstance(module, nn.RNNCell):

@@ -93,18 +93,18 @@ def _arguments(node: Node, rank: int = 0) -> Arguments:
     return tuple(args), kwargs
 
 
-def _other(dim: Any, rank: int) -> Any:
+def _other(dim: object, rank: int) -> Any:
     """Return the other of the first two dimensions; a further one, or none, as it is."""
     place = dim % rank if isinstance(dim, int) else None
     return 1 - place if place in (0, 1) else dim
 
 
-def _value(node: Any) -> Tensor | None:
+def _value(node: object) -> Tensor | None:
     value = node.meta.get("val") if isinstance(node, Node) else None
     return value if isinstance(value, Tensor) else None
 
 
-def _rank(node: Any) -> int:
+def _rank(node: object) -> int:
     value = _value(node)
     return 0 if value is None else value.dim()
 
@@ -119,7 +119,7 @@ def _is_plain(node: Node) -> bool:
     )
 
 
-def _leads(node: Any) -> bool:
+def _leads(node: object) -> bool:
     """Return whether the batch is the first dimension, and no other."""
     value = _value(node)
     if value is None:

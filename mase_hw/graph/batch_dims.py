@@ -54,7 +54,7 @@ class BatchDims:
             return list(inputs)
         return [item.movedim(0, dim) for item, dim in zip(inputs, self.inputs, strict=True)]
 
-    def returned(self, outputs: Any) -> Any:
+    def returned(self, outputs: object) -> Any:
         """Return what a graph returns, with the batch first, as a caller has it."""
         if not self:
             return outputs
@@ -95,7 +95,7 @@ def lead_with_batch(module: GraphModule) -> BatchDims:
     return found
 
 
-def _is_second(node: Any) -> int:
+def _is_second(node: object) -> int:
     """Return 1 where a node's second dimension is dynamic, and no other one; else 0."""
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, Tensor) or value.dim() < 2:
@@ -105,7 +105,7 @@ def _is_second(node: Any) -> int:
     )
 
 
-def is_dynamic(size: Any) -> bool:
+def is_dynamic(size: object) -> bool:
     """Return whether a captured size may be any."""
     return isinstance(size, torch.SymInt) and not size.node.expr.is_number
 

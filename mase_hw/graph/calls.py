@@ -58,7 +58,7 @@ class _Argument(NamedTuple):
 
 
 @cache
-def _schema(target: Any) -> tuple[_Argument, ...] | None:
+def _schema(target: object) -> tuple[_Argument, ...] | None:
     """Return the arguments of a target, None for one without a schema; torch is slow to say."""
     schema = getattr(target, "_schema", None)
     if schema is None:
@@ -203,7 +203,7 @@ def _places(node: Node) -> dict[str, tuple[bool, ...]]:
     }
 
 
-def _holds(value: Any, nodes: set[Node]) -> bool:
+def _holds(value: object, nodes: set[Node]) -> bool:
     if isinstance(value, list | tuple):
         return any(_holds(item, nodes) for item in value)
     return isinstance(value, Node) and value in nodes

@@ -247,7 +247,7 @@ def returned(output: Node) -> list[tuple[str, Any]]:
     return [(".".join(map(_key, path)) or "output", leaf) for path, leaf in leaves]
 
 
-def _key(entry: Any) -> str:
+def _key(entry: object) -> str:
     if isinstance(entry, SequenceKey):
         return str(entry.idx)
     return str(entry.key) if isinstance(entry, MappingKey) else str(entry)

@@ -66,7 +66,7 @@ def encode_format(number_format: Format) -> dict[str, Any]:
     return number_format.to_dict()
 
 
-def decode_format(entry: Mapping[str, Any]) -> Format:
+def decode_format(entry: Mapping[str, object]) -> Format:
     """Read what `encode_format` wrote."""
     return make_format(
         {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}

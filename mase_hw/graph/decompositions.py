@@ -134,7 +134,7 @@ def _is_covered(graph: Graph) -> bool:
     )
 
 
-def results_of(output: Any) -> Sequence[Any]:
+def results_of(output: object) -> Sequence[Any]:
     """Return what a graph gives, as a sequence."""
     return output if isinstance(output, list | tuple) else [output]
 

@@ -32,7 +32,7 @@ _TORCH_KINDS: tuple[tuple[str, type], ...] = (
 )
 
 
-def encode_argument(value: Any) -> Any:
+def encode_argument(value: object) -> Any:
     """Return the JSON value of an argument of a node."""
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -56,7 +56,7 @@ def encode_argument(value: Any) -> Any:
     raise MaseError(f"an argument of type {type(value).__name__} cannot be saved: {value!r:.80}")
 
 
-def decode_argument(value: Any, nodes: Mapping[str, Node]) -> Any:
+def decode_argument(value: object, nodes: Mapping[str, Node]) -> Any:
     """Read what `encode_argument` wrote; `nodes` holds the nodes so far by name."""
     if isinstance(value, list):
         return [decode_argument(item, nodes) for item in value]
@@ -192,5 +192,5 @@ def _encode_hardware(known: HardwareMetadata) -> dict[str, Any]:
     }
 
 
-def _decode_hardware(entry: Mapping[str, Any]) -> HardwareMetadata:
+def _decode_hardware(entry: Mapping[str, object]) -> HardwareMetadata:
     return HardwareMetadata(**{key: decode_argument(value, {}) for key, value in entry.items()})

@@ -140,7 +140,7 @@ def _metadata(node: Node) -> dict[str, Any]:
     return kept
 
 
-def _structured(spec: TreeSpec, leaves: Iterator[Any]) -> Any:
+def _structured(spec: TreeSpec, leaves: Iterator[object]) -> Any:
     """Return `leaves` in the nesting of the model's outputs: tuples, lists and dicts."""
     if spec.is_leaf():
         return next(leaves)
@@ -158,13 +158,13 @@ def _identifier(name: str) -> str:
     return text
 
 
-def outputs_agree(found: Any, expected: Any) -> bool:
+def outputs_agree(found: object, expected: object) -> bool:
     """Return whether two structures of outputs hold the same values, up to rounding."""
     left, right = _tensors(found), _tensors(expected)
     return len(left) == len(right) and all(map(_close, left, right))
 
 
-def _tensors(outputs: Any) -> list[Tensor]:
+def _tensors(outputs: object) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
 
 

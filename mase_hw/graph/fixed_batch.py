@@ -8,7 +8,6 @@ a batch, or be a slip, such as a `squeeze` that takes a batch of one with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -81,7 +80,7 @@ def _takes_rows(node: Node, size: int) -> bool:
     )
 
 
-def _is_literal(value: Any, size: int) -> bool:
+def _is_literal(value: object, size: int) -> bool:
     """Return whether an argument is a shape whose first dimension is that of the batch."""
     return isinstance(value, list | tuple) and len(value) > 1 and value[0] == size
 

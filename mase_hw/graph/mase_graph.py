@@ -42,7 +42,7 @@ class _Bound:
 
     graph: MaseGraph
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return _forward(self.graph, *args, **kwargs)
 
     @property
@@ -285,7 +285,7 @@ class MaseGraph(CapturedGraph):
         )
 
 
-def _how_to_trace(model: Any, names: Sequence[str] | None) -> str:
+def _how_to_trace(model: object, names: Sequence[str] | None) -> str:
     inputs = "example_inputs"
     if names:
         inputs = "{" + ", ".join(f'"{name}": ...' for name in names) + "}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
@@ -20,7 +20,7 @@ SUFFIX = ".onnx"
 
 
 def open_onnx(
-    path: str | os.PathLike[str], example_inputs: Any = None
+    path: str | os.PathLike[str], example_inputs: object = None
 ) -> tuple[OnnxModule, tuple[Tensor, ...]]:
     """Return the module of an ONNX file and its example inputs.
 
@@ -28,7 +28,7 @@ def open_onnx(
         CaptureError: for another kind of file, and for what is not known in it.
     """
     if Path(path).suffix != SUFFIX:
-        raise CaptureError(f"{path} is no ONNX file: its name ends in {SUFFIX}")
+        raise CaptureError(f"{path} is no ONNX file: its name must end in {SUFFIX}")
     from mase_hw.importers.onnx import load_onnx
 
     if example_inputs is None:

@@ -13,7 +13,7 @@ _MAX_DEPTH = 8
 _WHOLE = (Tensor, SymBool, SymFloat, SymInt, nn.Module, type)
 
 
-def plain(outputs: Any) -> Any:
+def plain(outputs: object) -> Any:
     """Return a model's outputs with dicts in the place of objects that hold tensors.
 
     A cache of keys and values, for example, becomes `{"layers": [{"keys": ..., "values": ...}]}`.
@@ -22,7 +22,7 @@ def plain(outputs: Any) -> Any:
     return tree_map(lambda leaf: _opened(leaf, _MAX_DEPTH), outputs)
 
 
-def _opened(leaf: Any, depth: int) -> Any:
+def _opened(leaf: object, depth: int) -> Any:
     """Return the attributes of an object that hold tensors, None among them left out."""
     if isinstance(leaf, _WHOLE) or not hasattr(leaf, "__dict__") or not depth:
         return leaf

@@ -60,7 +60,7 @@ class GraphRun:
         values = self._run(inputs)
         return self._structured(self._outputs, values)
 
-    def _structured(self, outputs: Any, values: dict[Node, Tensor]) -> Any:
+    def _structured(self, outputs: object, values: dict[Node, Tensor]) -> Any:
         """Return a structure of nodes with their results, in plain tuples, lists and dicts."""
         if isinstance(outputs, Node):
             return self._look_up(outputs, values)

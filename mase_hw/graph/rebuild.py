@@ -75,7 +75,7 @@ def _own_state(model: GraphModule) -> None:
             _set(parent, leaf, _copy_tensor(getattr(parent, leaf), memo))
 
 
-def get_tensor(module: nn.Module, target: Any) -> Tensor:
+def get_tensor(module: nn.Module, target: object) -> Tensor:
     """Return the parameter or buffer at a dotted path."""
     path, _, leaf = str(target).rpartition(".")
     value: Tensor = getattr(module.get_submodule(path), leaf)

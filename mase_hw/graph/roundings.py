@@ -72,7 +72,7 @@ def _levels(module: GraphModule, node: Node, axis: str | None = None) -> Levels:
     return scales, points, place, int(given["quant_min"]), int(given["quant_max"])
 
 
-def _numbers(module: GraphModule, node: Node, given: Any) -> list[float]:
+def _numbers(module: GraphModule, node: Node, given: object) -> list[float]:
     if isinstance(given, int | float):
         return [float(given)]
     if isinstance(given, Node) and given.op == "get_attr":

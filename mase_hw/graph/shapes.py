@@ -82,7 +82,7 @@ def infer_specs(mg: MaseGraph) -> dict[Node, dict[str, TensorSpec]]:
     """Return shape and dtype of every node's results for one inference, by result name."""
     specs: dict[Node, dict[str, TensorSpec]] = {}
 
-    def visit(node: Node, value: Any) -> None:
+    def visit(node: Node, value: object) -> None:
         values = value if isinstance(value, list | tuple) else [value]
         if node.op != "output":
             specs[node] = {

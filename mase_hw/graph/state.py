@@ -121,7 +121,7 @@ def _computed(entries: list[Entry]) -> dict[str, tuple[Any, ...]]:
     casts: dict[str, str] = {}
     found = {}
 
-    def uncast(value: Any) -> Any:
+    def uncast(value: object) -> Any:
         if isinstance(value, list):
             return [uncast(item) for item in value]
         if isinstance(value, dict):

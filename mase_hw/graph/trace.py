@@ -47,7 +47,7 @@ _CAPTURE_BATCH = 2  # torch.export specialises sizes of 0 and 1
 
 def trace(
     model: nn.Module | str | os.PathLike[str],
-    example_inputs: Any = None,
+    example_inputs: object = None,
     *,
     name: str | None = None,
     batched: bool | None = None,
@@ -79,7 +79,7 @@ def trace(
 
 
 def _traced(
-    model: nn.Module, example_inputs: Any, name: str | None, batched: bool | None
+    model: nn.Module, example_inputs: object, name: str | None, batched: bool | None
 ) -> MaseGraph:
     args, kwargs = arguments(model, example_inputs)
     stage("capturing")
@@ -132,8 +132,10 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     copies: Any = tree_map(torch.clone, (args, kwargs))
     try:
-        with as_written():
+        with as_written(), naming_units():
             outputs = plain(torch.func.functional_call(model, buffers, *copies))
+    except UnitError:
+        raise
     except (Exception, SystemExit) as error:
         given = ", ".join(
             f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
@@ -240,7 +242,7 @@ def _exportable(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any])
     forward, own = model.forward, model.__dict__.get("forward")
 
     @functools.wraps(forward)
-    def known(*args: Any, **kwargs: Any) -> Any:
+    def known(*args: object, **kwargs: object) -> Any:
         return plain(forward(*args, **kwargs))
 
     known.__signature__ = _named(inspect.signature(forward), kwargs)  # type: ignore[attr-defined]
@@ -268,7 +270,7 @@ def _unguarded(model: nn.Module) -> Iterator[None]:
             item.__dict__["forward"] = original
 
 
-def _named(signature: inspect.Signature, kwargs: Mapping[str, Any]) -> inspect.Signature:
+def _named(signature: inspect.Signature, kwargs: Mapping[str, object]) -> inspect.Signature:
     """Return a signature with a name for each argument that is taken as `**kwargs`.
 
     Of an argument without a name torch.export cannot say that its batch is dynamic.

@@ -43,7 +43,7 @@ _SIZE_WORDS = re.compile(
 )
 
 
-def check_identifier(value: Any, what: str) -> str:
+def check_identifier(value: object, what: str) -> str:
     """Return a name that may stand in Python source.
 
     Raises:
@@ -59,7 +59,7 @@ def check_identifier(value: Any, what: str) -> str:
     raise DataError(f"{what} is {_shown(value)}, which is no identifier")
 
 
-def is_path(value: Any) -> bool:
+def is_path(value: object) -> bool:
     """Return whether this is a dotted path of a parameter or buffer, such as `blocks.0.weight`.
 
     Modules may have names that are no identifiers, such as `block-0`. Code that is generated of a
@@ -68,7 +68,7 @@ def is_path(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable() and bool(_PATH.fullmatch(value))
 
 
-def check_path(value: Any, what: str) -> str:
+def check_path(value: object, what: str) -> str:
     """Return a dotted path of a parameter or buffer.
 
     Raises:
@@ -79,7 +79,7 @@ def check_path(value: Any, what: str) -> str:
     raise DataError(f"{what} is {_shown(value)}, which is no path of a parameter")
 
 
-def find_operator(target: Any) -> Any:
+def find_operator(target: object) -> Any:
     """Return the operator on tensors that a file names, such as `aten.add.Tensor`.
 
     Raises:
@@ -207,11 +207,11 @@ def _check_entry(file: Path, entry: dict[str, Any]) -> None:
         raise _refusal(file, f"a call that is no operator on tensors: {_shown(entry['target'])}")
 
 
-def _is_name(value: Any) -> bool:
+def _is_name(value: object) -> bool:
     return isinstance(value, str) and bool(re.fullmatch(r"(?:[A-Za-z_]\w*)?", value, re.ASCII))
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: object) -> bool:
     if not isinstance(value, str) or len(value) > 10_000:
         return False
     text = _SYMBOL.sub("s0", value)
@@ -219,7 +219,7 @@ def _is_size(value: Any) -> bool:
     return bool(_SIZE_CHARACTERS.fullmatch(text)) and all(map(_SIZE_WORDS.fullmatch, words))
 
 
-def _is_call(target: Any) -> bool:
+def _is_call(target: object) -> bool:
     if not isinstance(target, str):
         return False
     if target.startswith("_operator."):
@@ -242,6 +242,6 @@ def _refusal(file: Path, what: str) -> CaptureError:
     )
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -120,7 +120,7 @@ class Targets:
         return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def split_targets(asked: Any) -> tuple[Any, Targets | None]:
+def split_targets(asked: object) -> tuple[Any, Targets | None]:
     """Return a parallelism without its targets, and the targets; None where it has none.
 
     Raises:
@@ -239,7 +239,7 @@ class Explorer:
     def of(
         cls,
         mg: MaseGraph,
-        fixed: Mapping[str, Any] | None = None,
+        fixed: Mapping[str, object] | None = None,
         device: str = GENERIC,
         memory: Memory = ON_CHIP,
     ) -> Explorer:
@@ -444,7 +444,8 @@ def _worth(
     count = 0
     for lanes in product(*lists):
         made = sorted(
-            choice.netlists(lanes), key=lambda item: (item[1].busy_cycles, item[1].multipliers)
+            choice.netlists(choice.call, lanes),
+            key=lambda item: (item[1].busy_cycles, item[1].multipliers),
         )
         for unrolled, item in _fewer(made):
             found = _candidates(lanes, unrolled, item.on(device), style)
@@ -554,7 +555,7 @@ def _undominated(
 
 def chosen_parallelism(
     mg: MaseGraph,
-    fixed: Mapping[str, Any],
+    fixed: Mapping[str, object],
     targets: Targets,
     whole: Callable[[Mapping[str, Any]], Estimate],
     device: str = GENERIC,

@@ -105,7 +105,7 @@ def _rounding(path: str, module: nn.Module, found: tuple[Tensor, ...]) -> Callab
     low, high, mode = _ends(path, module, int(width.max()))
     kind = type(module).__name__
 
-    def forward(x: Tensor, *given: Any, **named: Any) -> tuple[Tensor, ...]:
+    def forward(x: Tensor, *given: object, **named: object) -> tuple[Tensor, ...]:
         if kind in SIGNS:
             x = torch.where(x >= 0, 1.0, -1.0) * scale
         elif kind in TERNARY:

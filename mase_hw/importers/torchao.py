@@ -56,7 +56,7 @@ def _forward(module: nn.Module, name: str, levels: tuple[Any, ...]) -> Any:
     forward = type(module).forward
 
     @functools.wraps(forward)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         held = module._parameters[name]
         assert held is not None
         del module._parameters[name]
@@ -71,7 +71,7 @@ def _forward(module: nn.Module, name: str, levels: tuple[Any, ...]) -> Any:
     return call
 
 
-def _levels(where: str, value: Any) -> tuple[Tensor, tuple[Any, ...]]:
+def _levels(where: str, value: object) -> tuple[Tensor, tuple[Any, ...]]:
     """Return the reals of a weight, and its levels."""
     kind = type(value).__name__
     codes, scale = getattr(value, "qdata", None), getattr(value, "scale", None)

@@ -18,7 +18,7 @@ from mase_hw.models import models
 from mase_hw.registry import nearest
 
 
-def build(name: str | Callable[..., Any], arguments: Mapping[str, Any]) -> nn.Module:
+def build(name: str | Callable[..., Any], arguments: Mapping[str, object]) -> nn.Module:
     """Return a new module; the same arguments give the same weights.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
@@ -108,7 +107,7 @@ def _by_target() -> dict[str, Operator]:
     return {target: operator for operator in operators().values() for target in operator.targets}
 
 
-def operator_for(target: Any) -> Operator | None:
+def operator_for(target: object) -> Operator | None:
     """Return the operator of an ATen overload, or None when there is none."""
     return _by_target().get(str(target))
 

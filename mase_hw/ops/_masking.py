@@ -91,7 +91,7 @@ class Masking:
     negated: bool = False
 
 
-def maskings(target: Any, arguments: Sequence[Any]) -> list[Masking]:
+def maskings(target: object, arguments: Sequence[object]) -> list[Masking]:
     """Return the ways in which a call may be one, by its ATen target and all its arguments."""
     if target is _aten.add.Tensor and arguments[2] == 1:
         first, second = arguments[:2]

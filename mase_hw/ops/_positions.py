@@ -12,7 +12,7 @@ from mase_hw.ops._masking import EXCLUDED
 _aten = torch.ops.aten
 
 
-def looked_up(position: Any, values: Tensor) -> Any:
+def looked_up(position: object, values: Tensor) -> Any:
     """Return what stands for `values[position]`, the position being a tensor of one element.
 
     What is true, or what is added to the scores that are seen, is a row of ones and zeros.
@@ -33,5 +33,5 @@ def looked_up(position: Any, values: Tensor) -> Any:
     return _aten.reshape.default(_aten.embedding.default(rows, position), shape)
 
 
-def _where_not_zero(position: Any, rows: Tensor) -> Any:
+def _where_not_zero(position: object, rows: Tensor) -> Any:
     return _aten.ne.Scalar(_aten.embedding.default(rows.float(), position), 0)

@@ -90,7 +90,9 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
             attributes: the call's other arguments; those left to their default are missing.
         """
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Evaluate the function, which torch's own kernel may round differently at a tie."""
         return cast(Tensor, self.function(arguments)(operands["data_in_0"], FAST))
 

@@ -39,7 +39,9 @@ class Configuration:
     entries: Mapping[str, Mapping[str, Any]]
 
     @classmethod
-    def parse(cls, config: Mapping[str, Any], node_names: list[str] | None = None) -> Configuration:
+    def parse(
+        cls, config: Mapping[str, object], node_names: list[str] | None = None
+    ) -> Configuration:
         """Read `{"by": ..., "default": {"config": ...}, KEY: {"config": ...}, ...}`.
 
         Without a default, nodes that no key matches stay as they are; a configuration that has no
@@ -88,7 +90,7 @@ class Configuration:
         return None
 
 
-def says_nothing(config: Any) -> bool:
+def says_nothing(config: object) -> bool:
     """Return whether a configuration is the same as none."""
     return config is None or (isinstance(config, Mapping) and not config.keys() - {"by"})
 
@@ -104,7 +106,7 @@ def _matches(selector: str, key: str, name: str, operator: str | None) -> bool:
         raise ConfigError(f"configuration: {key!r} is no expression: {error}") from error
 
 
-def _entry(key: str, value: Any) -> Mapping[str, Any]:
+def _entry(key: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not isinstance(value.get("config"), Mapping):
         raise ConfigError(
             f"configuration: {key} is {value!r}; allowed: a table with a table `config`"

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
 from torch import nn
 
 from mase_hw.graph import MaseGraph, common, metadata
+from mase_hw.passes._pass import Result, graph_pass
 
-PassArgs = Mapping[str, Any] | None
 
-
-def report_operators_analysis_pass(
-    mg: MaseGraph, pass_args: PassArgs = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def report_operators_analysis_pass(mg: MaseGraph) -> Result:
     """Count the nodes of every operator.
 
     Returns:
@@ -36,9 +32,8 @@ def report_operators_analysis_pass(
     return mg, {"operators": dict(sorted(operators.items())), "unsupported": unsupported}
 
 
-def count_flops_analysis_pass(
-    mg: MaseGraph, pass_args: PassArgs = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def count_flops_analysis_pass(mg: MaseGraph) -> Result:
     """Count the arithmetic operations of one inference; a multiply-accumulate is two.
 
     Returns:
@@ -52,9 +47,8 @@ def count_flops_analysis_pass(
     return mg, {"flops": sum(nodes.values()), "nodes": nodes}
 
 
-def count_parameters_analysis_pass(
-    mg: MaseGraph, pass_args: PassArgs = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def count_parameters_analysis_pass(mg: MaseGraph) -> Result:
     """Count the elements of parameters and buffers; a tensor that is read twice counts once.
 
     Returns:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from torch.fx import Node
 
@@ -13,18 +12,17 @@ from mase_hw.graph.calls import stream_spec, tensor_arguments
 from mase_hw.graph.captured import returned
 from mase_hw.graph.shapes import infer_specs
 from mase_hw.ops import OPERAND_NAMES, TensorSpec, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 
 _ASPECTS = ("shape", "dtype", "format", "parallelism")
 
 
-def verify_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def verify_analysis_pass(mg: MaseGraph) -> Result:
     """Check the graph, its recorded shapes, and that every edge has one shape, format, parallelism.
 
     Args:
         mg: the graph, with common metadata.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"edges": number of edges checked}`.

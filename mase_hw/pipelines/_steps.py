@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from mase_hw._config_file import read_formats
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -89,16 +90,17 @@ def quantize_step(
     state: State,
     context: Context,
     *,
-    config: Mapping[str, Any] | None = None,
+    config: Mapping[str, object] | None = None,
     samples: int = CALIBRATION_SAMPLES,
-    **calibration: Any,
+    **calibration: object,
 ) -> tuple[State, dict[str, Any]]:
     """Give every tensor a number format, what is open chosen from training samples.
 
     Args:
         state: a state without formats.
         context: samples.
-        config: as `quantize_transform_pass` takes it; 8-bit fixed point when not given.
+        config: as `quantize_transform_pass` takes it, or a file of it; 8-bit fixed point when not
+            given.
         samples: training samples on which values are observed.
         calibration: `observer`, `weight_observer`, `percentile`, see `calibrate_analysis_pass`.
     """
@@ -116,14 +118,14 @@ def quantize_step(
     return State(mg, state.mg, info["config"]), {}
 
 
-def prune_step(state: State, context: Context, **arguments: Any) -> tuple[State, dict[str, Any]]:
+def prune_step(state: State, context: Context, **arguments: object) -> tuple[State, dict[str, Any]]:
     """Set weights to zero: see `prune_transform_pass`."""
     mg, info = prune_transform_pass(state.mg, {"seed": context.seed, **arguments})
     return replace(state, mg=mg), info
 
 
 def prune_activations_step(
-    state: State, context: Context, *, samples: int = CALIBRATION_SAMPLES, **arguments: Any
+    state: State, context: Context, *, samples: int = CALIBRATION_SAMPLES, **arguments: object
 ) -> tuple[State, dict[str, Any]]:
     """Set values between layers to zero: see `prune_activations_transform_pass`.
 
@@ -147,7 +149,7 @@ def prune_activations_step(
 
 
 def prune_structure_step(
-    state: State, context: Context, **arguments: Any
+    state: State, context: Context, **arguments: object
 ) -> tuple[State, dict[str, Any]]:
     """Take channels out of the graph: see `prune_structure_transform_pass`."""
     given = {"seed": context.seed, **arguments}
@@ -179,7 +181,7 @@ def train_step(
     trainer: str = "loop",
     learn_steps: bool = False,
     freeze: Sequence[str] = (),
-    **recipe: Any,
+    **recipe: object,
 ) -> tuple[State, dict[str, Any]]:
     """Train the weights; a quantised graph is trained through its rounding.
 
@@ -242,7 +244,7 @@ STEPS: Mapping[str, Step] = {
 }
 
 
-def parse_steps(steps: Any) -> list[tuple[str, dict[str, Any]]]:
+def parse_steps(steps: object) -> list[tuple[str, dict[str, Any]]]:
     """Return the simple steps of a declaration.
 
     Args:
@@ -265,7 +267,7 @@ def parse_steps(steps: Any) -> list[tuple[str, dict[str, Any]]]:
     return simple
 
 
-def _entry(number: int, item: Any) -> tuple[str, dict[str, Any]]:
+def _entry(number: int, item: object) -> tuple[str, dict[str, Any]]:
     if isinstance(item, Mapping):
         arguments = dict(item)
         name = str(arguments.pop("pass", ""))
@@ -276,6 +278,8 @@ def _entry(number: int, item: Any) -> tuple[str, dict[str, Any]]:
     short = name.removesuffix("_transform_pass")
     if short not in STEPS:
         raise ConfigError(f"pipeline: step {number} is the pass {name!r}; {nearest(short, STEPS)}")
+    if isinstance(arguments.get("config"), str | Path):
+        arguments["config"] = read_formats(arguments["config"])
     return short, arguments
 
 
@@ -298,7 +302,7 @@ def _expanded(name: str, arguments: dict[str, Any]) -> list[tuple[str, dict[str,
     return found
 
 
-def _check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
+def _check_arguments(name: str, arguments: Mapping[str, object]) -> None:
     parameters = inspect.signature(STEPS[name]).parameters.values()
     if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
         return

@@ -97,10 +97,10 @@ class CompressionPipeline:
 
     def __init__(
         self,
-        steps: Any,
+        steps: object,
         *,
         seed: int = 0,
-        parallelism: Mapping[str, Any] | None = None,
+        parallelism: Mapping[str, object] | None = None,
         task: str | Task = "classification",
     ) -> None:
         self.steps = parse_steps(steps)
@@ -127,7 +127,7 @@ class CompressionPipeline:
     def __call__(
         self,
         mg: MaseGraph,
-        split: Any,
+        split: object,
         *,
         output: str | Path | None = None,
         progress: Progress | None = None,
@@ -209,7 +209,7 @@ class CompressionPipeline:
         start: MaseGraph,
         state: State,
         split: Split,
-        rows: Sequence[Mapping[str, Any]],
+        rows: Sequence[Mapping[str, object]],
         folder: Path | None,
     ) -> CompressionResult:
         mg = state.result()
@@ -245,7 +245,7 @@ class CompressionPipeline:
 
 
 def check_reproduces(
-    mg: MaseGraph, config: Mapping[str, Any], expected: MaseGraph, inputs: Inputs
+    mg: MaseGraph, config: Mapping[str, object], expected: MaseGraph, inputs: Inputs
 ) -> None:
     """Raise unless the graph, quantized by the configuration, computes what `expected` does.
 
@@ -292,7 +292,7 @@ def _row(name: str, state: State, split: Split, task: Task) -> dict[str, Any]:
     }
 
 
-def _scalars(info: Mapping[str, Any]) -> dict[str, Any]:
+def _scalars(info: Mapping[str, object]) -> dict[str, Any]:
     return {key: value for key, value in info.items() if isinstance(value, bool | int | float)}
 
 
@@ -312,7 +312,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _save(stem: Path, identity: str, state: State, row: Mapping[str, Any]) -> None:
+def _save(stem: Path, identity: str, state: State, row: Mapping[str, object]) -> None:
     # Another compression's step of this number.
     remove_results(stem.parent, f"{stem.name.partition('_')[0]}_*")
     with result_file(stem.with_suffix(".mase")) as made:

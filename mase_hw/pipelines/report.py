@@ -60,7 +60,7 @@ def write_report(
     write_json(folder / "report.json", entry)
 
 
-def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     """Write rows as CSV; a row may lack columns."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     with result_file(path) as made, made.open("w", newline="") as file:
@@ -70,14 +70,14 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
-def write_json(path: Path, content: Any) -> Path:
+def write_json(path: Path, content: object) -> Path:
     """Write JSON; numbers that it does not have become text."""
     with result_file(path) as made:
         made.write_text(json.dumps(_finite(content), indent=2) + "\n")
     return path
 
 
-def _finite(content: Any) -> Any:
+def _finite(content: object) -> Any:
     if isinstance(content, float) and not math.isfinite(content):
         return str(content)
     if isinstance(content, Mapping):
@@ -110,7 +110,7 @@ def _draw_noise(folder: Path, layers: Sequence[Mapping[str, Any]]) -> None:
         save_figure(folder / "noise", bars(groups, "decibels"), height=_height(2 * len(layers)))
 
 
-def _draw_ranges(folder: Path, mg: MaseGraph, inputs: Any) -> None:
+def _draw_ranges(folder: Path, mg: MaseGraph, inputs: object) -> None:
     seen = observe(mg, [inputs])
     rows = []
     for node in quantized_nodes(mg):

@@ -41,8 +41,8 @@ class SweepResult:
 
 def sweep(
     mg: MaseGraph,
-    split: Any,
-    config: Mapping[str, Any],
+    split: object,
+    config: Mapping[str, object],
     *,
     output: str | Path,
     progress: Progress | None = None,
@@ -97,7 +97,7 @@ def _measure(
     return {**last, **untrained, **result.hardware, "folder": folder.name}
 
 
-def _grid(config: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _grid(config: Mapping[str, object]) -> dict[str, list[Any]]:
     table = config.get(GRID)
     if not isinstance(table, Mapping) or not table:
         raise ConfigError("sweep: the table `sweep` is missing or empty; give lists by key")
@@ -107,7 +107,7 @@ def _grid(config: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {str(key): list(values) for key, values in table.items()}
 
 
-def _at(config: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+def _at(config: Mapping[str, object], point: Mapping[str, object]) -> dict[str, Any]:
     """Return the configuration at a point of the grid."""
     found = copy.deepcopy({key: value for key, value in config.items() if key != GRID})
     for key, value in point.items():
@@ -130,7 +130,7 @@ def _set(config: Any, key: str, value: Any) -> None:
     place[leaf] = value
 
 
-def _known(place: Any) -> str:
+def _known(place: object) -> str:
     if isinstance(place, list):
         return f"a list of {len(place)}"
     return ", ".join(map(str, place)) if isinstance(place, Mapping) else repr(place)

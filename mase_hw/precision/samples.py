@@ -76,7 +76,7 @@ def _chosen(whole: Sequence[Tensor], places: Tensor) -> list[Tensor]:
     return [item[places] if item.dim() and len(item) == len(places) else item for item in whole]
 
 
-def _batches(mg: MaseGraph, data: Iterable[Any]) -> list[list[Tensor]]:
+def _batches(mg: MaseGraph, data: Iterable[object]) -> list[list[Tensor]]:
     found = [batch_inputs(mg, batch) for batch in batches_of(data)]
     found = [inputs for inputs in found if all(item.numel() for item in inputs)]
     if not found:

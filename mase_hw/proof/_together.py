@@ -85,7 +85,7 @@ def _rows(here: Connection) -> list[ProofRow]:
         rows: list[ProofRow] | Exception = here.recv()
     except EOFError:
         raise ProofError(
-            "a proof was ended before it was done, for lack of memory perhaps"
+            "the process of a proof was killed, perhaps for lack of memory; try fewer --samples"
         ) from None
     finally:
         here.close()

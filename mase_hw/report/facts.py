@@ -130,7 +130,7 @@ class Facts:
         }
 
 
-def collect(folder: Path, inputs: Any = None, *, samples: int | None = None) -> Facts:
+def collect(folder: Path, inputs: object = None, *, samples: int | None = None) -> Facts:
     """Return what is to say of an emitted project; it is simulated twice.
 
     Args:

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -24,7 +23,7 @@ def write_report(
     project: Path | str,
     output: Path | str | None = None,
     *,
-    inputs: Any = None,
+    inputs: object = None,
     samples: int | None = None,
     compare: Path | str | None = None,
 ) -> Path:
@@ -157,5 +156,5 @@ def _short(layer: Layer | None) -> str:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -211,7 +211,7 @@ class Evaluator:
     def prepare(
         self,
         mg: MaseGraph,
-        prunings: Sequence[Mapping[str, Any]] = (),
+        prunings: Sequence[Mapping[str, object]] = (),
         report: Report | None = None,
     ) -> Candidate:
         """Train a canonical graph if the recipe says so, prune it, and observe its values.
@@ -233,8 +233,8 @@ class Evaluator:
     def measure(
         self,
         candidate: Candidate,
-        config: Mapping[str, Any],
-        parallelism: Mapping[str, Any],
+        config: Mapping[str, object],
+        parallelism: Mapping[str, object],
         report: Report | None = None,
     ) -> Measurement:
         """Return what one configuration gives.
@@ -323,7 +323,9 @@ class Evaluator:
         return inputs, labels
 
 
-def check_emits(mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph) -> tuple[str, ...]:
+def check_emits(
+    mg: MaseGraph, config: Mapping[str, object], quantized: MaseGraph
+) -> tuple[str, ...]:
     """Return what has no hardware; refuse what would have it in narrower formats of this kind.
 
     Args:
@@ -344,7 +346,7 @@ def check_emits(mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph) 
     return reasons
 
 
-def _narrowed(config: Mapping[str, Any]) -> dict[str, Any]:
+def _narrowed(config: Mapping[str, object]) -> dict[str, Any]:
     """Return a configuration of the same formats with widths of 8 bits at most."""
     found: dict[str, Any] = {}
     for key, item in config.items():
@@ -409,7 +411,7 @@ def score(mg: MaseGraph, inputs: Inputs) -> Tensor:
     return scores
 
 
-def hardware_metrics(mg: MaseGraph, parallelism: Mapping[str, Any]) -> dict[str, float]:
+def hardware_metrics(mg: MaseGraph, parallelism: Mapping[str, object]) -> dict[str, float]:
     """Return predicted cycles, multipliers, and estimated resources of a quantised graph."""
     mg = to_hardware(mg, parallelism=dict(parallelism) or 1)
     prediction = predict(mg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mase_hw.errors import ConfigError
 from mase_hw.registry import nearest
@@ -28,7 +28,7 @@ PRUNERS: Mapping[str, str] = {
 }
 
 
-def make_pruner(name: str, options: Mapping[str, Any]) -> BasePruner:
+def make_pruner(name: str, options: Mapping[str, object]) -> BasePruner:
     """Return a pruner.
 
     Args:

@@ -29,7 +29,7 @@ QUIET = {"CmaEsSampler", "QMCSampler", "GPSampler"}
 
 
 def sampler_factory(
-    name: str, space: Space, seed: int, options: Mapping[str, Any]
+    name: str, space: Space, seed: int, options: Mapping[str, object]
 ) -> Callable[[int], BaseSampler]:
     """Return a function from the number of trials so far to the sampler of the next.
 

@@ -75,7 +75,9 @@ class Space:
     legal: Mapping[str, Mapping[str, Collection[str]]] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, mg: MaseGraph, tables: Mapping[str, Any], known: Collection[str] = ()) -> Space:
+    def parse(
+        cls, mg: MaseGraph, tables: Mapping[str, object], known: Collection[str] = ()
+    ) -> Space:
         """Read the tables of a space for a graph.
 
         Args:
@@ -125,7 +127,7 @@ class Space:
         )
 
     @staticmethod
-    def formats(tables: Mapping[str, Any]) -> Any:
+    def formats(tables: Mapping[str, object]) -> Any:
         """Return the table of formats, in which a key may have several values."""
         return _without_shared(tables.get("quantize", {}))[0]
 
@@ -219,7 +221,7 @@ class _Proposal:
             self._known[node, key] = self._resolve(node, self._space.quantize[node].get(key))
         return self._known[node, key]
 
-    def _resolve(self, node: str, item: Any) -> Any:
+    def _resolve(self, node: str, item: object) -> Any:
         if isinstance(item, Dimension):
             return item.propose(self._trial)
         if isinstance(item, Tie):
@@ -256,7 +258,7 @@ def _check_references(entries: Mapping[str, Mapping[str, Item]], absent: Collect
                 place = _place(node, reference, entries)
                 if other and other not in entries and other not in absent:
                     raise ConfigError(
-                        f"space: {node}.{key} refers to {other!r}, no node that is searched; "
+                        f"space: {node}.{key} refers to {other!r}, which is no searched node; "
                         f"{nearest(other, entries)}"
                     )
                 if other not in absent and place[1] not in entries[place[0]]:
@@ -276,7 +278,7 @@ def _check_references(entries: Mapping[str, Mapping[str, Item]], absent: Collect
                 todo += edges.get(place, ())
 
 
-def _without_shared(table: Any) -> tuple[Any, set[str]]:
+def _without_shared(table: object) -> tuple[Any, set[str]]:
     """Return the table of formats without the word `shared`, and the entries that have it."""
     if not isinstance(table, Mapping):
         return table, set()
@@ -292,7 +294,7 @@ def _without_shared(table: Any) -> tuple[Any, set[str]]:
     return found, shared
 
 
-def _legal_keys(node: Node, entry: Mapping[str, Any]) -> dict[str, set[str]]:
+def _legal_keys(node: Node, entry: Mapping[str, object]) -> dict[str, set[str]]:
     """Return the keys of an entry that each of the formats it may choose has.
 
     Raises:
@@ -319,7 +321,7 @@ def _legal_keys(node: Node, entry: Mapping[str, Any]) -> dict[str, set[str]]:
     return found
 
 
-def architecture(tables: Mapping[str, Any]) -> dict[str, Value | Dimension]:
+def architecture(tables: Mapping[str, object]) -> dict[str, Value | Dimension]:
     """Return the arguments of the function that builds the model, constants and dimensions."""
     given = tables.get("architecture", {})
     if not isinstance(given, Mapping):
@@ -348,7 +350,7 @@ def _proposed(entry: Mapping[str, Value | Dimension], trial: Proposer) -> dict[s
     return {key: _value(item, trial) for key, item in entry.items()}
 
 
-def _parallelism(tiles: Any, names: list[str], absent: list[str]) -> dict[str, Any]:
+def _parallelism(tiles: object, names: list[str], absent: list[str]) -> dict[str, Any]:
     table = tiles if isinstance(tiles, Mapping) and "low" not in tiles else {"default": tiles}
     found: dict[str, Any] = {}
     for name, value in table.items():
@@ -356,7 +358,7 @@ def _parallelism(tiles: Any, names: list[str], absent: list[str]) -> dict[str, A
         if name == "default":
             found[name] = _parsed(where, value)
         elif name not in names and name not in absent:
-            raise ConfigError(f"space: parallelism of {name!r}, no node; {nearest(name, names)}")
+            raise ConfigError(f"space: parallelism names no node {name!r}; {nearest(name, names)}")
         elif not isinstance(value, Mapping):
             raise ConfigError(
                 f"space: {where} is {value!r}; allowed: a table such as data_in_0_dim_0"
@@ -366,7 +368,7 @@ def _parallelism(tiles: Any, names: list[str], absent: list[str]) -> dict[str, A
     return found
 
 
-def _prune(table: Any, weights: tuple[str, ...], absent: list[str]) -> dict[str, Any]:
+def _prune(table: object, weights: tuple[str, ...], absent: list[str]) -> dict[str, Any]:
     if not isinstance(table, Mapping):
         raise ConfigError(f"space: prune is {table!r}; allowed: a table such as sparsity")
     found: dict[str, Any] = {}
@@ -390,7 +392,7 @@ def _prune(table: Any, weights: tuple[str, ...], absent: list[str]) -> dict[str,
     return found
 
 
-def _pruning(where: str, key: str, value: Any) -> Value | Dimension:
+def _pruning(where: str, key: str, value: object) -> Value | Dimension:
     parsed = _parsed(where, value)
     if key == "sparsity":
         choices = (parsed,) if not isinstance(parsed, Dimension) else parsed.choices

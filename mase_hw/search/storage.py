@@ -43,7 +43,7 @@ class Store:
     timeout_seconds: float = LOCK_TIMEOUT_SECONDS
     heartbeat_seconds: int = HEARTBEAT_SECONDS
 
-    def open(self, directions: Sequence[str], identity: Mapping[str, Any]) -> Study:
+    def open(self, directions: Sequence[str], identity: Mapping[str, object]) -> Study:
         """Return the study, which is made when the storage has none of that name.
 
         Raises:
@@ -210,7 +210,7 @@ def _answers(process: int) -> bool:
     return True
 
 
-def _difference(known: str | None, identity: Mapping[str, Any]) -> str:
+def _difference(known: str | None, identity: Mapping[str, object]) -> str:
     if known is None:
         return "it was not made by mase-hw"
     other = json.loads(known)

@@ -54,6 +54,7 @@ TABLES = (
     "observer",
     "task",
     "space",
+    "start",
     "training",
     "finetuning",
 )
@@ -90,6 +91,26 @@ class Task:
     _candidate: Candidate | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        self._check_tables()
+        named = () if self.own is not None else self.objectives
+        self._check_metrics(named)
+        metrics = tuple(dict.fromkeys((*named, *self.constraints, *self.recorded)))
+        training, _ = self._trainer("training")
+        recipe = Recipe(training, *self._trainer("finetuning"))
+        observer = str(self.config.get("observer", "minmax"))
+        evaluator = Evaluator(metrics, self.samples, observer, recipe, self._task)
+        graph = canonicalize(self.mg, Space.formats(self.config.get("space", {})))
+        evaluator.check(graph)
+        object.__setattr__(self, "evaluator", evaluator)
+        object.__setattr__(self, "space", Space.parse(graph, self.config.get("space", {})))
+        self._graphs["{}"] = graph
+        self._check_space()
+        self.sampler()
+        self.pruner()
+        if not self.changes_weights:
+            object.__setattr__(self, "_candidate", evaluator.prepare(graph))
+
+    def _check_tables(self) -> None:
         unknown = sorted(set(self.config) - set(TABLES))
         if unknown:
             raise ConfigError(f"search has no {unknown[0]!r}; {nearest(unknown[0], TABLES)}")
@@ -100,7 +121,8 @@ class Task:
                 raise ConfigError(
                     f"search: a direction is {direction!r}; allowed: maximize, minimize"
                 )
-        named = () if self.own is not None else self.objectives
+
+    def _check_metrics(self, named: Sequence[str]) -> None:
         of_tasks = {task.metric.name for task in TASKS.values()}
         for name in (*named, *self.constraints):
             if name not in METRICS:
@@ -114,16 +136,8 @@ class Task:
             raise ConfigError(f"search: objectives are {list(self.objectives)}; give each once")
         if not isinstance(self.trials, int) or self.trials < 1:
             raise ConfigError(f"search: trials is {self.trials!r}; allowed: a number from 1")
-        metrics = tuple(dict.fromkeys((*named, *self.constraints, *self.recorded)))
-        training, _ = self._trainer("training")
-        recipe = Recipe(training, *self._trainer("finetuning"))
-        observer = str(self.config.get("observer", "minmax"))
-        evaluator = Evaluator(metrics, self.samples, observer, recipe, self._task)
-        graph = canonicalize(self.mg, Space.formats(self.config.get("space", {})))
-        evaluator.check(graph)
-        object.__setattr__(self, "evaluator", evaluator)
-        object.__setattr__(self, "space", Space.parse(graph, self.config.get("space", {})))
-        self._graphs["{}"] = graph
+
+    def _check_space(self) -> None:
         if not self.space.dimensions:
             raise ConfigError(
                 "search: the space has no dimension: no list and no range, or none for a node of "
@@ -136,10 +150,6 @@ class Task:
                     "a registered name or file.py:factory"
                 )
             check_arguments(self.builder, self.space.architecture)
-        self.sampler()
-        self.pruner()
-        if not self.changes_weights:
-            object.__setattr__(self, "_candidate", evaluator.prepare(graph))
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -230,6 +240,8 @@ class Task:
             "observer": self.config.get("observer", "minmax"),
             "space": space,
         }
+        if self.config.get("start") is not None:
+            known["start"] = json.dumps(self.config["start"], sort_keys=True, default=list)
         trained = {key: self.config.get(key) for key in ("training", "finetuning")}
         known |= {key: dict(value) for key, value in trained.items() if value is not None}
         return known | ({"task": self._task.name} if "task" in self.config else {})
@@ -266,7 +278,7 @@ class Task:
             trial.set_constraint(name, sign * (found.values[name] - bound))
         return tuple(values[name] for name in self.objectives)
 
-    def _own_values(self, mg: MaseGraph, trial: Any) -> dict[str, float]:
+    def _own_values(self, mg: MaseGraph, trial: object) -> dict[str, float]:
         """Return what an objective of one's own says of a quantised graph.
 
         Raises:

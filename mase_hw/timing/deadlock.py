@@ -263,16 +263,8 @@ def _waits(units: Mapping[Node, _Unit]) -> Waits:
         departed[unit.node] = runs.pop() if len(runs) == 1 else waits.add(unit.node, unit.results)
         for run in runs:
             waits.order(departed[unit.node], run, np.arange(unit.results))
-    awaited: dict[Use, list[tuple[int, Cycles]]] = {}
+    awaited = _awaited(units, consumed, departed)
     for unit in units.values():
-        for use in unit.uses:
-            awaited[use] = [(departed[unit.node], np.arange(unit.results) - 1)]
-            for name, needs in unit.needs.items():
-                awaited[use].append((consumed[unit.node, name], needs))
-            if unit.returns is not None:
-                back = units[unit.returns[0]].producers[unit.returns[1]]
-                before = unit.places - spec(unit.node).beats
-                awaited[use].append((consumed[unit.returns], _ordered(units[back].places, before)))
         for name, room in unit.room.items():
             waits.order(consumed[unit.node, name], departed[unit.node], room)
             for other, last in unit.interleaved.get(name, {}).items():
@@ -289,6 +281,23 @@ def _waits(units: Mapping[Node, _Unit]) -> Waits:
                         consumed[unit.node, name], first, np.where(beside < 0, -1, places[beside])
                     )
     return waits
+
+
+def _awaited(
+    units: Mapping[Node, _Unit], consumed: Mapping[Use, int], departed: Mapping[Node, int]
+) -> dict[Use, list[tuple[int, Cycles]]]:
+    """Return, for each operand, the runs of events that its beats wait for, and which of them."""
+    awaited: dict[Use, list[tuple[int, Cycles]]] = {}
+    for unit in units.values():
+        for use in unit.uses:
+            awaited[use] = [(departed[unit.node], np.arange(unit.results) - 1)]
+            for name, needs in unit.needs.items():
+                awaited[use].append((consumed[unit.node, name], needs))
+            if unit.returns is not None:
+                back = units[unit.returns[0]].producers[unit.returns[1]]
+                before = unit.places - spec(unit.node).beats
+                awaited[use].append((consumed[unit.returns], _ordered(units[back].places, before)))
+    return awaited
 
 
 def _message(units: Mapping[Node, _Unit], loop: list[Node]) -> str:

@@ -56,7 +56,7 @@ class Batch:
         return module(*args, **kwargs)
 
 
-def read_batch(item: Any) -> Batch:
+def read_batch(item: object) -> Batch:
     """Return one item of an iterable of batches.
 
     A pair is inputs and labels, a mapping (a dictionary, `BatchEncoding`) is the model's inputs by
@@ -131,7 +131,7 @@ def in_order(data: Any, labels: Tensor | None, batch_size: int) -> Iterator[Batc
     yield from map(read_batch, data)
 
 
-def device_of(module: Any) -> torch.device | None:
+def device_of(module: object) -> torch.device | None:
     """Return where a module's state is; None for one without any."""
     if not isinstance(module, nn.Module):
         return None
@@ -139,11 +139,11 @@ def device_of(module: Any) -> torch.device | None:
     return state[0].device if state else None
 
 
-def _moved(value: Any, device: torch.device | None) -> Any:
+def _moved(value: object, device: torch.device | None) -> Any:
     return value.to(device) if isinstance(value, Tensor) and device is not None else value
 
 
-def _tensor(value: Any) -> Any:
+def _tensor(value: object) -> Any:
     if isinstance(value, Tensor):
         return value
     try:

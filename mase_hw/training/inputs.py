@@ -13,7 +13,7 @@ from mase_hw.errors import DataError
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
 
-def read_inputs(given: Any) -> Inputs:
+def read_inputs(given: object) -> Inputs:
     """Return inputs out of tensors, arrays or lists of numbers, their number alike in all.
 
     A tensor or an array is one input, a tuple or a list of them several by position, a mapping
@@ -30,12 +30,12 @@ def read_inputs(given: Any) -> Inputs:
     return read_tensor(given)
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """Return whether a value is a tensor or an array."""
     return isinstance(value, Tensor) or hasattr(value, "__array__")
 
 
-def read_tensor(value: Any) -> Tensor:
+def read_tensor(value: object) -> Tensor:
     """Return a tensor; real numbers of 64 bits become 32.
 
     Raises:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -75,7 +74,7 @@ def counted(labels: Tensor) -> int:
     return int((labels != IGNORED).sum())
 
 
-def scores_of(outputs: Any) -> Tensor:
+def scores_of(outputs: object) -> Tensor:
     """Return what a model's outputs say of its samples.
 
     A tensor itself; `logits` of a dictionary or of an output of transformers, its last hidden

@@ -50,7 +50,7 @@ class StreamPort:
         entry: the stream's entry in `design.json`.
     """
 
-    def __init__(self, dut: Any, entry: dict[str, Any]) -> None:
+    def __init__(self, dut: object, entry: dict[str, Any]) -> None:
         self.name: str = entry["name"]
         self.beats: int = entry["beats"]
         self.fields = [Field(**item) for item in entry["fields"]]

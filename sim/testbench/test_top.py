@@ -250,7 +250,7 @@ def compare(port: StreamPort, got: Sequence[bytes], expected: Bytes, mask: Bytes
 
 
 @cocotb.test()
-async def outputs_equal_reference(dut: Any) -> None:
+async def outputs_equal_reference(dut: object) -> None:
     """Every output equals the reference on every bit, and every stream keeps the rules."""
     here = Path(__file__).resolve().parent
     project = Path(os.environ.get("MASE_HW_PROJECT", here.parent))

@@ -225,9 +225,9 @@ def test_a_result_from_between_layers_is_no_layer_for_reuse():
 
 
 def test_targets_and_external_weights_are_refused(graph):
-    with pytest.raises(ParallelismError, match="a target is not sought for layers that run on"):
+    with pytest.raises(ParallelismError, match="with reuse no target such as"):
         to_hardware(graph, parallelism={"target_interval": 100})
-    with pytest.raises(ConfigError, match="constants of layers that run on the same hardware"):
+    with pytest.raises(ConfigError, match="with reuse all constants lie on the chip"):
         to_hardware(graph, memory="external")
 
 

@@ -46,6 +46,19 @@ def test_the_adapters_alone_are_trained_and_fused_into_the_weights():
     assert all(item.requires_grad for item in fused.model.parameters())
 
 
+@pytest.mark.parametrize(
+    ("nodes", "names"),
+    [
+        ("linear_[0-9]", ["linear_0", "linear_2"]),
+        ([".*2"], ["linear_2"]),
+        (["linear_2", "linear_0"], ["linear_0", "linear_2"]),
+    ],
+)
+def test_layers_are_chosen_by_name_or_expression(nodes, names):
+    _, info = insert_lora_adapter_transform_pass(graph(), {"nodes": nodes})
+    assert info["nodes"] == names
+
+
 def test_a_fused_graph_is_saved_and_quantized(tmp_path):
     adapted, _ = insert_lora_adapter_transform_pass(graph(), {"rank": 2})
     Trainer(epochs=1).fit(adapted.model, INPUTS, LABELS)
@@ -97,6 +110,7 @@ def test_bert_with_adapters_is_fused_within_rounding():
         ({"rank": 0}, "rank is 0; allowed: a number from 1"),
         ({"drop_rate": 1.0}, r"drop_rate is 1\.0"),
         ({"nodes": ["relu_1"]}, "'relu_1' cannot have any"),
+        ({"nodes": ["linear_("]}, r"'linear_\(' is no name or expression"),
         ({"whole": ["relu_1"]}, "relu_1 have no parameters"),
         ({"ranks": 2}, "did you mean rank"),
     ],

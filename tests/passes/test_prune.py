@@ -99,7 +99,7 @@ def test_the_natural_sparsity_of_activations_is_reported():
     assert set(info["activations"]) == {mg.inputs[0].name, "linear_0", "relu_1", "linear_2"}
     with pytest.raises(DataError, match="empty"):
         report_sparsity_analysis_pass(mg, {"data": []})
-    with pytest.raises(ConfigError, match="has no 'dta'"):
+    with pytest.raises(ConfigError, match="has no argument 'dta'"):
         report_sparsity_analysis_pass(mg, {"dta": batches})
 
 

@@ -80,5 +80,5 @@ def test_a_proof_that_is_killed_is_an_error():
         os.kill(os.getpid(), signal.SIGKILL)
         yield row("killed")
 
-    with pytest.raises(ProofError, match="ended before it was done"):
+    with pytest.raises(ProofError, match="process of a proof was killed"):
         together([killed])

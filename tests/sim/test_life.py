@@ -118,8 +118,8 @@ def test_a_pass_that_differs_from_the_first_is_found(layers, tmp_path):
     [
         ({"resets": -1}, "resets is -1; allowed: a number from 0"),
         ({"repeats": 0}, "repeats is 0; allowed: a number from 1"),
-        ({"repeats": 2, "engine": "cocotb"}, "the cocotb engine repeats nothing"),
-        ({"repeats": 2, "resets": 1}, "resets and repeats are not in one run"),
+        ({"repeats": 2, "engine": "cocotb"}, "engine is cocotb"),
+        ({"repeats": 2, "resets": 1}, "resets and repeats cannot be combined"),
         ({"resets": 1, "reset_memory": False}, "no external memory that could miss a reset"),
     ],
 )

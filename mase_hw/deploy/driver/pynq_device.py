@@ -29,7 +29,7 @@ class PynqDevice:
 
     def __init__(
         self,
-        overlay: Any,
+        overlay: object,
         registers: str = "top_axis_0",
         dmas: Sequence[str] = ("axi_dma_0",),
         timeout_s: float = 5.0,

@@ -91,7 +91,7 @@ def _bring_in(path: Path, tensor: TensorProto) -> None:
         offset = int(given.get("offset", 0))
         length = int(given.get("length", wanted))
     except (ValueError, KeyError, TypeError) as error:
-        raise CaptureError(f"{name} has no place that could be read") from error
+        raise CaptureError(f"{name} has no location that can be read") from error
     if min(offset, count) < 0 or length != wanted or offset + length > file.stat().st_size:
         raise CaptureError(
             f"{name} is {length} bytes from byte {offset} of {where!r}; its shape "

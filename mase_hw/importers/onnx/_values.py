@@ -108,7 +108,7 @@ class NodeCall:
         """Return type and name."""
         return f"node {self.name!r} ({self.type})"
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """Return an attribute of the node by name."""
         return self.attributes.get(name, default)
 
@@ -123,7 +123,7 @@ class NodeCall:
         raise self.refuse(f"its {what} is computed by the model; allowed is a constant")
 
     def setting(
-        self, name: str, values: tuple[Value, ...], index: int, default: Any = None
+        self, name: str, values: tuple[Value, ...], index: int, default: object = None
     ) -> list[int] | Any:
         """Return what older versions give as an attribute, and newer ones as an operand."""
         if name in self.attributes:

@@ -352,11 +352,11 @@ def _real(value: Value) -> Tensor:
     return value
 
 
-def _listed(found: Any) -> list[Any]:
+def _listed(found: object) -> list[Any]:
     return list(found) if isinstance(found, tuple | list) else [found]
 
 
-def _check_sizes(call: NodeCall, found: Any) -> None:
+def _check_sizes(call: NodeCall, found: object) -> None:
     for value in _listed(found):
         tensor = value.values if isinstance(value, Codes) else value
         elements = tensor.numel() if isinstance(tensor, Tensor) else 0

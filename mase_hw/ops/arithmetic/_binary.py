@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -43,7 +43,9 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return `f` of real values."""
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Return `f`; the scalar overloads take quantised constants, which are tensors, too."""
         return self.combine_values(operands["data_in_0"], operands["data_in_1"])
 

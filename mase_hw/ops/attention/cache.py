@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -81,7 +81,9 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
         width = max(MIN_WIDTH_BITS, (call.attributes["places"] - 1).bit_length())
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Write the entry, and return all of them."""
         state = operands[STATE]
         entry, position = operands["data_in_0"], operands["data_in_1"]

@@ -66,7 +66,9 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         """Return that of either operand."""
         return exact_combination("maximum", *self._formats(call))
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Choose; the scalar overloads take quantised constants, which are tensors, too."""
         return torch.where(operands[_CONDITION] != 0, operands["data_in_0"], operands["data_in_1"])
 

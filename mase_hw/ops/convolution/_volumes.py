@@ -127,12 +127,12 @@ def padded(data: Tensor, shape: Sequence[int], amounts: Sequence[tuple[int, int]
     _, channels, depth, height, width = shape
     height, width = height + top + bottom, width + left + right
 
-    def frames(images: Any) -> Any:
+    def frames(images: object) -> Any:
         if not (top or bottom or left or right):
             return images
         return _aten.constant_pad_nd.default(images, [left, right, top, bottom], 0.0)
 
-    def depths(rows: Any) -> Any:
+    def depths(rows: object) -> Any:
         if not (front or back):
             return rows
         return _aten.constant_pad_nd.default(rows, [0, 0, front, back], 0.0)

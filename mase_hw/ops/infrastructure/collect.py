@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -48,7 +48,9 @@ class Collect(Moves, Ordered, Tiled):
         """Return codes -> codes."""
         return lambda *codes: torch.stack(codes, 1)
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Stack the members of the list, in their order."""
         members = [operands[f"data_in_{number}"] for number in range(len(operands))]
         return torch.stack(members, 1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -113,7 +113,9 @@ class FakeQuantize(Cast, Numeric):
             ]
         return super().problems(call) or _misses(call, self.reference(call))
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Leave the rounding to the result's format."""
         return operands["data_in_0"]
 

@@ -8,7 +8,7 @@ compared by comparing places. Infinities lie beyond the largest number, NaN beyo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -81,7 +81,9 @@ class FloatOrder(Operator, Numeric):
             return []
         return [f"it takes {wanted} to its places, not {given} to {result}"]
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Return places, or floats."""
         given = (arguments[key] for key in ("width", "exponent_width", "exponent_bias", "back"))
         return _placed(operands["data_in_0"], *given)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -71,7 +71,9 @@ class ScaledSteps(Operator, Numeric):
         name = "data_out_0" if back else "data_in_0"
         return scaled.operand_problems(name, {**call.operands, **call.results}[name])
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Divide by the scale, or multiply with it."""
         return _in_steps(operands["data_in_0"], arguments["scale"], arguments["back"])
 

@@ -9,7 +9,7 @@ Framework for Fast, Scalable Binarized Neural Network Inference" (2017), arXiv:1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -109,7 +109,9 @@ class Thresholds(Operator, Elementwise):
             data_out_0=net.add(cell, "", data_in_0=net.input("data_in_0"), bounds=memory)
         )
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         return _counted(
             operands["data_in_0"],
             operands["bounds"],

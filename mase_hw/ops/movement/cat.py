@@ -98,7 +98,9 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
 
         return compute
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Join the members of the list, in their order."""
         members = [operands[f"data_in_{number}"] for number in range(len(operands))]
         return _joined(members, int(arguments["dim"]))

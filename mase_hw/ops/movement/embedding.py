@@ -7,7 +7,7 @@ beyond the last row, such as a token outside of the vocabulary, gives the last r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,9 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled):
         width = max(MIN_WIDTH_BITS, (call.operands["weight"].shape[0] - 1).bit_length())
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Look up, the last row for a number beyond it."""
         table = operands["weight"]
         return table[operands["data_in_0"].long().clamp(0, len(table) - 1)]

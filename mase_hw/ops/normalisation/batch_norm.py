@@ -8,7 +8,7 @@ Folded into the layer before it where that is linear.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -103,7 +103,9 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
             constants["variance"].lerp_(unbiased, arguments["momentum"])
         return self.prepare({**constants, "mean": mean, "variance": variance}, arguments)
 
-    def compute(self, target: Any, arguments: Attributes, operands: Mapping[str, Tensor]) -> Tensor:
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
         """Scale and shift every channel."""
         data = operands["data_in_0"]
         shape = (1, -1, *[1] * (data.dim() - 2))

@@ -58,7 +58,7 @@ def matrix_refusals(call: Call) -> list[str]:
     return []
 
 
-def matrix_product(call: Call, operands: Mapping[str, Tensor], bias: Any = None) -> Any:
+def matrix_product(call: Call, operands: Mapping[str, Tensor], bias: object = None) -> Any:
     """Return `data_in_0 @ data_in_1 (+ bias)` as a linear layer.
 
     A constant on the left meets the columns of the stream: `W x = (x^T W^T)^T`. A bias is legal

@@ -81,5 +81,5 @@ def _factors(call: Call) -> set[str]:
     return {"data_in_0", "data_in_1"} & set(call.constants)
 
 
-def _scaled(value: Any, factor: float) -> Any:
+def _scaled(value: object, factor: float) -> Any:
     return value if factor == 1 else _aten.mul.Tensor(value, factor)

@@ -88,7 +88,7 @@ def rewrite_from(
 def _store_constants(mg: MaseGraph, node: Node) -> None:
     """Make buffers of the tensors among a node's arguments."""
 
-    def stored(value: Any) -> Any:
+    def stored(value: object) -> Any:
         if not isinstance(value, Tensor):
             return value
         name = unique_name(f"{node.name}_constant", [item.name for item in mg.nodes])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import Fill, location, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.shapes import run_with
+from mase_hw.passes._pass import Result, graph_pass
 
 # A magnitude from which a constant may mean "never".
 LARGE = 100.0
@@ -31,9 +32,8 @@ _REAL = ("number", "float", "Tensor")
 _LOG = logging.getLogger(__name__)
 
 
-def bound_fills_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def bound_fills_transform_pass(mg: MaseGraph) -> Result:
     """Replace fill values by the smallest that the model's outputs cannot tell from them.
 
     A mask's fill of -1e9, or of minus infinity, would be the range of the tensor that it is put
@@ -45,7 +45,6 @@ def bound_fills_transform_pass(
 
     Args:
         mg: a graph with example inputs.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"bounded": by node, the magnitude of its fill}`.
@@ -111,7 +110,9 @@ def _may_mean_never(value: Tensor) -> bool:
     return bool(large.numel()) and bool(large.min() == large.max())
 
 
-def _real_constant(mg: MaseGraph, node: Node, place: int, argument: Any) -> float | Tensor | None:
+def _real_constant(
+    mg: MaseGraph, node: Node, place: int, argument: object
+) -> float | Tensor | None:
     """Return a constant real argument; None for any other, and for what training moves."""
     if isinstance(argument, Node):
         if argument.op != "get_attr":
@@ -191,7 +192,7 @@ class _Search:
         run_with(self._mg, self._mg.example_inputs, note)
         return [values[node] for node in self._mg.outputs if node in values]
 
-    def _note(self, node: Node, value: Any) -> None:
+    def _note(self, node: Node, value: object) -> None:
         """Note a node in whose result a fill occurs."""
         for fill in self._candidates:
             if fill.node is node and isinstance(value, Tensor) and value.is_floating_point():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from torch.fx import Node
 
@@ -14,20 +13,19 @@ from mase_hw.graph import CommonMetadata, MaseGraph, metadata, update
 from mase_hw.graph.calls import bind, operands, result_spec
 from mase_hw.graph.shapes import infer_specs
 from mase_hw.ops import TensorSpec, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 
 Specs = Mapping[str, TensorSpec]
 
 
-def add_common_metadata_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def add_common_metadata_analysis_pass(mg: MaseGraph) -> Result:
     """Run one inference and note operator, shapes and dtypes on every node.
 
     Formats and parallelism that a node had before stay where its shapes did not change.
 
     Args:
         mg: the graph.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"unsupported": [node names without an operator]}`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from torch import nn
 from torch.fx import Node
@@ -13,6 +12,7 @@ from mase_hw.formats import family_of, format_class
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.ops import Rewritten, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical._torch_decompositions import expand_node
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
@@ -20,9 +20,8 @@ from mase_hw.passes.canonical.fold import fold_constants_transform_pass
 from mase_hw.passes.configuration import Configuration
 
 
-def decompose_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def decompose_transform_pass(mg: MaseGraph) -> Result:
     """Replace nodes by `Operator.expression`, until every node has hardware or no operator.
 
     What no operator covers is written as torch itself writes it, where operators cover all of that.
@@ -33,7 +32,6 @@ def decompose_transform_pass(
 
     Args:
         mg: a graph with common metadata.
-        pass_args: none are known.
 
     Returns:
         The graph, with common metadata, and `{"decomposed": names of the replaced nodes}`.
@@ -42,8 +40,8 @@ def decompose_transform_pass(
 
 
 def decompose_fused_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
+) -> Result:
     """Replace fused operators by their `expression`, where a part of one would have a format.
 
     Args:
@@ -66,7 +64,7 @@ def decompose_fused_transform_pass(
     return apart, info
 
 
-def _decomposed(mg: MaseGraph, *, fused: bool) -> tuple[MaseGraph, dict[str, Any]]:
+def _decomposed(mg: MaseGraph, *, fused: bool) -> Result:
     mg = mg.copy()
     decomposed: list[str] = []
     while True:

@@ -18,15 +18,13 @@ from mase_hw.graph.metadata import CommonMetadata
 from mase_hw.graph.rebuild import own_copy, set_tensor
 from mase_hw.graph.rounded import exact_format, with_factors
 from mase_hw.ops import Call, Foldable, Operator, Weighted
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.configuration import Configuration
 
-PassArgs = Mapping[str, Any] | None
 
-
-def fold_constants_transform_pass(
-    mg: MaseGraph, pass_args: PassArgs = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def fold_constants_transform_pass(mg: MaseGraph, *, parameters: bool = True) -> Result:
     """Evaluate every node whose operands are all constant and keep the result as a buffer.
 
     A parameter that is only seen in another shape or order, as `weight.t()`, stays a parameter,
@@ -34,14 +32,13 @@ def fold_constants_transform_pass(
 
     Args:
         mg: the graph.
-        pass_args: `parameters` false leaves what depends on a parameter alone, so that training
-            still reaches the parameter; true when not given.
+        parameters: false leaves what depends on a parameter alone, so that training still reaches
+            the parameter.
 
     Returns:
         A new graph, and `{"folded": [names of the nodes that became buffers]}`.
     """
     mg = mg.copy()
-    parameters = bool((pass_args or {}).get("parameters", True))
     values = _constant_values(mg, parameters)
     folded = []
     read = {
@@ -75,7 +72,7 @@ def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Any]:
     return values
 
 
-def _is_constant(node: Node, values: Mapping[Node, Any]) -> bool:
+def _is_constant(node: Node, values: Mapping[Node, object]) -> bool:
     return (
         node.op == "call_function"
         and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
@@ -84,7 +81,7 @@ def _is_constant(node: Node, values: Mapping[Node, Any]) -> bool:
 
 
 def _seen_parameter(
-    node: Node, value: Tensor, values: Mapping[Node, Any], read: Mapping[Node, Tensor]
+    node: Node, value: Tensor, values: Mapping[Node, object], read: Mapping[Node, Tensor]
 ) -> Node | None:
     """Return the node of the parameter whose elements `value` shows, all of them and alone."""
     memory = value.untyped_storage().data_ptr()
@@ -128,9 +125,10 @@ def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: No
     node.replace_all_uses_with(constant)
 
 
+@graph_pass
 def fold_into_producer_transform_pass(
-    mg: MaseGraph, pass_args: PassArgs = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+    mg: MaseGraph, *, config: Mapping[str, object] | None = None
+) -> Result:
     """Merge nodes into the constants of the node before them, where their operator knows how.
 
     A node merges when it is the only user of its producer's result, and where the producer's
@@ -140,22 +138,21 @@ def fold_into_producer_transform_pass(
 
     Args:
         mg: the graph, with common metadata.
-        pass_args: `config`, the number formats that the graph is to have, or the space of a search
-            for them; without it every node merges, and a later quantization refuses such formats.
+        config: the number formats that the graph is to have, or the space of a search for them;
+            without it every node merges, and a later quantization refuses such formats.
 
     Returns:
         A new graph, and `{"folded": {node: producer}}`.
     """
     mg = mg.copy()
     folded: dict[str, str] = {}
-    given = (pass_args or {}).get("config")
-    config = None if given is None else Configuration.parse(given)
+    formats = None if config is None else Configuration.parse(config)
     for node in mg.nodes:
         producer = _foldable_producer(node)
         if producer is None:
             continue
         call, before = mg.call(node), mg.call(producer)
-        if config is not None and not _takes_factors(config, producer, before):
+        if formats is not None and not _takes_factors(formats, producer, before):
             continue
         constants = Foldable.of(call.operator).fold(call, before)
         if constants is None:
@@ -186,7 +183,7 @@ def _takes_factors(config: Configuration, node: Node, call: Call) -> bool:
     return weight is None or not any(_holds(cls, entry, weight) for cls in classes)
 
 
-def _holds(cls: type[Format], entry: Mapping[str, Any], weight: Tensor) -> bool:
+def _holds(cls: type[Format], entry: Mapping[str, object], weight: Tensor) -> bool:
     """Return whether weights are values of a format already, so that rounding leaves them."""
     keys = {key: f"weight_{key}" for key in cls.field_names()}
     fields = {key: entry[word] for key, word in keys.items() if word in entry}
@@ -200,7 +197,7 @@ def _holds(cls: type[Format], entry: Mapping[str, Any], weight: Tensor) -> bool:
     return bool(torch.equal(number.round_values(weight), weight))
 
 
-def _choices(value: Any, kind: type) -> list[Any]:
+def _choices(value: object, kind: type) -> list[Any]:
     """Return the values of a key: one, or those that a space names."""
     if isinstance(value, Mapping):
         return [item for inner in value.values() for item in _choices(inner, kind)]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from mase_hw.graph import MaseGraph, MaseMetadata, metadata
 from mase_hw.graph.origin import origin
+from mase_hw.passes._pass import Result, graph_pass
 
 
-def init_metadata_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def init_metadata_analysis_pass(mg: MaseGraph) -> Result:
     """Start the metadata of every node anew: where it comes from, and what passes must not lose.
 
     Args:
         mg: the graph.
-        pass_args: none are known.
     """
     for node in mg.nodes:
         module_path, source = origin(node)

@@ -14,6 +14,7 @@ from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.metadata import common, location
 from mase_hw.ops import Stateful, looked_up, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite_from
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
@@ -21,9 +22,8 @@ from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysi
 _REAL = ("float", "bfloat", "bool")
 
 
-def look_up_positions_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def look_up_positions_transform_pass(mg: MaseGraph) -> Result:
     """Make tables of what is computed of an input that says a place of a state, and nothing else.
 
     The input is one number, below the number of places: what it gives is computed for each, once,
@@ -31,7 +31,6 @@ def look_up_positions_transform_pass(
 
     Args:
         mg: a graph with common metadata, constants folded.
-        pass_args: none are known.
 
     Returns:
         The graph, with common metadata, and `{"tables": names of the nodes}`.
@@ -184,7 +183,7 @@ def _read_positions(mg: MaseGraph, known: _Values) -> None:
 def _replace(mg: MaseGraph, node: Node, position: Node, rows: Tensor) -> None:
     """Read a node's results from a table, whose rows they are."""
 
-    def write(given: Mapping[str, Any]) -> list[Any]:
+    def write(given: Mapping[str, object]) -> list[Any]:
         return [looked_up(given["position"], rows)]
 
     replaced = rewrite_from(mg, node, common(node).results, write, {"position": position})

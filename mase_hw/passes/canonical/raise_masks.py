@@ -13,6 +13,7 @@ from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.metadata import common
 from mase_hw.ops import EXCLUDED, Mask, Masked, Masking, maskings, operator_for, scaling
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
@@ -22,9 +23,8 @@ _RANDOM_PROBES = 32
 _ELEMENTS_AT_ONCE = 1 << 22
 
 
-def raise_masks_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def raise_masks_transform_pass(mg: MaseGraph) -> Result:
     """Say of every attention which keys an input leaves out, and which a constant does.
 
     A mask that is computed for all queries and keys of an input `[batch, keys]`, however it is
@@ -35,7 +35,6 @@ def raise_masks_transform_pass(
 
     Args:
         mg: a graph with common metadata, constants folded.
-        pass_args: none are known.
 
     Returns:
         The graph, with common metadata, and `{"raised": names of the nodes}`.
@@ -93,7 +92,7 @@ class _Masks:
         self._mg = mg
         self._known: dict[tuple[Node, bool], Mask | None] = {}
 
-    def is_excluded(self, value: Any) -> bool:
+    def is_excluded(self, value: object) -> bool:
         """Return whether a score of this value is left out."""
         if isinstance(value, Node):
             if value.op != "get_attr" or self._mg.constant(value).numel() != 1:
@@ -101,7 +100,7 @@ class _Masks:
             value = float(self._mg.constant(value))
         return isinstance(value, int | float) and value <= EXCLUDED
 
-    def on(self, data: Any) -> tuple[Node, Mask] | None:
+    def on(self, data: object) -> tuple[Node, Mask] | None:
         """Return scores and their mask, where scores are masked, once or again."""
         if not isinstance(data, Node) or data.op != "call_function":
             return None

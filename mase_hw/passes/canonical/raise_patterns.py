@@ -20,6 +20,7 @@ from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.source import location_of_error
 from mase_hw.ops import ANY_NUMBER, Commutative, Operator, Recognized, operator_for, operators
 from mase_hw.passes._insert import unique_name
+from mase_hw.passes._pass import Result, graph_pass
 
 PROBE_SHAPE = (2, 3)
 # Constants that are equal in float32 are the same number.
@@ -54,9 +55,8 @@ class _Match:
     number: float | None = None
 
 
-def raise_patterns_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def raise_patterns_transform_pass(mg: MaseGraph) -> Result:
     """Replace every occurrence of one of an operator's `patterns` by the operator.
 
     Larger compositions come first. A value inside that something else reads, too, keeps the
@@ -64,7 +64,6 @@ def raise_patterns_transform_pass(
 
     Args:
         mg: the graph.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"raised": names of the nodes that were put in}`.
@@ -182,12 +181,14 @@ def _matches(pattern: Any, value: Any, known: _Match) -> Iterator[_Match]:
         yield known
 
 
-def _commutes(target: Any) -> bool:
+def _commutes(target: object) -> bool:
     operator = operator_for(target)
     return isinstance(operator, Commutative)
 
 
-def _matches_all(patterns: Sequence[Any], values: Sequence[Any], known: _Match) -> Iterator[_Match]:
+def _matches_all(
+    patterns: Sequence[object], values: Sequence[object], known: _Match
+) -> Iterator[_Match]:
     if not patterns:
         yield known
         return

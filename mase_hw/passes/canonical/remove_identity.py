@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from torch.fx import Node
 
 from mase_hw.errors import MaseError
 from mase_hw.graph import MaseGraph, common, metadata
 from mase_hw.ops import Removable
+from mase_hw.passes._pass import Result, graph_pass
 
 
 def erase_node(mg: MaseGraph, node: Node) -> None:
@@ -27,27 +25,25 @@ def erase_node(mg: MaseGraph, node: Node) -> None:
         ) from error
 
 
-def remove_identity_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def remove_identity_transform_pass(mg: MaseGraph, *, training: bool = False) -> Result:
     """Remove every node whose operator says that its result is its operand.
 
     Args:
         mg: the graph, with common metadata.
-        pass_args: `training` true keeps the nodes that act while the model is trained.
+        training: keeps the nodes that act while the model is trained.
 
     Returns:
         A new graph, and `{"removed": [node names]}`.
     """
     mg = mg.copy()
-    keeps_training = bool((pass_args or {}).get("training", False))
     removed = []
     for node in mg.nodes:
         if node.op != "call_function" or common(node).operator is None:
             continue
         call = mg.call(node)
         removable = Removable.of(call.operator)
-        if removable.is_identity(call) and not (keeps_training and removable.trains(call)):
+        if removable.is_identity(call) and not (training and removable.trains(call)):
             node.replace_all_uses_with(node.all_input_nodes[0])
             erase_node(mg, node)
             removed.append(node.name)

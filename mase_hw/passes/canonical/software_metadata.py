@@ -17,6 +17,7 @@ from mase_hw.graph import MaseGraph, SoftwareMetadata, ValueRange, update
 from mase_hw.graph.calls import constant_value, tensor_arguments
 from mase_hw.graph.shapes import run_with
 from mase_hw.ops import OPERAND_NAMES, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 
 
 @dataclass
@@ -51,9 +52,10 @@ class _Observed:
         return ValueRange(self.minimum, self.maximum, self.zeros / self.elements)
 
 
+@graph_pass
 def add_software_metadata_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+    mg: MaseGraph, *, data: Iterable[object] | None = None
+) -> Result:
     """Run the float model and note minimum, maximum and sparsity of every operand and result.
 
     Complex and empty tensors have no range. What a node computes may hold infinities and NaN, as
@@ -63,8 +65,8 @@ def add_software_metadata_analysis_pass(
 
     Args:
         mg: the graph.
-        pass_args: `data` is an iterable of batches, each a tensor, a tuple whose first members
-            are the inputs, or a dict by input name; the example inputs when not given.
+        data: batches, each a tensor, a tuple whose first members are the inputs, or a dict by input
+            name; the example inputs when not given.
 
     Returns:
         The graph, and `{"batches": number of batches seen}`, without empty ones.
@@ -73,13 +75,12 @@ def add_software_metadata_analysis_pass(
         ConfigError: when there is no batch, or one that does not hold the inputs.
         DataError: for inputs of another shape or kind, without elements, or with NaN.
     """
-    data = (pass_args or {}).get("data")
     data = batches_of([mg.example_inputs] if data is None else data)
     observed: dict[Node, dict[str, _Observed]] = defaultdict(lambda: defaultdict(_Observed))
     batches = 0
     states: dict[str, Tensor] = {}
 
-    def observe(node: Node, value: Any) -> None:
+    def observe(node: Node, value: object) -> None:
         _observe(observed, node, value)
 
     for batch in data:
@@ -99,7 +100,7 @@ def add_software_metadata_analysis_pass(
     return mg, {"batches": batches}
 
 
-def batches_of(data: Any) -> Iterable[Any]:
+def batches_of(data: object) -> Iterable[Any]:
     """Return batches of data.
 
     Raises:
@@ -113,7 +114,7 @@ def batches_of(data: Any) -> Iterable[Any]:
     return data
 
 
-def batch_inputs(mg: MaseGraph, batch: Any) -> list[Tensor]:
+def batch_inputs(mg: MaseGraph, batch: object) -> list[Tensor]:
     """Return the graph's inputs out of one batch of data, in order, with the batch first.
 
     Raises:
@@ -135,7 +136,7 @@ def batch_inputs(mg: MaseGraph, batch: Any) -> list[Tensor]:
     return mg.batch_dims.inside(tensors[: len(names)])
 
 
-def _check_input(mg: MaseGraph, number: int, given: Any) -> None:
+def _check_input(mg: MaseGraph, number: int, given: object) -> None:
     """Refuse an input of a batch that the graph was not captured for."""
     name, captured = str(mg.inputs[number].target), mg.example_inputs[number]
     if not isinstance(given, Tensor):
@@ -159,7 +160,7 @@ def _check_input(mg: MaseGraph, number: int, given: Any) -> None:
         raise DataError(f"data for {name} holds NaN, first at {where}; give finite numbers")
 
 
-def _observe(observed: dict[Node, dict[str, _Observed]], node: Node, value: Any) -> None:
+def _observe(observed: dict[Node, dict[str, _Observed]], node: Node, value: object) -> None:
     if node.op == "output":
         return
     for index, item in enumerate(value if isinstance(value, list | tuple) else [value]):

@@ -34,6 +34,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats import BlockFormat, Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
+from mase_hw.passes._pass import Result
 from mase_hw.passes.compression._rows import Rows, rows_of
 from mase_hw.passes.compression.walk import Layer, layers, walk
 from mase_hw.registry import nearest
@@ -68,9 +69,7 @@ class Method:
     sweeps: int = SWEEPS
 
 
-def gptq_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+def gptq_transform_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = None) -> Result:
     """Choose the codes of weights so that layers compute on data what they did before.
 
     Args:

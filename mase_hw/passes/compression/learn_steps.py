@@ -67,7 +67,7 @@ class LearnedStepModel(nn.Module):
         ConfigError: when no format has a scale to learn.
     """
 
-    def __init__(self, mg: MaseGraph, config: Mapping[str, Any]) -> None:
+    def __init__(self, mg: MaseGraph, config: Mapping[str, object]) -> None:
         super().__init__()
         self.graph_model = mg
         self._config = config
@@ -152,7 +152,7 @@ def _entries(mg: MaseGraph, config: Mapping[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-def _configured(mg: MaseGraph, config: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _configured(mg: MaseGraph, config: Mapping[str, object]) -> list[tuple[str, str]]:
     return [(name, item) for name, items in _entries(mg, config).items() for item in items]
 
 

@@ -7,7 +7,8 @@ the layers of a graph into the form that it takes, and back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Weighted, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.decompose import with_layers
 from mase_hw.registry import nearest
@@ -51,15 +53,16 @@ class _Adapted:
 
 def insert_lora_adapter_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Put adapters beside the weights; from now on they alone are trained.
 
     Args:
         mg: a graph without number formats.
         pass_args: `rank`, 8 when not given; `alpha`, its scale, the rank when not given;
-            `drop_rate`, the share of adapter inputs that training drops; `nodes`, the names of the
-            layers, all that can have adapters when not given; `whole`, names of nodes whose own
-            parameters are trained too, such as a new classifier; `seed` of the first adapters.
+            `drop_rate`, the share of adapter inputs that training drops; `nodes`, names of
+            layers or expressions that match a whole name, all that can have adapters when not
+            given; `whole`, names of nodes whose own parameters are trained too, such as a new
+            classifier; `seed` of the first adapters.
 
     Returns:
         A new graph, and `trainable`, the elements of trained parameters before and after,
@@ -80,12 +83,7 @@ def insert_lora_adapter_transform_pass(
     before = trainable(mg)
     modules = _modules(mg)
     whole = _parameters_of(mg, given.get("whole", ()))
-    names = given.get("nodes")
-    if names is None:
-        names = [name for name in modules if name not in given.get("whole", ())]
-    for name in names:
-        if name not in modules:
-            raise ConfigError(f"adapters: {name!r} cannot have any; {nearest(name, modules)}")
+    names = _chosen(given.get("nodes"), modules, given.get("whole", ()))
     if not names:
         raise ConfigError(f"adapters: {mg.name} has no layer that can have them")
     for node in mg.nodes:
@@ -114,14 +112,28 @@ def insert_lora_adapter_transform_pass(
     return mg, info
 
 
-def fuse_lora_weights_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+def _chosen(given: Any, known: Collection[str], whole: Collection[str]) -> list[str]:
+    """Return the layers that names and expressions select, in the order of the graph."""
+    if given is None:
+        return [name for name in known if name not in whole]
+    selected: set[str] = set()
+    for pattern in [given] if isinstance(given, str) else given:
+        try:
+            found = [name for name in known if name == pattern or re.fullmatch(pattern, name)]
+        except (re.error, TypeError) as error:
+            raise ConfigError(f"adapters: {pattern!r} is no name or expression: {error}") from error
+        if not found:
+            raise ConfigError(f"adapters: {pattern!r} cannot have any; {nearest(pattern, known)}")
+        selected |= set(found)
+    return [name for name in known if name in selected]
+
+
+@graph_pass
+def fuse_lora_weights_transform_pass(mg: MaseGraph) -> Result:
     """Add the adapters to the weights: the graph has its operators back, and trains as before.
 
     Args:
         mg: a graph with adapters.
-        pass_args: none are known.
 
     Returns:
         A new graph, and `{"fused": [names of the layers]}`.
@@ -147,7 +159,7 @@ def trainable(mg: MaseGraph) -> int:
     return sum(item.numel() for item in mg.model.parameters() if item.requires_grad)
 
 
-def _check(given: Mapping[str, Any]) -> None:
+def _check(given: Mapping[str, object]) -> None:
     for key in given:
         if key not in ARGUMENTS:
             raise ConfigError(f"adapters have no {key!r}; {nearest(key, ARGUMENTS)}")
@@ -212,7 +224,7 @@ def _to_module(mg: MaseGraph, node: Node, module: nn.Module) -> None:
             mg.fx_graph.erase_node(item)
 
 
-def _argument(item: Any, stream: Node) -> tuple[str, Any]:
+def _argument(item: object, stream: Node) -> tuple[str, Any]:
     if item is stream:
         return "stream", None
     return ("constant", str(item.target)) if isinstance(item, Node) else ("value", item)

@@ -8,7 +8,7 @@ arXiv:2104.08378).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import update
 from mase_hw.graph.shapes import run_with
 from mase_hw.ops import Weighted, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.decompose import with_layers
 from mase_hw.passes.canonical.software_metadata import batch_inputs
 from mase_hw.registry import nearest
@@ -32,9 +33,7 @@ SCOPES = ("local", "global")
 OPERAND = "weight"
 
 
-def prune_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+def prune_transform_pass(mg: MaseGraph, pass_args: Mapping[str, object] | None = None) -> Result:
     """Set a share of the weights to zero.
 
     Args:
@@ -82,31 +81,26 @@ def prune_transform_pass(
     return report_sparsity_analysis_pass(mg)
 
 
-def report_sparsity_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def report_sparsity_analysis_pass(mg: MaseGraph, *, data: Iterable[object] | None = None) -> Result:
     """Count the zeros of weights, and on request those of activations.
 
     Args:
         mg: the graph.
-        pass_args: `data`, batches as `add_software_metadata_analysis_pass` takes them, on which the
-            zeros of results are counted: rectifiers make many without any pruning.
+        data: batches as `add_software_metadata_analysis_pass` takes them, on which the zeros of
+            results are counted: rectifiers make many without any pruning.
 
     Returns:
         The graph, and `{"sparsity": share over all weights, "nodes": {name: share}}`, with data
         also `"activations"`, the share of zeros in the result of every node.
     """
-    given = dict(pass_args or {})
-    for key in given:
-        if key != "data":
-            raise ConfigError(f"the report of sparsity has no {key!r}; known: data")
     weights = {name: value for name, (_, value) in prunable_weights(mg).items()}
     zeros = sum(int((value == 0).sum()) for value in weights.values())
     elements = sum(value.numel() for value in weights.values())
     shares = {name: float((value == 0).double().mean()) for name, value in weights.items()}
     info: dict[str, Any] = {"sparsity": zeros / elements if elements else 0.0, "nodes": shares}
-    if "data" in given:
-        info["activations"] = _activations(mg, given["data"])
+    if data is not None:
+        info["activations"] = _activations(mg, data)
     return mg, info
 
 
@@ -114,7 +108,7 @@ def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
     """Return the share of zeros in the result of every node on batches of data."""
     counts: dict[str, list[int]] = {}
 
-    def count(node: Node, value: Any) -> None:
+    def count(node: Node, value: object) -> None:
         if node.op in ("placeholder", "call_function") and isinstance(value, Tensor):
             found = counts.setdefault(node.name, [0, 0])
             found[0] += int((value == 0).sum())
@@ -128,7 +122,7 @@ def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
     return {name: zeros / elements for name, (zeros, elements) in counts.items() if elements}
 
 
-def own_words(given: Mapping[str, Any]) -> dict[str, Any]:
+def own_words(given: Mapping[str, object]) -> dict[str, Any]:
     """Return arguments with `criterion` for `method`, and `l1` for `l1-norm`.
 
     Raises:

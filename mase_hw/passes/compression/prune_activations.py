@@ -24,6 +24,7 @@ from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import operator_for_role
 from mase_hw.passes._insert import unique_name
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.compression.prune import best, check_pruning, own_words, prunable_weights
 from mase_hw.passes.formats.calibrate import observe
@@ -35,8 +36,8 @@ SHRINK, MASK = "shrink", "mask"
 
 
 def prune_activations_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
+) -> Result:
     """Insert an operator that sets a share of the results of layers to zero.
 
     Args:

@@ -21,6 +21,7 @@ from mase_hw.graph.exported import outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.rebuild import set_tensor
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.compression._channels import Channels, find_channels
 from mase_hw.passes.compression.prune import CRITERIA, SCOPES, own_words
@@ -33,8 +34,8 @@ GROUPS = "groups"
 
 
 def prune_structure_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
+) -> Result:
     """Remove a share of the channels of every layer whose channels may leave.
 
     Args:
@@ -84,7 +85,7 @@ def prune_structure_transform_pass(
     return mg, info
 
 
-def _computes(mg: MaseGraph, expected: Any) -> bool:
+def _computes(mg: MaseGraph, expected: object) -> bool:
     """Return whether a graph runs, and gives these outputs up to rounding."""
     try:
         with torch.no_grad():

@@ -23,6 +23,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata, metadata
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.passes._insert import unique_name
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.compression.walk import Layer, layers
 from mase_hw.registry import nearest
@@ -30,9 +31,7 @@ from mase_hw.registry import nearest
 ARGUMENTS = ("block", "nodes", "seed")
 
 
-def rotate_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+def rotate_transform_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = None) -> Result:
     """Rotate the inputs of layers, and their weights back; layers of one input share the rotation.
 
     The rotation of a stream is a layer itself, whose matrix has only plus and minus one value in

@@ -29,6 +29,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.formats import format_class
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
+from mase_hw.passes._pass import Result
 from mase_hw.passes.compression._rows import rows_of
 from mase_hw.passes.compression.gptq import squared_error
 from mase_hw.passes.compression.walk import Layer, Values, layers, walk
@@ -46,7 +47,7 @@ TOLERANCE = 1e-3
 
 def scale_channels_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Scale the input channels of layers, and fold the inverse into what computes their input.
 
     Args:
@@ -98,7 +99,7 @@ def scale_channels_transform_pass(
     return mg, report
 
 
-def _check(mg: MaseGraph, given: Mapping[str, Any]) -> None:
+def _check(mg: MaseGraph, given: Mapping[str, object]) -> None:
     for key in given:
         if key not in ARGUMENTS:
             raise ConfigError(f"scaling has no {key!r}; {nearest(key, ARGUMENTS)}")
@@ -142,7 +143,7 @@ def _centered(scale: Tensor) -> Tensor:
     return scale / scale.log().mean().exp()
 
 
-def _error(weight: Tensor, scale: Tensor, hessian: Tensor, entry: Mapping[str, Any]) -> float:
+def _error(weight: Tensor, scale: Tensor, hessian: Tensor, entry: Mapping[str, object]) -> float:
     """Return the squared error of the results with scaled weights that are rounded."""
     factor = scale.to(weight.dtype)
     fields = dict(entry)

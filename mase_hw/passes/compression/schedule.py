@@ -7,7 +7,6 @@ while much is redundant and slow at the end; `even`: `s_k = s k / n`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from mase_hw.errors import ConfigError
 from mase_hw.registry import nearest
@@ -18,7 +17,7 @@ SCHEDULES: Mapping[str, Callable[[float], float]] = {
 }
 
 
-def sparsity_schedule(name: str, sparsity: Any, stages: Any) -> list[float]:
+def sparsity_schedule(name: str, sparsity: object, stages: object) -> list[float]:
     """Return the sparsity of every stage, the last one `sparsity`.
 
     Args:

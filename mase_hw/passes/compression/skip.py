@@ -5,8 +5,7 @@ With it a search chooses, layer by layer, between the layer and nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from torch.fx import Node
 
@@ -14,6 +13,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location
 from mase_hw.graph.streams import stream_operands
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.registry import nearest
 
@@ -23,14 +23,13 @@ def skippable(mg: MaseGraph) -> list[str]:
     return [node.name for node in mg.nodes if node.op == "call_function" and _fits(mg, node)]
 
 
-def skip_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def skip_transform_pass(mg: MaseGraph, *, nodes: Iterable[str] = ()) -> Result:
     """Take nodes out of the graph.
 
     Args:
         mg: a graph with common metadata.
-        pass_args: `nodes`, the names.
+        nodes: the names.
 
     Returns:
         A new graph, and `{"skipped": names}`.
@@ -39,7 +38,7 @@ def skip_transform_pass(
         ConfigError: for a name that matches no node, or a node whose result has another shape than
             its operand.
     """
-    names = list((pass_args or {}).get("nodes", ()))
+    names = list(nodes)
     legal = skippable(mg)
     mg = mg.copy()
     known = {node.name: node for node in mg.nodes if node.op == "call_function"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -76,7 +75,7 @@ def layers(mg: MaseGraph, names: Iterable[str] | None = None) -> dict[Node, Laye
 
 
 def walk(
-    mg: MaseGraph, data: Iterable[Any], keep: int = 0, only: Collection[str] | None = None
+    mg: MaseGraph, data: Iterable[object], keep: int = 0, only: Collection[str] | None = None
 ) -> Iterator[tuple[Node, list[Values]]]:
     """Yield every node with the results before it in each batch, then compute it in all of them.
 

@@ -12,7 +12,7 @@ from mase_hw.formats import Format
 
 
 def with_sign(
-    cls: type[Format], fields: Mapping[str, Any], least: float, said: str | None
+    cls: type[Format], fields: Mapping[str, object], least: float, said: str | None
 ) -> dict[str, Any]:
     """Return the fields of a tensor's format, with a sign where its numbers need one.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from mase_hw.graph.fills import as_given, rounds_itself
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.quantized import GraphRun
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import batch_inputs, batches_of
 
 # Examples that are run at most, and at a time.
@@ -27,9 +28,10 @@ MAX_EXAMPLES = 512
 CHUNK_EXAMPLES = 128
 
 
+@graph_pass
 def measure_agreement_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+    mg: MaseGraph, *, data: Iterable[object] | None = None, reference: MaseGraph | None = None
+) -> Result:
     """Run a graph with its formats and without, side by side, and note how far they are apart.
 
     The float model is this graph with nothing rounded but what the model rounds itself, and fills
@@ -38,8 +40,9 @@ def measure_agreement_analysis_pass(
 
     Args:
         mg: a graph with formats.
-        pass_args: `data`, batches as `add_software_metadata_analysis_pass` takes them, of which the
-            first `MAX_EXAMPLES` examples are run; the example inputs when not given.
+        data: batches as `add_software_metadata_analysis_pass` takes them, of which the first
+            `MAX_EXAMPLES` examples are run; the example inputs when not given.
+        reference: a graph of the same nodes with the weights of the float model; this one without.
 
     Returns:
         The graph, with an `Agreement` at every node and, by output, at its output node; and
@@ -48,8 +51,7 @@ def measure_agreement_analysis_pass(
     Raises:
         DataError: when there is no example.
     """
-    data = (pass_args or {}).get("data")
-    pair = _Pair(mg)
+    pair = _Pair(mg, reference)
     for inputs in parts_of(mg, [mg.example_inputs] if data is None else data):
         pair.run(inputs)
     if not pair.examples:
@@ -69,7 +71,7 @@ class FirstExamples:
         batches: those with the first `MAX_EXAMPLES` examples, once they have been run over.
     """
 
-    def __init__(self, mg: MaseGraph, data: Any) -> None:
+    def __init__(self, mg: MaseGraph, data: object) -> None:
         self._mg, self._data = mg, batches_of(data)
         self.batches: list[Any] = []
 
@@ -82,7 +84,7 @@ class FirstExamples:
             yield batch
 
 
-def parts_of(mg: MaseGraph, data: Iterable[Any]) -> Iterator[list[Tensor]]:
+def parts_of(mg: MaseGraph, data: Iterable[object]) -> Iterator[list[Tensor]]:
     """Yield the inputs of the first examples of batches, a few at a time."""
     left = MAX_EXAMPLES
     for batch in batches_of(data):
@@ -222,10 +224,11 @@ class _CountingRun(GraphRun):
 class _Pair:
     """Two runs of a graph in step, exact and rounded, and sums over their results."""
 
-    def __init__(self, mg: MaseGraph) -> None:
+    def __init__(self, mg: MaseGraph, reference: MaseGraph | None = None) -> None:
         training = mg.training
         mg.eval()
-        given, own = as_given(mg), rounds_itself(mg)
+        given = as_given(mg if reference is None else reference.eval())
+        own = rounds_itself(mg)
         self._exact, self._rounded = GraphRun(given, only=own), _CountingRun(mg, own)
         mg.train(training)
         self._mg = mg

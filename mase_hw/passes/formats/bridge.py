@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,6 +48,7 @@ from mase_hw.ops import (
     operators,
 )
 from mase_hw.passes._insert import insert_after, unique_name
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.formats.cast import ROLE, insert_casts_transform_pass
 from mase_hw.passes.formats.quantize import observed_range
 
@@ -57,9 +57,8 @@ ORDER, STEPS = "order", "steps"
 FEWEST_BITS, MOST_STEP_BITS = 18, 40
 
 
-def bridge_formats_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def bridge_formats_transform_pass(mg: MaseGraph) -> Result:
     """Insert casts to exact values, and back, around operators without hardware for a format.
 
     Operands are decoded exactly, the operator computes exactly, and its result is rounded once, as
@@ -81,7 +80,6 @@ def bridge_formats_transform_pass(
 
     Args:
         mg: a quantised graph.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"bridged": names of the operators}`.

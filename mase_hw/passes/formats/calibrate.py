@@ -18,6 +18,7 @@ from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.shapes import run_with
 from mase_hw.graph.streams import consumers
 from mase_hw.ops import operator_for
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.software_metadata import batch_inputs, batches_of
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats import quantize
@@ -29,7 +30,7 @@ from mase_hw.registry import nearest
 Observations = Mapping[str, Mapping[str, Sample]]
 
 
-def observe(mg: MaseGraph, data: Iterable[Any]) -> Observations:
+def observe(mg: MaseGraph, data: Iterable[object]) -> Observations:
     """Run the float model on batches and keep values of every operand and result.
 
     Args:
@@ -44,7 +45,7 @@ def observe(mg: MaseGraph, data: Iterable[Any]) -> Observations:
     """
     results: dict[Node, Sample] = defaultdict(Sample)
 
-    def visit(node: Node, value: Any) -> None:
+    def visit(node: Node, value: object) -> None:
         if not isinstance(value, Tensor) or not value.is_floating_point() or node.op == "output":
             return
         if node.op == "placeholder" and not bool(value.isfinite().all()):
@@ -76,9 +77,7 @@ def _tensors(mg: MaseGraph, node: Node, results: Mapping[Node, Sample]) -> dict[
     return found
 
 
-def calibrate_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+def calibrate_analysis_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = None) -> Result:
     """Resolve a configuration: every field of every operand is given, by node name.
 
     Args:
@@ -151,7 +150,7 @@ def _observer(name: str) -> Observer:
     return OBSERVERS[name]
 
 
-def _by_range(cls: type[Format], fields: Mapping[str, Any]) -> Fit:
+def _by_range(cls: type[Format], fields: Mapping[str, object]) -> Fit:
     return lambda low, high: cls.fit(low, high, **fields)
 
 
@@ -177,7 +176,7 @@ def _of_constant(
 
 
 def _open_tensors(
-    node: Node, entry: Mapping[str, Any], configured: set[Node], config: Configuration
+    node: Node, entry: Mapping[str, object], configured: set[Node], config: Configuration
 ) -> list[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
     """Return the tensors of a node that need a format of their own, their words and entry."""
     if node not in configured:
@@ -200,5 +199,5 @@ def _feeds(node: Node, configured: set[Node]) -> bool:
     )
 
 
-def _family(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _family(entry: Mapping[str, object]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value is not None}

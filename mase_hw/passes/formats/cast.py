@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from torch.fx import Node
 
 from mase_hw.formats import Format
@@ -13,13 +10,13 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result, graph_pass
 
 ROLE = "cast"
 
 
-def insert_casts_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def insert_casts_transform_pass(mg: MaseGraph) -> Result:
     """Insert casts; consumers of one stream in one format share the cast.
 
     Returns:

@@ -18,6 +18,7 @@ from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Elementwise, Numeric, Operator, carried, operators
 from mase_hw.passes._insert import unique_name
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.formats.shared_formats import shares_format
 
@@ -25,9 +26,8 @@ from mase_hw.passes.formats.shared_formats import shares_format
 MAX_WIDTH_BITS = 16
 
 
-def keep_formats_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     """Take the roundings of a model that somebody else has quantised as formats of its tensors.
 
     A rounding goes up past nodes that move or choose elements, which it does not change; those that
@@ -37,7 +37,6 @@ def keep_formats_transform_pass(
 
     Args:
         mg: a canonical graph with common metadata.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"kept": names of the nodes with such formats}`.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from torch.fx import Node
 from torch.fx.node import map_aggregate
@@ -16,6 +15,7 @@ from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import refresh_output
 from mase_hw.ops import operator_for_role
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.formats.cast import ROLE
 
@@ -34,9 +34,8 @@ def part_inputs(mg: MaseGraph, losses: set[Node]) -> None:
     mg.recompile()
 
 
-def drop_losses_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def drop_losses_transform_pass(mg: MaseGraph) -> Result:
     """Take losses out of the graph, with their labels: they are None among its results.
 
     A graph that returns nothing else stays as it is.

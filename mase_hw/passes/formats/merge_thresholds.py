@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,6 +21,7 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call, Elementwise, TensorSpec, operator_for, operator_for_role, operators
 from mase_hw.ops.infrastructure.thresholds import MAX_BOUNDS
 from mase_hw.passes._insert import insert_after, unique_name
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
 
 ROLE = "thresholds"
@@ -32,9 +32,8 @@ MAX_RESULT_BITS = 4
 CHUNK_ELEMENTS = 1 << 20
 
 
-def merge_thresholds_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def merge_thresholds_transform_pass(mg: MaseGraph) -> Result:
     """Put thresholds in the place of chains of element-wise nodes that end in few codes.
 
     A chain begins behind a tensor in fixed point of at most 16 bits, as the sums of a layer are,
@@ -46,7 +45,6 @@ def merge_thresholds_transform_pass(
 
     Args:
         mg: a quantised graph.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"merged": {name of the thresholds: names of the nodes that they replace}}`.

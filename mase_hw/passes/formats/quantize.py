@@ -19,6 +19,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Configured, Numeric, Operator, TensorSpec, operators
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats._signs import with_sign
@@ -35,9 +36,7 @@ EXACT = "exact"
 SHARED = ("data_in", RESULT, "data_out_0")
 
 
-def quantize_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+def quantize_transform_pass(mg: MaseGraph, pass_args: Mapping[str, object] | None = None) -> Result:
     """Annotate formats from a configuration.
 
     Every key of an entry is `<operand>_<field>`: `data_in_width`, `weight_frac_width`, ...; the
@@ -150,7 +149,7 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, 
     return found
 
 
-def _rounds(entry: Mapping[str, Any]) -> bool:
+def _rounds(entry: Mapping[str, object]) -> bool:
     name = entry.get("name")
     return name is not None and format_class(str(name)).rounds
 
@@ -182,7 +181,7 @@ def _leads_to(node: Node, declaring: set[Node]) -> bool:
     )
 
 
-def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, Any]) -> dict[str, Any]:
+def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, object]) -> dict[str, Any]:
     """Return the entry of a node that declares formats; other operands take the default's.
 
     Where its operator has no hardware for the two together, they take the fields of the first.
@@ -208,7 +207,7 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, Any]) -> di
 
 
 def words_for_result(
-    node: Node, entry: Mapping[str, Any], config: Configuration
+    node: Node, entry: Mapping[str, object], config: Configuration
 ) -> tuple[tuple[str, ...], Mapping[str, Any]]:
     """Return the words, and the entry, of a result that no consumer asks a format for."""
     if not metadata(node).declared or config.own(node.name, common(node).operator) is not None:
@@ -238,7 +237,7 @@ def _words(formats: Mapping[str, Format], family: str) -> dict[str, Any]:
     return entry
 
 
-def mentions(entry: Mapping[str, Any], operand: str) -> bool:
+def mentions(entry: Mapping[str, object], operand: str) -> bool:
     """Return true when an entry gives a field of an operand."""
     return any(key.startswith(f"{operand}_") for key in entry)
 
@@ -248,7 +247,7 @@ def words_for(name: str) -> tuple[str, ...]:
     return ("data_in", name) if name.startswith("data_in_") else (name,)
 
 
-def check_keys(node: Node, entry: Mapping[str, Any]) -> None:
+def check_keys(node: Node, entry: Mapping[str, object]) -> None:
     """Raise ConfigError for a key that the node's operands or format do not have."""
     if entry.get("name") is None:
         if lost := [key for key, value in entry.items() if key != "name" and value is not None]:
@@ -285,7 +284,7 @@ def check_keys(node: Node, entry: Mapping[str, Any]) -> None:
 
 
 def open_format(
-    mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
+    mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, object]
 ) -> tuple[type[Format], dict[str, Any]]:
     """Return the format class of an operand and the fields that the configuration gives it."""
     family, fields = str(entry["name"]), dict[str, Any]()
@@ -350,7 +349,7 @@ def _after(node: Node) -> Iterable[tuple[Node, str]]:
 
 
 def fitted_format(
-    mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
+    mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, object]
 ) -> Format:
     """Return the format of a tensor, what an entry leaves open fitted to what was observed of it.
 
@@ -378,13 +377,13 @@ def fitted_format(
 
 
 def _result_format(
-    mg: MaseGraph, groups: tuple[str, ...], entry: Mapping[str, Any], node: Node
+    mg: MaseGraph, groups: tuple[str, ...], entry: Mapping[str, object], node: Node
 ) -> Format:
     return fitted_format(mg, node, "data_out_0", groups, entry)
 
 
 def said_of_sign(
-    node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, Any]
+    node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, object]
 ) -> str | None:
     """Return the word by which an entry says whether a tensor has a sign.
 

@@ -22,6 +22,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import refresh_output
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.cast import ROLE
 from mase_hw.passes.formats.quantize import observed_range
@@ -37,7 +38,7 @@ TABLE_DIMENSIONS = (3, 4)
 
 def quantize_attention_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Give keys, values and rotary tables of fused attention number formats.
 
     Args:
@@ -103,7 +104,7 @@ def _fitted(entry: Mapping[str, Any], node: Node, result: str) -> Format:
     return cls.fit(*observed_range(node, result), **fields)
 
 
-def _round_operand(mg: MaseGraph, node: Node, operand: str, entry: Mapping[str, Any]) -> Format:
+def _round_operand(mg: MaseGraph, node: Node, operand: str, entry: Mapping[str, object]) -> Format:
     """Insert a cast behind what an operand of attention is computed by."""
     producer = aten_arguments(node)[operand]
     spec = common(producer).results["data_out_0"]
@@ -132,7 +133,7 @@ def _tables(mg: MaseGraph, attention: list[Node]) -> Iterator[Node]:
             waiting += [(item, distance + 1) for item in node.all_input_nodes]
 
 
-def _round_table(mg: MaseGraph, table: Node, entry: Mapping[str, Any]) -> Format:
+def _round_table(mg: MaseGraph, table: Node, entry: Mapping[str, object]) -> Format:
     fields = dict(entry)
     value = mg.constant(table)
     number_format = format_class(str(fields.pop("name", ""))).fit_values(value, **fields)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -16,6 +15,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.ops import operators
+from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.software_metadata import batch_inputs
 from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass, sqnr_db
 from mase_hw.passes.formats.expected_agreement import model_agreement
@@ -51,8 +51,8 @@ class LayerReport:
 
 
 def report_quantization_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
+) -> Result:
     """Compare a quantised graph with itself in floating point, on at most 512 examples.
 
     Args:

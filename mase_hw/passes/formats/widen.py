@@ -19,6 +19,7 @@ from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
+from mase_hw.passes._pass import Result
 from mase_hw.passes.configuration import DEFAULT_ENTRY, Configuration
 from mase_hw.passes.formats.expected_agreement import losses, ratio
 from mase_hw.passes.formats.quantize import configurable, quantize_transform_pass
@@ -35,7 +36,7 @@ Measure = Callable[[MaseGraph], MaseGraph]
 
 
 def widened(
-    mg: MaseGraph, config: Mapping[str, Any], quantized: MaseGraph, measure: Measure
+    mg: MaseGraph, config: Mapping[str, object], quantized: MaseGraph, measure: Measure
 ) -> MaseGraph:
     """Return a quantised graph whose intermediates keep its results, where wider ones do.
 
@@ -132,11 +133,11 @@ def _has_weights(mg: MaseGraph, node: Node) -> bool:
 def _with(
     mg: MaseGraph,
     config: Mapping[str, Any],
-    before: tuple[MaseGraph, dict[str, Any]],
+    before: Result,
     inner: Mapping[Node, list[str]],
     measure: Measure,
     outputs: Sequence[str],
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Return the graph, and all entries, with the narrowest intermediates that keep nearly most."""
     graph, known = before
     default = config["default"]["config"] if "default" in config else DEFAULT_ENTRY
@@ -189,7 +190,9 @@ def _entries(
     return found
 
 
-def _quantized(mg: MaseGraph, config: Mapping[str, Any], entries: Mapping[str, Any]) -> MaseGraph:
+def _quantized(
+    mg: MaseGraph, config: Mapping[str, object], entries: Mapping[str, object]
+) -> MaseGraph:
     by = config.get("by", "type")
     selectors = list(by) if isinstance(by, list | tuple) else [by]
     default = {} if "default" in config else {"default": {"config": DEFAULT_ENTRY}}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from torch.fx import Node
 
@@ -13,18 +11,17 @@ from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import Broadcasting, operators
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result, graph_pass
 
 ROLE = "broadcast"
 
 
-def insert_broadcasts_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def insert_broadcasts_transform_pass(mg: MaseGraph) -> Result:
     """Insert a node on every operand that is smaller than the result, of operators that broadcast.
 
     Args:
         mg: a graph with orders.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"broadcasts": names of the inserted nodes}`.

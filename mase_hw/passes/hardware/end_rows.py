@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from torch.fx import Node
 
@@ -15,6 +13,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call, Growing, Masked, operator_for
+from mase_hw.passes._pass import Result, graph_pass
 
 # What keeps zeros zero.
 ROLE = "cast"
@@ -23,9 +22,8 @@ RESULT = "data_out_0"
 Slot = tuple[Node, str]
 
 
-def end_rows_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def end_rows_analysis_pass(mg: MaseGraph) -> Result:
     """Mark the operands and results whose rows grow (`TensorSpec.grows`).
 
     Of what an operator leaves out above the diagonal (`Masked.is_triangular`) nothing is computed
@@ -36,7 +34,6 @@ def end_rows_analysis_pass(
     Args:
         mg: a graph with orders. Marks that it has are made anew, as lanes and what is inserted for
             them change what can be.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"growing": names of the nodes whose result ends at the diagonal}`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -14,6 +13,7 @@ from mase_hw.graph.physical import physical
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.hardware._copies import Copies
 from mase_hw.registry import nearest
 from mase_hw.timing.depths import queue_depths
@@ -21,9 +21,10 @@ from mase_hw.timing.depths import queue_depths
 ROLE = "fifo"
 
 
+@graph_pass
 def insert_fifos_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+    mg: MaseGraph, *, queues: Mapping[str, int] | None = None
+) -> Result:
     """Insert queues behind forks, for consumers that consume a result later than another one.
 
     Depths are those of the as-late-as-possible schedule in which inputs arrive evenly at the
@@ -35,7 +36,7 @@ def insert_fifos_transform_pass(
 
     Args:
         mg: a graph with parallelism.
-        pass_args: `queues` holds depths by the names of queues, in place of computed ones.
+        queues: depths by the names of queues, in place of computed ones.
 
     Raises:
         ConfigError: for a queue that is none, or a depth below 1.
@@ -45,17 +46,17 @@ def insert_fifos_transform_pass(
     """
     mg = mg.copy()
     fifos: dict[str, int] = {}
-    asked = (pass_args or {}).get("queues", {})
+    asked = {} if queues is None else queues
     if not isinstance(asked, Mapping):
         raise ConfigError(f"queues is {asked!r}; allowed: a table of depths by queue")
     part = physical(mg)
     copies = Copies(mg)
     for producer, late in queue_depths(part).items():
-        queues = [[item] for item in copies.producers(producer)]
+        chains = [[item] for item in copies.producers(producer)]
         for edge, behind, computed in late:
             given = spec(producer)
             depth = computed
-            for copy, row in enumerate(queues):
+            for copy, row in enumerate(chains):
                 queue = row[behind]
                 if computed > 1:
                     queue = insert_after(mg, row[behind], ROLE, given, given, (computed,))
@@ -71,7 +72,7 @@ def insert_fifos_transform_pass(
     return mg, {"fifos": fifos}
 
 
-def _check_depths(asked: Mapping[str, Any], fifos: Mapping[str, int]) -> None:
+def _check_depths(asked: Mapping[str, object], fifos: Mapping[str, int]) -> None:
     """Refuse depths of no queue, and those that are none."""
     for name, depth in asked.items():
         if name not in fifos:

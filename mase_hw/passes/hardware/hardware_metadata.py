@@ -11,6 +11,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, GENERIC, ON_CHIP
 from mase_hw.graph.metadata import HardwareMetadata, update
+from mase_hw.passes._pass import Result
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
 from mase_hw.passes.hardware.fifo import insert_fifos_transform_pass
@@ -21,7 +22,7 @@ from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pas
 
 def add_hardware_metadata_analysis_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Choose orders and parallelism and annotate hardware.
 
     Args:

@@ -50,7 +50,7 @@ def place_constants(
                 continue
         if STYLE in entry:
             raise ConfigError(
-                f"memory: {name!r} is no node with constants, whose memories a style could be of; "
+                f"memory: {name!r} is no node with constants, to whose memories a style applies; "
                 f"{nearest(name, styles) if styles else 'this model has none'}"
             )
         if name not in movable:
@@ -71,7 +71,7 @@ def place_constants(
     return MemoryPort.parse(options), {name: item for name, item in outside.items() if item}, styles
 
 
-def split_styles(parallelism: Any, memory: Memory) -> tuple[Any, Memory]:
+def split_styles(parallelism: object, memory: Memory) -> tuple[Any, Memory]:
     """Return a parallelism without the styles of memories that its nodes name, and a memory with.
 
     A style that the memory names itself stays.
@@ -96,13 +96,13 @@ def split_styles(parallelism: Any, memory: Memory) -> tuple[Any, Memory]:
     return rest, named
 
 
-def _style(what: str, value: Any) -> str:
+def _style(what: str, value: object) -> str:
     if value not in STYLES:
         raise ConfigError(f"memory: {what} is {value!r}; allowed: {', '.join(STYLES)}")
     return str(value)
 
 
-def _place(what: str, value: Any) -> str:
+def _place(what: str, value: object) -> str:
     if value not in PLACES:
         raise ConfigError(f"memory: {what} is {value!r}; allowed: {', '.join(PLACES)}")
     return str(value)

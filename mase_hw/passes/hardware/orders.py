@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -16,13 +15,13 @@ from mase_hw.graph.metadata import common, update
 from mase_hw.graph.streams import consumers, refresh_output, stream_operands
 from mase_hw.ops import Call, Order, Ordered, TensorSpec, operator_for_role
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result, graph_pass
 
 ROLE = "retile"
 
 
-def assign_orders_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def assign_orders_transform_pass(mg: MaseGraph) -> Result:
     """Set the order of every stream, producers first, as `Ordered.orders` states it.
 
     A graph input takes the order that the first consumer asks for which insists on one, seen
@@ -32,7 +31,6 @@ def assign_orders_transform_pass(
 
     Args:
         mg: a graph with common metadata.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"reorders": names of the inserted nodes}`.
@@ -45,7 +43,7 @@ def assign_orders_transform_pass(
     return found, info
 
 
-def _assigned(mg: MaseGraph, *, plain: bool) -> tuple[MaseGraph, dict[str, Any]]:
+def _assigned(mg: MaseGraph, *, plain: bool) -> Result:
     """Set the orders; in torch's own one between layers on the same hardware, where `plain`."""
     mg = mg.copy()
     inserted: list[Node] = []

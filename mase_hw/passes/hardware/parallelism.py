@@ -19,6 +19,7 @@ from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import Call, TensorSpec, Tiled, operator_for_role
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result
 from mase_hw.passes.hardware._balance import Balance, Lanes, Option, Unit, tile_sizes
 from mase_hw.registry import nearest
 
@@ -114,7 +115,7 @@ class Groups:
 
 def assign_parallelism_transform_pass(
     mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+) -> Result:
     """Set the parallelism of every stream.
 
     Args:
@@ -153,7 +154,7 @@ def assign_parallelism_transform_pass(
 
 
 def _grouped(
-    mg: MaseGraph, table: Mapping[str, Any]
+    mg: MaseGraph, table: Mapping[str, object]
 ) -> tuple[Groups, list[Node], dict[Slot, int], list[tuple[Node, str, Node]]]:
     """Return the groups of lanes, the nodes, unrolled constants, and edges to be cut anew."""
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
@@ -187,13 +188,13 @@ def _limits(mg: MaseGraph, node: Node) -> dict[tuple[str, int], int]:
     return Tiled.of(call.operator).limits(call)
 
 
-def _check_number(what: str, value: Any) -> None:
+def _check_number(what: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ParallelismError(f"{what} is {value!r}; allowed: a number from 1, or auto")
 
 
 def _fix(
-    mg: MaseGraph, groups: Groups, nodes: list[Node], table: Mapping[str, Any]
+    mg: MaseGraph, groups: Groups, nodes: list[Node], table: Mapping[str, object]
 ) -> dict[Slot, int]:
     """Note what the table asks for; return the unrolled constants."""
     unrolls: dict[Slot, int] = {}
@@ -436,15 +437,17 @@ class Choice:
 
     Attributes:
         node: its name.
+        call: its operator's view of it.
         groups: places of the groups of lanes that it sees.
-        netlists: from their values to what the node may be: elements of its constants that a cycle
-            takes, and its netlist.
+        netlists: from that call, or one in other formats, and their values to what the node may be:
+            elements of its constants that a cycle takes, and its netlist.
         likeness: equal for nodes that are alike at equal lanes.
     """
 
     node: str
+    call: Call
     groups: tuple[int, ...]
-    netlists: Callable[[Lanes], Iterator[tuple[Mapping[str, int], Netlist]]]
+    netlists: Callable[[Call, Lanes], Iterator[tuple[Mapping[str, int], Netlist]]]
     likeness: Hashable
 
 
@@ -476,7 +479,7 @@ class Space:
         return found
 
 
-def parallelism_space(mg: MaseGraph, table: Mapping[str, Any] | None = None) -> Space:
+def parallelism_space(mg: MaseGraph, table: Mapping[str, object] | None = None) -> Space:
     """Return the parallelisms that `assign_parallelism_transform_pass` may be asked for.
 
     Args:
@@ -507,12 +510,12 @@ def _choice(
     seen = tuple(dict.fromkeys(places))
     asked = {name: value for (owner, name, _), value in unrolls.items() if owner is node}
 
-    def netlists(lanes: Lanes) -> Iterator[tuple[Mapping[str, int], Netlist]]:
+    def netlists(call: Call, lanes: Lanes) -> Iterator[tuple[Mapping[str, int], Netlist]]:
         for unrolled, netlist, _ in _netlists(call, slots, places, seen, asked, lanes):
             yield unrolled, netlist
 
     likeness = _likeness(call), tuple(map(seen.index, places)), *sorted(asked.items())
-    return Choice(node.name, seen, netlists, likeness)
+    return Choice(node.name, call, seen, netlists, likeness)
 
 
 def _likeness(call: Call) -> Hashable:
@@ -524,7 +527,7 @@ def _likeness(call: Call) -> Hashable:
     return call.operator.name, operands, results, tuple(call.constants), repr(attributes)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Return whether a value is equal to another one if both are written alike."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
@@ -604,7 +607,7 @@ def _retile(mg: MaseGraph, node: Node, name: str, producer: Node) -> Node:
         raise ParallelismError(
             f"parallelism of {node.name} at {location(node)}: {name} takes tiles of "
             f"{list(wanted.parallelism)} and {producer.name} gives {list(given.parallelism)}; a "
-            f"stream in {given.format} cannot be cut anew: ask for the same on both sides"
+            f"stream in {given.format} cannot be re-tiled: ask for the same on both sides"
         )
     retile = insert_after(mg, producer, ROLE, given, wanted)
     node.replace_input_with(producer, retile)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.timing.deadlock import check_progress
 
 
-def verify_progress_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def verify_progress_analysis_pass(mg: MaseGraph) -> Result:
     """Refuse a design that would deadlock, naming the loop.
 
     Args:
         mg: a graph that went through the hardware metadata pass.
-        pass_args: none are known.
 
     Returns:
         The graph, and `events`, the number of moves that were ordered, none without a fork, and

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -26,14 +26,14 @@ from mase_hw.graph.streams import consumers, refresh_output, stream_operands
 from mase_hw.graph.unrolled_loops import UnrolledLoop, find_loops, unlike_steps
 from mase_hw.ops import Stateful, operator_for
 from mase_hw.passes._insert import insert_after
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
 Slot = tuple[Node, str]
 
 
-def insert_loops_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def insert_loops_transform_pass(mg: MaseGraph) -> Result:
     """Insert the boundaries of equal layers or of steps of loops over time.
 
     Steps consume successive parts of sequences, and pass states on. Without such loops, layers are
@@ -42,7 +42,6 @@ def insert_loops_transform_pass(
 
     Args:
         mg: a canonical graph with common metadata.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"layers": how many, "boundaries": names of the inserted nodes}`.
@@ -72,7 +71,7 @@ def insert_loops_transform_pass(
     return mg, {"layers": best.count, "boundaries": [node.name for node in boundaries]}
 
 
-def _with_loops(mg: MaseGraph, loops: Sequence[UnrolledLoop]) -> tuple[MaseGraph, dict[str, Any]]:
+def _with_loops(mg: MaseGraph, loops: Sequence[UnrolledLoop]) -> Result:
     """Return the graph with the steps of loops between boundaries."""
     if mg.has_formats:
         raise EmissionError(
@@ -122,16 +121,14 @@ def _in_all(mg: MaseGraph, found: _Run, cuts: Sequence[Node], node: Node) -> boo
     )
 
 
-def share_ranges_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
-) -> tuple[MaseGraph, dict[str, Any]]:
+@graph_pass
+def share_ranges_analysis_pass(mg: MaseGraph) -> Result:
     """Give nodes at the same place of layers that are alike the values of all of them.
 
     Formats that are fitted to them are then the same in all layers.
 
     Args:
         mg: a graph with loop boundaries and software metadata.
-        pass_args: none are known.
 
     Returns:
         The graph, and `{"layers": the number of layers}`.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mase_hw.emit.design import Design
     from mase_hw.emit.project import Project
     from mase_hw.graph import MaseGraph
+    from mase_hw.sim.simulate import SimulationReport
 
 QUICK = ("gpt2-2", "llama-2")
 SAMPLES = 4
@@ -101,6 +102,35 @@ def area() -> Iterator[Row]:
     )
 
 
+def _pace(name: str, mg: MaseGraph, design: Design, report: SimulationReport) -> Iterator[Row]:
+    """Compare cycles with their prediction and the slowest node; count busy multipliers."""
+    for what, predicted, found in (
+        ("interval", report.predicted_interval_cycles, report.interval_cycles),
+        ("latency", report.predicted_latency_cycles, report.latency_cycles),
+    ):
+        yield Row(
+            f"{name}: {what} predicted / simulated",
+            f"{predicted:,} / {found or 0:,g}",
+            "equal",
+            predicted == found,
+        )
+    slowest = max(node.work_cycles for node in design.nodes)
+    ratio = (report.interval_cycles or 0) / slowest
+    yield Row(
+        f"{name}: simulated interval / work of the slowest node",
+        f"{ratio:.3f}",
+        f"<= {RATIO_BAR}",
+        ratio <= RATIO_BAR,
+    )
+    busy = list(_busy(mg, design, slowest))
+    yield Row(
+        f"{name}: multipliers busy in the slowest layers",
+        f"{statistics.mean(busy):.1%} of {sum(node.multipliers for node in design.nodes)} in all",
+        f">= {BUSY_BAR:.0%}",
+        statistics.mean(busy) >= BUSY_BAR,
+    )
+
+
 def cycles(name: str, subject: Subject) -> Iterator[Row]:
     """Emit and simulate a model without pauses."""
     import mase_hw
@@ -133,31 +163,7 @@ def cycles(name: str, subject: Subject) -> Iterator[Row]:
         "0",
         report.bit_exact,
     )
-    for what, predicted, found in (
-        ("interval", report.predicted_interval_cycles, report.interval_cycles),
-        ("latency", report.predicted_latency_cycles, report.latency_cycles),
-    ):
-        yield Row(
-            f"{name}: {what} predicted / simulated",
-            f"{predicted:,} / {found or 0:,g}",
-            "equal",
-            predicted == found,
-        )
-    slowest = max(node.work_cycles for node in design.nodes)
-    ratio = (report.interval_cycles or 0) / slowest
-    yield Row(
-        f"{name}: simulated interval / work of the slowest node",
-        f"{ratio:.3f}",
-        f"<= {RATIO_BAR}",
-        ratio <= RATIO_BAR,
-    )
-    busy = list(_busy(mg, design, slowest))
-    yield Row(
-        f"{name}: multipliers busy in the slowest layers",
-        f"{statistics.mean(busy):.1%} of {sum(node.multipliers for node in design.nodes)} in all",
-        f">= {BUSY_BAR:.0%}",
-        statistics.mean(busy) >= BUSY_BAR,
-    )
+    yield from _pace(name, mg, design, report)
     if subject.tokens:
         yield _buffers(name, subject, design)
     rate = report.cycles_per_second
@@ -302,6 +308,31 @@ def deit_latency() -> Iterator[Row]:
         )
 
 
+def _on_rtl(
+    name: str, report: SimulationReport, classes: Tensor, output: str, multipliers: int
+) -> Iterator[Row]:
+    """Compare the classes and the cycles of a simulation with the integers' and the predicted."""
+    simulated = report.outputs[output].reshape(report.inferences, -1).argmax(1)
+    differing = int((simulated != classes[: report.inferences]).sum())
+    yield Row(
+        f"{name}: classes on RTL other than the integers', {report.inferences:,} test samples",
+        f"{differing}; {report.mismatches} of {report.elements:,} elements",
+        "0",
+        differing == 0 and report.bit_exact,
+    )
+    cycles = (
+        f"{report.predicted_interval_cycles:,} / {report.interval_cycles or 0:,g}; "
+        f"{report.predicted_latency_cycles:,} / {report.latency_cycles or 0:,}"
+    )
+    yield Row(
+        f"{name}: interval and latency, predicted / simulated, {multipliers} multipliers",
+        cycles,
+        "equal",
+        report.predicted_interval_cycles == report.interval_cycles
+        and report.predicted_latency_cycles == report.latency_cycles,
+    )
+
+
 def accuracy(name: str) -> Iterator[Row]:
     """Classify the test set in float, quantized and as integers, and a part of it on the RTL.
 
@@ -342,25 +373,7 @@ def accuracy(name: str) -> Iterator[Row]:
         f"within {ACCURACY_BAR:.1%} of float functions",
         gap <= ACCURACY_BAR,
     )
-    simulated = report.outputs[output.name].reshape(report.inferences, -1).argmax(1)
-    differing = int((simulated != classes["integers"][: report.inferences]).sum())
-    yield Row(
-        f"{name}: classes on RTL other than the integers', {report.inferences:,} test samples",
-        f"{differing}; {report.mismatches} of {report.elements:,} elements",
-        "0",
-        differing == 0 and report.bit_exact,
-    )
-    cycles = (
-        f"{report.predicted_interval_cycles:,} / {report.interval_cycles or 0:,g}; "
-        f"{report.predicted_latency_cycles:,} / {report.latency_cycles or 0:,}"
-    )
-    yield Row(
-        f"{name}: interval and latency, predicted / simulated, {multipliers} multipliers",
-        cycles,
-        "equal",
-        report.predicted_interval_cycles == report.interval_cycles
-        and report.predicted_latency_cycles == report.latency_cycles,
-    )
+    yield from _on_rtl(name, report, classes["integers"], output.name, multipliers)
 
 
 def architectures(names: Sequence[str] = ()) -> Iterator[Row]:

@@ -55,7 +55,7 @@ def levels_of(
     return Levels(tuple(scales), tuple(points), axis, low, high)
 
 
-def _range(node: NodeCall, kind: Any, point: Value) -> tuple[int, int]:
+def _range(node: NodeCall, kind: object, point: Value) -> tuple[int, int]:
     """Return the least and the largest code of a type."""
     from onnx import TensorProto
 

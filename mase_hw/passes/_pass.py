@@ -1,0 +1,61 @@
+"""A pass as a function of a graph and keywords, which takes the keywords as a dictionary too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import signature
+from typing import Any, Concatenate, ParamSpec, Protocol, overload
+
+from mase_hw.errors import ConfigError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.registry import nearest
+
+P = ParamSpec("P")
+# What a pass says beside its graph.
+Info = dict[str, Any]
+Result = tuple[MaseGraph, Info]
+
+
+class Pass(Protocol[P]):
+    """A pass: `name(graph, keyword=value)`, or `name(graph, {"keyword": value})`."""
+
+    @overload
+    def __call__(self, mg: MaseGraph, pass_args: Mapping[str, object] | None, /) -> Result: ...
+    @overload
+    def __call__(self, mg: MaseGraph, /, *args: P.args, **keywords: P.kwargs) -> Result: ...
+
+
+def graph_pass(function: Callable[Concatenate[MaseGraph, P], Result]) -> Pass[P]:
+    """Return a function of a graph and keywords as a pass.
+
+    Raises:
+        ConfigError: of the pass, for a keyword that it does not have.
+
+    Examples:
+        >>> @graph_pass
+        ... def name_transform_pass(mg: MaseGraph, *, prefix: str = "") -> Result:
+        ...     return mg, {"name": prefix + mg.name}
+        >>> name_transform_pass(mg, {"prefix": "my_"})[1]
+        {'name': 'my_model'}
+    """
+    names = list(signature(function).parameters)[1:]
+
+    @wraps(function)
+    def call(
+        mg: MaseGraph, pass_args: Mapping[str, object] | None = None, /, **keywords: object
+    ) -> Result:
+        given = {**(pass_args or {}), **keywords}
+        for name in given:
+            if name not in names:
+                known = nearest(str(name), names) if names else "it takes none"
+                raise ConfigError(f"{_title(function)} has no argument {name!r}; {known}")
+        run: Any = function
+        result: Result = run(mg, **given)
+        return result
+
+    return call  # type: ignore[return-value]
+
+
+def _title(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", "a pass")
